@@ -1,0 +1,7 @@
+"""Noise on the counts: one law a file."""
+
+from nzc.aggregators.noise.gaussian import Gaussian
+from nzc.aggregators.noise.laplace import Laplace
+from nzc.aggregators.noise.none import NoNoise
+
+__all__ = ["Gaussian", "Laplace", "NoNoise"]

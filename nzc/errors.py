@@ -1,0 +1,70 @@
+"""What is said when the input is wrong: one line that names the key, the value and what is allowed.
+
+    InputError      the person can mend it (exit code 2)
+    anything else   a failure while running (exit code 1)
+
+Each check takes its value by keyword, and the keyword becomes the key of the message:
+
+    >>> positive(gamma=-1)
+    Traceback (most recent call last):
+    nzc.errors.InputError: gamma=-1: must be a finite number above 0
+"""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+
+class InputError(ValueError):
+    """A value that cannot be used: `key=value: allowed`."""
+
+    def __init__(self, key: str, value: object, allowed: str) -> None:
+        self.key, self.value, self.allowed = key, value, allowed
+        super().__init__(f"{key}={value}: {allowed}")
+
+    def within(self, group: str) -> "InputError":
+        """The same error, its key below a config group: gamma → aggregator.gamma."""
+        return InputError(f"{group}.{self.key}", self.value, self.allowed)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def positive(**values: Any) -> None:
+    """A finite number above 0."""
+    for key, value in values.items():
+        if (number := _number(value)) is None or number <= 0:
+            raise InputError(key, value, "must be a finite number above 0")
+
+
+def not_negative(**values: Any) -> None:
+    """A finite number, 0 or above."""
+    for key, value in values.items():
+        if (number := _number(value)) is None or number < 0:
+            raise InputError(key, value, "must be a finite number, 0 or above")
+
+
+def share(**values: Any) -> None:
+    """A number strictly between 0 and 1."""
+    for key, value in values.items():
+        if (number := _number(value)) is None or not 0 < number < 1:
+            raise InputError(key, value, "must be a number strictly between 0 and 1")
+
+
+def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: Any) -> None:
+    """A whole number within bounds; `unit` says what the upper bound counts."""
+    for key, value in values.items():
+        good = isinstance(value, Integral) and not isinstance(value, bool) and value >= at_least
+        if not good or (at_most is not None and value > at_most):
+            bounds = f"of {at_least} or more" if at_most is None else f"from {at_least} to {at_most:,}{unit and ' ' + unit}"
+            raise InputError(key, value, f"must be a whole number {bounds}")
+
+
+def one_of(allowed: tuple[str, ...], **values: Any) -> None:
+    """One of the given words."""
+    for key, value in values.items():
+        if value not in allowed:
+            raise InputError(key, value, f"must be one of {', '.join(allowed)}")

@@ -1,0 +1,75 @@
+"""The papers' data-dependent bounds, in log space: what does one query cost at these votes?
+
+Both rest on an upper bound q of the probability that the label is not the plurality; both fall back to the
+data-independent cost of the same paper where their conditions fail.
+"""
+
+import numpy as np
+from scipy.special import log_ndtr, logsumexp
+
+from nzc._types import Floats, Ints
+
+
+def gaps(votes: Ints) -> Floats:
+    """How far every other class is behind the plurality, [queries, classes − 1], ascending."""
+    ordered = np.sort(votes.astype(np.float64), axis=1)[:, ::-1]
+    return ordered[:, :1] - ordered[:, 1:]
+
+
+def log_flip_laplace(votes: Ints, gamma: float) -> Floats:
+    """log q of argmax(n + Lap(1/γ)), [queries]. PATE 2017, Lemma 4: Σ (2 + γΔ)/(4 e^(γΔ)) over the other classes."""
+    scaled = gamma * gaps(votes)
+    return _capped(logsumexp(np.log((2 + scaled) / 4) - scaled, axis=1), votes.shape[1])
+
+
+def log_flip_gaussian(votes: Ints, sigma: float) -> Floats:
+    """log q of argmax(n + N(0, σ²)), [queries]. Scalable PATE 2018, Proposition 7: Σ Φ(−Δ/(√2 σ))."""
+    return _capped(logsumexp(log_ndtr(-gaps(votes) / (np.sqrt(2) * sigma)), axis=1), votes.shape[1])
+
+
+def _capped(log_q: Floats, classes: int) -> Floats:
+    return np.minimum(log_q, np.log1p(-1 / classes))
+
+
+def laplace_rdp(log_q: Floats, gamma: float, orders: Floats) -> Floats:
+    """Rényi cost of a (2γ, 0)-private query whose flip probability is at most q, [queries, orders].
+
+    PATE 2017, Theorems 2 and 3 (moment l of the paper is (α − 1) times the cost at order α = l + 1).
+    Theorem 3 holds only for q ≤ 1/(e^(2γ) + 1); elsewhere the data-independent min(2γ, 2γ²α) stands.
+    """
+    pure, more = 2 * gamma, orders - 1
+    independent = np.minimum(pure, pure**2 * orders / 2)
+    rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
+    valid = log_q <= -np.logaddexp(0, pure)
+    q = log_q[valid, None]
+    keep = np.log1p(-np.exp(q))
+    stay = keep + more * (keep - _log1mexp(pure + q))
+    rdp[valid] = np.minimum(rdp[valid], np.logaddexp(stay, q + pure * more) / more)
+    return rdp
+
+
+def gaussian_rdp(log_q: Floats, sigma: float, orders: Floats) -> Floats:
+    """Rényi cost of argmax(n + N(0, σ²)) whose flip probability is at most q, [queries, orders].
+
+    Scalable PATE 2018, Theorem 6 with the μ₁, μ₂ of Proposition 10; α/σ² (Proposition 8) where its conditions fail.
+    """
+    independent = orders / sigma**2
+    rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
+    mu2 = sigma * np.sqrt(-log_q)
+    mu1 = mu2 + 1
+    e1, e2 = mu1 / sigma**2, mu2 / sigma**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ceiling = (mu2 - 1) * e2 - mu2 * (np.log1p(1 / (mu1 - 1)) + np.log1p(1 / (mu2 - 1)))
+    rows = np.flatnonzero((mu2 > 1) & (-log_q > e2) & (log_q <= ceiling))
+    q, mu1, mu2, e1, e2 = (column[rows, None] for column in (log_q, mu1, mu2, e1, e2))
+    more, keep = orders - 1, np.log1p(-np.exp(q))
+    log_a = more * (keep - _log1mexp((q + e2) * (1 - 1 / mu2)))
+    log_b = more * (e1 - q / (mu1 - 1))
+    bound = np.logaddexp(keep + log_a, q + log_b) / more
+    rdp[rows] = np.where(mu1 > orders, np.minimum(rdp[rows], bound), rdp[rows])
+    return rdp
+
+
+def _log1mexp(x: Floats) -> Floats:
+    """log(1 − e^x) for x < 0."""
+    return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
