@@ -11,8 +11,13 @@ Each check takes its value by keyword, and the keyword becomes the key of the me
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
+
+#: The config groups, which a key may name by itself.
+GROUPS = ("dataset", "teachers", "aggregator", "student", "trainer", "tracking")
 
 
 class InputError(ValueError):
@@ -23,8 +28,18 @@ class InputError(ValueError):
         super().__init__(f"{key}={value}: {allowed}")
 
     def within(self, group: str) -> "InputError":
-        """The same error, its key below a config group: gamma → aggregator.gamma."""
-        return InputError(f"{group}.{self.key}", self.value, self.allowed)
+        """The same error, its key below a config group: gamma → aggregator.gamma. Whole keys stay as they are."""
+        whole = "." in self.key or self.key in GROUPS
+        return self if whole else InputError(f"{group}.{self.key}", self.value, self.allowed)
+
+
+@contextmanager
+def within(group: str) -> Iterator[None]:
+    """Input errors raised below get the group's name."""
+    try:
+        yield
+    except InputError as error:
+        raise error.within(group) from error
 
 
 def _number(value: object) -> float | None:

@@ -1,0 +1,152 @@
+"""The command line: compose, check, build, run. The only place where configuration becomes objects."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import InstantiationException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from nzc import config, pipeline
+from nzc.complaints import complaint
+from nzc.errors import InputError
+from nzc.report import show
+from nzc.store import Store
+from nzc.sweep import ERROR, parent
+
+
+def build(cfg: DictConfig, group: str) -> Any:
+    """The object that a group's YAML names; None where it names none. InputErrors get the group's name."""
+    node = cfg[group].get("mechanism", cfg[group]) if cfg[group] else None
+    if node is None or "_target_" not in node:
+        return None
+    if missing := OmegaConf.missing_keys(node):
+        raise InputError(f"{group}.{sorted(missing)[0]}", "???", "must be given")
+    try:
+        return hydra.utils.instantiate(node, _convert_="all")
+    except InstantiationException as error:
+        if isinstance(error.__cause__, InputError):
+            raise error.__cause__.within(group) from error
+        raise
+
+
+def parts(cfg: DictConfig) -> pipeline.Parts:
+    """Everything that a run needs, put together and checked."""
+    config.check(cfg)
+    choices = HydraConfig.get().runtime.choices
+    return pipeline.Parts(
+        dataset=build(cfg, "dataset"),
+        teachers=build(cfg, "teachers"),
+        aggregator=build(cfg, "aggregator"),
+        learner=build(cfg, "student"),
+        training=build(cfg, "trainer"),
+        store=Store(cfg.paths.store),
+        seed=cfg.seed,
+        delta=cfg.delta,
+        queries=cfg.queries,
+        names={group: choices[group] for group in ("dataset", "aggregator", "student")},
+    )
+
+
+def job(cfg: DictConfig) -> None:
+    """One run. Of a wrong input nothing is left but, in a sweep, its line."""
+    settings = HydraConfig.get()
+    folder, sweeping = Path(settings.runtime.output_dir), settings.mode == RunMode.MULTIRUN
+    try:
+        _run(cfg, folder, settings.sweep.dir if sweeping else None)
+    except InputError as error:
+        if sweeping:
+            print(f"nzc: {error}", file=sys.stderr)
+            (folder / ERROR).write_text(f"{error}\n")
+            return
+        _remove(folder)
+        raise
+
+
+def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> None:
+    put_together = parts(cfg)
+    tracker = build(cfg, "tracking")
+    run: list[str] = []
+
+    def ready() -> None:
+        if tracker is not None:
+            names = put_together.names
+            label = f"{names['aggregator']} · {names['student']}"
+            run.append(tracker.start(names["dataset"], label, _flat(cfg), parent(sweep_dir)))
+
+    try:
+        outcome = pipeline.run(put_together, ready)
+    except BaseException as error:
+        for name in run:
+            tracker.fail(name, stopped=isinstance(error, KeyboardInterrupt))
+        raise
+    outcome.report.write(folder)
+    _write_labels(folder, outcome)
+    show(outcome.report.table())
+    for name in run:
+        try:
+            tracker.finish(name, folder, outcome)
+        except Exception as error:  # nothing is lost: result.json is whole
+            print(f"nzc: the run could not be tracked ({error}); its result is in {folder}", file=sys.stderr)
+    show(f"[dim]{folder / 'result.json'}[/dim]")
+
+
+def _write_labels(folder: Path, outcome: pipeline.Outcome) -> None:
+    lines = ["row,label", *(f"{row},{label}" for row, label in enumerate(outcome.labels) if label >= 0)]
+    (folder / "labels.csv").write_text("\n".join(lines) + "\n")
+
+
+def _flat(cfg: DictConfig) -> dict[str, Any]:
+    """The composed configuration as flat keys, less what only puts objects together."""
+    flat: dict[str, Any] = {}
+
+    def walk(prefix: str, node: Any) -> None:
+        if isinstance(node, dict):
+            for key, value in node.items():
+                walk(f"{prefix}.{key}" if prefix else str(key), value)
+        elif not prefix.endswith("_target_"):
+            flat[prefix] = node
+
+    tree: Any = OmegaConf.to_container(cfg, resolve=True)
+    tree.pop("sweep")
+    tree["aggregator"].pop("mechanism")
+    walk("", tree)
+    choices = HydraConfig.get().runtime.choices
+    return {group: choices[group] for group in ("dataset", "teachers", "aggregator", "student")} | flat
+
+
+def _remove(folder: Path) -> None:
+    """Take back the run's folder, and the folders above it that it leaves empty."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for above in list(folder.parents)[:2]:
+        if above != Path.cwd() and above.is_dir() and not any(above.iterdir()):
+            above.rmdir()
+
+
+def main() -> None:
+    """`nzc`: exit code 0, 1 for a failure while running, 2 for wrong input."""
+    traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and what is said is said here
+    config.register()
+    task: Callable[[], None] = hydra.main(version_base="1.3", config_path=str(config.CONF), config_name="config")(job)
+    try:
+        task()
+    except KeyboardInterrupt:
+        print("nzc: stopped; what was finished is stored, and the same command goes on from there", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        if traceback:
+            raise
+        code, line = complaint(error)
+        print(f"nzc: {line}", file=sys.stderr)
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

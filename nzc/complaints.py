@@ -1,0 +1,82 @@
+"""One line for everything that can go wrong on the way from the command line to a run."""
+
+import difflib
+import re
+
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf.errors import OmegaConfBaseException
+
+from nzc.errors import InputError
+
+
+def complaint(error: BaseException) -> tuple[int, str]:
+    """The exit code and the line: 2 where the person can mend the input, 1 for a failure while running."""
+    chain = list(_chain(error))
+    for cause in chain:
+        if isinstance(cause, InputError):
+            return 2, str(cause)
+    if isinstance(error, OverrideParseException):
+        return 2, f"{error.override}: must read key=value ({_line(error.message)})"
+    if isinstance(error, MissingConfigException):
+        return 2, _missing_option(error)
+    for cause in chain:
+        if isinstance(cause, OmegaConfBaseException):
+            return 2, _config(error, cause)
+    if isinstance(error, ConfigCompositionException):
+        return 2, _composition(str(error))
+    if isinstance(error, OSError) and error.filename is not None:
+        return 2, f"{error.filename}: must be a place that can be read and written ({error.strerror})"
+    if isinstance(error, HydraException):
+        return 2, _line(str(error))
+    return 1, f"{type(error).__name__}: {_line(str(error))} (HYDRA_FULL_ERROR=1 shows where)"
+
+
+def _chain(error: BaseException | None) -> "list[BaseException]":
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
+
+
+def _missing_option(error: MissingConfigException) -> str:
+    wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
+    group, _, option = wanted.rpartition("/")
+    return f"{group}={option}: must be one of {', '.join(error.options or ())}"
+
+
+def _composition(message: str) -> str:
+    """Hydra's own words where a group is not known: Could not override 'X'. No match in the defaults list."""
+    found = re.search(r"Could not (?:override|append) '([^']*)'", message)
+    if found is None:
+        return _line(message)
+    key = found.group(1)
+    groups = "dataset, teachers, aggregator, student, trainer, tracking"
+    return f"{key}: must be a key of the configuration or one of the groups {groups}"
+
+
+def _config(error: BaseException, cause: OmegaConfBaseException) -> str:
+    """A key or a value that the composed configuration does not take."""
+    override = re.search(r"Could not (?:override|append to|delete from|append) '?([^'\n]*)'?", str(error))
+    key = str(cause.full_key or cause.key or (override.group(1) if override else ""))
+    parent = cause.parent_node
+    keys = sorted(str(name) for name in parent) if parent is not None and hasattr(parent, "keys") else []
+    if "is not in struct" in str(cause) or f"not in '{_type(parent)}'" in str(cause):
+        near = difflib.get_close_matches(str(cause.key), keys, 1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        return f"{key}: must be one of the keys {', '.join(keys)}{hint}"
+    return f"{key}={_value(cause)}: {_line(str(cause.msg)) if cause.msg else _line(str(cause))}"
+
+
+def _type(node: object) -> str:
+    kind = getattr(getattr(node, "_metadata", None), "object_type", None)
+    return getattr(kind, "__name__", "")
+
+
+def _value(cause: OmegaConfBaseException) -> object:
+    found = re.search(r"Value '([^']*)'", str(cause))
+    return found.group(1) if found else cause.value
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,78 @@
+"""The typed spine of the configuration, and where conf/ and sweeps/ lie."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import MISSING, OmegaConf
+
+from nzc.errors import share, whole
+
+_PACKAGE = Path(__file__).parent
+#: The folder that holds conf/ and sweeps/: the package itself in a wheel, the folder above it in a checkout.
+HOME = _PACKAGE if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent
+CONF = HOME / "conf"
+
+
+@dataclass
+class Paths:
+    """Where things are kept; relative paths start at the working directory."""
+
+    store: str = MISSING
+    output: str = MISSING
+
+
+@dataclass
+class Config:
+    """The scalars are typed here; each group's YAML names a class whose fields are its schema."""
+
+    seed: int = MISSING
+    delta: float = MISSING
+    queries: int | None = None
+    paths: Paths = field(default_factory=Paths)
+    dataset: Any = MISSING
+    teachers: Any = MISSING
+    aggregator: Any = MISSING
+    student: Any = MISSING
+    trainer: Any = MISSING
+    tracking: Any = MISSING
+    sweep: Any = None  # what a file of sweeps/ asks: question, rows
+
+
+def check(cfg: Any) -> None:
+    """The ranges of the spine's scalars."""
+    whole(0, 2**32 - 1, seed=cfg.seed)
+    share(delta=cfg.delta)
+    if cfg.queries is not None:
+        whole(1, queries=cfg.queries)
+
+
+class _Home(SearchPathPlugin):
+    """Makes `+sweeps=NAME` find sweeps/NAME.yaml, of this project and of the working directory."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        search_path.append("nzc", f"file://{HOME}")
+        if Path.cwd() != HOME and (Path.cwd() / "sweeps").is_dir():
+            search_path.append("nzc-here", f"file://{Path.cwd()}")
+
+
+def groups() -> str:
+    """The groups and their options, a line each, as --help shows them."""
+    found = {folder.name: folder for folder in sorted(CONF.iterdir()) if folder.is_dir() and folder.name != "hydra"}
+    options = {f"{name}=": sorted(path.stem for path in folder.glob("*.yaml")) for name, folder in found.items()}
+    options["+sweeps="] = sorted(path.stem for path in (HOME / "sweeps").glob("*.yaml"))
+    return "\n".join(f"  {name:12} {', '.join(choices)}" for name, choices in options.items())
+
+
+def register() -> None:
+    """Tell Hydra of the spine, the search path and the sweeper; harmless when repeated."""
+    from nzc.sweep import RowSweeper
+
+    OmegaConf.register_new_resolver("groups", groups, replace=True)
+    ConfigStore.instance().store(name="spine", node=Config)
+    Plugins.instance().register(_Home)
+    Plugins.instance().register(RowSweeper)

@@ -1,0 +1,80 @@
+"""Your own arrays from an .npz file."""
+
+from dataclasses import dataclass
+from zipfile import BadZipFile
+
+import numpy as np
+
+from nzc._types import AnyArray, Bools, Ints
+from nzc.datasets.roles import Dataset, Roles, Split
+from nzc.errors import InputError, share, whole
+
+
+@dataclass(frozen=True)
+class Npz(Dataset):
+    """x [rows, ...], y [rows] whole numbers from 0, and optionally group [rows]: rows of one group share a role.
+
+    Roles are shares of the groups (of the rows, where there are none). uint8 x is taken for images; anything else
+    for features, standardised by the public rows' mean and deviation.
+    """
+
+    path: str
+    seed: int
+    private: float
+    public: float
+    network: str | None = None
+    augment: dict[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        whole(0, seed=self.seed)
+        share(private=self.private, public=self.public)
+        if self.private + self.public >= 1:
+            raise InputError("private", self.private, f"private + public must stay below 1 (public is {self.public})")
+
+    def load(self) -> Roles:
+        x, y, group = self._read()
+        names = np.unique(group)
+        order = np.random.default_rng(self.seed).permutation(names)
+        first = round(self.private * len(order))
+        second = first + round(self.public * len(order))
+        chosen = [np.isin(group, part) for part in (order[:first], order[first:second], order[second:])]
+        if not all(rows.any() for rows in chosen):
+            raise InputError("path", self.path, f"must have enough rows or groups for three roles, not {len(names)}")
+        x = _images(x) if x.dtype == np.uint8 else _standardised(x, chosen[1])
+        return Roles(*(Split(x[rows], y[rows]) for rows in chosen), classes=int(y.max()) + 1)
+
+    def _read(self) -> tuple[AnyArray, Ints, AnyArray]:
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except (OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError) as error:
+            raise InputError("path", self.path, f"must be a readable .npz file without pickles ({error})") from error
+        if missing := {"x", "y"} - arrays.keys():
+            raise InputError("path", self.path, f"must hold the arrays x and y; {', '.join(sorted(missing))} is missing")
+        x, y = arrays["x"], arrays["y"]
+        group = arrays.get("group", np.arange(len(y)) if y.ndim else y)
+        if y.ndim != 1 or x.ndim < 2 or not len(x) == len(y) == len(group):
+            raise InputError("path", self.path, f"must have one y (and group) a row of x, not {x.shape} and {y.shape}")
+        if len(y) == 0:
+            raise InputError("path", self.path, "must hold at least one row; it is empty")
+        if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= len(y):
+            raise InputError("path", self.path, "must have y in whole numbers 0, 1, ... below the number of rows")
+        if len(np.unique(y)) < 2:
+            raise InputError("path", self.path, f"must have at least two classes; every y is {y[0]}")
+        if x.dtype.kind not in "iuf" or not np.isfinite(x).all():
+            raise InputError("path", self.path, "must have finite numbers in x")
+        return x, y.astype(np.int64), group
+
+
+def _images(x: AnyArray) -> AnyArray:
+    """uint8 [rows, height, width(, 1 or 3)] or [rows, channels, height, width] → channels second; flat rows stay."""
+    if x.ndim == 3:
+        return x[:, None]
+    if x.ndim == 4 and x.shape[-1] in (1, 3) and x.shape[1] not in (1, 3):
+        return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    return x
+
+
+def _standardised(x: AnyArray, public: Bools) -> AnyArray:
+    spread = x[public].std(axis=0)
+    return ((x - x[public].mean(axis=0)) / np.where(spread > 0, spread, 1)).astype(np.float32)

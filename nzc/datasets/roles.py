@@ -1,0 +1,84 @@
+"""Who may see which rows: the private, public and test roles, and the shards of the teachers."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+import numpy as np
+
+from nzc._types import AnyArray, Ints
+from nzc.errors import InputError
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of one role: x [rows, ...] (uint8 images [rows, channels, height, width], or float32 features), y [rows]."""
+
+    x: AnyArray
+    y: Ints
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """A dataset, split for good: records for the teachers, rows that may be asked about, rows that only judge."""
+
+    private: Split
+    public: Split
+    test: Split
+    classes: int
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of every row of every role, in order."""
+        whole = sha256(str(self.classes).encode())
+        for split in (self.private, self.public, self.test):
+            for array in (split.x, split.y):
+                whole.update(f"{array.dtype}{array.shape}".encode())
+                whole.update(np.ascontiguousarray(array).data)
+        return whole.hexdigest()
+
+
+    @property
+    def summary(self) -> dict[str, int | str]:
+        """What is recorded of the roles: their sizes and the digest of their rows."""
+        sizes = {name: len(getattr(self, name)) for name in ("private", "public", "test")}
+        return {**sizes, "classes": self.classes, "digest": self.digest}
+
+
+class Dataset(ABC):
+    """What a file of this folder implements.
+
+    `network` and `augment` are no business of the rows: they say what suits them, for teachers and student to take up.
+    """
+
+    network: str | None
+    augment: dict[str, float] | None
+
+    @abstractmethod
+    def load(self) -> Roles:
+        """Read the rows and give each its role; the same settings give the same roles."""
+
+
+def choose(rows: int, private: int, public: int, seed: int) -> tuple[Ints, Ints, Ints]:
+    """A seeded choice of `private` and `public` rows out of `rows`; the rest is for testing. Never overlapping."""
+    if private + public >= rows:
+        raise InputError("private", private, f"private + public must leave rows to test on: at most {rows - public - 1}")
+    order = np.random.default_rng(seed).permutation(rows)
+    return order[:private], order[private : private + public], order[private + public :]
+
+
+def partition(labels: Ints, count: int, seed: int, stratify: bool) -> list[Ints]:
+    """`count` disjoint shards that cover every row, sizes equal up to one.
+
+    Plain: by row number alone, so that a change of one record changes one shard, whatever the record was.
+    Stratified: dealt class by class. A record whose label changes would then move others between shards, so the
+    neighbours of the privacy analysis are those in which a record's features change and its label stays.
+    """
+    order = np.random.default_rng([seed, 1]).permutation(len(labels))
+    if stratify:
+        order = order[np.argsort(labels[order], kind="stable")]
+    return [np.sort(order[teacher::count]) for teacher in range(count)]

@@ -1,0 +1,28 @@
+"""The small networks of the papers: one file each, named by its file. Importing this package does not import torch."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nzc.errors import one_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def names() -> tuple[str, ...]:
+    """The networks that can be asked for."""
+    return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")))
+
+
+def check(network: object) -> None:
+    """Raise InputError unless `network` is one of `names()`."""
+    one_of(names(), network=network)
+
+
+def build(network: str, shape: tuple[int, ...], classes: int) -> "nn.Module":
+    """A fresh network for inputs of `shape` (without the rows), giving logits [rows, classes]."""
+    import torch
+
+    module: nn.Module = import_module(f"nzc.networks.{network}").build(shape, classes)
+    return module.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]

@@ -1,0 +1,133 @@
+"""The whole job on one page: data → votes → labels → student → report."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nzc._types import Ints
+from nzc.aggregators import Aggregator, GroundTruth
+from nzc.aggregators.aggregator import ABSTAIN
+from nzc.datasets import Dataset, Roles, Split
+from nzc.errors import InputError, whole, within
+from nzc.report import Report
+from nzc.store import Store
+from nzc.students import Learner, Material
+from nzc.teachers import Ballots, Teachers
+from nzc.training import Training
+
+if TYPE_CHECKING:
+    from nzc.students.student import Student
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the configuration put together, and the names of its choices."""
+
+    dataset: Dataset | None
+    teachers: Teachers
+    aggregator: Aggregator
+    learner: Learner | None
+    training: Training
+    store: Store
+    seed: int
+    delta: float
+    queries: int | None
+    names: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The report, and what may be kept beside it: the released labels and the student. Public, both."""
+
+    report: Report
+    labels: Ints
+    student: "Student | None"
+    example: Split | None  # public rows, for the model's signature
+
+
+@dataclass
+class _Clock:
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[what] = round(time.perf_counter() - start, 3)
+
+
+def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
+    """Run the job. `ready` is called once the input is known to be good and the work begins."""
+    clock = _Clock()
+    with clock("total"):
+        with within("dataset"):
+            roles = None if parts.dataset is None else parts.dataset.load()
+        with within("teachers"):
+            rows, classes = parts.teachers.check(roles)
+            truth = parts.teachers.truth(roles)
+        queries = rows if parts.queries is None else parts.queries
+        whole(1, rows, "(the public rows)", queries=queries)
+        if isinstance(parts.aggregator, GroundTruth) and truth is None:
+            raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
+        ready()
+
+        if isinstance(parts.aggregator, GroundTruth) and truth is not None:
+            ballots = Ballots.of_truth(truth, classes)
+        else:
+            with clock("teachers"):
+                trained = parts.teachers.train(roles, parts.store, parts.training)
+            with clock("votes"):
+                ballots = parts.teachers.vote(roles, trained)
+        votes = ballots.votes[:queries]
+        truth = None if ballots.truth is None else ballots.truth[:queries]
+
+        with clock("labels"):  # here private becomes public: nothing below reads votes but the accountant
+            labels = parts.aggregator.label(votes, np.random.default_rng([parts.seed, 2]))
+        answered = labels != ABSTAIN
+        with clock("accounting"):
+            epsilon = parts.aggregator.epsilon(votes, labels, parts.delta)
+
+        with clock("student"):
+            student = None
+            if parts.learner is not None and roles is not None:
+                student = _learn(parts.learner, roles, labels, parts)
+            accuracy = None if student is None or roles is None else _accuracy(student.predict(roles.test.x), roles.test.y)
+
+    report = Report(
+        **parts.names,
+        seed=parts.seed,
+        delta=parts.delta,
+        queries=queries,
+        answered=int(answered.sum()),
+        label_accuracy=None if truth is None or not answered.any() else _accuracy(labels[answered], truth[answered]),
+        accuracy=accuracy,
+        teachers={
+            "count": ballots.count,
+            "mean_accuracy": ballots.mean_accuracy,
+            "ensemble_accuracy": ballots.ensemble_accuracy,
+        },
+        epsilon=epsilon,
+        data=None if roles is None else roles.summary,
+        seconds=clock.seconds,
+    )
+    return Outcome(report, labels, student, None if roles is None else roles.public)
+
+
+def _learn(learner: Learner, roles: Roles, labels: Ints, parts: Parts) -> "Student":
+    """The student gets public rows and released labels, and nothing else."""
+    x, answered = roles.public.x, np.zeros(len(roles.public), dtype=bool)
+    answered[: len(labels)] = labels != ABSTAIN
+    if not answered.any():
+        raise RuntimeError("no query was answered: there is nothing for a student to learn from")
+    material = Material(Split(x[answered], labels[labels != ABSTAIN]), x[~answered], roles.classes)
+    student = learner.student(material, parts.seed)
+    parts.training.fit(student, "Student", steps=learner.steps, max_epochs=1)
+    return student
+
+
+def _accuracy(labels: Ints, truth: Ints) -> float:
+    return float((labels == truth).mean())

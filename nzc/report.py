@@ -1,0 +1,111 @@
+"""What a run found: its result.json, and the table that a person reads."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from nzc.privacy import Epsilon
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every figure of one run. None: it does not apply or was not asked for."""
+
+    dataset: str
+    aggregator: str
+    student: str
+    seed: int
+    delta: float
+    queries: int
+    answered: int
+    label_accuracy: float | None
+    accuracy: float | None
+    teachers: dict[str, float | int | None]
+    epsilon: Epsilon
+    data: dict[str, int | str] | None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The contract of result.json: infinite numbers become "inf"; `order` stands beside epsilon."""
+        record = asdict(self)
+        record["order"] = record["epsilon"].pop("order")
+        return {key: _plain(value) for key, value in record.items()}
+
+    def write(self, folder: Path) -> Path:
+        """result.json in `folder`, whole or not at all."""
+        target, partial = folder / "result.json", folder / ".result.json.partial"
+        partial.write_text(json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n")
+        return partial.rename(target)
+
+    def table(self) -> Table:
+        """The same, for reading."""
+        table = Table(title=f"{self.dataset} · {self.aggregator} · {self.student}", show_header=False, title_style="bold")
+        table.add_column(style="bold")
+        table.add_column(justify="right")
+        table.add_column(style="dim")
+        count = self.teachers["count"] or 0
+        if count:
+            table.add_row("teachers", f"{count:,}", f"right on average {percent(self.teachers['mean_accuracy'])}, "
+                          f"their plurality {percent(self.teachers['ensemble_accuracy'])}")  # fmt: skip
+        table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} asked")
+        table.add_row("label accuracy", percent(self.label_accuracy), "of the released labels")
+        table.add_row("student accuracy", percent(self.accuracy), "on the test split")
+        table.add_section()
+        for name, meaning in EPSILONS.items():
+            value = getattr(self.epsilon, name)
+            if value is not None:
+                table.add_row(f"ε {name.replace('_', '-')}", number(value), meaning)
+        if self.epsilon.order is not None and math.isfinite(self.epsilon.order):
+            table.caption = f"δ = {self.delta:g}, best Rényi order {self.epsilon.order:.3g}, {self.seconds['total']:.1f} s"
+        else:
+            table.caption = f"δ = {self.delta:g}, {self.seconds['total']:.1f} s"
+        return table
+
+
+#: In the order of the table: what each ε means, in a line.
+EPSILONS = {
+    "exact": "what these labels cost; private",
+    "theorem": "the papers' bound at these votes; private",
+    "data_independent": "for any votes; may be published",
+    "sanitised": "upper bound, released privately; may be published",
+    "claimed": "what the authors claim; not a bound",
+    "audited": "measured lower bound; may be published",
+    "ledger_total": "all releases from this data so far; private",
+}
+
+
+def percent(value: float | None) -> str:
+    """87.4 %, or a dash."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """An ε for reading: rounded up, ∞ as itself, a dash for none."""
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "∞"
+    if 0 < value < 1e-3:
+        return f"{value:.1e}"
+    return f"{math.ceil(value * 1e3) / 1e3:.3f}"
+
+
+def show(*what: object) -> None:
+    """Print to standard output, at a width that a table needs where there is no terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=110)
+    console.print(*what)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return "inf" if value > 0 else None
+    return value

@@ -1,0 +1,136 @@
+"""A sweep: rows of overrides from a file of sweeps/, their parent run, and their table, paper beside measured."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.types import Override
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+from rich.table import Table
+
+from nzc.report import EPSILONS, number, percent, show
+
+#: What a job leaves in its folder when its input was wrong: the line it printed.
+ERROR = "error.txt"
+
+
+class RowSweeper(BasicSweeper):
+    """Hydra's grid sweeper, with `sweep.rows`: every row's overrides with every point of the grid."""
+
+    def split_arguments(self, overrides: list[Override], max_batch_size: int | None) -> list[list[list[str]]]:  # type: ignore[override]
+        grid = [point for batch in BasicSweeper.split_arguments(overrides, None) for point in batch]
+        rows = [list(row["set"]) for row in rows_of(self.config)] or [[]]
+        jobs = [[*_without(point, row), *row] for point in grid for row in rows]
+        return [list(batch) for batch in self.split_overrides_to_chunks(jobs, max_batch_size)]
+
+
+def _without(point: list[str], row: list[str]) -> list[str]:
+    """The point, less what the row sets itself."""
+    taken = {override.split("=", 1)[0] for override in row}
+    return [override for override in point if override.split("=", 1)[0] not in taken]
+
+
+def rows_of(config: DictConfig | None) -> list[dict[str, Any]]:
+    """The rows of a composed configuration; none where no sweep file was asked for."""
+    if config is None or config.get("sweep") is None:
+        return []
+    rows: Any = OmegaConf.to_container(config.sweep.get("rows", []))
+    return list(rows)
+
+
+class SweepReport(Callback):
+    """Opens a parent run before the jobs of a sweep, and closes it with their table after."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        from nzc.__main__ import build
+
+        folder = Path(config.hydra.sweep.dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tracker, self.run = build(config, "tracking"), None
+        if self.tracker is not None:
+            choices = config.hydra.runtime.choices
+            self.run = self.tracker.start(choices.dataset, _name(config), {}, None)
+        (folder / "parent.json").write_text(json.dumps({"run": self.run}))
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        folder = Path(config.hydra.sweep.dir)
+        jobs = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+        table = Results(rows_of(config), jobs)
+        (folder / "table.md").write_text(table.markdown(_name(config)))
+        show(table.rich(_name(config)))
+        if self.tracker is not None and self.run is not None:
+            self.tracker.finish(self.run, folder, None)
+        if table.failed:
+            print(f"{table.failed} of {len(jobs)} jobs had wrong input; the others are whole.", file=sys.stderr)
+            sys.exit(2)
+
+
+def parent(sweep_dir: str | None) -> str | None:
+    """The parent run of a job, as the callback left it in the sweep's folder."""
+    path = Path(sweep_dir or "") / "parent.json"
+    if sweep_dir is None or not path.is_file():
+        return None
+    run: str | None = json.loads(path.read_text())["run"]
+    return run
+
+
+def _name(config: DictConfig) -> str:
+    choices = config.hydra.runtime.choices
+    return str(choices.get("sweeps") or "sweep")
+
+
+class Results:
+    """The jobs of a sweep as one table."""
+
+    def __init__(self, rows: list[dict[str, Any]], jobs: Sequence[Path]) -> None:
+        self.failed = 0
+        self.lines: list[list[str]] = []
+        self.columns = ["run", "answered", "label accuracy", "student: paper", "student: measured", "ε: paper"]
+        self.columns += [f"ε {name.replace('_', '-')}" for name in EPSILONS]
+        for number_of_job, job in enumerate(jobs):
+            row = rows[number_of_job % len(rows)] if rows else {}
+            self.lines.append(self._line(row, job))
+        used = [k for k in range(len(self.columns)) if any(line[k] not in ("", "–") for line in self.lines)]
+        self.columns = [self.columns[k] for k in used]
+        self.lines = [[line[k] for k in used] for line in self.lines]
+
+    def _line(self, row: dict[str, Any], job: Path) -> list[str]:
+        name = row.get("name") or " ".join(OmegaConf.load(job / ".hydra" / "overrides.yaml"))
+        if not (job / "result.json").is_file():
+            self.failed += 1
+            said = (job / ERROR).read_text().strip() if (job / ERROR).is_file() else "did not finish"
+            return [f"{name}: {said}", *["–"] * (len(self.columns) - 1)]
+        result, paper = json.loads((job / "result.json").read_text()), row.get("paper", {})
+        epsilons = [number(_float(result["epsilon"][kind])) for kind in EPSILONS]
+        return [
+            str(name),
+            f"{result['answered']:,}",
+            percent(result["label_accuracy"]),
+            percent(paper.get("accuracy")),
+            percent(result["accuracy"]),
+            str(paper.get("epsilon", "–")),
+            *epsilons,
+        ]
+
+    def rich(self, title: str) -> Table:
+        """For a terminal."""
+        table = Table(title=title, title_style="bold")
+        for column in self.columns:
+            table.add_column(column, justify="left" if column == "run" else "right")
+        for line in self.lines:
+            table.add_row(*line)
+        return table
+
+    def markdown(self, title: str) -> str:
+        """For docs/results.md."""
+        rule = ["---", *["---:"] * (len(self.columns) - 1)]
+        lines = [self.columns, rule, *self.lines]
+        return f"# {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _float(value: Any) -> float | None:
+    return float("inf") if value == "inf" else value

@@ -1,0 +1,66 @@
+"""An ensemble of networks, trained on disjoint shards of the private split; stored, and never trained twice."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nzc import networks
+from nzc._types import AnyArray, Ints
+from nzc.datasets import Roles
+from nzc.datasets.roles import partition
+from nzc.errors import InputError, not_negative, positive, whole
+from nzc.store import Store
+from nzc.store.store import code_digest
+from nzc.teachers.teachers import Ballots, Teachers
+from nzc.training import Training
+
+
+@dataclass(frozen=True)
+class Ensemble(Teachers):
+    """`count` networks of one kind. What they predict depends on these fields and the data, and on nothing else."""
+
+    count: int
+    network: str
+    epochs: int
+    batch_size: int
+    lr: float
+    weight_decay: float
+    seed: int
+    stratify: bool = False
+    augment: dict[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        whole(1, count=self.count, epochs=self.epochs, batch_size=self.batch_size)
+        whole(0, seed=self.seed)
+        positive(lr=self.lr)
+        not_negative(weight_decay=self.weight_decay)
+
+    def check(self, roles: Roles | None) -> tuple[int, int]:
+        if roles is None:
+            raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
+        networks.check(self.network)
+        whole(1, len(roles.private), "(one private record each)", count=self.count)
+        return len(roles.public), roles.classes
+
+    def truth(self, roles: Roles | None) -> Ints | None:
+        return None if roles is None else roles.public.y
+
+    def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
+        assert roles is not None
+        here = Path(__file__).parent
+        code = code_digest([here / "engine.py", *sorted(here.parent.glob("networks/*.py"))])
+        request = {"data": roles.digest, "code": code, **asdict(self)}
+        return store.fetch("predictions", request, lambda: self._fit(roles, training))["predictions"]
+
+    def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
+        assert roles is not None
+        return Ballots.tally(trained, roles.classes, roles.public.y)
+
+    def _fit(self, roles: Roles, training: Training) -> dict[str, AnyArray]:
+        from nzc.teachers.engine import TeacherEnsemble
+
+        shards = partition(roles.private.y, self.count, self.seed, self.stratify)
+        engine = TeacherEnsemble(self, roles.private, roles.public.x, shards, roles.classes)
+        training.fit(engine, "Teachers", steps=self.count * self.epochs, max_epochs=1)
+        return {"predictions": engine.predictions}
+
+

@@ -1,0 +1,65 @@
+"""The interface of an ensemble, and what it hands on."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from nzc._types import AnyArray, Ints
+from nzc.datasets import Roles
+from nzc.store import Store
+from nzc.training import Training
+
+
+@dataclass(frozen=True)
+class Ballots:
+    """Votes [queries, classes] of `count` teachers; truth [queries] where it is known. Votes are private."""
+
+    votes: Ints
+    count: int
+    truth: Ints | None = None
+
+    @property
+    def mean_accuracy(self) -> float | None:
+        """How often a teacher is right, on average over teachers and rows."""
+        if self.truth is None or self.count == 0:
+            return None
+        return float(self.votes[np.arange(len(self.votes)), self.truth].mean() / self.count)
+
+    @property
+    def ensemble_accuracy(self) -> float | None:
+        """How often the plurality is right ("clean votes")."""
+        if self.truth is None or self.count == 0:
+            return None
+        return float((self.votes.argmax(axis=1) == self.truth).mean())
+
+    @classmethod
+    def tally(cls, predictions: AnyArray, classes: int, truth: Ints) -> "Ballots":
+        """Count predictions [teachers, queries]."""
+        votes = np.stack([(predictions == label).sum(axis=0) for label in range(classes)], axis=1)
+        return cls(votes.astype(np.int64), len(predictions), truth)
+
+    @classmethod
+    def of_truth(cls, truth: Ints, classes: int) -> "Ballots":
+        """The truth as a single vote a row, by nobody: what GroundTruth answers with."""
+        return cls(np.eye(classes, dtype=np.int64)[truth], 0, truth)
+
+
+class Teachers(ABC):
+    """What a file of this folder implements."""
+
+    @abstractmethod
+    def check(self, roles: Roles | None) -> tuple[int, int]:
+        """How many rows can be asked about, and in how many classes; InputError where these roles will not do."""
+
+    @abstractmethod
+    def truth(self, roles: Roles | None) -> Ints | None:
+        """The true labels of those rows, where known."""
+
+    @abstractmethod
+    def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
+        """What `vote` counts, private: predictions [teachers, rows] or votes [rows, classes]. Stored, not made twice."""
+
+    @abstractmethod
+    def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
+        """Every teacher's vote on every row that can be asked about."""

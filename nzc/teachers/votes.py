@@ -1,0 +1,87 @@
+"""Votes from a file: account for an ensemble that somebody else trained."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from nzc._types import AnyArray, Ints
+from nzc.datasets import Roles
+from nzc.errors import InputError
+from nzc.store import Store
+from nzc.teachers.teachers import Ballots, Teachers
+from nzc.training import Training
+
+
+@dataclass(frozen=True)
+class VoteFile(Teachers):
+    """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers.
+
+    With a dataset, row i belongs to its public row i. Without one, `labels` [queries] may give the truth.
+    """
+
+    path: str
+    labels: str | None = None
+
+    @cached_property
+    def _votes(self) -> Ints:
+        votes = _load(self.path, "path")
+        if votes.ndim != 2 or 0 in votes.shape or votes.shape[1] < 2:
+            raise InputError("path", self.path, f"must hold votes [queries, 2 or more classes], not {list(votes.shape)}")
+        if votes.dtype.kind not in "iu":
+            if votes.dtype.kind != "f" or not (np.isfinite(votes).all() and (votes == np.rint(votes)).all()):
+                raise InputError("path", self.path, "must hold whole numbers of votes")
+        votes = votes.astype(np.int64)
+        if votes.min() < 0:
+            raise InputError("path", self.path, f"must hold counts of 0 or more, not {votes.min()}")
+        sums = votes.sum(axis=1)
+        if (odd := np.flatnonzero(sums != sums[0])).size or sums[0] < 1:
+            row = int(odd[0]) if odd.size else 0
+            raise InputError("path", self.path, f"must have rows of one sum, the number of teachers; row 0 sums to "
+                             f"{sums[0]}, row {row} to {sums[row]}")  # fmt: skip
+        return votes
+
+    @cached_property
+    def _labels(self) -> Ints | None:
+        if self.labels is None:
+            return None
+        labels = _load(self.labels, "labels")
+        rows, classes = self._votes.shape
+        if labels.shape != (rows,) or labels.dtype.kind not in "iu":
+            raise InputError("labels", self.labels, f"must hold {rows:,} whole numbers, one a row of votes, not "
+                             f"{labels.dtype} {list(labels.shape)}")  # fmt: skip
+        if labels.min() < 0 or labels.max() >= classes:
+            wrong = labels.min() if labels.min() < 0 else labels.max()
+            raise InputError("labels", self.labels, f"must hold classes from 0 to {classes - 1}, not {wrong}")
+        return labels.astype(np.int64)
+
+    def check(self, roles: Roles | None) -> tuple[int, int]:
+        rows, classes = self._votes.shape
+        if roles is not None:
+            if classes != roles.classes:
+                raise InputError("path", self.path, f"must have the dataset's {roles.classes} classes, not {classes}")
+            rows = min(rows, len(roles.public))
+        elif self._labels is not None:
+            rows = min(rows, len(self._labels))
+        return rows, classes
+
+    def truth(self, roles: Roles | None) -> Ints | None:
+        return self._labels if roles is None else roles.public.y
+
+    def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
+        return self._votes
+
+    def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
+        rows, _ = self.check(roles)
+        votes, truth = self._votes[:rows], self.truth(roles)
+        return Ballots(votes, int(votes[0].sum()), None if truth is None else truth[:rows])
+
+
+def _load(path: str, key: str) -> AnyArray:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(key, path, f"must be a readable .npy file without pickles ({error})") from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(key, path, "must be an .npy file of one array, not an archive")
+    return array

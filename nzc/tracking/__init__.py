@@ -1,0 +1,5 @@
+"""Where runs are recorded."""
+
+from nzc.tracking.tracker import Tracker
+
+__all__ = ["Tracker"]

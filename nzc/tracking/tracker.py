@@ -1,0 +1,23 @@
+"""The interface of a tracker."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from nzc.pipeline import Outcome
+
+
+class Tracker(ABC):
+    """Records runs, and sweeps as parents of runs. What it records is public, but for ε and the teachers' accuracy."""
+
+    @abstractmethod
+    def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None) -> str:
+        """Open a run, below the run `parent` if given; its id."""
+
+    @abstractmethod
+    def finish(self, run: str, folder: Path, outcome: Outcome | None) -> None:
+        """Record every file of `folder` and, for a run that is no sweep, its outcome; close it as finished."""
+
+    @abstractmethod
+    def fail(self, run: str, stopped: bool) -> None:
+        """Close the run as failed, or as killed where it was stopped from outside."""
