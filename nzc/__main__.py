@@ -5,11 +5,11 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import InstantiationException
+from hydra.errors import InstantiationException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
@@ -20,6 +20,9 @@ from nzc.report import show
 from nzc.store import Store
 from nzc.sweep import ERROR, parent
 
+#: Whether the person asked for tracebacks.
+TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
+
 
 def build(cfg: DictConfig, group: str) -> Any:
     """The object that a group's YAML names; None where it names none. InputErrors get the group's name."""
@@ -27,7 +30,7 @@ def build(cfg: DictConfig, group: str) -> Any:
     if node is None or "_target_" not in node:
         return None
     if missing := OmegaConf.missing_keys(node):
-        raise InputError(f"{group}.{sorted(missing)[0]}", "???", "must be given")
+        raise InputError(sorted(missing)[0], "???", "must be given")
     try:
         return hydra.utils.instantiate(node, _convert_="all")
     except InstantiationException as error:
@@ -55,18 +58,21 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
 
 
 def job(cfg: DictConfig) -> None:
-    """One run. Of a wrong input nothing is left but, in a sweep, its line."""
+    """One run. Of a wrong input nothing is left; in a sweep, its line, and the other jobs go on."""
     settings = HydraConfig.get()
     folder, sweeping = Path(settings.runtime.output_dir), settings.mode == RunMode.MULTIRUN
     try:
         _run(cfg, folder, settings.sweep.dir if sweeping else None)
-    except InputError as error:
-        if sweeping:
-            print(f"nzc: {error}", file=sys.stderr)
-            (folder / ERROR).write_text(f"{error}\n")
-            return
-        _remove(folder)
-        raise
+    except Exception as error:
+        if TRACEBACK:
+            raise
+        code, line = complaint(error)
+        if not sweeping:
+            if code == 2:
+                _remove(folder)
+            _stop(code, line)
+        print(f"nzc: {line}", file=sys.stderr)
+        (folder / ERROR).write_text(f"{line}\n")
 
 
 def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> None:
@@ -131,7 +137,6 @@ def _remove(folder: Path) -> None:
 
 def main() -> None:
     """`nzc`: exit code 0, 1 for a failure while running, 2 for wrong input."""
-    traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and what is said is said here
     config.register()
     task: Callable[[], None] = hydra.main(version_base="1.3", config_path=str(config.CONF), config_name="config")(job)
@@ -140,12 +145,21 @@ def main() -> None:
     except KeyboardInterrupt:
         print("nzc: stopped; what was finished is stored, and the same command goes on from there", file=sys.stderr)
         sys.exit(130)
-    except Exception as error:
-        if traceback:
+    except MissingConfigException as error:
+        _stop(*complaint(error))
+    except OSError as error:  # Hydra makes the run's folder before the job begins
+        if TRACEBACK or error.filename is None:
             raise
-        code, line = complaint(error)
-        print(f"nzc: {line}", file=sys.stderr)
-        sys.exit(code)
+        _stop(2, f"paths.output={error.filename}: must be a folder that can be written ({error.strerror})")
+    except Exception as error:
+        if TRACEBACK:
+            raise
+        _stop(*complaint(error))
+
+
+def _stop(code: int, line: str) -> NoReturn:
+    print(f"nzc: {line}", file=sys.stderr)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

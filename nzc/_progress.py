@@ -10,15 +10,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 class ProgressBar(Callback):
     """Shown on a terminal's standard error, on rank 0; elsewhere silent."""
 
-    def __init__(self, what: str, steps: int) -> None:
+    def __init__(self, what: str) -> None:
         columns = (TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         console = Console(stderr=True)
         self.bar = Progress(*columns, TextColumn("·"), TimeRemainingColumn(), console=console, refresh_per_second=4)
         self.bar.disable = not console.is_terminal
-        self.task = self.bar.add_task(what, total=steps)
+        self.task = self.bar.add_task(what)
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.is_global_zero:
+            self.bar.update(self.task, total=trainer.num_training_batches)
             self.bar.start()
 
     def on_train_batch_end(

@@ -8,6 +8,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nzc.errors import InputError
 
+_NO_KEY = "must be a key of the configuration (nzc --cfg job shows it), and not below one that follows another"
+
 
 def complaint(error: BaseException) -> tuple[int, str]:
     """The exit code and the line: 2 where the person can mend the input, 1 for a failure while running."""
@@ -24,8 +26,6 @@ def complaint(error: BaseException) -> tuple[int, str]:
             return 2, _config(error, cause)
     if isinstance(error, ConfigCompositionException):
         return 2, _composition(str(error))
-    if isinstance(error, OSError) and error.filename is not None:
-        return 2, f"{error.filename}: must be a place that can be read and written ({error.strerror})"
     if isinstance(error, HydraException):
         return 2, _line(str(error))
     return 1, f"{type(error).__name__}: {_line(str(error))} (HYDRA_FULL_ERROR=1 shows where)"
@@ -64,8 +64,10 @@ def _config(error: BaseException, cause: OmegaConfBaseException) -> str:
     if "is not in struct" in str(cause) or f"not in '{_type(parent)}'" in str(cause):
         near = difflib.get_close_matches(str(cause.key), keys, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        return f"{key}: must be one of the keys {', '.join(keys)}{hint}"
-    return f"{key}={_value(cause)}: {_line(str(cause.msg)) if cause.msg else _line(str(cause))}"
+        return f"{key}: must be one of the keys {', '.join(keys)}{hint}" if keys else f"{key}: {_NO_KEY}"
+    if wanted := re.search(r"could not be converted to (\w+)", str(cause)):
+        return f"{key}={_value(cause)}: must be of type {wanted.group(1).lower()}"
+    return f"{key}={_value(cause)}: {_line(str(cause.msg) if cause.msg else str(cause))}"
 
 
 def _type(node: object) -> str:

@@ -10,7 +10,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, OmegaConf
 
-from nzc.errors import share, whole
+from nzc.errors import GROUPS, share, whole
 
 _PACKAGE = Path(__file__).parent
 #: The folder that holds conf/ and sweeps/: the package itself in a wheel, the folder above it in a checkout.
@@ -62,7 +62,7 @@ class _Home(SearchPathPlugin):
 
 def groups() -> str:
     """The groups and their options, a line each, as --help shows them."""
-    found = {folder.name: folder for folder in sorted(CONF.iterdir()) if folder.is_dir() and folder.name != "hydra"}
+    found = {folder.name: folder for folder in sorted(CONF.iterdir()) if folder.name in GROUPS}
     options = {f"{name}=": sorted(path.stem for path in folder.glob("*.yaml")) for name, folder in found.items()}
     options["+sweeps="] = sorted(path.stem for path in (HOME / "sweeps").glob("*.yaml"))
     return "\n".join(f"  {name:12} {', '.join(choices)}" for name, choices in options.items())

@@ -13,7 +13,7 @@ Each check takes its value by keyword, and the keyword becomes the key of the me
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 #: The config groups, which a key may name by itself.
@@ -72,9 +72,11 @@ def share(**values: Any) -> None:
 def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: Any) -> None:
     """A whole number within bounds; `unit` says what the upper bound counts."""
     for key, value in values.items():
-        good = isinstance(value, Integral) and not isinstance(value, bool) and value >= at_least
+        good = isinstance(value, int) and not isinstance(value, bool) and value >= at_least
         if not good or (at_most is not None and value > at_most):
-            bounds = f"of {at_least} or more" if at_most is None else f"from {at_least} to {at_most:,}{unit and ' ' + unit}"
+            bounds = (
+                f"of {at_least} or more" if at_most is None else f"from {at_least} to {at_most:,}{unit and ' ' + unit}"
+            )
             raise InputError(key, value, f"must be a whole number {bounds}")
 
 

@@ -73,6 +73,9 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
         whole(1, rows, "(the public rows)", queries=queries)
         if isinstance(parts.aggregator, GroundTruth) and truth is None:
             raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
+        parts.store.open()
+        if parts.learner is not None:
+            parts.training.check()
         ready()
 
         if isinstance(parts.aggregator, GroundTruth) and truth is not None:
@@ -92,10 +95,10 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
             epsilon = parts.aggregator.epsilon(votes, labels, parts.delta)
 
         with clock("student"):
-            student = None
+            student, accuracy = None, None
             if parts.learner is not None and roles is not None:
                 student = _learn(parts.learner, roles, labels, parts)
-            accuracy = None if student is None or roles is None else _accuracy(student.predict(roles.test.x), roles.test.y)
+                accuracy = _accuracy(student.predict(roles.test.x), roles.test.y)
 
     report = Report(
         **parts.names,
@@ -125,7 +128,7 @@ def _learn(learner: Learner, roles: Roles, labels: Ints, parts: Parts) -> "Stude
         raise RuntimeError("no query was answered: there is nothing for a student to learn from")
     material = Material(Split(x[answered], labels[labels != ABSTAIN]), x[~answered], roles.classes)
     student = learner.student(material, parts.seed)
-    parts.training.fit(student, "Student", steps=learner.steps, max_epochs=1)
+    parts.training.fit(student, "Student", max_epochs=1)
     return student
 
 

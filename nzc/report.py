@@ -44,7 +44,9 @@ class Report:
 
     def table(self) -> Table:
         """The same, for reading."""
-        table = Table(title=f"{self.dataset} · {self.aggregator} · {self.student}", show_header=False, title_style="bold")
+        table = Table(
+            title=f"{self.dataset} · {self.aggregator} · {self.student}", show_header=False, title_style="bold"
+        )
         table.add_column(style="bold")
         table.add_column(justify="right")
         table.add_column(style="dim")
@@ -60,10 +62,9 @@ class Report:
             value = getattr(self.epsilon, name)
             if value is not None:
                 table.add_row(f"ε {name.replace('_', '-')}", number(value), meaning)
-        if self.epsilon.order is not None and math.isfinite(self.epsilon.order):
-            table.caption = f"δ = {self.delta:g}, best Rényi order {self.epsilon.order:.3g}, {self.seconds['total']:.1f} s"
-        else:
-            table.caption = f"δ = {self.delta:g}, {self.seconds['total']:.1f} s"
+        order = self.epsilon.order
+        best = f", best Rényi order {order:.3g}" if order is not None and math.isfinite(order) else ""
+        table.caption = f"δ = {self.delta:g}{best}, {self.seconds['total']:.1f} s"
         return table
 
 

@@ -65,7 +65,7 @@ class SweepReport(Callback):
         if self.tracker is not None and self.run is not None:
             self.tracker.finish(self.run, folder, None)
         if table.failed:
-            print(f"{table.failed} of {len(jobs)} jobs had wrong input; the others are whole.", file=sys.stderr)
+            print(f"{table.failed} of {len(jobs)} jobs did not finish; the others are whole", file=sys.stderr)
             sys.exit(2)
 
 

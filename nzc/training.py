@@ -4,32 +4,51 @@ import logging
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from nzc.errors import InputError, whole
+
 if TYPE_CHECKING:
-    from pytorch_lightning import LightningModule
+    from pytorch_lightning import LightningModule, Trainer
 
 
 class Training:
     """Settings of pytorch_lightning.Trainer, shared by teachers and student; torch is imported when a fit begins."""
 
-    def __init__(self, *, progress: bool = True, **options: Any) -> None:
-        self.progress, self.options = progress, options
+    def __init__(self, *, progress: bool = True, threads: int = 1, **options: Any) -> None:
+        whole(1, threads=threads)
+        self.progress, self.threads, self.options = progress, threads, options
 
-    def fit(self, module: "LightningModule", what: str, *, steps: int, **options: Any) -> None:
-        """Fit `module`, showing progress over `steps` batches under the name `what`."""
-        from pytorch_lightning import Trainer
+    def fit(self, module: "LightningModule", what: str, **options: Any) -> None:
+        """Fit `module`, showing progress over its batches under the name `what`."""
+        import torch
 
         from nzc._progress import ProgressBar
 
+        trainer = self._trainer(callbacks=[ProgressBar(what)] if self.progress else [], **options)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(self.threads)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                trainer.fit(module)
+        finally:
+            torch.set_num_threads(threads)
+
+    def check(self) -> None:
+        """InputError where Lightning does not take these options."""
+        self._trainer()
+
+    def _trainer(self, **options: Any) -> "Trainer":
+        from lightning_fabric.utilities.exceptions import MisconfigurationException
+        from pytorch_lightning import Trainer
+
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            trainer = Trainer(
-                **self.options,
-                **options,
-                callbacks=[ProgressBar(what, steps)] if self.progress else [],
-                logger=False,
-                enable_checkpointing=False,
-                enable_progress_bar=False,
-                enable_model_summary=False,
-            )
-            trainer.fit(module)
+        quiet: dict[str, Any] = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return Trainer(**self.options, **options, **quiet, enable_checkpointing=False)
+        except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
+            said = " ".join(str(error).split())
+            raise InputError(
+                "trainer", self.options, f"must be options of pytorch_lightning.Trainer ({said})"
+            ) from error

@@ -14,7 +14,8 @@ class GroundTruth(Aggregator):
     """Answers with the truth instead of the teachers: its votes are one-hot true labels. Nothing is promised: ε = ∞."""
 
     def label(self, votes: Ints, rng: np.random.Generator) -> Ints:
-        return votes.argmax(axis=1)
+        labels: Ints = votes.argmax(axis=1)
+        return labels
 
     def epsilon(self, votes: Ints, labels: Ints, delta: float) -> Epsilon:
         return Epsilon(data_independent=np.inf)

@@ -24,7 +24,8 @@ class NoisyArgmax(Aggregator):
 
     def label(self, votes: Ints, rng: np.random.Generator) -> Ints:
         noise = self.noise.sample(votes.shape, rng) * self.boost.scale(votes)[:, None]
-        return (self.boost.scores(votes) + noise).argmax(axis=1)
+        labels: Ints = (self.boost.scores(votes) + noise).argmax(axis=1)
+        return labels
 
     def epsilon(self, votes: Ints, labels: Ints, delta: float) -> Epsilon:
         answered = int((labels != ABSTAIN).sum())

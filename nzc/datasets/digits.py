@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nzc.datasets.augment import Affine
 from nzc.datasets.roles import Dataset, Roles, Split, choose
 from nzc.errors import whole
 
@@ -16,7 +17,7 @@ class Digits(Dataset):
     private: int
     public: int
     network: str | None = None
-    augment: dict[str, float] | None = None
+    augment: Affine | None = None
 
     def __post_init__(self) -> None:
         whole(1, private=self.private, public=self.public)
@@ -28,4 +29,5 @@ class Digits(Dataset):
         x = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
         y = bunch.target.astype(np.int64)
         roles = choose(len(y), self.private, self.public, self.seed)
-        return Roles(*(Split(x[rows], y[rows]) for rows in roles), classes=10)
+        private, public, test = (Split(x[rows], y[rows]) for rows in roles)
+        return Roles(private, public, test, 10)

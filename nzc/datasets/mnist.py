@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nzc.datasets.augment import Affine
 from nzc.datasets.roles import Dataset, Roles, Split
 from nzc.errors import InputError
 
@@ -12,7 +13,7 @@ class MNIST(Dataset):
 
     root: str
     network: str | None = None
-    augment: dict[str, float] | None = None
+    augment: Affine | None = None
 
     def load(self) -> Roles:
         from torchvision.datasets import MNIST as Torchvision

@@ -6,6 +6,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from nzc._types import AnyArray, Bools, Ints
+from nzc.datasets.augment import Affine
 from nzc.datasets.roles import Dataset, Roles, Split
 from nzc.errors import InputError, share, whole
 
@@ -23,7 +24,7 @@ class Npz(Dataset):
     private: float
     public: float
     network: str | None = None
-    augment: dict[str, float] | None = None
+    augment: Affine | None = None
 
     def __post_init__(self) -> None:
         whole(0, seed=self.seed)
@@ -41,7 +42,8 @@ class Npz(Dataset):
         if not all(rows.any() for rows in chosen):
             raise InputError("path", self.path, f"must have enough rows or groups for three roles, not {len(names)}")
         x = _images(x) if x.dtype == np.uint8 else _standardised(x, chosen[1])
-        return Roles(*(Split(x[rows], y[rows]) for rows in chosen), classes=int(y.max()) + 1)
+        private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
+        return Roles(private, public, test, int(y.max()) + 1)
 
     def _read(self) -> tuple[AnyArray, Ints, AnyArray]:
         try:
@@ -50,7 +52,9 @@ class Npz(Dataset):
         except (OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError) as error:
             raise InputError("path", self.path, f"must be a readable .npz file without pickles ({error})") from error
         if missing := {"x", "y"} - arrays.keys():
-            raise InputError("path", self.path, f"must hold the arrays x and y; {', '.join(sorted(missing))} is missing")
+            raise InputError(
+                "path", self.path, f"must hold the arrays x and y; {', '.join(sorted(missing))} is missing"
+            )
         x, y = arrays["x"], arrays["y"]
         group = arrays.get("group", np.arange(len(y)) if y.ndim else y)
         if y.ndim != 1 or x.ndim < 2 or not len(x) == len(y) == len(group):
@@ -77,4 +81,5 @@ def _images(x: AnyArray) -> AnyArray:
 
 def _standardised(x: AnyArray, public: Bools) -> AnyArray:
     spread = x[public].std(axis=0)
-    return ((x - x[public].mean(axis=0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
+    scaled: AnyArray = (x - x[public].mean(axis=0)) / np.where(spread > 0, spread, 1)
+    return scaled.astype(np.float32)

@@ -8,6 +8,7 @@ from hashlib import sha256
 import numpy as np
 
 from nzc._types import AnyArray, Ints
+from nzc.datasets.augment import Affine
 from nzc.errors import InputError
 
 
@@ -41,7 +42,6 @@ class Roles:
                 whole.update(np.ascontiguousarray(array).data)
         return whole.hexdigest()
 
-
     @property
     def summary(self) -> dict[str, int | str]:
         """What is recorded of the roles: their sizes and the digest of their rows."""
@@ -56,7 +56,7 @@ class Dataset(ABC):
     """
 
     network: str | None
-    augment: dict[str, float] | None
+    augment: Affine | None
 
     @abstractmethod
     def load(self) -> Roles:
@@ -66,7 +66,9 @@ class Dataset(ABC):
 def choose(rows: int, private: int, public: int, seed: int) -> tuple[Ints, Ints, Ints]:
     """A seeded choice of `private` and `public` rows out of `rows`; the rest is for testing. Never overlapping."""
     if private + public >= rows:
-        raise InputError("private", private, f"private + public must leave rows to test on: at most {rows - public - 1}")
+        raise InputError(
+            "private", private, f"private + public must leave rows to test on: at most {rows - public - 1}"
+        )
     order = np.random.default_rng(seed).permutation(rows)
     return order[:private], order[private : private + public], order[private + public :]
 

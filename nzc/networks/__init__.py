@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nzc.errors import one_of
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 
 def names() -> tuple[str, ...]:
@@ -25,4 +25,11 @@ def build(network: str, shape: tuple[int, ...], classes: int) -> "nn.Module":
     import torch
 
     module: nn.Module = import_module(f"nzc.networks.{network}").build(shape, classes)
-    return module.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+    return module.to(memory_format=torch.channels_last)
+
+
+def as_input(x: "Tensor") -> "Tensor":
+    """What networks take: bytes of images become floats from 0 to 1."""
+    import torch
+
+    return x.float().div_(255) if x.dtype == torch.uint8 else x

@@ -9,11 +9,12 @@ from nzc.privacy.conversion import epsilon
 
 
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
-    """The largest Rényi divergence that ε₀-privacy allows, [orders]: that of randomised response (Mironov 2017, Prop. 5)."""
+    """The largest Rényi divergence of an ε₀-private release, [orders]: randomised response's (Mironov 2017)."""
     stay, flip = -np.logaddexp(0, -epsilon0), -np.logaddexp(0, epsilon0)
     up = orders * stay + (1 - orders) * flip
     down = orders * flip + (1 - orders) * stay
-    return np.logaddexp(up, down) / (orders - 1)
+    rdp: Floats = np.logaddexp(up, down) / (orders - 1)
+    return rdp
 
 
 def compose_pure(epsilon0: float, releases: int, delta: float) -> float:

@@ -25,13 +25,16 @@ class Store:
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
+
+    def open(self) -> None:
+        """Make the folder, or say why it cannot be."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self.root.chmod(0o700)
             if not os.access(self.root, os.W_OK):
                 raise PermissionError("not writable")
         except OSError as error:
-            raise InputError("paths.store", root, f"must be a folder that can be written ({error})") from error
+            raise InputError("paths.store", self.root, f"must be a folder that can be written ({error})") from error
 
     def fetch(self, kind: str, request: dict[str, Any], make: Callable[[], dict[str, AnyArray]]) -> dict[str, AnyArray]:
         """The arrays of `request`, made by `make` if nobody did before; one maker at a time."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nzc import networks
 from nzc._types import AnyArray
 from nzc.datasets import Split
+from nzc.datasets.augment import Affine
 from nzc.errors import InputError, not_negative, positive, whole
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Learner(ABC):
     batch_size: int
     lr: float
     weight_decay: float
-    augment: dict[str, float] | None = None
+    augment: Affine | None = None
 
     def __post_init__(self) -> None:
         if self.network is None:  # what dataset=none suggests

@@ -3,14 +3,14 @@
 import numpy as np
 import torch
 from pytorch_lightning import LightningModule
+from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
+from torch.optim.lr_scheduler import OneCycleLR
 from torch.utils.data import DataLoader
 
 from nzc import networks
 from nzc._types import AnyArray, Ints
-from nzc.networks._augment import Affine, as_input
+from nzc.networks import as_input
 from nzc.students.learner import Learner, Material
 
 
@@ -20,7 +20,6 @@ class Student(LightningModule):
     def __init__(self, learner: Learner, material: Material, seed: int) -> None:
         super().__init__()
         self.learner = learner
-        self.augment = Affine(**learner.augment) if learner.augment else None
         self.rng = torch.Generator().manual_seed(seed)
         self.x, self.y = torch.from_numpy(material.labelled.x), torch.from_numpy(material.labelled.y)
         with torch.random.fork_rng(devices=[]):
@@ -35,20 +34,21 @@ class Student(LightningModule):
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
         rows = batch.cpu()
         x, y = as_input(self.x[rows]).to(self.device), self.y[rows].to(self.device)
-        return self.learner.loss(self, x if self.augment is None else self.augment(x, self.rng), y)
+        augment = self.learner.augment
+        return self.learner.loss(self, x if augment is None else augment(x, self.rng), y)
 
-    def configure_optimizers(self) -> tuple[list[Optimizer], list[dict[str, LRScheduler | str]]]:
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         learner = self.learner
         optimizer = torch.optim.AdamW(self.parameters(), learner.lr, weight_decay=learner.weight_decay, fused=True)
         schedule = OneCycleLR(optimizer, learner.lr, total_steps=learner.steps + 1)
-        return [optimizer], [{"scheduler": schedule, "interval": "step"}]
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def train_dataloader(self) -> DataLoader[Tensor]:
         """Row numbers, `steps` batches of them: every row once before any row twice."""
         total = self.learner.steps * self.learner.batch_size
         rounds = -(-total // len(self.y))
         order = torch.cat([torch.randperm(len(self.y), generator=self.rng) for _ in range(rounds)])
-        return DataLoader(order[:total].split(self.learner.batch_size), batch_size=None)  # type: ignore[arg-type]
+        return DataLoader(order[:total].split(self.learner.batch_size), batch_size=None)
 
     @torch.no_grad()
     def predict(self, x: AnyArray) -> Ints:

@@ -6,6 +6,7 @@ from pathlib import Path
 from nzc import networks
 from nzc._types import AnyArray, Ints
 from nzc.datasets import Roles
+from nzc.datasets.augment import Affine
 from nzc.datasets.roles import partition
 from nzc.errors import InputError, not_negative, positive, whole
 from nzc.store import Store
@@ -26,11 +27,14 @@ class Ensemble(Teachers):
     weight_decay: float
     seed: int
     stratify: bool = False
-    augment: dict[str, float] | None = None
+    augment: Affine | None = None
+    parallel: int | None = None  # trained at once; None: one a core. Changes the speed, never the result
 
     def __post_init__(self) -> None:
         whole(1, count=self.count, epochs=self.epochs, batch_size=self.batch_size)
         whole(0, seed=self.seed)
+        if self.parallel is not None:
+            whole(1, parallel=self.parallel)
         positive(lr=self.lr)
         not_negative(weight_decay=self.weight_decay)
 
@@ -49,6 +53,7 @@ class Ensemble(Teachers):
         here = Path(__file__).parent
         code = code_digest([here / "engine.py", *sorted(here.parent.glob("networks/*.py"))])
         request = {"data": roles.digest, "code": code, **asdict(self)}
+        del request["parallel"]
         return store.fetch("predictions", request, lambda: self._fit(roles, training))["predictions"]
 
     def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
@@ -60,7 +65,5 @@ class Ensemble(Teachers):
 
         shards = partition(roles.private.y, self.count, self.seed, self.stratify)
         engine = TeacherEnsemble(self, roles.private, roles.public.x, shards, roles.classes)
-        training.fit(engine, "Teachers", steps=self.count * self.epochs, max_epochs=1)
+        training.fit(engine, "Teachers", max_epochs=1)
         return {"predictions": engine.predictions}
-
-

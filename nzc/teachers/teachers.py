@@ -58,7 +58,7 @@ class Teachers(ABC):
 
     @abstractmethod
     def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
-        """What `vote` counts, private: predictions [teachers, rows] or votes [rows, classes]. Stored, not made twice."""
+        """What `vote` counts, private: predictions [teachers, rows] or votes [rows, classes]. Never made twice."""
 
     @abstractmethod
     def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:

@@ -27,10 +27,14 @@ class VoteFile(Teachers):
     def _votes(self) -> Ints:
         votes = _load(self.path, "path")
         if votes.ndim != 2 or 0 in votes.shape or votes.shape[1] < 2:
-            raise InputError("path", self.path, f"must hold votes [queries, 2 or more classes], not {list(votes.shape)}")
-        if votes.dtype.kind not in "iu":
-            if votes.dtype.kind != "f" or not (np.isfinite(votes).all() and (votes == np.rint(votes)).all()):
-                raise InputError("path", self.path, "must hold whole numbers of votes")
+            raise InputError(
+                "path", self.path, f"must hold votes [queries, 2 or more classes], not {list(votes.shape)}"
+            )
+        whole = votes.dtype.kind in "iu" or (
+            votes.dtype.kind == "f" and np.isfinite(votes).all() and (votes == np.rint(votes)).all()
+        )
+        if not whole:
+            raise InputError("path", self.path, "must hold whole numbers of votes")
         votes = votes.astype(np.int64)
         if votes.min() < 0:
             raise InputError("path", self.path, f"must hold counts of 0 or more, not {votes.min()}")

@@ -3,6 +3,7 @@
 import logging
 import math
 import warnings
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,17 @@ class MLflow(Tracker):
         self.uri, self.artifacts, self.model = uri, artifacts, model
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         logging.getLogger("alembic").setLevel(logging.WARNING)
+
+    @cached_property
+    def client(self) -> MlflowClient:
+        """The connection; made when the first run starts, so that wrong input leaves no database behind."""
         try:
-            self.client = MlflowClient(tracking_uri=uri)
-            self.client.search_experiments(max_results=1)
+            client = MlflowClient(tracking_uri=self.uri)
+            client.search_experiments(max_results=1)
         except Exception as error:  # MLflow raises many kinds, down to SQLAlchemy's
-            raise InputError("tracking.uri", uri, f"must be a store that MLflow can open ({_line(error)})") from error
+            said = " ".join(str(error).split())[:200]
+            raise InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({said})") from error
+        return client
 
     def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None) -> str:
         tags = {"mlflow.runName": name} | ({"mlflow.parentRunId": parent} if parent else {})
@@ -39,10 +46,11 @@ class MLflow(Tracker):
     def finish(self, run: str, folder: Path, outcome: Outcome | None) -> None:
         if outcome is not None:
             self._log(run, outcome)
-        for path in sorted(folder.iterdir()):
-            self.client.log_artifact(run, str(path)) if path.is_file() else self.client.log_artifacts(
-                run, str(path), path.name
-            )
+        for path in folder.iterdir():
+            if path.is_file():
+                self.client.log_artifact(run, str(path))
+        if (folder / ".hydra").is_dir():
+            self.client.log_artifacts(run, str(folder / ".hydra"), "config")
         if outcome is not None and outcome.student is not None and self.model:
             self._log_model(run, outcome)
         self.client.set_terminated(run, "FINISHED")
@@ -76,15 +84,13 @@ class MLflow(Tracker):
     def _log_model(self, run: str, outcome: Outcome) -> None:
         import mlflow.pytorch
         import torch
-        from mlflow.models import ModelSignature
-        from mlflow.types import Schema, TensorSpec
+        from mlflow.models import infer_signature
 
         assert outcome.student is not None and outcome.example is not None
         network = outcome.student.network.cpu().eval()
-        x = outcome.example.x[:2]
-        shape, classes = (-1, *x.shape[1:]), network(torch.zeros(1, *x.shape[1:])).shape[1]
-        floats = np.dtype(np.float32)
-        signature = ModelSignature(Schema([TensorSpec(floats, shape)]), Schema([TensorSpec(floats, (-1, classes))]))
+        example = np.zeros((2, *outcome.example.x.shape[1:]), dtype=np.float32)
+        with torch.no_grad():
+            logits = network(torch.from_numpy(example)).numpy()
         before = mlflow.get_tracking_uri()
         mlflow.set_tracking_uri(self.uri)
         try:
@@ -93,12 +99,10 @@ class MLflow(Tracker):
                 mlflow.pytorch.log_model(
                     network,
                     name="student",
-                    signature=signature,
+                    signature=infer_signature(example, logits),
+                    input_example=example,
+                    serialization_format="pt2",  # a traced graph: whoever loads it runs no pickle
                     pip_requirements=[f"torch=={torch.__version__.split('+')[0]}", f"numpy=={np.__version__}"],
                 )
         finally:
             mlflow.set_tracking_uri(before)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

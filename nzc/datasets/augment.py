@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+from typing import TYPE_CHECKING
 
 from nzc.errors import not_negative
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,11 @@ class Affine:
     def __post_init__(self) -> None:
         not_negative(rotate=self.rotate, scale=self.scale, shift=self.shift, shear=self.shear)
 
-    def __call__(self, x: Tensor, rng: torch.Generator) -> Tensor:
+    def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
         """x [rows, channels, height, width], float; `rng` is a CPU generator, so that every device draws alike."""
+        import torch
+        from torch.nn import functional as F
+
         turn, wide, high, shear, right, down = (torch.rand(6, len(x), generator=rng) * 2 - 1).to(x.device)
         turn = turn * math.radians(self.rotate)
         wide, high = 1 + wide * self.scale, 1 + high * self.scale
@@ -33,8 +36,3 @@ class Affine:
         second = torch.stack([sin * wide, cos * high, 2 * self.shift * down], dim=1)
         grid = F.affine_grid(torch.stack([first, second], dim=1), list(x.shape), align_corners=False)
         return F.grid_sample(x, grid, align_corners=False)
-
-
-def as_input(x: Tensor) -> Tensor:
-    """What networks take: bytes of images become floats from 0 to 1."""
-    return x.float().div_(255) if x.dtype == torch.uint8 else x
