@@ -89,7 +89,7 @@ def laplace(gamma: float) -> Bound:
 def screen(sigma1: float) -> Bound:
     """The screen's answer, s + N(0, σ₁²) ≥ T, on the votes of `screen_votes`.
 
-    One moved vote shifts s by at most 1, not two counts by 1 each: the bound of GNMax with noise √2 σ₁ (2018, Lemma 8).
+    One moved vote shifts s by at most 1, not two counts by 1 each: the bound of GNMax with noise √2 σ₁.
     """
     positive(sigma1=sigma1)
     return gaussian(np.sqrt(2) * sigma1)
@@ -144,7 +144,7 @@ class Plan:
 def plan(queries: int, bounds: Sequence[Bound], delta: float) -> Plan:
     """The plan for a run that asks `queries` queries, each released under all of `bounds`; from public facts only.
 
-    β lets the bound grow e-fold where as many teachers change as the (smallest) noise has votes, or one if that is fewer.
+    β lets the bound grow e-fold where as many teachers change as the smallest noise has votes, or one if that is fewer.
     Order and noise are the best for a run that costs a fifth of its data-independent bound; a tenth of δ is the chance
     that the released bound is too low.
     """
