@@ -8,6 +8,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 from scipy.stats import binom
 
 from nzc.errors import InputError
@@ -210,3 +211,60 @@ def test_published_votes_with_a_screen():
     got = release.sanitise(released, plan, delta, rng)
     assert theorem_total(released, plan.order) < got.rdp
     assert got.epsilon < 10
+
+
+@pytest.mark.parametrize("order", [1.5, 4.0, 10.0])
+def test_growth_of_a_screen_covers_every_score_within_reach(order):
+    bound, threshold = release.screen(6.0), 30.5
+    scores = np.linspace(0, 60, 241)
+    cost = bound.rdp(bound.log_flip(release.screen_votes(scores, threshold)), np.array([order]))[:, 0]
+    for score in (0, 11, 25, 30, 31, 44.25, 60):
+        worst, _ = release._worst(bound, release.screen_votes(np.array([score]), threshold), order)
+        for distance in range(12):
+            near = cost[np.abs(scores - score) <= distance]
+            assert near.max() * (1 - 1e-12) <= worst(distance) <= bound.independent(np.array([order]))[0] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("order", [1.2, 2.0, 6.0])
+def test_realised_answers_compose_at_a_fixed_order(order):
+    """Point 4 of the module docstring, by summing over the outcomes of a screened query, for all neighbours:
+    E_P exp((α − 1)(L − ρ_screen − [answered] ρ_label)) ≤ 1. Factors of this kind multiply over queries."""
+    teachers, sigma, sigma1, threshold = 30, 6.0, 8.0, 20
+    label, screened, at = release.gaussian(sigma), release.screen(sigma1), np.array([order])
+
+    def outcomes(first):
+        passes = ndtr((max(first, teachers - first) - threshold) / sigma1)
+        zero = ndtr((2 * first - teachers) / (np.sqrt(2) * sigma))
+        return np.array([1 - passes, passes * zero, passes * (1 - zero)])
+
+    for first in range(teachers + 1):
+        votes = np.array([[first, teachers - first]])
+        asked = screened.rdp(screened.log_flip(release.screen_votes(votes.max(axis=1), threshold)), at)[0, 0]
+        answered = label.rdp(label.log_flip(votes), at)[0, 0]
+        spent = asked + np.array([0, answered, answered])
+        for other in {max(first - 1, 0), min(first + 1, teachers)}:
+            p, q = outcomes(first), outcomes(other)
+            assert (p**order * q ** (1 - order) * np.exp(-(order - 1) * spent)).sum() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(("sigma", "classes", "order"), [(40, 10, 7.5), (40, 10, 20.0), (100, 10, 30.0), (40, 2, 10.0)])
+def test_one_step_stays_within_the_conditions_of_2018(sigma, classes, order):
+    """C5 and C6 hold at the papers' settings, and one moved vote never takes F_1 above 2018's own ρ(B_U(q))."""
+    bound, at = release.gaussian(sigma), np.array([order])
+    log_q = np.linspace(-60, np.log(1 - 1 / classes), 20_000)
+    rdp = bound.rdp(log_q, at)[:, 0]
+    crossing = log_q[np.argmax(rdp >= bound.independent(at)[0]) - 1]  # the last below q₀
+    assert (np.diff(rdp[log_q <= crossing]) >= 0).all()  # C5
+
+    def up(log_q):  # B_U(q) = (K − 1) Φ(Φ⁻¹(q/(K − 1)) + √2/σ): every gap falls by 2
+        spread = np.log(classes - 1)
+        moved = spread + log_ndtr(ndtri_exp(log_q - spread) + np.sqrt(2) / sigma)
+        return np.minimum(moved, np.log1p(-1 / classes))
+
+    before = log_q[up(log_q) <= crossing]
+    step = bound.rdp(up(before), at)[:, 0] - bound.rdp(before, at)[:, 0]
+    assert (np.diff(step) >= -1e-15).all()  # C6
+    rng = np.random.default_rng(0)
+    for row in rng.multinomial(250, rng.dirichlet(np.full(classes, 0.2), size=100)):
+        worst, _ = release._worst(bound, row[None], order)
+        assert worst(1) <= 1.01 * bound.rdp(up(bound.log_flip(row[None])), at)[0, 0]
