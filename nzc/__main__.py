@@ -70,6 +70,7 @@ def job(cfg: DictConfig) -> None:
         if not sweeping:
             if code == 2:
                 _remove(folder)
+                Store(cfg.paths.store).discard()
             _stop(code, line)
         print(f"nzc: {line}", file=sys.stderr)
         (folder / ERROR).write_text(f"{line}\n")
@@ -94,13 +95,14 @@ def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> None:
         raise
     outcome.report.write(folder)
     _write_labels(folder, outcome)
-    show(outcome.report.table())
+    show(outcome.report.table() if sweep_dir is None else outcome.report.line())
     for name in run:
         try:
             tracker.finish(name, folder, outcome)
         except Exception as error:  # nothing is lost: result.json is whole
             print(f"nzc: the run could not be tracked ({error}); its result is in {folder}", file=sys.stderr)
-    show(f"[dim]{folder / 'result.json'}[/dim]")
+    if sweep_dir is None:
+        show(f"[dim]{folder / 'result.json'}[/dim]")
 
 
 def _write_labels(folder: Path, outcome: pipeline.Outcome) -> None:

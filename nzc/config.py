@@ -69,10 +69,7 @@ def groups() -> str:
 
 
 def register() -> None:
-    """Tell Hydra of the spine, the search path and the sweeper; harmless when repeated."""
-    from nzc.sweep import RowSweeper
-
+    """Tell Hydra of the spine, the groups and the search path; harmless when repeated."""
     OmegaConf.register_new_resolver("groups", groups, replace=True)
     ConfigStore.instance().store(name="spine", node=Config)
     Plugins.instance().register(_Home)
-    Plugins.instance().register(RowSweeper)

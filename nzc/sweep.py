@@ -1,4 +1,4 @@
-"""A sweep: rows of overrides from a file of sweeps/, their parent run, and their table, paper beside measured."""
+"""A sweep's parent run and its table, paper beside measured. Its rows become jobs in hydra_plugins/nzc.py."""
 
 import json
 import sys
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.types import Override
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from rich.table import Table
@@ -16,22 +14,6 @@ from nzc.report import EPSILONS, number, percent, show
 
 #: What a job leaves in its folder when its input was wrong: the line it printed.
 ERROR = "error.txt"
-
-
-class RowSweeper(BasicSweeper):
-    """Hydra's grid sweeper, with `sweep.rows`: every row's overrides with every point of the grid."""
-
-    def split_arguments(self, overrides: list[Override], max_batch_size: int | None) -> list[list[list[str]]]:  # type: ignore[override]
-        grid = [point for batch in BasicSweeper.split_arguments(overrides, None) for point in batch]
-        rows = [list(row["set"]) for row in rows_of(self.config)] or [[]]
-        jobs = [[*_without(point, row), *row] for point in grid for row in rows]
-        return [list(batch) for batch in self.split_overrides_to_chunks(jobs, max_batch_size)]
-
-
-def _without(point: list[str], row: list[str]) -> list[str]:
-    """The point, less what the row sets itself."""
-    taken = {override.split("=", 1)[0] for override in row}
-    return [override for override in point if override.split("=", 1)[0] not in taken]
 
 
 def rows_of(config: DictConfig | None) -> list[dict[str, Any]]:

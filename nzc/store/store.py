@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
@@ -35,6 +36,11 @@ class Store:
                 raise PermissionError("not writable")
         except OSError as error:
             raise InputError("paths.store", self.root, f"must be a folder that can be written ({error})") from error
+
+    def discard(self) -> None:
+        """Take the folder back if nothing was put into it."""
+        with suppress(OSError):
+            self.root.rmdir()
 
     def fetch(self, kind: str, request: dict[str, Any], make: Callable[[], dict[str, AnyArray]]) -> dict[str, AnyArray]:
         """The arrays of `request`, made by `make` if nobody did before; one maker at a time."""

@@ -1,0 +1,22 @@
+"""The sweeper that reads `sweep.rows`. It stands here because Hydra takes plugins from this package only."""
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.types import Override
+
+from nzc.sweep import rows_of
+
+
+class RowSweeper(BasicSweeper):
+    """Hydra's grid sweeper, with `sweep.rows`: every row's overrides with every point of the grid."""
+
+    def split_arguments(self, overrides: list[Override], max_batch_size: int | None) -> list[list[list[str]]]:  # type: ignore[override]
+        grid = [point for batch in BasicSweeper.split_arguments(overrides, None) for point in batch]
+        rows = [list(row["set"]) for row in rows_of(self.config)] or [[]]
+        jobs = [[*_without(point, row), *row] for point in grid for row in rows]
+        return [list(batch) for batch in self.split_overrides_to_chunks(jobs, max_batch_size)]
+
+
+def _without(point: list[str], row: list[str]) -> list[str]:
+    """The point, less what the row sets itself."""
+    taken = {override.split("=", 1)[0] for override in row}
+    return [override for override in point if override.split("=", 1)[0] not in taken]

@@ -1,0 +1,79 @@
+"""What tests share: the command line in this process, small runs, and the published votes where they lie."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nzc.__main__ import main
+
+#: Teachers in a fraction of a second, on the processor; a student likewise; both.
+TEACHERS = ["teachers.count=6", "teachers.epochs=20", "trainer.progress=false", "trainer.accelerator=cpu"]
+STUDENT = [*TEACHERS[2:], "student.steps=60"]
+SMALL = [*TEACHERS, "student.steps=60"]
+VOTES = ["teachers=votes", "dataset=none", "student=none"]
+
+
+@dataclass
+class Ran:
+    """How a command ended: exit code, what it said, and the results it left."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("outputs/**/result.json"))]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """That of the newest run."""
+        return self.results[-1]
+
+
+Nzc = Callable[..., Ran]
+
+
+@pytest.fixture
+def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Nzc:
+    """Run `nzc ARGUMENTS` in an empty folder, untracked unless said."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Ran:
+        tracking = [] if any(argument.startswith("tracking") for argument in arguments) else ["tracking=none"]
+        monkeypatch.setattr("sys.argv", ["nzc", *arguments, *tracking])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capfd.readouterr()
+        return Ran(code, out, err, tmp_path)
+
+    return run
+
+
+@pytest.fixture
+def histograms(tmp_path: Path) -> Path:
+    """A file of votes of 50 teachers on 40 queries in 4 classes, and labels.npy beside it."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 40)
+    votes = np.stack([rng.multinomial(50, np.where(np.arange(4) == label, 0.7, 0.1)) for label in labels])
+    np.save(tmp_path / "votes.npy", votes)
+    np.save(tmp_path / "labels.npy", labels)
+    return tmp_path / "votes.npy"
+
+
+def published(name: str) -> Path:
+    """The folder pate_votes/ below NZC_DATA; the test is skipped where there is none."""
+    folder = Path(os.environ.get("NZC_DATA", "")) / "pate_votes"
+    if not (folder / name).is_file():
+        pytest.skip(f"NZC_DATA names no folder with pate_votes/{name}")
+    return folder / name

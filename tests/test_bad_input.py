@@ -1,0 +1,157 @@
+"""Wrong input: one line that names the key, the value and what is allowed; exit code 2; nothing left behind."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import VOTES, Nzc
+
+WRONG = [
+    (["aggregator=foo"], "aggregator=foo", "lnmax"),
+    (["dataest=mnist"], "dataest", "dataset"),
+    (["aggregator.gama=1", "aggregator=lnmax"], "aggregator.gama", "gamma"),
+    (["sed=1"], "sed", "seed"),
+    (["+sweeps=foo"], "sweeps=foo", "nzc_table1_mnist"),
+    (["aggregator=["], "aggregator=[", "key=value"),
+    (["seed=abc"], "seed=abc", "integer"),
+    (["seed=-1"], "seed=-1", "from 0"),
+    (["delta=0"], "delta=0", "between 0 and 1"),
+    (["delta=2"], "delta=2", "between 0 and 1"),
+    (["delta=nan"], "delta=nan", "between 0 and 1"),
+    (["queries=0"], "queries=0", "1 or more"),
+    (["queries=401"], "queries=401", "from 1 to 400"),
+    (["teachers.count=0"], "teachers.count=0", "1 or more"),
+    (["teachers.count=1000000000"], "teachers.count=1000000000", "from 1 to 1,200"),
+    (["teachers.count=10**9"], "teachers.count=10**9", "whole number"),
+    (["teachers.count=2.5"], "teachers.count=2.5", "whole number"),
+    (["teachers.network=foo"], "teachers.network=foo", "mlp"),
+    (["teachers.lr=0"], "teachers.lr=0", "above 0"),
+    (["student.steps=0"], "student.steps=0", "1 or more"),
+    (["student.network=foo"], "student.network=foo", "mlp"),
+    (["dataset.augment.rotate=-1"], "rotate=-1", "0 or above"),
+    (["dataset.private=1797"], "dataset.private=1797", "at most 1396"),
+    *[
+        (["aggregator=lnmax", f"aggregator.gamma={value}"], f"aggregator.gamma={value}", "finite number above 0")
+        for value in ("-1", "0", "nan", "inf", "abc")
+    ],
+    (["aggregator.sigma=-1"], "aggregator.sigma=-1", "finite number above 0"),
+    (["aggregator=nzc", "aggregator.c=-1"], "aggregator.c=-1", "0 or above"),
+    (["aggregator=nzc", "aggregator.c=inf"], "aggregator.c=inf", "finite"),
+    (["aggregator=nzc", "aggregator.sensitivity=foo"], "aggregator.sensitivity=foo", "smooth"),
+    (["aggregator=nzc", "aggregator.beta=-1"], "aggregator.beta=-1", "0 or above"),
+    (["dataset=none"], "student=supervised", "none"),
+    (["dataset=none", "student=none"], "dataset=none", "teachers=votes"),
+    (["trainer.accelerator=foo"], "foo", "Trainer"),
+    (["trainer.threads=0"], "trainer.threads=0", "1 or more"),
+    (["paths.output=/proc/x"], "paths.output=/proc/x", "can be written"),
+    (["paths.store=/proc/x"], "paths.store=/proc/x", "can be written"),
+    (["tracking.uri=foo://x"], "tracking.uri=foo://x", "MLflow"),
+    (["dataset=mnist", "dataset.root=/proc/x"], "dataset.root=/proc/x", "MNIST/raw"),
+    (VOTES, "teachers.path=???", "given"),
+    ([*VOTES, "teachers.path=none.npy"], "teachers.path=none.npy", "readable"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "names", "allows"), WRONG, ids=[" ".join(case[0]) for case in WRONG])
+def test_one_line_and_nothing_left(nzc: Nzc, arguments: list[str], names: str, allows: str) -> None:
+    _complains(nzc, arguments, names, allows)
+    assert not list(Path.cwd().iterdir())
+
+
+def _complains(nzc: Nzc, arguments: list[str], names: str, allows: str) -> None:
+    ran = nzc(*arguments)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1, ran.err
+    assert names in ran.err
+    assert allows in ran.err
+    assert not ran.out
+
+
+def _votes() -> np.ndarray:
+    return np.full((30, 3), 10)
+
+
+def _uneven() -> np.ndarray:
+    votes = _votes()
+    votes[7, 1] += 1
+    return votes
+
+
+VOTE_FILES = {
+    "fractions": (_votes() + 0.5, "whole numbers"),
+    "uneven": (_uneven(), "row 7 to 31"),
+    "negative": (_votes() - np.array([20, -20, 0]), "0 or more"),
+    "flat": (np.arange(9), "[queries, "),
+    "empty": (np.zeros((0, 3), int), "[queries, "),
+    "nobody": (np.zeros((4, 3), int), "one sum"),
+    "words": (np.array([["a", "b"]]), "whole numbers"),
+}
+
+
+@pytest.mark.parametrize("kind", VOTE_FILES)
+def test_vote_files(nzc: Nzc, kind: str) -> None:
+    array, allows = VOTE_FILES[kind]
+    np.save("votes.npy", array)
+    _complains(nzc, [*VOTES, "teachers.path=votes.npy"], "teachers.path=votes.npy", allows)
+    assert [path.name for path in Path.cwd().iterdir()] == ["votes.npy"]
+
+
+def test_truncated_and_pickled_vote_files(nzc: Nzc) -> None:
+    np.save("votes.npy", _votes())
+    whole = Path("votes.npy").read_bytes()
+    for damage in (whole[:200], whole[:50], b"", b"no array"):
+        Path("votes.npy").write_bytes(damage)
+        _complains(nzc, [*VOTES, "teachers.path=votes.npy"], "teachers.path=votes.npy", "readable")
+    np.save("votes.npy", np.array([{}], dtype=object), allow_pickle=True)
+    _complains(nzc, [*VOTES, "teachers.path=votes.npy"], "teachers.path=votes.npy", "pickles")
+    np.savez("votes.npz", _votes())
+    _complains(nzc, [*VOTES, "teachers.path=votes.npz"], "teachers.path=votes.npz", "archive")
+
+
+@pytest.mark.parametrize(
+    ("labels", "allows"),
+    [
+        (np.full(30, 3), "from 0 to 2, not 3"),
+        (np.full(30, -1), "from 0 to 2, not -1"),
+        (np.zeros(29, int), "30 whole numbers"),
+        (np.zeros(30), "30 whole numbers"),
+    ],
+)
+def test_label_files(nzc: Nzc, labels: np.ndarray, allows: str) -> None:
+    np.save("votes.npy", _votes())
+    np.save("labels.npy", labels)
+    _complains(nzc, [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"], "teachers.labels", allows)
+
+
+def test_ground_truth_without_truth(nzc: Nzc) -> None:
+    np.save("votes.npy", _votes())
+    _complains(nzc, [*VOTES, "teachers.path=votes.npy", "aggregator=ground_truth"], "aggregator=ground_truth", "labels")
+
+
+X, Y = np.random.default_rng(0).random((60, 4)), np.arange(60) % 3
+NPZ_FILES = {
+    "empty": ({"x": X[:0], "y": Y[:0]}, "at least one row"),
+    "one class": ({"x": X, "y": 0 * Y}, "two classes"),
+    "no x": ({"y": Y}, "x is missing"),
+    "lengths": ({"x": X[:5], "y": Y}, "one y"),
+    "fractions": ({"x": X, "y": Y + 0.5}, "whole numbers"),
+    "negative": ({"x": X, "y": -Y}, "whole numbers"),
+    "huge": ({"x": X, "y": Y * 10**9}, "whole numbers"),
+    "not finite": ({"x": X * np.nan, "y": Y}, "finite"),
+    "one group": ({"x": X, "y": Y, "group": 0 * Y}, "groups"),
+}
+
+
+@pytest.mark.parametrize("kind", NPZ_FILES)
+def test_npz_files(nzc: Nzc, kind: str) -> None:
+    arrays, allows = NPZ_FILES[kind]
+    np.savez("data.npz", **arrays)
+    _complains(nzc, ["dataset=npz", "dataset.path=data.npz"], "dataset.path=data.npz", allows)
+    assert [path.name for path in Path.cwd().iterdir()] == ["data.npz"]
+
+
+def test_npz_that_is_none(nzc: Nzc) -> None:
+    for damage in (b"", b"hello", b"PK\x03\x04 half an archive"):
+        Path("data.npz").write_bytes(damage)
+        _complains(nzc, ["dataset=npz", "dataset.path=data.npz"], "dataset.path=data.npz", "readable")
+    _complains(nzc, ["dataset=npz"], "dataset.path=???", "given")

@@ -1,0 +1,157 @@
+"""Roles, shards and teachers: disjoint, seeded, independent of one another."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nzc import networks
+from nzc.datasets.augment import Affine
+from nzc.datasets.digits import Digits
+from nzc.datasets.mnist import MNIST
+from nzc.datasets.npz import Npz
+from nzc.datasets.roles import choose, partition
+from nzc.store import Store
+from nzc.teachers import Ballots
+from nzc.teachers.ensemble import Ensemble
+from nzc.training import Training
+
+QUIET = Training(progress=False, accelerator="cpu", devices=1)
+
+
+@given(st.integers(3, 500), st.integers(0, 9), st.data())
+@settings(derandomize=True, max_examples=50, deadline=None)
+def test_roles_never_overlap(rows: int, seed: int, data: st.DataObject) -> None:
+    private = data.draw(st.integers(1, rows - 2))
+    public = data.draw(st.integers(1, rows - private - 1))
+    chosen = np.concatenate(choose(rows, private, public, seed))
+    assert sorted(chosen) == list(range(rows))
+
+
+@given(st.integers(1, 300), st.integers(0, 9), st.booleans(), st.data())
+@settings(derandomize=True, max_examples=50, deadline=None)
+def test_shards_are_disjoint_and_cover(rows: int, seed: int, stratify: bool, data: st.DataObject) -> None:
+    labels = np.random.default_rng(seed).integers(0, 4, rows)
+    count = data.draw(st.integers(1, rows))
+    shards = partition(labels, count, seed, stratify)
+    assert sorted(np.concatenate(shards)) == list(range(rows))
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+
+
+def test_a_changed_record_changes_one_shard_only() -> None:
+    """What the privacy analysis assumes: the plain partition does not look at the records."""
+    labels = np.arange(60) % 4
+    other = labels.copy()
+    other[17] = 3
+    same = [
+        np.array_equal(a, b) for a, b in zip(partition(labels, 7, 0, False), partition(other, 7, 0, False), strict=True)
+    ]
+    assert all(same)
+
+
+def test_stratified_shards_have_every_class_alike() -> None:
+    labels = np.repeat(np.arange(5), 40)
+    for shard in partition(labels, 8, 0, stratify=True):
+        assert np.bincount(labels[shard], minlength=5).tolist() == [5] * 5
+
+
+def test_digits_roles_are_recorded_and_seeded() -> None:
+    first, again, other = (Digits(seed, 1200, 400).load() for seed in (0, 0, 1))
+    assert first.digest == again.digest != other.digest
+    assert (len(first.private), len(first.public), len(first.test)) == (1200, 400, 197)
+    assert first.private.x.dtype == np.uint8
+    assert first.private.x.max() == 255
+
+
+def test_npz_keeps_groups_together(tmp_path: Path) -> None:
+    group = np.arange(300) // 3
+    np.savez(tmp_path / "f.npz", x=np.stack([group, group], axis=1), y=np.arange(300) % 3, group=group)
+    roles = Npz(str(tmp_path / "f.npz"), seed=0, private=0.5, public=0.3).load()
+    seen = [set(split.x[:, 0].tolist()) for split in (roles.private, roles.public, roles.test)]
+    assert not (seen[0] & seen[1] or seen[1] & seen[2] or seen[0] & seen[2])
+    assert roles.public.x.mean() == pytest.approx(0, abs=1e-6)
+
+
+def test_npz_images_come_channels_first(tmp_path: Path) -> None:
+    y = np.arange(30) % 2
+    for shape, expected in (((30, 8, 8), (1, 8, 8)), ((30, 8, 8, 3), (3, 8, 8)), ((30, 3, 8, 8), (3, 8, 8))):
+        np.savez(tmp_path / "f.npz", x=np.zeros(shape, np.uint8), y=y)
+        assert Npz(str(tmp_path / "f.npz"), 0, 0.5, 0.3).load().private.x.shape[1:] == expected
+
+
+def test_mnist_has_the_papers_roles() -> None:
+    root = os.environ.get("NZC_DATA", "")
+    if not (Path(root) / "MNIST" / "raw").is_dir():
+        pytest.skip("NZC_DATA names no folder with MNIST/raw")
+    roles = MNIST(root).load()
+    assert (len(roles.private), len(roles.public), len(roles.test)) == (60_000, 9_000, 1_000)
+
+
+SETTINGS = Ensemble(count=5, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.0, seed=3,
+                    augment=Affine(rotate=10))  # fmt: skip
+
+
+def _predictions(settings: Ensemble) -> np.ndarray:
+    return settings._fit(Digits(0, 200, 50).load(), QUIET)["predictions"]
+
+
+def test_a_teacher_does_not_depend_on_those_beside_it() -> None:
+    """The same seed gives the same teachers, however many are trained at once."""
+    together, alone = _predictions(SETTINGS), _predictions(replace(SETTINGS, parallel=1))
+    np.testing.assert_array_equal(together, alone)
+    assert len({row.tobytes() for row in together}) == 5
+
+
+def test_as_many_teachers_as_records() -> None:
+    predictions = _predictions(replace(SETTINGS, count=200, epochs=1))
+    assert predictions.shape == (200, 50)
+
+
+def test_ballots_count_every_teacher() -> None:
+    predictions = np.array([[0, 1, 2], [0, 2, 2], [1, 1, 2]])
+    ballots = Ballots.tally(predictions, 3, np.array([0, 1, 0]))
+    assert ballots.votes.tolist() == [[2, 1, 0], [0, 2, 1], [0, 0, 3]]
+    assert ballots.mean_accuracy == pytest.approx((predictions == [0, 1, 0]).mean())
+    assert ballots.ensemble_accuracy == pytest.approx(2 / 3)
+
+
+def test_the_store_makes_once_and_whole(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    store.open()
+    made = []
+
+    def make() -> dict[str, np.ndarray]:
+        made.append(1)
+        return {"a": np.arange(3)}
+
+    for _ in range(2):
+        assert store.fetch("kind", {"x": 1}, make)["a"].tolist() == [0, 1, 2]
+    store.fetch("kind", {"x": 2}, make)
+    assert len(made) == 2
+
+    def fail() -> dict[str, np.ndarray]:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        store.fetch("kind", {"x": 3}, fail)
+    store.fetch("kind", {"x": 3}, make)
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("network", networks.names())
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
+def test_networks_give_logits(network: str, shape: tuple[int, ...]) -> None:
+    assert networks.build(network, shape, 7)(torch.zeros(2, *shape)).shape == (2, 7)
+
+
+def test_augmentation_of_nothing_changes_nothing() -> None:
+    x = torch.rand(4, 1, 9, 9)
+    torch.testing.assert_close(Affine()(x, torch.Generator().manual_seed(0)), x)
+    quarter = Affine(rotate=90)(x, torch.Generator().manual_seed(0))
+    assert quarter.shape == x.shape
+    assert not torch.equal(quarter, x)

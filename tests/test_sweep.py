@@ -1,0 +1,87 @@
+"""Sweeps: rows and grids, children under one parent, and a table with the paper's numbers."""
+
+from pathlib import Path
+
+import pytest
+from conftest import SMALL, TEACHERS, Nzc
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from nzc import config
+
+SWEEP = """# @package _global_
+hydra:
+  mode: MULTIRUN
+sweep:
+  rows:
+    - {name: first, set: [aggregator=plurality], paper: {accuracy: 0.9, epsilon: 2.04}}
+    - {name: second, set: [aggregator=nzc, queries=20]}
+"""
+
+
+def _sweep(text: str = SWEEP) -> None:
+    Path("sweeps").mkdir()
+    Path("sweeps/mine.yaml").write_text(text)
+
+
+def test_rows_become_runs_and_a_table(nzc: Nzc) -> None:
+    _sweep()
+    ran = nzc("+sweeps=mine", *SMALL)
+    assert ran.code == 0, ran.err
+    assert [(result["aggregator"], result["queries"]) for result in ran.results] == [("plurality", 400), ("nzc", 20)]
+    table = next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text()
+    assert "| first | 400 |" in table
+    assert "90.0 %" in table
+    assert "2.04" in table
+    assert "∞" in table
+    assert "first" in ran.out
+
+
+def test_rows_times_grid(nzc: Nzc) -> None:
+    _sweep()
+    ran = nzc("+sweeps=mine", *TEACHERS, "student=none", "teachers.seed=0", "seed=0,1")
+    assert sorted((result["seed"], result["aggregator"]) for result in ran.results) == [
+        (0, "nzc"), (0, "plurality"), (1, "nzc"), (1, "plurality"),
+    ]  # fmt: skip
+
+
+def test_a_grid_without_rows(nzc: Nzc) -> None:
+    ran = nzc("--multirun", *TEACHERS, "student=none", "aggregator=lnmax", "aggregator.gamma=0.1,0.2")
+    assert ran.code == 0, ran.err
+    assert len(ran.results) == 2
+    assert "aggregator.gamma=0.1" in ran.out
+
+
+def test_a_wrong_row_does_not_stop_the_others(nzc: Nzc) -> None:
+    _sweep(SWEEP.replace("queries=20", "queries=100000"))
+    ran = nzc("+sweeps=mine", *TEACHERS, "student=none")
+    assert ran.code == 2
+    assert len(ran.results) == 1
+    assert "queries=100000" in ran.err
+    assert "| second: queries=100000" in next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text()
+
+
+def test_children_stand_under_one_parent(nzc: Nzc) -> None:
+    from mlflow import MlflowClient
+
+    _sweep()
+    nzc("+sweeps=mine", *TEACHERS, "student=none", "tracking=mlflow")
+    client = MlflowClient("sqlite:///mlflow.db")
+    runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    assert len(parents) == 1
+    assert parents[0].info.status == "FINISHED"
+    assert [run.data.tags["mlflow.parentRunId"] for run in runs if run not in parents] == [parents[0].info.run_id] * 2
+    assert "table.md" in {file.path for file in client.list_artifacts(parents[0].info.run_id)}
+
+
+@pytest.mark.parametrize("path", sorted((config.HOME / "sweeps").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_sweep_file_composes_row_by_row(path: Path) -> None:
+    config.register()
+    text = path.read_text()
+    for heading in ("# Question:", "# Expected:", "# Time:", "# Command:"):
+        assert heading in text
+    with initialize_config_dir(str(config.CONF), version_base="1.3"):
+        for row in compose("config", [f"+sweeps={path.stem}"]).sweep.rows:
+            cfg = compose("config", [f"+sweeps={path.stem}", *row.set])
+            assert not OmegaConf.missing_keys(cfg.aggregator)
