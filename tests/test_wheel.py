@@ -1,0 +1,28 @@
+"""A wheel built from the tree carries conf/ and sweeps/ and runs from an empty folder."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from nzc.config import HOME
+
+
+def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-q", "-w", str(tmp_path / "wheel"), str(HOME)]
+    subprocess.run(build, check=True, timeout=300)
+    site, here = tmp_path / "site", tmp_path / "empty"
+    here.mkdir()
+    with zipfile.ZipFile(next((tmp_path / "wheel").glob("*.whl"))) as wheel:
+        wheel.extractall(site)
+    script = f"import sys; sys.path.insert(0, {str(site)!r}); import nzc.config; print(nzc.config.HOME)\n"
+    script += "from nzc.__main__ import main; main()"
+    command = [sys.executable, "-c", script, "student=none", "teachers.count=3", "teachers.epochs=1", "tracking=none"]
+    ran = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith(str(site / "nzc"))
+    assert len(list(here.glob("outputs/*/*/result.json"))) == 1
+    sweep = subprocess.run(
+        [*command[:3], "+sweeps=foo"], cwd=here, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert "nzc_table1_mnist" in sweep.stderr
