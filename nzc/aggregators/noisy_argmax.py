@@ -1,40 +1,141 @@
-"""The one mechanism of all four papers: argmax of boosted counts plus noise."""
+"""The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from nzc._types import Ints
+from nzc._types import Bools, Floats, Ints
 from nzc.aggregators.aggregator import ABSTAIN, Aggregator
 from nzc.aggregators.boost import Boost
+from nzc.aggregators.neighbours import FAR, Histograms, distinct
 from nzc.aggregators.noise.noise import Noise
-from nzc.privacy import Epsilon
-from nzc.privacy.conversion import epsilon
+from nzc.aggregators.noise.none import NoNoise
+from nzc.aggregators.noise.quadrature import MAX_STEP, Quadrature
+from nzc.aggregators.screen.screen import Screen
+from nzc.privacy import Epsilon, independent
+from nzc.errors import InputError
+from nzc.privacy.conversion import Conversion, epsilon, mironov
+from nzc.privacy.exact import Batch, ExactCost, Pairs
+from nzc.privacy.theorem import gaps
 
 
 @dataclass(frozen=True)
 class NoisyArgmax(Aggregator):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class.
 
-    plurality (no noise), LNMax (Laplace), GNMax (Gaussian), NZC (either, c > 0) are settings of it.
+    plurality (no noise), LNMax (Laplace), GNMax (Gaussian), Gumbel (the exponential mechanism) and NZC (c > 0) are
+    settings of it. With a screen (Confident, Interactive, stable) only queries that pass it are answered.
     """
 
     noise: Noise
     boost: Boost = field(default_factory=Boost)
+    screen: Screen | None = None
 
-    def label(self, votes: Ints, rng: np.random.Generator) -> Ints:
+    def label(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None = None) -> Ints:
         noise = self.noise.sample(votes.shape, rng) * self.boost.scale(votes)[:, None]
-        return (self.boost.scores(votes) + noise).argmax(axis=1)
+        labels = (self.boost.scores(votes) + noise).argmax(axis=1)
+        if self.screen is None:
+            return labels
+        return np.where(self.screen.answers(votes, rng, baseline), labels, ABSTAIN)
 
-    def epsilon(self, votes: Ints, labels: Ints, delta: float) -> Epsilon:
-        answered = int((labels != ABSTAIN).sum())
-        theorem, order = None, None
-        if self.boost.c == 0 and self.boost.shift == 1:
-            bound = self.noise.theorem(votes)
-            theorem, order = epsilon(lambda orders: bound(orders).sum(axis=0), delta)
+    def log_law(self, votes: Ints, baseline: Floats | None = None) -> Floats:
+        """log-probability of every outcome, [queries, classes + 1]: each label, then abstaining."""
+        scores = self.boost.scores(votes)
+        leads = (scores - scores.max(axis=1, keepdims=True)) / self.boost.scale(votes)[:, None]
+        labels = self.noise.log_law(leads)
+        return self._screened(labels, votes, baseline)
+
+    def _screened(self, labels: Floats, votes: Ints, baseline: Floats | None) -> Floats:
+        """The laws of labels, [..., outcomes], joined with the screen's at votes [..., classes]: [..., outcomes + 1]."""
+        if self.screen is None:
+            return np.concatenate([labels, np.full((*labels.shape[:-1], 1), -np.inf)], axis=-1)
+        answer, abstain = self.screen.log_answer(votes, baseline)
+        return np.concatenate([labels + answer[..., None], abstain[..., None]], axis=-1)
+
+    def epsilon(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> Epsilon:
+        asked, answered = len(votes), int((labels != ABSTAIN).sum())
+        left = delta - asked * self._leak
+        exact, order = (np.inf, np.nan) if left <= 0 else epsilon(self.exact(votes, baseline).total, left)
         return Epsilon(
-            theorem=theorem,
+            exact=exact,
             order=order,
-            data_independent=self.noise.data_independent(answered, self.boost.shift, delta),
-            claimed=self.noise.claimed(len(votes), delta) if self.boost.c > 0 else None,
+            theorem=self._theorem(votes, labels, delta, baseline),
+            data_independent=independent.compose(self._releases(asked, answered), left) if left > 0 else np.inf,
+            claimed=self.noise.claimed(asked, delta) if self.boost.c > 0 else None,
         )
+
+    def exact(self, votes: Ints, baseline: Floats | None = None) -> ExactCost:
+        """The exact Rényi cost of these queries, screening included."""
+        batches, inverse = distinct(votes, baseline, self._ordered)
+        once = [release for _, release in self._releases(1, 1)] if self._plain or self._leak else [independent.UNBOUNDED]
+        return ExactCost(
+            [Batch(histograms.places, partial(self._pairs, histograms)) for histograms in batches],
+            inverse,
+            ceiling=lambda orders: np.sum([release.rdp(orders) for release in once], axis=0),
+        )
+
+    def expected(
+        self, votes: Ints, delta: float, convert: Conversion = mironov, baseline: Floats | None = None
+    ) -> tuple[float, float]:
+        """Expected answers, and the ε of the papers' tables: Σ cost of asking + Pr[answered] · cost of the label.
+
+        Not a bound on any one run, which costs what it answered: it is here to compare with those tables.
+        """
+        if self.screen is None or (label := self.noise.theorem(votes)) is None:
+            raise InputError("screen", self.screen, "expected costs need a screen, and a noise with a theorem")
+        answer = np.exp(self.screen.log_answer(votes, baseline)[0])
+        ask = self.screen.theorem(votes, baseline)
+        return float(answer.sum()), epsilon(lambda o: ask(o).sum(axis=0) + answer @ label(o), delta, convert=convert)[0]
+
+    @property
+    def _plain(self) -> bool:
+        """Whether it is, up to a screen, the noisy argmax of the papers' theorems."""
+        return self.boost.c == 0 and self.boost.shift == 1
+
+    @property
+    def _leak(self) -> float:
+        """The probability per query that a label without noise is released although one vote can flip it."""
+        return self.screen.leak if self.screen is not None and isinstance(self.noise, NoNoise) else 0.0
+
+    def _releases(self, asked: int, answered: int) -> list[tuple[int, independent.Release]]:
+        ask = [] if self.screen is None else [(asked, self.screen.release())]
+        return ask if self._leak else [*ask, (answered, self.noise.release(self.boost.shift))]
+
+    def _theorem(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None) -> float | None:
+        """ε by the papers' data-dependent bounds: every screening, and the labels that were released."""
+        label = self.noise.theorem(votes[labels != ABSTAIN])
+        if label is None or not self._plain or self._leak:
+            return None
+        if self.screen is None:
+            return epsilon(lambda orders: label(orders).sum(axis=0), delta)[0]
+        ask = self.screen.theorem(votes, baseline)
+        return epsilon(lambda orders: ask(orders).sum(axis=0) + label(orders).sum(axis=0), delta)[0]
+
+    def _ordered(self, votes: Ints) -> Bools:
+        """Queries whose law depends on the order of the classes: one vote away from a tie that the index breaks."""
+        if self.boost.c == 0 and not isinstance(self.noise, NoNoise):
+            return np.zeros(len(votes), dtype=bool)
+        return gaps(votes)[:, 0] <= FAR
+
+    def _pairs(self, at: Histograms) -> Pairs:
+        """The laws at these histograms and at all their neighbours."""
+        moved, exists = at.moved()
+        row = np.nonzero(exists)[0]
+        baseline = None if at.baseline is None else at.baseline[row]
+        if self.screen is not None and self._leak:
+            here = np.stack(self.screen.log_answer(at.votes, at.baseline), axis=-1)[row]
+            there = np.stack(self.screen.log_answer(moved[exists], baseline), axis=-1)
+            return Pairs(row, here, there, np.ones_like(here))
+        step = 1 / (self.noise.scale * self.boost.scale(at.votes)) if isinstance(self.noise, Quadrature) else np.array(0.0)
+        if not isinstance(self.noise, Quadrature) or step.max() > MAX_STEP or (self.boost.c > 0 and (gaps(at.votes)[:, 0] <= FAR).any()):
+            here, there = self.log_law(at.votes, at.baseline)[row], self.log_law(moved[exists], baseline)
+            return Pairs(row, here, there, np.ones_like(here))
+        scores = np.take_along_axis(self.boost.scores(at.votes), at.first, axis=1)
+        leads = self.noise.leads(scores, self.boost.scale(at.votes)[:, None])
+        laws = self.noise.neighbourhood(leads, at.copies.astype(float), step)
+        _, a, b, _ = np.nonzero(exists[..., None])
+        label_here = np.concatenate([laws.here[row], laws.here[row, a, None], laws.here[row, b, None]], axis=1)
+        here = self._screened(label_here, at.votes[row], baseline)
+        there = self._screened(laws.there[exists], moved[exists], baseline)
+        return Pairs(row, here, there, np.concatenate([laws.copies[exists], np.ones((len(row), 1))], axis=1))

@@ -10,6 +10,8 @@ from nzc._types import Floats
 ORDERS: Floats = np.concatenate(
     [1 + np.geomspace(0.01, 0.5, 20, endpoint=False), np.arange(1.5, 32, 0.25), np.geomspace(32, 1024, 120)]
 )
+#: How ε follows from a Rényi cost: (rdp, orders, δ) → ε at each order.
+Conversion = Callable[[Floats, Floats, float], Floats]
 _SMALLEST, _LARGEST = 1 + 1e-4, 1e7
 
 
@@ -27,7 +29,7 @@ def epsilon(
     rdp: Callable[[Floats], Floats],
     delta: float,
     orders: Floats = ORDERS,
-    convert: Callable[[Floats, Floats, float], Floats] = cks,
+    convert: Conversion = cks,
 ) -> tuple[float, float]:
     """The smallest ε over orders, and its order.
 
@@ -45,7 +47,7 @@ def epsilon(
 
 
 def _best(
-    rdp: Floats, orders: Floats, delta: float, convert: Callable[[Floats, Floats, float], Floats]
+    rdp: Floats, orders: Floats, delta: float, convert: Conversion
 ) -> tuple[float, float]:
     values = convert(rdp, orders, delta)
     k = int(np.argmin(values))
