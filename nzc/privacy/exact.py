@@ -53,18 +53,19 @@ def largest(pairs: Pairs, queries: int, orders: Floats) -> Floats:
     D_α grows with α. So between two orders a pair whose D at the upper one is below another's at the lower one is never
     the largest: the grid is bisected and such pairs are left behind.
     """
-    result = np.zeros((queries, len(orders)))
     ascending = np.argsort(orders)
     grid = orders[ascending]
     candidates = _Candidates.of(pairs)
+    columns, last = np.zeros((len(grid), queries)), len(grid) - 1
+    # A divergence that is infinite is so at every order.
+    columns[:, candidates.query[np.isinf(candidates.linear)]] = np.inf
+    candidates = candidates.take((candidates.widest > 0) & np.isfinite(columns[0, candidates.query]))
     if len(candidates.query):
-        columns = result.T[ascending]
-        last = len(grid) - 1
         low, high = candidates.divergence(grid[0]), candidates.divergence(grid[last])
-        columns[0], columns[last] = candidates.best(low, queries), candidates.best(high, queries)
+        candidates.raise_to(columns[0], low)
+        candidates.raise_to(columns[last], high)
         _bisect(candidates, grid, columns, 0, last, low, high)
-        result[:, ascending] = columns.T
-    return result
+    return columns[np.argsort(ascending)].T
 
 
 def _bisect(
@@ -77,7 +78,7 @@ def _bisect(
         candidates, at_low, at_high = candidates.take(alive), at_low[alive], at_high[alive]
     middle = (low + high) // 2
     at_middle = candidates.divergence(grid[middle])
-    columns[middle] = candidates.best(at_middle, columns.shape[1])
+    candidates.raise_to(columns[middle], at_middle)
     _bisect(candidates, grid, columns, low, middle, at_low, at_middle)
     _bisect(candidates, grid, columns, middle, high, at_middle, at_high)
 
@@ -139,16 +140,14 @@ class _Candidates:
     def take(self, rows: AnyArray) -> "_Candidates":
         return replace(self, **{name: getattr(self, name)[rows] for name in self.__dataclass_fields__})
 
-    def best(self, values: Floats, queries: int) -> Floats:
-        """The largest value of every query, [queries]."""
+    def raise_to(self, column: Floats, values: Floats) -> None:
+        """Puts the largest value of every query that has candidates into a column [queries]."""
         starts = np.flatnonzero(np.diff(self.query, prepend=-1))
-        best = np.zeros(queries)
-        best[self.query[starts]] = np.maximum.reduceat(values, starts)
-        return best
+        column[self.query[starts]] = np.maximum.reduceat(values, starts)
 
     def divergence(self, order: float) -> Floats:
         """An upper bound of D_α(P ‖ Q), [candidates]."""
-        log_total = np.full(len(self.query), np.inf)
+        log_total = np.empty(len(self.query))
         small = order * self.widest <= _SMALL
         log_total[small] = np.log1p(self.moments[small] @ (order**_POWERS - order))
         steep = order * self.steepest > _LARGE
@@ -156,7 +155,7 @@ class _Candidates:
         terms = self.q[rest] * np.expm1(order * self.log_ratio[rest])
         rounding = 2e-15 * (np.abs(terms).sum(axis=1) + order * self.linear_size[rest])
         log_total[rest] = np.log1p(terms.sum(axis=1) - order * self.linear[rest] + rounding)
-        far = np.flatnonzero(steep & np.isfinite(self.linear))
+        far = np.flatnonzero(~small & steep)
         power = logsumexp(order * self.log_ratio[far] + self.log_q[far], axis=1)
         offset = 1 - self.q[far].sum(axis=1) - order * self.linear[far] + 1e-14 * order
         log_total[far] = power + np.log1p(offset * np.exp(-np.maximum(power, -_LARGE))) + 1e-14

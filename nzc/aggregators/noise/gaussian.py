@@ -50,7 +50,7 @@ class Gaussian(Quadrature):
         """
         classes = copies.sum(axis=1).max()
         h = np.sqrt(2 * np.pi**2 / (classes * np.log(2e15)))
-        first = leads.min(axis=1) / 2 - 8.3 - step
+        first = np.where(leads > -Gaussian.reach, leads, 0.0).min(axis=1) / 2 - 8.3 - step
         last = np.sqrt(2 * np.log(classes)) + 8.3 + step
         count = int(np.ceil((last - first).max() / h)) + 1
         return first[:, None] + h * np.arange(count), np.full((len(leads), count), np.log(h))

@@ -48,6 +48,8 @@ class Laplace(Quadrature):
         1 − e^(−x)/2: panels on which its logarithm turns by at most 3 leave 8 nodes an error below 1e-15.
         """
         d = step[:, None]
+        copies = np.where(leads > -Laplace.reach, copies, 0.0)
+        leads = np.where(leads > -Laplace.reach, leads, 0.0)
         edges = np.sort(np.concatenate([leads - d, leads, leads + d], axis=1), axis=1)
         left, width = _split(edges[:, :-1], np.diff(edges), np.ceil(np.diff(edges)))
         behind = left[:, :, None] - leads[:, None, :] - d[:, :, None]

@@ -12,6 +12,8 @@ from nzc.aggregators.noise.noise import Noise, complete
 
 #: The longest step, in units, of which `neighbourhood` is capable: its ratios must not overflow.
 MAX_STEP = 4.0
+#: How many numbers it may hold at once.
+_AT_ONCE = 2**24
 
 
 @dataclass(frozen=True)
@@ -55,28 +57,24 @@ class Quadrature(Noise):
         leads [queries, kinds]: standardised scores less the largest; step [queries]: one vote, standardised.
         """
 
-    #: Leads below this many units are drawn from here: their probabilities are impossible either way.
+    #: Classes this many units behind are out of reach: impossible labels, before and after any step up to MAX_STEP.
     reach: float
 
     def leads(self, scores: Floats, scale: Floats | float = 1.0) -> Floats:
         """Standardised scores less the largest of their row."""
         behind = scores - scores.max(axis=1, keepdims=True)
-        return np.maximum(behind / (self.scale * scale), -self.reach)
+        return np.asarray(np.maximum(behind / (self.scale * scale), -self.reach))
 
     def log_law(self, scores: Floats) -> Floats:
         law = np.empty_like(scores)
         for rows in np.array_split(np.arange(len(scores)), len(scores) * scores.shape[1] // 2000 + 1):
             leads = self.leads(scores[rows])
             at, log_weight = self.nodes(leads, np.ones_like(leads), np.zeros(len(leads)))
-            law[rows] = logsumexp(self._integrand(at, log_weight, leads, np.ones_like(leads)), axis=1)
+            x = at[:, :, None] - leads[:, None, :]
+            below = self.log_cdf(x)
+            others = (log_weight + below.sum(axis=2))[:, :, None] - below
+            law[rows] = np.where(leads > -self.reach, logsumexp(others + self.log_density(x), axis=1), -np.inf)
         return complete(law)
-
-    def _integrand(self, at: Floats, log_weight: Floats, leads: Floats, copies: Floats) -> Floats:
-        """log of weight · f(t − nᵢ) Π_{j≠i} F(t − nⱼ), [queries, nodes, kinds]."""
-        x = at[:, :, None] - leads[:, None, :]
-        below = self.log_cdf(x)
-        everyone = np.einsum("qtk,qk->qt", below, copies)
-        return log_weight[:, :, None] + self.log_density(x) + everyone[:, :, None] - below
 
     def neighbourhood(self, leads: Floats, copies: Floats, step: Floats) -> Neighbourhood:
         """Laws at leads [queries, kinds] and wherever one vote, worth step [queries] ≤ 4 units, moves between two kinds.
@@ -86,6 +84,8 @@ class Quadrature(Noise):
         Pr = Σ_t W_i(t) L_from(t) G_to(t), a matrix product.
         """
         at, log_weight = self.nodes(leads, copies, step)
+        if len(leads) > 1 and at.size * leads.shape[1] ** 2 > _AT_ONCE:
+            return _join([self.neighbourhood(*half) for half in zip(*(np.array_split(x, 2) for x in (leads, copies, step)), strict=True)])
         x = at[:, :, None] - leads[:, None, :]
         d = step[:, None, None]
         below, density = self.log_cdf(x), self.log_density
@@ -110,5 +110,13 @@ class Quadrature(Noise):
 
         untouched = copies[:, None, None, :] - np.eye(kinds)[:, None, :] - np.eye(kinds)[None, :, :]
         many = np.concatenate([np.maximum(untouched, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
+        near = np.where(leads > -self.reach, 0.0, -np.inf)
+        there[..., :kinds] += near[:, None, None, :]
+        there[..., kinds] += near[:, :, None]
+        there[..., kinds + 1] += near[:, None, :]
         there = complete(np.where(many > 0, there, -np.inf), many)
-        return Neighbourhood(complete(here, copies), there, many)
+        return Neighbourhood(complete(here + near, copies), there, many)
+
+
+def _join(parts: list[Neighbourhood]) -> Neighbourhood:
+    return Neighbourhood(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("here", "there", "copies")))
