@@ -59,7 +59,9 @@ def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: A
     for key, value in values.items():
         good = isinstance(value, Integral) and not isinstance(value, bool) and value >= at_least
         if not good or (at_most is not None and value > at_most):
-            bounds = f"of {at_least} or more" if at_most is None else f"from {at_least} to {at_most:,}{unit and ' ' + unit}"
+            bounds = (
+                f"of {at_least} or more" if at_most is None else f"from {at_least} to {at_most:,}{unit and ' ' + unit}"
+            )
             raise InputError(key, value, f"must be a whole number {bounds}")
 
 

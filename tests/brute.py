@@ -1,6 +1,6 @@
 """A second route to laws and divergences: mpmath, 40 digits, one neighbour after another. It shares nothing with nzc."""
 
-from functools import lru_cache
+from functools import cache
 from itertools import permutations
 
 import mpmath as mp
@@ -33,7 +33,9 @@ def screening(screen, votes, baseline=None):
     if kind == "Stable":
         statistic = max(mp.mpf(0), mp.mpf(int(top[0] - top[1])) / 2 - 1)
     elif kind == "Interactive" and baseline is not None:
-        statistic = max(mp.mpf(int(n)) - int(sum(votes)) * mp.mpf(float(p)) for n, p in zip(votes, baseline, strict=True))
+        statistic = max(
+            mp.mpf(int(n)) - int(sum(votes)) * mp.mpf(float(p)) for n, p in zip(votes, baseline, strict=True)
+        )
     else:
         statistic = mp.mpf(int(top[0]))
     z = (statistic - screen.threshold) / screen.sigma1
@@ -77,31 +79,33 @@ def _cdf(kind, x):
     return mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2
 
 
-@lru_cache(maxsize=None)
+@cache
 def _quadrature(kind, leads, i):
     # Only order among the others is irrelevant: the cache sees each integral once.
     others = sorted(leads[:i] + leads[i + 1 :])
     return _integral(kind, leads[i], tuple(others))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _integral(kind, own, others):
     if own < -2000:
         return mp.mpf(0)
     others = [x for x in others if x > -2000]
     low, high, tail = min([own, *others]), max([own, *others]), 14 if kind == "Gaussian" else 80
     points = sorted({low - tail, own, *others, high + tail})
-    pieces = [
+    cuts = [
         a + (b - a) * k / n
         for a, b in zip(points, points[1:], strict=False)
-        for n in [int(mp.ceil((b - a) / 5))]
+        for n in [int(mp.ceil((b - a) / 2))]
         for k in range(n)
     ]
-    return mp.quad(
-        lambda t: _density(kind, t - own) * mp.fprod(_cdf(kind, t - x) for x in others),
-        [*pieces, points[-1]],
-        method="gauss-legendre",
-    )
+
+    def integrand(t):
+        return _density(kind, t - own) * mp.fprod(_cdf(kind, t - x) for x in others)
+
+    # mpmath's error is absolute: what is integrated is of size 1.
+    size = max(map(integrand, cuts))
+    return size * mp.quad(lambda t: integrand(t) / size, [*cuts, points[-1]], method="gauss-legendre")
 
 
 def divergence(p, q, order):

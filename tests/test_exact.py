@@ -82,7 +82,12 @@ def test_no_neighbour_exceeds_what_is_charged(name):
     ids=str,
 )
 def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
-    for votes in ([50, 30, 10, 5, 5, 0, 0], [34, 33, 33, 0, 0, 0, 0], [94, 1, 1, 1, 1, 1, 1], [15, 15, 14, 14, 14, 14, 14]):
+    for votes in (
+        [50, 30, 10, 5, 5, 0, 0],
+        [34, 33, 33, 0, 0, 0, 0],
+        [94, 1, 1, 1, 1, 1, 1],
+        [15, 15, 14, 14, 14, 14, 14],
+    ):
         there = mechanism.log_law(np.array(list(brute.moves(votes))))
         here = np.broadcast_to(mechanism.log_law(np.array([votes])), there.shape)
         alone = largest(Pairs(np.zeros(len(there), dtype=int), here, there, np.ones_like(there)), 1, GRID)
@@ -132,7 +137,9 @@ def test_equal_queries_cost_as_often_as_they_are_asked(name):
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(st.permutations(range(5)), st.lists(st.integers(0, 40), min_size=5, max_size=5), st.sampled_from(presets.MECHANISMS))
+@given(
+    st.permutations(range(5)), st.lists(st.integers(0, 40), min_size=5, max_size=5), st.sampled_from(presets.MECHANISMS)
+)
 def test_class_order_changes_nothing(order, votes, name):
     votes = np.array([votes]) + 1
     if name in ("plurality", "nzc", "nzc_gaussian"):
@@ -144,10 +151,18 @@ def test_class_order_changes_nothing(order, votes, name):
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(st.lists(st.integers(0, 60), min_size=2, max_size=5), st.floats(1.01, 3), st.sampled_from(["Gaussian", "Laplace", "Gumbel"]))
+@given(
+    st.lists(st.integers(0, 60), min_size=2, max_size=5),
+    st.floats(1.01, 3),
+    st.sampled_from(["Gaussian", "Laplace", "Gumbel"]),
+)
 def test_the_data_independent_cost_is_never_passed(votes, more, name):
     votes = np.array([votes])
-    noise = {"Gaussian": lambda x: Gaussian(5 * x), "Laplace": lambda x: Laplace(0.5 / x), "Gumbel": lambda x: Gumbel(0.5 / x)}
+    noise = {
+        "Gaussian": lambda x: Gaussian(5 * x),
+        "Laplace": lambda x: Laplace(0.5 / x),
+        "Gumbel": lambda x: Gumbel(0.5 / x),
+    }
     for size in (1, more):
         cost = NoisyArgmax(noise[name](size)).exact(votes)
         assert (cost.per_query(GRID) <= noise[name](size).release(1).rdp(GRID)).all()

@@ -13,8 +13,8 @@ from nzc.aggregators.noise.noise import Noise
 from nzc.aggregators.noise.none import NoNoise
 from nzc.aggregators.noise.quadrature import MAX_STEP, Quadrature
 from nzc.aggregators.screen.screen import Screen
-from nzc.privacy import Epsilon, independent
 from nzc.errors import InputError
+from nzc.privacy import Epsilon, independent
 from nzc.privacy.conversion import Conversion, epsilon, mironov
 from nzc.privacy.exact import Batch, ExactCost, Pairs
 from nzc.privacy.theorem import gaps
@@ -68,7 +68,9 @@ class NoisyArgmax(Aggregator):
     def exact(self, votes: Ints, baseline: Floats | None = None) -> ExactCost:
         """The exact Rényi cost of these queries, screening included."""
         batches, inverse = distinct(votes, baseline, self._ordered)
-        once = [release for _, release in self._releases(1, 1)] if self._plain or self._leak else [independent.UNBOUNDED]
+        once = (
+            [release for _, release in self._releases(1, 1)] if self._plain or self._leak else [independent.UNBOUNDED]
+        )
         return ExactCost(
             [Batch(histograms.places, partial(self._pairs, histograms)) for histograms in batches],
             inverse,
@@ -127,8 +129,14 @@ class NoisyArgmax(Aggregator):
             here = np.stack(self.screen.log_answer(at.votes, at.baseline), axis=-1)[row]
             there = np.stack(self.screen.log_answer(moved[exists], baseline), axis=-1)
             return Pairs(row, here, there, np.ones_like(here))
-        step = 1 / (self.noise.scale * self.boost.scale(at.votes)) if isinstance(self.noise, Quadrature) else np.array(0.0)
-        if not isinstance(self.noise, Quadrature) or step.max() > MAX_STEP or (self.boost.c > 0 and (gaps(at.votes)[:, 0] <= FAR).any()):
+        step = (
+            1 / (self.noise.scale * self.boost.scale(at.votes)) if isinstance(self.noise, Quadrature) else np.array(0.0)
+        )
+        if (
+            not isinstance(self.noise, Quadrature)
+            or step.max() > MAX_STEP
+            or (self.boost.c > 0 and (gaps(at.votes)[:, 0] <= FAR).any())
+        ):
             here, there = self.log_law(at.votes, at.baseline)[row], self.log_law(moved[exists], baseline)
             return Pairs(row, here, there, np.ones_like(here))
         scores = np.take_along_axis(self.boost.scores(at.votes), at.first, axis=1)

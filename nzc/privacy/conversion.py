@@ -46,9 +46,7 @@ def epsilon(
     return max(best, 0.0), at
 
 
-def _best(
-    rdp: Floats, orders: Floats, delta: float, convert: Conversion
-) -> tuple[float, float]:
+def _best(rdp: Floats, orders: Floats, delta: float, convert: Conversion) -> tuple[float, float]:
     values = convert(rdp, orders, delta)
     k = int(np.argmin(values))
     return (float(values[k]), float(orders[k])) if np.isfinite(values[k]) else (np.inf, np.nan)

@@ -28,7 +28,8 @@ def error_of(log_p: Floats) -> Floats:
     A certain outcome (log p near 0) is found from the others, so its error is relative to log p itself.
     """
     size = np.where(np.isfinite(log_p), np.abs(log_p), 0.0)
-    return 4e-14 * np.minimum(2 * size, 1.0) + 5e-15 * size
+    depth = np.maximum(size, -np.log(np.maximum(size, 1e-323)))
+    return np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,9 @@ def compose(parts: list[tuple[int, Release]], delta: float) -> float:
     parts = [(count, release) for count, release in parts if count]
     if not parts:
         return 0.0
-    bounds = [epsilon(lambda orders: np.sum([count * release.rdp(orders) for count, release in parts], axis=0), delta)[0]]
+    bounds = [
+        epsilon(lambda orders: np.sum([count * release.rdp(orders) for count, release in parts], axis=0), delta)[0]
+    ]
     bounds.append(gaussian(float(np.sqrt(sum(count * release.mu**2 for count, release in parts))), delta))
     if len(parts) == 1:
         bounds.append(optimal_pure(parts[0][1].pure, parts[0][0], delta))

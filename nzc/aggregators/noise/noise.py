@@ -47,8 +47,9 @@ def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
     """
     log_p = np.where(log_p < IMPOSSIBLE, -np.inf, log_p)
     top = log_p.argmax(axis=-1)[..., None]
-    others = np.exp(log_p) * (1.0 if copies is None else copies)
-    np.put_along_axis(others, top, 0.0, axis=-1)
+    copies = np.ones_like(log_p) if copies is None else copies.copy()
+    np.put_along_axis(copies, top, np.take_along_axis(copies, top, axis=-1) - 1, axis=-1)
+    others = np.exp(log_p) * copies
     rest = others.sum(axis=-1, keepdims=True)
     likely = np.take_along_axis(log_p, top, axis=-1)
     found = np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), likely)

@@ -9,7 +9,6 @@ from scipy.special import logsumexp
 from nzc._types import Floats
 from nzc.aggregators.noise.noise import Noise, complete
 
-
 #: The longest step, in units, of which `neighbourhood` is capable: its ratios must not overflow.
 MAX_STEP = 4.0
 #: How many numbers it may hold at once.
@@ -85,7 +84,12 @@ class Quadrature(Noise):
         """
         at, log_weight = self.nodes(leads, copies, step)
         if len(leads) > 1 and at.size * leads.shape[1] ** 2 > _AT_ONCE:
-            return _join([self.neighbourhood(*half) for half in zip(*(np.array_split(x, 2) for x in (leads, copies, step)), strict=True)])
+            return _join(
+                [
+                    self.neighbourhood(*half)
+                    for half in zip(*(np.array_split(x, 2) for x in (leads, copies, step)), strict=True)
+                ]
+            )
         x = at[:, :, None] - leads[:, None, :]
         d = step[:, None, None]
         below, density = self.log_cdf(x), self.log_density
@@ -119,4 +123,6 @@ class Quadrature(Noise):
 
 
 def _join(parts: list[Neighbourhood]) -> Neighbourhood:
-    return Neighbourhood(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("here", "there", "copies")))
+    return Neighbourhood(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("here", "there", "copies"))
+    )
