@@ -57,8 +57,8 @@ def share(**values: Any) -> None:
 def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: Any) -> None:
     """A whole number within bounds; `unit` says what the upper bound counts."""
     for key, value in values.items():
-        good = isinstance(value, Integral) and not isinstance(value, bool) and value >= at_least
-        if not good or (at_most is not None and value > at_most):
+        good = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= at_least
+        if not good or (at_most is not None and int(value) > at_most):
             bounds = (
                 f"of {at_least} or more" if at_most is None else f"from {at_least} to {at_most:,}{unit and ' ' + unit}"
             )

@@ -1,7 +1,7 @@
-"""A second route to laws and divergences: mpmath, 40 digits, one neighbour after another. It shares nothing with nzc."""
+"""A second route to laws and divergences: mpmath, 40 digits, neighbour after neighbour. It shares nothing with nzc."""
 
 from functools import cache
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import mpmath as mp
 import numpy as np
@@ -93,12 +93,7 @@ def _integral(kind, own, others):
     others = [x for x in others if x > -2000]
     low, high, tail = min([own, *others]), max([own, *others]), 14 if kind == "Gaussian" else 80
     points = sorted({low - tail, own, *others, high + tail})
-    cuts = [
-        a + (b - a) * k / n
-        for a, b in zip(points, points[1:], strict=False)
-        for n in [int(mp.ceil((b - a) / 2))]
-        for k in range(n)
-    ]
+    cuts = [a + (b - a) * k / n for a, b in pairwise(points) for n in [int(mp.ceil((b - a) / 2))] for k in range(n)]
 
     def integrand(t):
         return _density(kind, t - own) * mp.fprod(_cdf(kind, t - x) for x in others)

@@ -33,7 +33,7 @@ def test_optimal_composition_spends_exactly_delta(epsilon0, releases, delta):
     def delta_at(eps):
         e = mp.exp(mp.mpf(epsilon0))
         terms = (
-            mp.binomial(releases, l) * max(0, e ** (releases - l) - mp.exp(eps) * e**l) for l in range(releases + 1)
+            mp.binomial(releases, k) * max(0, e ** (releases - k) - mp.exp(eps) * e**k) for k in range(releases + 1)
         )
         return mp.fsum(terms) / (1 + e) ** releases
 

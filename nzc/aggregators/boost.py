@@ -47,13 +47,13 @@ class Boost:
             case "local":
                 return np.where(gap > 2, 1.0, 1.0 + self.c)
             case _:
-                return np.where(gap > 3, 1.0, 1.0 + self.c) * np.exp(-self.beta)
+                return np.asarray(np.where(gap > 3, 1.0, 1.0 + self.c) * np.exp(-self.beta))
 
     @property
     def shift(self) -> float:
         """How far one moved vote can shift a boosted count, in units of Δ, whatever the votes.
 
-        Infinite where Δ itself follows the votes: then neighbours are noised at different scales, and no bound is known.
+        Infinite where Δ itself follows the votes: then neighbours are noised at different scales; no bound is known.
         """
         match self.sensitivity:
             case "constant":

@@ -14,7 +14,7 @@ class GroundTruth(Aggregator):
     """Answers with the truth instead of the teachers: its votes are one-hot true labels. Nothing is promised: ε = ∞."""
 
     def label(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None = None) -> Ints:
-        return votes.argmax(axis=1)
+        return np.asarray(votes.argmax(axis=1))
 
     def epsilon(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> Epsilon:
         return Epsilon(data_independent=np.inf)

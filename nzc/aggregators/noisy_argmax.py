@@ -11,7 +11,7 @@ from nzc.aggregators.boost import Boost
 from nzc.aggregators.neighbours import FAR, Histograms, distinct
 from nzc.aggregators.noise.noise import Noise
 from nzc.aggregators.noise.none import NoNoise
-from nzc.aggregators.noise.quadrature import MAX_STEP, Quadrature
+from nzc.aggregators.noise.quadrature import MAX_STEP, Neighbourhood, Quadrature
 from nzc.aggregators.screen.screen import Screen
 from nzc.errors import InputError
 from nzc.privacy import Epsilon, independent
@@ -36,7 +36,7 @@ class NoisyArgmax(Aggregator):
         noise = self.noise.sample(votes.shape, rng) * self.boost.scale(votes)[:, None]
         labels = (self.boost.scores(votes) + noise).argmax(axis=1)
         if self.screen is None:
-            return labels
+            return np.asarray(labels)
         return np.where(self.screen.answers(votes, rng, baseline), labels, ABSTAIN)
 
     def log_law(self, votes: Ints, baseline: Floats | None = None) -> Floats:
@@ -47,7 +47,7 @@ class NoisyArgmax(Aggregator):
         return self._screened(labels, votes, baseline)
 
     def _screened(self, labels: Floats, votes: Ints, baseline: Floats | None) -> Floats:
-        """The laws of labels, [..., outcomes], joined with the screen's at votes [..., classes]: [..., outcomes + 1]."""
+        """Laws of labels, [..., outcomes], joined with the screen's at votes [..., classes]: [..., outcomes + 1]."""
         if self.screen is None:
             return np.concatenate([labels, np.full((*labels.shape[:-1], 1), -np.inf)], axis=-1)
         answer, abstain = self.screen.log_answer(votes, baseline)
@@ -55,27 +55,37 @@ class NoisyArgmax(Aggregator):
 
     def epsilon(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> Epsilon:
         asked, answered = len(votes), int((labels != ABSTAIN).sum())
-        left = delta - asked * self._leak
+        left = delta - asked * (self._leak or 0.0)
         exact, order = (np.inf, np.nan) if left <= 0 else epsilon(self.exact(votes, baseline).total, left)
         return Epsilon(
             exact=exact,
             order=order,
-            theorem=self._theorem(votes, labels, delta, baseline),
+            theorem=self.theorem(votes, labels, delta, baseline),
             data_independent=independent.compose(self._releases(asked, answered), left) if left > 0 else np.inf,
             claimed=self.noise.claimed(asked, delta) if self.boost.c > 0 else None,
         )
 
     def exact(self, votes: Ints, baseline: Floats | None = None) -> ExactCost:
         """The exact Rényi cost of these queries, screening included."""
-        batches, inverse = distinct(votes, baseline, self._ordered)
-        once = (
-            [release for _, release in self._releases(1, 1)] if self._plain or self._leak else [independent.UNBOUNDED]
-        )
+        asks_student = self.screen is not None and self.screen.asks_student
+        batches, inverse = distinct(votes, baseline if asks_student else None, self._ordered)
+        bounded = self._plain or self._leak is not None
+        once = [release for _, release in self._releases(1, 1)] if bounded else [independent.UNBOUNDED]
         return ExactCost(
             [Batch(histograms.places, partial(self._pairs, histograms)) for histograms in batches],
             inverse,
             ceiling=lambda orders: np.sum([release.rdp(orders) for release in once], axis=0),
         )
+
+    def theorem(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None) -> float | None:
+        """ε by the papers' data-dependent bounds: every screening, and the labels that were released."""
+        label = self.noise.theorem(votes[labels != ABSTAIN])
+        if label is None or not self._plain or self._leak is not None:
+            return None
+        if self.screen is None:
+            return epsilon(lambda orders: label(orders).sum(axis=0), delta)[0]
+        ask = self.screen.theorem(votes, baseline)
+        return epsilon(lambda orders: ask(orders).sum(axis=0) + label(orders).sum(axis=0), delta)[0]
 
     def expected(
         self, votes: Ints, delta: float, convert: Conversion = mironov, baseline: Floats | None = None
@@ -96,23 +106,13 @@ class NoisyArgmax(Aggregator):
         return self.boost.c == 0 and self.boost.shift == 1
 
     @property
-    def _leak(self) -> float:
+    def _leak(self) -> float | None:
         """The probability per query that a label without noise is released although one vote can flip it."""
-        return self.screen.leak if self.screen is not None and isinstance(self.noise, NoNoise) else 0.0
+        return self.screen.leak if self.screen is not None and isinstance(self.noise, NoNoise) else None
 
     def _releases(self, asked: int, answered: int) -> list[tuple[int, independent.Release]]:
         ask = [] if self.screen is None else [(asked, self.screen.release())]
-        return ask if self._leak else [*ask, (answered, self.noise.release(self.boost.shift))]
-
-    def _theorem(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None) -> float | None:
-        """ε by the papers' data-dependent bounds: every screening, and the labels that were released."""
-        label = self.noise.theorem(votes[labels != ABSTAIN])
-        if label is None or not self._plain or self._leak:
-            return None
-        if self.screen is None:
-            return epsilon(lambda orders: label(orders).sum(axis=0), delta)[0]
-        ask = self.screen.theorem(votes, baseline)
-        return epsilon(lambda orders: ask(orders).sum(axis=0) + label(orders).sum(axis=0), delta)[0]
+        return ask if self._leak is not None else [*ask, (answered, self.noise.release(self.boost.shift))]
 
     def _ordered(self, votes: Ints) -> Bools:
         """Queries whose law depends on the order of the classes: one vote away from a tie that the index breaks."""
@@ -123,27 +123,28 @@ class NoisyArgmax(Aggregator):
     def _pairs(self, at: Histograms) -> Pairs:
         """The laws at these histograms and at all their neighbours."""
         moved, exists = at.moved()
-        row = np.nonzero(exists)[0]
+        row, a, b = np.nonzero(exists)
         baseline = None if at.baseline is None else at.baseline[row]
-        if self.screen is not None and self._leak:
+        if self.screen is not None and self._leak is not None:
             here = np.stack(self.screen.log_answer(at.votes, at.baseline), axis=-1)[row]
             there = np.stack(self.screen.log_answer(moved[exists], baseline), axis=-1)
-            return Pairs(row, here, there, np.ones_like(here))
-        step = (
-            1 / (self.noise.scale * self.boost.scale(at.votes)) if isinstance(self.noise, Quadrature) else np.array(0.0)
-        )
-        if (
-            not isinstance(self.noise, Quadrature)
-            or step.max() > MAX_STEP
-            or (self.boost.c > 0 and (gaps(at.votes)[:, 0] <= FAR).any())
-        ):
-            here, there = self.log_law(at.votes, at.baseline)[row], self.log_law(moved[exists], baseline)
-            return Pairs(row, here, there, np.ones_like(here))
+        elif (laws := self._neighbourhood(at)) is not None:
+            labels = np.concatenate([laws.here[row], laws.here[row, a, None], laws.here[row, b, None]], axis=1)
+            here = self._screened(labels, at.votes[row], baseline)
+            there = self._screened(laws.there[exists], moved[exists], baseline)
+            return Pairs(row, here, there, np.concatenate([laws.copies[exists], np.ones((len(row), 1))], axis=1))
+        else:
+            here = self.log_law(at.votes, at.baseline)[row]
+            there = self.log_law(moved[exists], baseline)
+        return Pairs(row, here, there, np.ones_like(here))
+
+    def _neighbourhood(self, at: Histograms) -> Neighbourhood | None:
+        """The laws of the labels from one grid a query, where noise and boost allow it."""
+        if not isinstance(self.noise, Quadrature) or (self.boost.c > 0 and gaps(at.votes)[:, 0].min() <= FAR):
+            return None
+        delta = self.boost.scale(at.votes)
+        step = 1 / (self.noise.scale * delta)
+        if step.max() > MAX_STEP:
+            return None
         scores = np.take_along_axis(self.boost.scores(at.votes), at.first, axis=1)
-        leads = self.noise.leads(scores, self.boost.scale(at.votes)[:, None])
-        laws = self.noise.neighbourhood(leads, at.copies.astype(float), step)
-        _, a, b, _ = np.nonzero(exists[..., None])
-        label_here = np.concatenate([laws.here[row], laws.here[row, a, None], laws.here[row, b, None]], axis=1)
-        here = self._screened(label_here, at.votes[row], baseline)
-        there = self._screened(laws.there[exists], moved[exists], baseline)
-        return Pairs(row, here, there, np.concatenate([laws.copies[exists], np.ones((len(row), 1))], axis=1))
+        return self.noise.neighbourhood(self.noise.leads(scores, delta[:, None]), at.copies.astype(np.float64), step)

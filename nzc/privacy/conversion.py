@@ -17,7 +17,7 @@ _SMALLEST, _LARGEST = 1 + 1e-4, 1e7
 
 def mironov(rdp: Floats, orders: Floats, delta: float) -> Floats:
     """ε at each order: ρ(α) + log(1/δ)/(α − 1). Mironov 2017, Proposition 3."""
-    return rdp - np.log(delta) / (orders - 1)
+    return np.asarray(rdp - np.log(delta) / (orders - 1))
 
 
 def cks(rdp: Floats, orders: Floats, delta: float) -> Floats:

@@ -29,7 +29,7 @@ def error_of(log_p: Floats) -> Floats:
     """
     size = np.where(np.isfinite(log_p), np.abs(log_p), 0.0)
     depth = np.maximum(size, -np.log(np.maximum(size, 1e-323)))
-    return np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth)
+    return np.asarray(np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth))
 
 
 @dataclass(frozen=True)

@@ -69,11 +69,11 @@ def compose(parts: list[tuple[int, Release]], delta: float) -> float:
 
 
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
-    """The largest Rényi divergence that ε₀-privacy allows, [orders]: that of randomised response (Mironov 2017, Prop. 5)."""
+    """The largest Rényi divergence that ε₀-privacy allows, [orders]: randomised response's (Mironov 2017, Prop. 5)."""
     stay, flip = -np.logaddexp(0, -epsilon0), -np.logaddexp(0, epsilon0)
     up = orders * stay + (1 - orders) * flip
     down = orders * flip + (1 - orders) * stay
-    return np.logaddexp(up, down) / (orders - 1)
+    return np.asarray(np.logaddexp(up, down) / (orders - 1))
 
 
 def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
@@ -86,7 +86,7 @@ def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
     ahead = orders - 1
     t = np.log(ahead / orders) + np.log(-np.expm1(-orders * eta)) + eta - np.log(-np.expm1(-ahead * eta))
     rounding = 1e-14 * (1 + orders) / ahead
-    return np.minimum((log_b - np.log(orders)) / ahead + t + rounding, orders * eta**2 / 8)
+    return np.asarray(np.minimum((log_b - np.log(orders)) / ahead + t + rounding, orders * eta**2 / 8))
 
 
 def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:

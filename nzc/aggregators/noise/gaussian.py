@@ -34,18 +34,18 @@ class Gaussian(Quadrature):
 
     @staticmethod
     def log_density(x: Floats) -> Floats:
-        return -0.5 * x * x - 0.5 * np.log(2 * np.pi)
+        return np.asarray(-0.5 * x * x - 0.5 * np.log(2 * np.pi))
 
     @staticmethod
     def log_cdf(x: Floats) -> Floats:
-        return log_ndtr(x)
+        return np.asarray(log_ndtr(x))
 
     @staticmethod
     def nodes(leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
-        """The trapezoid rule, whose relative error on every probability is at most 2 e^(−2π²/(K h²)) + 2 Φ(−8.3) < 4e-15.
+        """The trapezoid rule, whose relative error is at most 2 e^(−2π²/(K h²)) + 2 Φ(−8.3) < 4e-15.
 
-        The integrand g is entire with |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| = e^(y²/2) φ(t) and so for Φ: that
-        bounds its Fourier transform at 2π/h. And −log g has curvature of at least 1 with its mode between the halfway
+        The integrand g is entire with |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| = e^(y²/2) φ(t) and
+        |Φ(t + iy)| ≤ e^(y²/2) Φ(t): that bounds its Fourier transform at 2π/h. And −log g has curvature of at least 1 with its mode between the halfway
         point to the largest count and √(2 ln K) beyond it, which bounds what is cut off at 8.3 units from there.
         """
         classes = copies.sum(axis=1).max()

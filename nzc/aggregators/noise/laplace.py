@@ -33,7 +33,7 @@ class Laplace(Quadrature):
 
     @staticmethod
     def log_density(x: Floats) -> Floats:
-        return -np.abs(x) - np.log(2)
+        return np.asarray(-np.abs(x) - np.log(2))
 
     @staticmethod
     def log_cdf(x: Floats) -> Floats:
@@ -43,9 +43,9 @@ class Laplace(Quadrature):
     def nodes(leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
         """Gauss-Legendre between the kinks, that is between the counts and the counts one vote away.
 
-        Below them all the integrand is a pure exponential e^(Kt): one node carries the whole tail exactly. Above them all
-        it is a polynomial of degree K − 1 in e^(−t): ⌈K/2⌉ nodes are exact. Between two kinks it is e^(kt) times factors
-        1 − e^(−x)/2: panels on which its logarithm turns by at most 3 leave 8 nodes an error below 1e-15.
+        Below them all the integrand is a pure exponential e^(Kt): one node carries the whole tail exactly. Above them
+        all it is a polynomial of degree K − 1 in e^(−t): ⌈K/2⌉ nodes are exact. Between two kinks it is e^(kt) times
+        factors 1 − e^(−x)/2: panels on which its logarithm turns by at most 3 leave 8 nodes an error below 1e-15.
         """
         d = step[:, None]
         copies = np.where(leads > -Laplace.reach, copies, 0.0)

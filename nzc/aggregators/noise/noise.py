@@ -21,7 +21,7 @@ class Noise(ABC):
 
     @abstractmethod
     def log_law(self, scores: Floats) -> Floats:
-        """log Pr[argmax(scores + noise) = j], [queries, classes], from scores [queries, classes]; −inf where impossible.
+        """log Pr[argmax(scores + noise) = j], [queries, classes], at scores [queries, classes]; −inf: impossible.
 
         Each is within `nzc.privacy.exact.error_of` of the true one.
         """
@@ -32,7 +32,7 @@ class Noise(ABC):
 
     @abstractmethod
     def theorem(self, votes: Ints) -> Callable[[Floats], Floats] | None:
-        """The paper's data-dependent Rényi cost of the plain noisy argmax: orders → [queries, orders]; None: no paper."""
+        """The paper's data-dependent Rényi cost of the noisy argmax: orders → [queries, orders]. None: no paper."""
 
     @abstractmethod
     def claimed(self, queries: int, delta: float) -> float | None:

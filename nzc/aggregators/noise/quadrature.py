@@ -76,10 +76,10 @@ class Quadrature(Noise):
         return complete(law)
 
     def neighbourhood(self, leads: Floats, copies: Floats, step: Floats) -> Neighbourhood:
-        """Laws at leads [queries, kinds] and wherever one vote, worth step [queries] ≤ 4 units, moves between two kinds.
+        """Laws at leads [queries, kinds] and where one vote, worth step [queries] ≤ 4 units, moves between two kinds.
 
-        A moved vote changes two factors of the integrand only, so all neighbours of a query come from one grid: with the
-        ratios L(t) = F(t − n + 1)/F(t − n) and G(t) = F(t − n − 1)/F(t − n), an untouched class i has
+        A moved vote changes two factors of the integrand only, so all neighbours of a query come from one grid: with
+        L(t) = F(t − n + 1)/F(t − n) and G(t) = F(t − n − 1)/F(t − n), an untouched class i has
         Pr = Σ_t W_i(t) L_from(t) G_to(t), a matrix product.
         """
         at, log_weight = self.nodes(leads, copies, step)

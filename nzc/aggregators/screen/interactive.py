@@ -19,13 +19,15 @@ class Interactive(Screen):
 
     confidence: float
 
+    asks_student = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         share(confidence=self.confidence)
 
     def statistic(self, votes: Ints, baseline: Floats | None) -> Floats:
         if baseline is None:
-            return votes.max(axis=-1).astype(float)
+            return np.asarray(votes.max(axis=-1), dtype=np.float64)
         return np.asarray((votes - votes.sum(axis=-1, keepdims=True) * baseline).max(axis=-1))
 
     def reinforce(self, labels: Ints, baseline: Floats) -> Ints:

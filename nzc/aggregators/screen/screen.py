@@ -30,16 +30,20 @@ class Screen(ABC):
     def statistic(self, votes: Ints, baseline: Floats | None) -> Floats:
         """[...], of sensitivity 1, from votes and the student's probabilities [..., classes]."""
 
+    #: Whether the statistic looks at the student's probabilities.
+    asks_student = False
+
     @property
-    def leak(self) -> float:
-        """Where this screen makes the label itself safe: the probability, per query, that it fails to."""
-        return 0.0
+    def leak(self) -> float | None:
+        """Where this screen makes the plurality itself safe, the probability per query that it fails to."""
+        return None
 
     def answers(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None) -> Bools:
         """Which queries are answered, [queries], drawn."""
         teachers = int(votes.sum(axis=1).max(initial=0))
-        if len(votes) and self.threshold > teachers:
-            raise InputError("threshold", self.threshold, f"must be at most the number of teachers, {teachers}")
+        if len(votes) and self.threshold > (reachable := teachers + 6 * self.sigma1):
+            allowed = f"no query would be answered; must be at most teachers + 6 sigma1, {reachable:g}"
+            raise InputError("threshold", self.threshold, allowed)
         statistic = self.statistic(votes, baseline)
         return statistic + rng.normal(scale=self.sigma1, size=statistic.shape) >= self.threshold
 
@@ -51,7 +55,7 @@ class Screen(ABC):
     def theorem(self, votes: Ints, baseline: Floats | None) -> Callable[[Floats], Floats]:
         """Data-dependent Rényi cost of asking, orders → [queries, orders].
 
-        Scalable PATE 2018, Theorem 6 with q the probability of the rarer outcome and noise √2 σ₁ (only one count moves).
+        Scalable PATE 2018, Theorem 6 with q the probability of the rarer outcome and noise √2 σ₁ (one count moves).
         """
         log_q = np.minimum(*self.log_answer(votes, baseline))
         return lambda orders: theorem.gaussian_rdp(log_q, np.sqrt(2) * self.sigma1, orders)

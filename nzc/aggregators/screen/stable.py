@@ -11,7 +11,7 @@ from nzc.aggregators.screen.screen import Screen
 
 @dataclass(frozen=True)
 class Stable(Screen):
-    """Answer iff d + N(0, σ₁²) ≥ T, with d = max(0, (n₁ − n₂)/2 − 1) for the two largest counts (cf. Bassily et al. 2018).
+    """Answer iff d + N(0, σ₁²) ≥ T, d = max(0, (n₁ − n₂)/2 − 1) of the two largest counts (cf. Bassily et al. 2018).
 
     A moved vote changes n₁ − n₂ by at most 2, so d by at most 1. Where d > 0 the gap is at least 3, and every neighbour
     has the same single plurality: of two neighbours, either one has d > 0 and the plurality is the same, so it reveals
