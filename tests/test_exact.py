@@ -119,6 +119,15 @@ def test_no_query_costs_more_than_the_papers_theorem(name, noise):
     assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.theorem(votes)(ORDERS) * (1 + 1e-9)).all()
 
 
+@pytest.mark.parametrize(
+    ("noise", "gaps"), [(Gaussian(40), range(2100, 2120)), (Laplace(0.2), range(3516, 3536))], ids=str
+)
+def test_probabilities_at_the_edge_of_what_is_possible_cost_no_more_than_the_theorem(noise, gaps):
+    votes = np.array([[2500 + gap // 2, 2500 - gap // 2] for gap in gaps])
+    assert np.isneginf(noise.log_law(votes.astype(float))).any()
+    assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.theorem(votes)(ORDERS)).all()
+
+
 def test_near_zero_cost_has_no_bound_where_one_vote_flips_the_label():
     votes = np.array([[125, 125], [126, 124], [124, 126], [127, 123], [123, 127], [128, 122]])
     for name in ("nzc", "nzc_gaussian", "plurality"):

@@ -72,12 +72,15 @@ class NoisyArgmax(Aggregator):
         bounded = self._plain or self._leak is not None
         once = [release for _, release in self._releases(1, 1)] if bounded else [independent.UNBOUNDED]
         return ExactCost(
-            [Batch(histograms.places, partial(self._pairs, histograms)) for histograms in batches],
+            [
+                Batch(at.places, partial(self._pairs, at), partial(self._theorem_rdp, at.votes, at.baseline))
+                for at in batches
+            ],
             inverse,
             ceiling=lambda orders: np.sum([release.rdp(orders) for release in once], axis=0),
         )
 
-    def theorem(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None) -> float | None:
+    def theorem(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> float | None:
         """ε by the papers' data-dependent bounds: every screening, and the labels that were released."""
         label = self.noise.theorem(votes[labels != ABSTAIN])
         if label is None or not self._plain or self._leak is not None:
@@ -99,6 +102,13 @@ class NoisyArgmax(Aggregator):
         answer = np.exp(self.screen.log_answer(votes, baseline)[0])
         ask = self.screen.theorem(votes, baseline)
         return float(answer.sum()), epsilon(lambda o: ask(o).sum(axis=0) + answer @ label(o), delta, convert=convert)[0]
+
+    def _theorem_rdp(self, votes: Ints, baseline: Floats | None, orders: Floats) -> Floats:
+        """The papers' data-dependent cost of asking and answering, [queries, orders]; inf without a theorem."""
+        label = self.noise.theorem(votes) if self._plain else None
+        if label is None:
+            return np.full((len(votes), len(orders)), np.inf)
+        return label(orders) if self.screen is None else label(orders) + self.screen.theorem(votes, baseline)(orders)
 
     @property
     def _plain(self) -> bool:

@@ -1,7 +1,7 @@
 """The exact Rényi cost of a query: the largest divergence between its law and that of any histogram one vote away.
 
 Nothing is known here of noise or screens: a mechanism comes as pairs of log-laws. Every result is an upper bound: the
-error of the laws (`error_of`) and the rounding of the sums are added. Outcomes below e^-745 count as impossible.
+error of the laws (`error_of`) and the rounding of the sums are added. Outcomes below e^-700 count as impossible.
 """
 
 import os
@@ -23,7 +23,7 @@ _LARGE = 650.0
 
 
 def error_of(log_p: Floats) -> Floats:
-    """How far a law's log-probability may be from the true one: 4e-14 for likely outcomes, 4e-12 at e^-745.
+    """How far a law's log-probability may be from the true one: 4e-14 for likely outcomes, 4e-12 at e^-700.
 
     A certain outcome (log p near 0) is found from the others, so its error is relative to log p itself.
     """
@@ -165,10 +165,15 @@ class _Candidates:
 
 @dataclass(frozen=True)
 class Batch:
-    """Distinct histograms, by their place in `ExactCost.distinct`; their laws are computed when asked for."""
+    """Distinct histograms, numbered as in `ExactCost.inverse`; their laws are computed when asked for.
+
+    theorem  a bound of the cost at these histograms, orders → [places, orders]; taken where one of two neighbouring
+             laws calls an outcome impossible and the other does not
+    """
 
     places: Ints
     pairs: Callable[[], Pairs]
+    theorem: Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -193,13 +198,16 @@ class ExactCost:
     def total(self, orders: Floats) -> Floats:
         """The sum over queries, [orders]."""
         times = np.bincount(self.inverse)
-        return np.sum([times[batch.places] @ costs for batch, costs in self._costs(orders)], axis=0) + 0 * orders
+        return sum((times[batch.places] @ costs for batch, costs in self._costs(orders)), start=np.zeros(len(orders)))
 
     def _costs(self, orders: Floats) -> Iterator[tuple[Batch, Floats]]:
         ceiling = self.ceiling(orders)
 
         def cost(batch: Batch) -> tuple[Batch, Floats]:
-            return batch, np.minimum(largest(batch.pairs(), len(batch.places), orders), ceiling)
+            costs = largest(batch.pairs(), len(batch.places), orders)
+            if (unbounded := np.isinf(costs).any(axis=1)).any():
+                costs[unbounded] = batch.theorem(orders)[unbounded]
+            return batch, np.minimum(costs, ceiling)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             yield from pool.map(cost, self.batches)

@@ -103,7 +103,7 @@ def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
 
     def excess(eps: float) -> float:
         worse = loss > eps
-        return float(logsumexp(log_p[worse] + np.log(-np.expm1(eps - loss[worse])))) - np.log(delta)
+        return float(logsumexp(log_p[worse] + np.log(-np.expm1(eps - loss[worse]))) - np.log(delta))
 
     if excess(0.0) <= 0:
         return 0.0
@@ -112,7 +112,7 @@ def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
     while high - low > 1e-10 * top:
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return high * (1 + 1e-9)  # never below the root
+    return float(high * (1 + 1e-9))  # never below the root
 
 
 def gaussian(mu: float, delta: float) -> float:

@@ -45,8 +45,9 @@ class Gaussian(Quadrature):
         """The trapezoid rule, whose relative error is at most 2 e^(−2π²/(K h²)) + 2 Φ(−8.3) < 4e-15.
 
         The integrand g is entire with |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| = e^(y²/2) φ(t) and
-        |Φ(t + iy)| ≤ e^(y²/2) Φ(t): that bounds its Fourier transform at 2π/h. And −log g has curvature of at least 1 with its mode between the halfway
-        point to the largest count and √(2 ln K) beyond it, which bounds what is cut off at 8.3 units from there.
+        |Φ(t + iy)| ≤ e^(y²/2) Φ(t): that bounds its Fourier transform at 2π/h. And −log g has curvature of at least 1
+        and its mode between half the way to the largest count and √(2 ln K) beyond that, which bounds what is cut off
+        8.3 units away.
         """
         classes = copies.sum(axis=1).max()
         h = np.sqrt(2 * np.pi**2 / (classes * np.log(2e15)))

@@ -19,7 +19,7 @@ class Laplace(Quadrature):
 
     gamma: float
 
-    reach = 800.0
+    reach = 720.0
 
     def __post_init__(self) -> None:
         positive(gamma=self.gamma)

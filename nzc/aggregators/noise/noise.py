@@ -8,8 +8,8 @@ import numpy as np
 from nzc._types import Floats, Ints
 from nzc.privacy.independent import Release
 
-#: Log-probabilities below this are −inf: no float64 holds them, and no sampler produces them.
-IMPOSSIBLE = -745.0
+#: Log-probabilities below this are −inf: no sampler ever produces them, and float64 hardly holds them.
+IMPOSSIBLE = -700.0
 
 
 class Noise(ABC):
