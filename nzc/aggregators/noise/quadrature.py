@@ -97,8 +97,11 @@ class Quadrature(Noise):
         rest = (log_weight + np.einsum("qtk,qk->qt", below, copies))[:, :, None] - below
 
         def scaled(log_f: Floats) -> tuple[Floats, Floats]:
-            top = (rest + log_f).max(axis=1, keepdims=True)
-            return np.exp(rest + log_f - top), top[:, 0]
+            log_w = rest + log_f
+            top = log_w.max(axis=1, keepdims=True)
+            log_w -= top
+            # Ratios of up to e^±250 leave what is dropped negligible, and no subnormal number slows the products.
+            return np.exp(np.where(log_w > -600, log_w, -np.inf)), top[:, 0]
 
         queries, nodes, kinds = x.shape
         still, top = scaled(density(x))
