@@ -1,6 +1,7 @@
 """The exact accountant: against brute force, against published votes, and by its algebra."""
 
 import os
+from itertools import permutations
 from pathlib import Path
 
 import brute
@@ -14,7 +15,7 @@ from nzc.aggregators import Boost, NoisyArgmax
 from nzc.aggregators.noise import Gaussian, Gumbel, Laplace, NoNoise
 from nzc.aggregators.screen import Threshold
 from nzc.privacy.conversion import ORDERS
-from nzc.privacy.exact import Pairs, largest
+from nzc.privacy.exact import Pairs, error_of, largest
 
 GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
 DATA = os.environ.get("NZC_DATA")
@@ -94,6 +95,22 @@ def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
         found = mechanism.exact(np.array([votes])).per_query(GRID)
         ceiling = mechanism.exact(np.array([votes])).ceiling(GRID)
         np.testing.assert_allclose(found, np.minimum(alone, ceiling), rtol=1e-6, atol=FLOOR)
+
+
+@pytest.mark.parametrize(
+    "noise", [Gaussian(s) for s in (0.26, 1, 40)] + [Laplace(g) for g in (3.9, 0.5, 0.05)], ids=str
+)
+def test_the_laws_of_one_grid_are_within_their_stated_error(noise):
+    leads, one = np.array([[0.0, -1.0, -2.0, -9.0, -40.0]]), np.ones((1, 5))
+    laws = noise.neighbourhood(leads / noise.scale, one, np.array([1 / noise.scale]))
+    for a, b in permutations(range(5), 2):
+        moved = leads - np.eye(5)[a] + np.eye(5)[b]
+        true = noise.log_law(moved)[0]
+        found = laws.there[0, a, b, :5].copy()
+        found[[a, b]] = laws.there[0, a, b, 5:]
+        possible = np.isfinite(true) & np.isfinite(found)
+        assert (true[~possible] < -690).all() or np.isneginf(true[~possible]).all()
+        assert (np.abs(found - true)[possible] <= 2 * error_of(true[possible])).all()
 
 
 @needs_votes

@@ -12,7 +12,7 @@ from nzc.aggregators.noise.noise import Noise, complete
 #: The longest step, in units, of which `neighbourhood` is capable: its ratios must not overflow.
 MAX_STEP = 4.0
 #: How many numbers it may hold at once.
-_AT_ONCE = 2**24
+_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Quadrature(Noise):
         Pr = Σ_t W_i(t) L_from(t) G_to(t), a matrix product.
         """
         at, log_weight = self.nodes(leads, copies, step)
-        if len(leads) > 1 and at.size * leads.shape[1] ** 2 > _AT_ONCE:
+        if len(leads) > 1 and at.size * leads.shape[1] > _AT_ONCE:
             return _join(
                 [
                     self.neighbourhood(*half)
@@ -103,20 +103,20 @@ class Quadrature(Noise):
             # Ratios of up to e^±250 leave what is dropped negligible, and no subnormal number slows the products.
             return np.exp(np.where(log_w > -600, log_w, -np.inf)), top[:, 0]
 
-        queries, nodes, kinds = x.shape
+        queries, _, kinds = x.shape
         still, top = scaled(density(x))
         here = np.log(still.sum(axis=1)) + top
-        both = (still[:, :, :, None] * lose[:, :, None, :]).reshape(queries, nodes, kinds * kinds)
-        third = np.matmul(both.transpose(0, 2, 1), gain).reshape(queries, kinds, kinds, kinds)
         there = np.empty((queries, kinds, kinds, kinds + 2))
-        there[..., :kinds] = np.moveaxis(np.log(third) + top[:, :, None, None], 1, 3)
+        for a in range(kinds):
+            untouched = np.matmul(gain.transpose(0, 2, 1), still * lose[:, :, a, None])
+            there[:, a, :, :kinds] = np.log(untouched) + top[:, None, :]
         loser, top = scaled(density(x + d))
         there[..., kinds] = np.log(np.matmul(loser.transpose(0, 2, 1), gain)) + top[:, :, None]
         gainer, top = scaled(density(x - d))
         there[..., kinds + 1] = np.log(np.matmul(lose.transpose(0, 2, 1), gainer)) + top[:, None, :]
 
-        untouched = copies[:, None, None, :] - np.eye(kinds)[:, None, :] - np.eye(kinds)[None, :, :]
-        many = np.concatenate([np.maximum(untouched, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
+        left = copies[:, None, None, :] - np.eye(kinds)[:, None, :] - np.eye(kinds)[None, :, :]
+        many = np.concatenate([np.maximum(left, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
         near = np.where(leads > -self.reach, 0.0, -np.inf)
         there[..., :kinds] += near[:, None, None, :]
         there[..., kinds] += near[:, :, None]
