@@ -167,8 +167,8 @@ class _Candidates:
 class Batch:
     """Distinct histograms, numbered as in `ExactCost.inverse`; their laws are computed when asked for.
 
-    theorem  a bound of the cost at these histograms, orders → [places, orders]; taken where one of two neighbouring
-             laws calls an outcome impossible and the other does not
+    theorem  the papers' bound at these histograms, orders → [places, orders]; taken only where one of two neighbouring
+             laws calls an outcome impossible and the other does not: it bounds D(here ‖ there), not both directions
     """
 
     places: Ints
