@@ -1,4 +1,4 @@
-"""Aggregators: a noisy argmax on a vote histogram, put together from parts (boost, noise). numpy and scipy only."""
+"""Aggregators: a noisy argmax on a vote histogram, put together from parts: boost, noise, screen. No torch."""
 
 from nzc.aggregators.aggregator import Aggregator
 from nzc.aggregators.boost import Boost

@@ -39,23 +39,21 @@ class Boost:
     def scale(self, votes: Ints) -> Floats:
         """Δ of every query, [queries]."""
         gap = gaps(votes)[:, 0]
-        steady, wide = np.ones(len(votes)), np.full(len(votes), 1.0 + self.c)
         match self.sensitivity:
             case "constant":
-                return steady
+                return np.ones(len(votes))
             case "global":
-                return wide
+                return np.full(len(votes), 1.0 + self.c)
             case "local":
-                return np.where(gap > 2, steady, wide)
+                return np.where(gap > 2, 1.0, 1.0 + self.c)
             case _:
-                smooth: Floats = np.where(gap > 3, steady, wide) * np.exp(-self.beta)
-                return smooth
+                return np.asarray(np.where(gap > 3, 1.0, 1.0 + self.c) * np.exp(-self.beta))
 
     @property
     def shift(self) -> float:
         """How far one moved vote can shift a boosted count, in units of Δ, whatever the votes.
 
-        Infinite where Δ itself follows the votes: neighbours are noised at different scales, and no bound is known.
+        Infinite where Δ itself follows the votes: then neighbours are noised at different scales; no bound is known.
         """
         match self.sensitivity:
             case "constant":

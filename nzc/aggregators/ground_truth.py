@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nzc._types import Ints
+from nzc._types import Floats, Ints
 from nzc.aggregators.aggregator import Aggregator
 from nzc.privacy import Epsilon
 
@@ -13,9 +13,8 @@ from nzc.privacy import Epsilon
 class GroundTruth(Aggregator):
     """Answers with the truth instead of the teachers: its votes are one-hot true labels. Nothing is promised: ε = ∞."""
 
-    def label(self, votes: Ints, rng: np.random.Generator) -> Ints:
-        labels: Ints = votes.argmax(axis=1)
-        return labels
+    def label(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None = None) -> Ints:
+        return np.asarray(votes.argmax(axis=1))
 
-    def epsilon(self, votes: Ints, labels: Ints, delta: float) -> Epsilon:
+    def epsilon(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> Epsilon:
         return Epsilon(data_independent=np.inf)

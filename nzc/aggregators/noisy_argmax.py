@@ -1,41 +1,160 @@
-"""The one mechanism of all four papers: argmax of boosted counts plus noise."""
+"""The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from nzc._types import Ints
+from nzc._types import Bools, Floats, Ints
 from nzc.aggregators.aggregator import ABSTAIN, Aggregator
 from nzc.aggregators.boost import Boost
+from nzc.aggregators.neighbours import FAR, Histograms, distinct
 from nzc.aggregators.noise.noise import Noise
-from nzc.privacy import Epsilon
-from nzc.privacy.conversion import epsilon
+from nzc.aggregators.noise.none import NoNoise
+from nzc.aggregators.noise.quadrature import MAX_STEP, Neighbourhood, Quadrature
+from nzc.aggregators.screen.screen import Screen
+from nzc.errors import InputError
+from nzc.privacy import Epsilon, independent
+from nzc.privacy.conversion import Conversion, epsilon, mironov
+from nzc.privacy.exact import Batch, ExactCost, Pairs
+from nzc.privacy.theorem import gaps
 
 
 @dataclass(frozen=True)
 class NoisyArgmax(Aggregator):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class.
 
-    plurality (no noise), LNMax (Laplace), GNMax (Gaussian), NZC (either, c > 0) are settings of it.
+    plurality (no noise), LNMax (Laplace), GNMax (Gaussian), Gumbel (the exponential mechanism) and NZC (c > 0) are
+    settings of it. With a screen (Confident, Interactive, stable) only queries that pass it are answered.
     """
 
     noise: Noise
     boost: Boost = field(default_factory=Boost)
+    screen: Screen | None = None
 
-    def label(self, votes: Ints, rng: np.random.Generator) -> Ints:
+    def label(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None = None) -> Ints:
         noise = self.noise.sample(votes.shape, rng) * self.boost.scale(votes)[:, None]
-        labels: Ints = (self.boost.scores(votes) + noise).argmax(axis=1)
-        return labels
+        labels = (self.boost.scores(votes) + noise).argmax(axis=1)
+        if self.screen is None:
+            return np.asarray(labels)
+        return np.where(self.screen.answers(votes, rng, baseline), labels, ABSTAIN)
 
-    def epsilon(self, votes: Ints, labels: Ints, delta: float) -> Epsilon:
-        answered = int((labels != ABSTAIN).sum())
-        theorem, order = None, None
-        if self.boost.c == 0 and self.boost.shift == 1:
-            bound = self.noise.theorem(votes)
-            theorem, order = epsilon(lambda orders: bound(orders).sum(axis=0), delta)
+    def log_law(self, votes: Ints, baseline: Floats | None = None) -> Floats:
+        """log-probability of every outcome, [queries, classes + 1]: each label, then abstaining."""
+        scores = self.boost.scores(votes)
+        leads = (scores - scores.max(axis=1, keepdims=True)) / self.boost.scale(votes)[:, None]
+        labels = self.noise.log_law(leads)
+        return self._screened(labels, votes, baseline)
+
+    def _screened(self, labels: Floats, votes: Ints, baseline: Floats | None) -> Floats:
+        """Laws of labels, [..., outcomes], joined with the screen's at votes [..., classes]: [..., outcomes + 1]."""
+        if self.screen is None:
+            return np.concatenate([labels, np.full((*labels.shape[:-1], 1), -np.inf)], axis=-1)
+        answer, abstain = self.screen.log_answer(votes, baseline)
+        return np.concatenate([labels + answer[..., None], abstain[..., None]], axis=-1)
+
+    def epsilon(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> Epsilon:
+        asked, answered = len(votes), int((labels != ABSTAIN).sum())
+        left = delta - asked * (self._leak or 0.0)
+        exact, order = (np.inf, np.nan) if left <= 0 else epsilon(self.exact(votes, baseline).total, left)
         return Epsilon(
-            theorem=theorem,
+            exact=exact,
             order=order,
-            data_independent=self.noise.data_independent(answered, self.boost.shift, delta),
-            claimed=self.noise.claimed(len(votes), delta) if self.boost.c > 0 else None,
+            theorem=self.theorem(votes, labels, delta, baseline),
+            data_independent=independent.compose(self._releases(asked, answered), left) if left > 0 else np.inf,
+            claimed=self.noise.claimed(asked, delta) if self.boost.c > 0 else None,
         )
+
+    def exact(self, votes: Ints, baseline: Floats | None = None) -> ExactCost:
+        """The exact Rényi cost of these queries, screening included."""
+        asks_student = self.screen is not None and self.screen.asks_student
+        batches, inverse = distinct(votes, baseline if asks_student else None, self._ordered)
+        bounded = self._plain or self._leak is not None
+        once = [release for _, release in self._releases(1, 1)] if bounded else [independent.UNBOUNDED]
+        return ExactCost(
+            [
+                Batch(at.places, partial(self._pairs, at), partial(self._theorem_rdp, at.votes, at.baseline))
+                for at in batches
+            ],
+            inverse,
+            ceiling=lambda orders: np.sum([release.rdp(orders) for release in once], axis=0),
+        )
+
+    def theorem(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> float | None:
+        """ε by the papers' data-dependent bounds: every screening, and the labels that were released."""
+        label = self.noise.theorem(votes[labels != ABSTAIN])
+        if label is None or not self._plain or self._leak is not None:
+            return None
+        if self.screen is None:
+            return epsilon(lambda orders: label(orders).sum(axis=0), delta)[0]
+        ask = self.screen.theorem(votes, baseline)
+        return epsilon(lambda orders: ask(orders).sum(axis=0) + label(orders).sum(axis=0), delta)[0]
+
+    def expected(
+        self, votes: Ints, delta: float, convert: Conversion = mironov, baseline: Floats | None = None
+    ) -> tuple[float, float]:
+        """Expected answers, and the ε of the papers' tables: Σ cost of asking + Pr[answered] · cost of the label.
+
+        Not a bound on any one run, which costs what it answered: it is here to compare with those tables.
+        """
+        if self.screen is None or (label := self.noise.theorem(votes)) is None:
+            raise InputError("screen", self.screen, "expected costs need a screen, and a noise with a theorem")
+        answer = np.exp(self.screen.log_answer(votes, baseline)[0])
+        ask = self.screen.theorem(votes, baseline)
+        return float(answer.sum()), epsilon(lambda o: ask(o).sum(axis=0) + answer @ label(o), delta, convert=convert)[0]
+
+    def _theorem_rdp(self, votes: Ints, baseline: Floats | None, orders: Floats) -> Floats:
+        """The papers' data-dependent cost of asking and answering, [queries, orders]; inf without a theorem."""
+        label = self.noise.theorem(votes) if self._plain else None
+        if label is None:
+            return np.full((len(votes), len(orders)), np.inf)
+        return label(orders) if self.screen is None else label(orders) + self.screen.theorem(votes, baseline)(orders)
+
+    @property
+    def _plain(self) -> bool:
+        """Whether it is, up to a screen, the noisy argmax of the papers' theorems."""
+        return self.boost.c == 0 and self.boost.shift == 1
+
+    @property
+    def _leak(self) -> float | None:
+        """The probability per query that a label without noise is released although one vote can flip it."""
+        return self.screen.leak if self.screen is not None and isinstance(self.noise, NoNoise) else None
+
+    def _releases(self, asked: int, answered: int) -> list[tuple[int, independent.Release]]:
+        ask = [] if self.screen is None else [(asked, self.screen.release())]
+        return ask if self._leak is not None else [*ask, (answered, self.noise.release(self.boost.shift))]
+
+    def _ordered(self, votes: Ints) -> Bools:
+        """Queries whose law depends on the order of the classes: one vote away from a tie that the index breaks."""
+        if self.boost.c == 0 and not isinstance(self.noise, NoNoise):
+            return np.zeros(len(votes), dtype=bool)
+        return gaps(votes)[:, 0] <= FAR
+
+    def _pairs(self, at: Histograms) -> Pairs:
+        """The laws at these histograms and at all their neighbours."""
+        moved, exists = at.moved()
+        row, a, b = np.nonzero(exists)
+        baseline = None if at.baseline is None else at.baseline[row]
+        if self.screen is not None and self._leak is not None:
+            here = np.stack(self.screen.log_answer(at.votes, at.baseline), axis=-1)[row]
+            there = np.stack(self.screen.log_answer(moved[exists], baseline), axis=-1)
+        elif (laws := self._neighbourhood(at)) is not None:
+            labels = np.concatenate([laws.here[row], laws.here[row, a, None], laws.here[row, b, None]], axis=1)
+            here = self._screened(labels, at.votes[row], baseline)
+            there = self._screened(laws.there[exists], moved[exists], baseline)
+            return Pairs(row, here, there, np.concatenate([laws.copies[exists], np.ones((len(row), 1))], axis=1))
+        else:
+            here = self.log_law(at.votes, at.baseline)[row]
+            there = self.log_law(moved[exists], baseline)
+        return Pairs(row, here, there, np.ones_like(here))
+
+    def _neighbourhood(self, at: Histograms) -> Neighbourhood | None:
+        """The laws of the labels from one grid a query, where noise and boost allow it."""
+        if not isinstance(self.noise, Quadrature) or (self.boost.c > 0 and gaps(at.votes)[:, 0].min() <= FAR):
+            return None
+        delta = self.boost.scale(at.votes)
+        step = 1 / (self.noise.scale * delta)
+        if step.max() > MAX_STEP:
+            return None
+        scores = np.take_along_axis(self.boost.scores(at.votes), at.first, axis=1)
+        return self.noise.neighbourhood(self.noise.leads(scores, delta[:, None]), at.copies.astype(np.float64), step)

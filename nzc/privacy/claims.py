@@ -1,4 +1,4 @@
-"""What the Near-Zero-Cost papers claim. Not bounds: a boosted count has sensitivity 1 + c, not 1 (docs/privacy.md)."""
+"""What the Near-Zero-Cost papers claim. No bounds: the boosted argmax has sensitivity 1 + c (docs/privacy.md)."""
 
 import numpy as np
 
@@ -9,5 +9,5 @@ def nzc_laplace(queries: int, gamma: float, delta: float) -> float:
 
 
 def nzc_gaussian(queries: int, sigma: float, delta: float) -> float:
-    """T/σ² + 2 √(T ln(1/δ))/σ: Scalable PATE's Rényi cost α/σ², to which the NZC papers point, at its best order."""
+    """T/σ² + 2 √(T ln(1/δ))/σ: the Rényi cost α/σ² of Scalable PATE to which the papers point, at the best order."""
     return float(queries / sigma**2 + 2 * np.sqrt(queries * np.log(1 / delta)) / sigma)

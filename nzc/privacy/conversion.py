@@ -10,13 +10,14 @@ from nzc._types import Floats
 ORDERS: Floats = np.concatenate(
     [1 + np.geomspace(0.01, 0.5, 20, endpoint=False), np.arange(1.5, 32, 0.25), np.geomspace(32, 1024, 120)]
 )
+#: How ε follows from a Rényi cost: (rdp, orders, δ) → ε at each order.
+Conversion = Callable[[Floats, Floats, float], Floats]
 _SMALLEST, _LARGEST = 1 + 1e-4, 1e7
 
 
 def mironov(rdp: Floats, orders: Floats, delta: float) -> Floats:
     """ε at each order: ρ(α) + log(1/δ)/(α − 1). Mironov 2017, Proposition 3."""
-    epsilons: Floats = rdp - np.log(delta) / (orders - 1)
-    return epsilons
+    return np.asarray(rdp - np.log(delta) / (orders - 1))
 
 
 def cks(rdp: Floats, orders: Floats, delta: float) -> Floats:
@@ -28,7 +29,7 @@ def epsilon(
     rdp: Callable[[Floats], Floats],
     delta: float,
     orders: Floats = ORDERS,
-    convert: Callable[[Floats, Floats, float], Floats] = cks,
+    convert: Conversion = cks,
 ) -> tuple[float, float]:
     """The smallest ε over orders, and its order.
 
@@ -45,9 +46,7 @@ def epsilon(
     return max(best, 0.0), at
 
 
-def _best(
-    rdp: Floats, orders: Floats, delta: float, convert: Callable[[Floats, Floats, float], Floats]
-) -> tuple[float, float]:
+def _best(rdp: Floats, orders: Floats, delta: float, convert: Conversion) -> tuple[float, float]:
     values = convert(rdp, orders, delta)
     k = int(np.argmin(values))
     return (float(values[k]), float(orders[k])) if np.isfinite(values[k]) else (np.inf, np.nan)

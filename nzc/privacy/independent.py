@@ -1,30 +1,118 @@
-"""Bounds that hold for any votes, from public facts only (how many labels were released)."""
+"""Bounds that hold for any votes, from public facts only (how many queries were asked, how many labels released)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from scipy.special import gammaln, log_ndtr, logsumexp
 
 from nzc._types import Floats
 from nzc.privacy.conversion import epsilon
 
+# Beyond e^-700 the smaller probability is no float64 any more: what is sampled is deterministic.
+_DETERMINISTIC = 700.0
+
+
+@dataclass(frozen=True)
+class Release:
+    """What one release costs, whatever the data.
+
+    rdp   its Rényi cost, orders → [orders]
+    mu    it is post-processing of Gaussian noise at a mean shift of μ standard deviations (inf: it is not)
+    pure  it is (ε₀, 0)-private (inf: it is not)
+    """
+
+    rdp: Callable[[Floats], Floats]
+    mu: float = np.inf
+    pure: float = np.inf
+
+
+def _infinite(orders: Floats) -> Floats:
+    return np.full(len(orders), np.inf)
+
+
+UNBOUNDED = Release(_infinite)
+
+
+def gaussian_release(mu: float) -> Release:
+    """Gaussian noise at mean shift μ: αμ²/2."""
+    return Release(lambda orders: orders * mu**2 / 2, mu=mu) if mu < 1e6 else UNBOUNDED
+
+
+def pure_release(epsilon0: float) -> Release:
+    """An (ε₀, 0)-private release."""
+    return Release(lambda orders: pure_rdp(epsilon0, orders), pure=epsilon0) if epsilon0 < _DETERMINISTIC else UNBOUNDED
+
+
+def bounded_range_release(eta: float) -> Release:
+    """A release whose privacy loss lies within a range of η, as the exponential mechanism's does."""
+    return Release(lambda orders: bounded_range_rdp(eta, orders), pure=eta) if eta < _DETERMINISTIC else UNBOUNDED
+
+
+def compose(parts: list[tuple[int, Release]], delta: float) -> float:
+    """ε of many releases, each given with how often it was made: the best of the compositions that apply.
+
+    Rényi always; exact where all noise is Gaussian (μ² = Σ μᵢ²: Dong, Roth, Su 2019, Corollary 2); optimal where all
+    are (ε₀, 0)-private with one ε₀ (Kairouz, Oh, Viswanath 2015).
+    """
+    parts = [(count, release) for count, release in parts if count]
+    if not parts:
+        return 0.0
+    bounds = [
+        epsilon(lambda orders: np.sum([count * release.rdp(orders) for count, release in parts], axis=0), delta)[0]
+    ]
+    bounds.append(gaussian(float(np.sqrt(sum(count * release.mu**2 for count, release in parts))), delta))
+    if len(parts) == 1:
+        bounds.append(optimal_pure(parts[0][1].pure, parts[0][0], delta))
+    return min(bounds)
+
 
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
-    """The largest Rényi divergence of an ε₀-private release, [orders]: randomised response's (Mironov 2017)."""
+    """The largest Rényi divergence that ε₀-privacy allows, [orders]: randomised response's (Mironov 2017, Prop. 5)."""
     stay, flip = -np.logaddexp(0, -epsilon0), -np.logaddexp(0, epsilon0)
     up = orders * stay + (1 - orders) * flip
     down = orders * flip + (1 - orders) * stay
-    rdp: Floats = np.logaddexp(up, down) / (orders - 1)
-    return rdp
+    return np.asarray(np.logaddexp(up, down) / (orders - 1))
 
 
-def compose_pure(epsilon0: float, releases: int, delta: float) -> float:
-    """ε of `releases` ε₀-private releases: the better of basic and Rényi composition."""
-    if releases == 0:
-        return 0.0
-    # Beyond e^-700 the smaller probability is no float64 any more: what is sampled is deterministic.
-    if epsilon0 > 700:
+def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
+    """The largest Rényi divergence that a privacy loss within a range of η allows, [orders]; never above αη²/8.
+
+    The worst pair has two outcomes with losses t and t − η (Dong, Durfee, Rogers 2020, Lemma 3.4); its divergence
+    log(B e^((α−1)t) + e^(αt) (e^(−αη) − B e^(−η)))/(α − 1), B = (1 − e^(−αη))/(1 − e^(−η)), is here at its largest t.
+    """
+    log_b = np.log(np.expm1(-orders * eta) / np.expm1(-eta))
+    ahead = orders - 1
+    t = np.log(ahead / orders) + np.log(-np.expm1(-orders * eta)) + eta - np.log(-np.expm1(-ahead * eta))
+    rounding = 1e-14 * (1 + orders) / ahead
+    return np.asarray(np.minimum((log_b - np.log(orders)) / ahead + t + rounding, orders * eta**2 / 8))
+
+
+def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
+    """The exact ε of `releases` (ε₀, 0)-private releases. Kairouz, Oh, Viswanath 2015, Theorem 3.3, at any ε.
+
+    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k: the worst case is randomised response.
+    """
+    if not epsilon0 < _DETERMINISTIC:
         return np.inf
-    return min(releases * epsilon0, epsilon(lambda orders: releases * pure_rdp(epsilon0, orders), delta)[0])
+    lies = np.arange(releases + 1)
+    choose = gammaln(releases + 1) - gammaln(lies + 1) - gammaln(releases - lies + 1)
+    log_p = choose + (releases - lies) * epsilon0 - releases * np.logaddexp(0, epsilon0)
+    loss = (releases - 2 * lies) * epsilon0
+
+    def excess(eps: float) -> float:
+        worse = loss > eps
+        return float(logsumexp(log_p[worse] + np.log(-np.expm1(eps - loss[worse]))) - np.log(delta))
+
+    if excess(0.0) <= 0:
+        return 0.0
+    top = releases * epsilon0
+    low, high = 0.0, top
+    while high - low > 1e-10 * top:
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return float(high * (1 + 1e-9))  # never below the root
 
 
 def gaussian(mu: float, delta: float) -> float:

@@ -6,6 +6,10 @@ from collections.abc import Callable
 import numpy as np
 
 from nzc._types import Floats, Ints
+from nzc.privacy.independent import Release
+
+#: Log-probabilities below this are −inf: no sampler ever produces them, and float64 hardly holds them.
+IMPOSSIBLE = -700.0
 
 
 class Noise(ABC):
@@ -16,13 +20,38 @@ class Noise(ABC):
         """Draws of the noise."""
 
     @abstractmethod
-    def theorem(self, votes: Ints) -> Callable[[Floats], Floats]:
-        """The paper's data-dependent Rényi cost of the plain noisy argmax: orders → [queries, orders]."""
+    def log_law(self, scores: Floats) -> Floats:
+        """log Pr[argmax(scores + noise) = j], [queries, classes], at scores [queries, classes]; −inf: impossible.
+
+        Each is within `nzc.privacy.exact.error_of` of the true one.
+        """
 
     @abstractmethod
-    def data_independent(self, releases: int, shift: float, delta: float) -> float:
-        """ε of `releases` labels for any votes, where one moved vote shifts a count by at most `shift`."""
+    def release(self, shift: float) -> Release:
+        """What one label costs for any votes, where one moved vote shifts a count by at most `shift`."""
+
+    @abstractmethod
+    def theorem(self, votes: Ints) -> Callable[[Floats], Floats] | None:
+        """The paper's data-dependent Rényi cost of the noisy argmax: orders → [queries, orders]. None: no paper."""
 
     @abstractmethod
     def claimed(self, queries: int, delta: float) -> float | None:
         """The ε that the NZC papers claim for this noise under a boost."""
+
+
+def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
+    """The same law, [..., outcomes], with what is impossible at −inf and a likely outcome found from all the others.
+
+    1 − Σ others keeps log p of a likely outcome as precise, relatively, as the unlikely ones. `copies`: how many
+    outcomes share each entry.
+    """
+    log_p = np.where(log_p < IMPOSSIBLE, -np.inf, log_p)
+    top = log_p.argmax(axis=-1)[..., None]
+    copies = np.ones_like(log_p) if copies is None else copies.copy()
+    np.put_along_axis(copies, top, np.take_along_axis(copies, top, axis=-1) - 1, axis=-1)
+    others = np.exp(log_p) * copies
+    rest = others.sum(axis=-1, keepdims=True)
+    likely = np.take_along_axis(log_p, top, axis=-1)
+    found = np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), likely)
+    np.put_along_axis(log_p, top, found, axis=-1)
+    return log_p

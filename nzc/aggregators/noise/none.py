@@ -7,6 +7,7 @@ import numpy as np
 
 from nzc._types import Floats, Ints
 from nzc.aggregators.noise.noise import Noise
+from nzc.privacy import independent
 
 
 @dataclass(frozen=True)
@@ -16,11 +17,16 @@ class NoNoise(Noise):
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return np.zeros(shape)
 
+    def log_law(self, scores: Floats) -> Floats:
+        law = np.full(scores.shape, -np.inf)
+        law[np.arange(len(scores)), scores.argmax(axis=1)] = 0.0
+        return law
+
+    def release(self, shift: float) -> independent.Release:
+        return independent.UNBOUNDED
+
     def theorem(self, votes: Ints) -> Callable[[Floats], Floats]:
         return lambda orders: np.full((len(votes), len(orders)), np.inf)
-
-    def data_independent(self, releases: int, shift: float, delta: float) -> float:
-        return np.inf if releases else 0.0
 
     def claimed(self, queries: int, delta: float) -> None:
         return None

@@ -1,0 +1,65 @@
+"""The interface of a screen: which queries are answered at all?"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from nzc._types import Bools, Floats, Ints
+from nzc.errors import InputError, not_negative, positive
+from nzc.privacy import independent, theorem
+
+
+@dataclass(frozen=True)
+class Screen(ABC):
+    """Answer iff statistic + N(0, σ₁²) ≥ threshold; one moved vote changes the statistic by at most 1.
+
+    It is not rounded: half-to-even rounding would let it move by 2.
+    """
+
+    threshold: float
+    sigma1: float
+
+    def __post_init__(self) -> None:
+        not_negative(threshold=self.threshold)
+        positive(sigma1=self.sigma1)
+
+    @abstractmethod
+    def statistic(self, votes: Ints, baseline: Floats | None) -> Floats:
+        """[...], of sensitivity 1, from votes and the student's probabilities [..., classes]."""
+
+    #: Whether the statistic looks at the student's probabilities.
+    asks_student = False
+
+    @property
+    def leak(self) -> float | None:
+        """Where this screen makes the plurality itself safe, the probability per query that it fails to."""
+        return None
+
+    def answers(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None) -> Bools:
+        """Which queries are answered, [queries], drawn."""
+        teachers = int(votes.sum(axis=1).max(initial=0))
+        if len(votes) and self.threshold > (reachable := teachers + 6 * self.sigma1):
+            allowed = f"no query would be answered; must be at most teachers + 6 sigma1, {reachable:g}"
+            raise InputError("threshold", self.threshold, allowed)
+        statistic = self.statistic(votes, baseline)
+        return statistic + rng.normal(scale=self.sigma1, size=statistic.shape) >= self.threshold
+
+    def log_answer(self, votes: Ints, baseline: Floats | None) -> tuple[Floats, Floats]:
+        """log-probabilities of answering and of abstaining, each [...]."""
+        ahead = (self.statistic(votes, baseline) - self.threshold) / self.sigma1
+        return log_ndtr(ahead), log_ndtr(-ahead)
+
+    def theorem(self, votes: Ints, baseline: Floats | None) -> Callable[[Floats], Floats]:
+        """Data-dependent Rényi cost of asking, orders → [queries, orders].
+
+        Scalable PATE 2018, Theorem 6 with q the probability of the rarer outcome and noise √2 σ₁ (one count moves).
+        """
+        log_q = np.minimum(*self.log_answer(votes, baseline))
+        return lambda orders: theorem.gaussian_rdp(log_q, np.sqrt(2) * self.sigma1, orders)
+
+    def release(self) -> independent.Release:
+        """What asking one query costs for any votes: Gaussian noise at mean shift 1/σ₁."""
+        return independent.gaussian_release(1 / self.sigma1)

@@ -1,0 +1,225 @@
+"""The exact accountant: against brute force, against published votes, and by its algebra."""
+
+import os
+from itertools import permutations
+from pathlib import Path
+
+import brute
+import numpy as np
+import presets
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nzc.aggregators import Boost, NoisyArgmax
+from nzc.aggregators.noise import Gaussian, Gumbel, Laplace, NoNoise
+from nzc.aggregators.screen import Threshold
+from nzc.privacy.conversion import ORDERS
+from nzc.privacy.exact import Pairs, error_of, largest
+
+GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
+DATA = os.environ.get("NZC_DATA")
+#: Below this a divergence is the square of the error that a law may have.
+FLOOR = 1e-24
+
+
+def published(name, rows):
+    return np.load(Path(DATA) / "pate_votes" / f"{name}_250_teachers.npy")[:rows]
+
+
+needs_votes = pytest.mark.skipif(not DATA, reason="NZC_DATA is not set: it names the folder that holds pate_votes/")
+
+
+def histograms(count, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        classes = rng.integers(2, 6)
+        votes = rng.multinomial(rng.integers(1, 13), rng.dirichlet(np.full(classes, 0.5)))
+        yield votes[None], rng.dirichlet(np.ones(classes), size=1)
+
+
+def agree(name, count, seed):
+    mechanism = presets.build(name)
+    for votes, probabilities in histograms(count, seed):
+        baseline = probabilities if name == "interactive" else None
+        true = brute.cost(mechanism, votes[0], GRID, None if baseline is None else baseline[0])
+        found = mechanism.exact(votes, baseline).per_query(GRID)[0]
+        assert (found >= true).all(), (votes, found, true)
+        assert (found <= true * (1 + 1e-6) + FLOOR).all(), (votes, found, true)
+
+
+@pytest.mark.parametrize("name", presets.MECHANISMS)
+def test_brute_force_agrees_from_below(name):
+    agree(name, 3, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", presets.MECHANISMS)
+def test_brute_force_agrees_on_a_hundred(name):
+    agree(name, 100, 1)
+
+
+@pytest.mark.parametrize("name", presets.MECHANISMS)
+def test_no_neighbour_exceeds_what_is_charged(name):
+    mechanism = presets.build(name)
+    for votes, baseline in histograms(2, 5):
+        charged = mechanism.epsilon(votes, np.zeros(1, dtype=int), 0.01, baseline).exact
+        here = brute.law(mechanism, votes[0], baseline[0])
+        for moved in brute.moves(votes[0]):
+            there = brute.law(mechanism, moved, baseline[0])
+            assert brute.hockey_stick(here, there, charged) <= 0.01
+            assert brute.hockey_stick(there, here, charged) <= 0.01
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        *(NoisyArgmax(Gaussian(s)) for s in (0.1, 0.26, 1, 40, 1e6)),
+        *(NoisyArgmax(Laplace(g)) for g in (3.9, 0.5, 0.05, 1e-5)),
+        NoisyArgmax(Gaussian(10), Boost(c=15)),
+        NoisyArgmax(Laplace(0.2), Boost(c=7, sensitivity="smooth", beta=0.1)),
+        NoisyArgmax(Gaussian(40), screen=Threshold(60, 20)),
+    ],
+    ids=str,
+)
+def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
+    for votes in (
+        [50, 30, 10, 5, 5, 0, 0],
+        [34, 33, 33, 0, 0, 0, 0],
+        [94, 1, 1, 1, 1, 1, 1],
+        [15, 15, 14, 14, 14, 14, 14],
+    ):
+        there = mechanism.log_law(np.array(list(brute.moves(votes))))
+        here = np.broadcast_to(mechanism.log_law(np.array([votes])), there.shape)
+        alone = largest(Pairs(np.zeros(len(there), dtype=int), here, there, np.ones_like(there)), 1, GRID)
+        found = mechanism.exact(np.array([votes])).per_query(GRID)
+        ceiling = mechanism.exact(np.array([votes])).ceiling(GRID)
+        np.testing.assert_allclose(found, np.minimum(alone, ceiling), rtol=1e-6, atol=FLOOR)
+
+
+@pytest.mark.parametrize(
+    "noise", [Gaussian(s) for s in (0.26, 1, 40)] + [Laplace(g) for g in (3.9, 0.5, 0.05)], ids=str
+)
+def test_the_laws_of_one_grid_are_within_their_stated_error(noise):
+    leads, one = np.array([[0.0, -1.0, -2.0, -9.0, -40.0]]), np.ones((1, 5))
+    laws = noise.neighbourhood(leads / noise.scale, one, np.array([1 / noise.scale]))
+    for a, b in permutations(range(5), 2):
+        moved = leads - np.eye(5)[a] + np.eye(5)[b]
+        true = noise.log_law(moved)[0]
+        found = laws.there[0, a, b, :5].copy()
+        found[[a, b]] = laws.there[0, a, b, 5:]
+        possible = np.isfinite(true) & np.isfinite(found)
+        assert (np.isneginf(true) == np.isneginf(found)).all()
+        assert (np.abs(found[possible] - true[possible]) <= 2 * error_of(true[possible])).all()
+
+
+@needs_votes
+@pytest.mark.parametrize(
+    ("name", "rows", "noise", "delta", "epsilon"),
+    [
+        ("mnist", 1000, Laplace(0.05), 1e-5, 1.896),
+        ("mnist", 1000, Gaussian(40), 1e-5, 1.688),
+        ("svhn", 500, Laplace(0.05), 1e-6, 1.413),
+    ],
+)
+def test_published_votes(name, rows, noise, delta, epsilon):
+    """The exact rows of reference/epsilon.yaml: the first rows of the votes, CKS conversion, δ as said."""
+    found = NoisyArgmax(noise).epsilon(published(name, rows), np.zeros(rows, dtype=int), delta)
+    assert found.exact == pytest.approx(epsilon, rel=0.005)
+
+
+@needs_votes
+@pytest.mark.parametrize("noise", [Laplace(0.05), Gaussian(40)], ids=str)
+@pytest.mark.parametrize("name", ["mnist", "svhn", "adult"])
+def test_no_query_costs_more_than_the_papers_theorem(name, noise):
+    votes = published(name, 300)
+    assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.theorem(votes)(ORDERS) * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize(
+    ("noise", "gaps"), [(Gaussian(40), range(2100, 2120)), (Laplace(0.2), range(3516, 3536))], ids=str
+)
+def test_probabilities_at_the_edge_of_what_is_possible_cost_no_more_than_the_theorem(noise, gaps):
+    votes = np.array([[2500 + gap // 2, 2500 - gap // 2] for gap in gaps])
+    assert np.isneginf(noise.log_law(votes.astype(float))).any()
+    # The theorem, as coded, rounds at 1e-16.
+    assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.theorem(votes)(ORDERS) + 1e-13).all()
+
+
+def test_the_theorem_of_2018_bounds_one_direction_only():
+    """Theorem 6 bounds D(here ‖ there); D(there ‖ here) can be larger, so the theorem is no ceiling for both."""
+    mechanism, votes, order = NoisyArgmax(Gaussian(20)), [242, 8], np.array([16.0])
+    here, laws = brute.law(mechanism, votes), [brute.law(mechanism, moved) for moved in brute.moves(votes)]
+    theorem = mechanism.noise.theorem(np.array([votes]))(order)[0, 0]
+    assert max(brute.divergence(here, there, 16) for there in laws) < theorem
+    assert theorem < max(brute.divergence(there, here, 16) for there in laws)
+    assert mechanism.exact(np.array([votes])).per_query(order)[0, 0] > theorem
+
+
+def test_near_zero_cost_has_no_bound_where_one_vote_flips_the_label():
+    votes = np.array([[125, 125], [126, 124], [124, 126], [127, 123], [123, 127], [128, 122]])
+    for name in ("nzc", "nzc_gaussian", "plurality"):
+        cost = presets.build(name).exact(votes).per_query(GRID)
+        # A gap of 2 flips only where the tie that it becomes breaks the other way.
+        assert (cost == np.array([np.inf, 0, np.inf, 0, 0, 0])[:, None]).all()
+
+
+@pytest.mark.parametrize("name", presets.MECHANISMS)
+def test_equal_queries_cost_as_often_as_they_are_asked(name):
+    mechanism, votes = presets.build(name), np.array([[180, 50, 20]])
+    once = mechanism.exact(votes).total(ORDERS)
+    np.testing.assert_allclose(mechanism.exact(np.repeat(votes, 7, axis=0)).total(ORDERS), 7 * once, rtol=1e-12)
+    np.testing.assert_array_equal(mechanism.exact(np.repeat(votes, 2, axis=0)).per_query(ORDERS).sum(axis=0), 2 * once)
+    assert (mechanism.exact(votes[:0]).total(ORDERS) == 0).all()
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    st.permutations(range(5)), st.lists(st.integers(0, 40), min_size=5, max_size=5), st.sampled_from(presets.MECHANISMS)
+)
+def test_class_order_changes_nothing(order, votes, name):
+    votes = np.array([votes]) + 1
+    if name in ("plurality", "nzc", "nzc_gaussian"):
+        votes[0, 2] += 2 * votes.sum()  # out of reach of a tie: ties break by class order
+    mechanism, baseline = presets.build(name), np.array([[0.1, 0.2, 0.4, 0.2, 0.1]])
+    one = mechanism.exact(votes, baseline).per_query(GRID)
+    other = mechanism.exact(votes[:, order], baseline[:, order]).per_query(GRID)
+    np.testing.assert_allclose(one, other, rtol=1e-9, atol=FLOOR)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    st.lists(st.integers(0, 60), min_size=2, max_size=5),
+    st.floats(1.01, 3),
+    st.sampled_from(["Gaussian", "Laplace", "Gumbel"]),
+)
+def test_the_data_independent_cost_is_never_passed(votes, more, name):
+    votes = np.array([votes])
+    noise = {
+        "Gaussian": lambda x: Gaussian(5 * x),
+        "Laplace": lambda x: Laplace(0.5 / x),
+        "Gumbel": lambda x: Gumbel(0.5 / x),
+    }
+    for size in (1, more):
+        cost = NoisyArgmax(noise[name](size)).exact(votes)
+        assert (cost.per_query(GRID) <= noise[name](size).release(1).rdp(GRID)).all()
+
+
+@pytest.mark.parametrize("noise", [Gaussian, Laplace, Gumbel])
+def test_more_noise_never_costs_more(noise):
+    votes = np.random.default_rng(3).multinomial(60, [0.4, 0.3, 0.2, 0.1], size=20)
+    sizes = [5, 10, 20, 40, 80] if noise is Gaussian else [0.5, 0.2, 0.1, 0.05, 0.01]
+    costs = np.array([NoisyArgmax(noise(size)).exact(votes).total(ORDERS) for size in sizes])
+    assert (np.diff(costs, axis=0) <= 0).all()
+
+
+def test_a_longer_grid_of_orders_changes_no_cost():
+    votes = np.array([[180, 50, 20], [90, 85, 75]])
+    cost = NoisyArgmax(Gaussian(40)).exact(votes)
+    np.testing.assert_allclose(cost.per_query(ORDERS)[:, ::-7], cost.per_query(ORDERS[::-7]), rtol=1e-10)
+    assert np.isfinite(cost.per_query(np.array([1.0001, 1e7]))).all()
+
+
+def test_plurality_costs_nothing_where_it_cannot_change_and_has_no_bound_where_it_can():
+    cost = NoisyArgmax(NoNoise()).exact(np.array([[9, 2, 1], [5, 5, 2]])).per_query(GRID)
+    assert (cost == np.array([0, np.inf])[:, None]).all()
