@@ -12,9 +12,10 @@ import numpy as np
 from nzc._types import Ints
 from nzc.privacy import release
 from nzc.privacy.conversion import epsilon
+from nzc.privacy.theorem import Bound, gaussian_bound, laplace_bound
 
 
-def sanitised(votes: Ints, bound: release.Bound, delta: float, draws: int = 21) -> dict[str, float]:
+def sanitised(votes: Ints, bound: Bound, delta: float, draws: int = 21) -> dict[str, float]:
     """theorem ε (private), published ε (median and largest of `draws`), and seconds and µs a query of one release."""
     plan = release.plan(len(votes), [bound], delta)
     start = time.perf_counter()
@@ -41,11 +42,11 @@ if __name__ == "__main__":
         ("adult", 1000, 1e-5),
     ):
         votes = np.load(folder / f"{name}_250_teachers.npy").astype(np.int64)[:queries]
-        for noise, bound in (("gaussian 40", release.gaussian(40)), ("laplace 0.05", release.laplace(0.05))):
+        for noise, bound in (("gaussian 40", gaussian_bound(40)), ("laplace 0.05", laplace_bound(0.05))):
             print(name, queries, noise, {key: round(value, 3) for key, value in sanitised(votes, bound, delta).items()})
     rng = np.random.default_rng(0)
     for teachers, classes in ((250, 10), (5000, 10), (250, 150), (5000, 150)):
         shares = rng.dirichlet(np.full(classes, 0.1), size=2000)
         votes = np.stack([rng.multinomial(teachers, row) for row in shares])
-        found = sanitised(votes, release.gaussian(teachers / 6), 1e-5, draws=2)
+        found = sanitised(votes, gaussian_bound(teachers / 6), 1e-5, draws=2)
         print(f"random votes, 2,000 queries, N={teachers}, K={classes}", {k: round(v, 3) for k, v in found.items()})

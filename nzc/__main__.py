@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from nzc import config, pipeline
 from nzc.complaints import complaint
 from nzc.errors import InputError
+from nzc.privacy import release
 from nzc.report import show
 from nzc.store import Store
 from nzc.sweep import ERROR, parent
@@ -53,6 +55,9 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
         seed=cfg.seed,
         delta=cfg.delta,
         queries=cfg.queries,
+        budget=cfg.budget.epsilon,
+        plan=partial(release.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
+        audit_trials=cfg.audit_trials if cfg.audit else None,
         names={group: choices[group] for group in ("dataset", "aggregator", "student")},
     )
 

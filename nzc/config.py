@@ -10,7 +10,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, OmegaConf
 
-from nzc.errors import GROUPS, share, whole
+from nzc.errors import GROUPS, InputError, positive, share, whole
 
 _PACKAGE = Path(__file__).parent
 #: The folder that holds conf/ and sweeps/: the package itself in a wheel, the folder above it in a checkout.
@@ -27,12 +27,31 @@ class Paths:
 
 
 @dataclass
+class Budget:
+    """`budget.epsilon`: stop answering before the data-independent ε would pass it."""
+
+    epsilon: float | None = None
+
+
+@dataclass
+class Sanitise:
+    """Order and β of the sanitised release, fixed before a vote is seen; null: chosen from public facts."""
+
+    order: float | None = None
+    beta: float | None = None
+
+
+@dataclass
 class Config:
     """The scalars are typed here; each group's YAML names a class whose fields are its schema."""
 
     seed: int = MISSING
     delta: float = MISSING
     queries: int | None = None
+    budget: Budget = field(default_factory=Budget)
+    sanitise: Sanitise = field(default_factory=Sanitise)
+    audit: bool = False
+    audit_trials: int = MISSING
     paths: Paths = field(default_factory=Paths)
     dataset: Any = MISSING
     teachers: Any = MISSING
@@ -49,6 +68,14 @@ def check(cfg: Any) -> None:
     share(delta=cfg.delta)
     if cfg.queries is not None:
         whole(1, queries=cfg.queries)
+    whole(100, audit_trials=cfg.audit_trials)
+    for key, value in {"budget.epsilon": cfg.budget.epsilon, "sanitise.beta": cfg.sanitise.beta}.items():
+        if value is not None:
+            positive(**{key: value})
+    if cfg.sanitise.order is not None:
+        positive(**{"sanitise.order": cfg.sanitise.order})
+        if cfg.sanitise.order <= 1:
+            raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
 
 
 class _Home(SearchPathPlugin):

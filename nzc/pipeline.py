@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +15,12 @@ from nzc.aggregators import Aggregator, GroundTruth
 from nzc.aggregators.aggregator import ABSTAIN
 from nzc.datasets import Dataset, Roles, Split
 from nzc.errors import InputError, whole, within
+from nzc.privacy import Epsilon
+from nzc.privacy.conversion import ORDERS
+from nzc.privacy.filter import Filter
+from nzc.privacy.release import Plan
 from nzc.report import Report
-from nzc.store import Store
+from nzc.store import Ledger, Release, Store
 from nzc.students import Learner, Material
 from nzc.teachers import Ballots, Teachers
 from nzc.training import Training
@@ -36,6 +42,9 @@ class Parts:
     seed: int
     delta: float
     queries: int | None
+    budget: float | None
+    plan: Callable[..., Plan]
+    audit_trials: int | None
     names: dict[str, str]
 
 
@@ -67,19 +76,22 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
         with within("dataset"):
             roles = None if parts.dataset is None else parts.dataset.load()
         with within("teachers"):
-            rows, classes = parts.teachers.check(roles)
+            size = parts.teachers.check(roles)
             truth = parts.teachers.truth(roles)
-        queries = rows if parts.queries is None else parts.queries
-        whole(1, rows, "(the public rows)", queries=queries)
+        with within("aggregator"):
+            parts.aggregator.check(size.teachers)
+        queries = size.rows if parts.queries is None else parts.queries
+        whole(1, size.rows, "(the public rows)", queries=queries)
         if isinstance(parts.aggregator, GroundTruth) and truth is None:
             raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
+        budget = _budget(parts, queries)
         parts.store.open()
         if parts.learner is not None:
             parts.training.check()
         ready()
 
         if isinstance(parts.aggregator, GroundTruth) and truth is not None:
-            ballots = Ballots.of_truth(truth, classes)
+            ballots = Ballots.of_truth(truth, size.classes)
         else:
             with clock("teachers"):
                 trained = parts.teachers.train(roles, parts.store, parts.training)
@@ -90,9 +102,12 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
 
         with clock("labels"):  # here private becomes public: nothing below reads votes but the accountant
             labels = parts.aggregator.label(votes, np.random.default_rng([parts.seed, 2]))
+            asked = np.ones(queries, dtype=bool) if budget is None else budget.admit(labels != ABSTAIN)
+            votes, labels = votes[asked], labels[asked]
+        truth = None if truth is None else truth[asked]
         answered = labels != ABSTAIN
         with clock("accounting"):
-            epsilon = parts.aggregator.epsilon(votes, labels, parts.delta)
+            epsilon = _account(parts, roles, ballots, votes, labels)
 
         with clock("student"):
             student, accuracy = None, None
@@ -106,6 +121,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
         delta=parts.delta,
         queries=queries,
         answered=int(answered.sum()),
+        refused=queries - len(labels),
         label_accuracy=None if truth is None or not answered.any() else _accuracy(labels[answered], truth[answered]),
         accuracy=accuracy,
         teachers={
@@ -118,6 +134,39 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
         seconds=clock.seconds,
     )
     return Outcome(report, labels, student, None if roles is None else roles.public)
+
+
+def _budget(parts: Parts, queries: int) -> Filter | None:
+    """What says which queries may be asked; None without a budget."""
+    if parts.budget is None:
+        return None
+    budget = parts.aggregator.filter(parts.budget, parts.delta, queries)
+    if not budget.admit(np.ones(1, dtype=bool)).all():
+        allowed = f"is too little for a single label of {parts.names['aggregator']}"
+        raise InputError("budget.epsilon", parts.budget, f"{allowed} at delta={parts.delta:g}")
+    return budget
+
+
+def _account(parts: Parts, roles: Roles | None, ballots: Ballots, votes: Ints, labels: Ints) -> Epsilon:
+    """Every ε of these labels. The ledger hears of them before anybody else does."""
+    aggregator, delta, noise = parts.aggregator, parts.delta, partial(np.random.default_rng, [parts.seed, 3])
+    epsilon = aggregator.epsilon(votes, labels, delta)
+    total = None
+    if epsilon.rdp is not None:
+        dataset = sha256(ballots.votes.tobytes()).hexdigest() if roles is None else roles.private_digest
+        spent = repr((aggregator, parts.seed)).encode() + votes.tobytes()
+        ledger = Ledger(parts.store.root / "ledger.db")
+        facts = {"aggregator": repr(aggregator), "asked": len(labels), "answered": int((labels != ABSTAIN).sum())}
+        ledger.record(Release(
+            dataset, sha256(spent).hexdigest(), ORDERS, epsilon.rdp, labels.astype("<i8").tobytes(),
+            parts.names["aggregator"], facts, leak=epsilon.leak,
+        ))  # fmt: skip
+        total = ledger.total(dataset, delta)
+    audited = None
+    if parts.audit_trials is not None:
+        audited = aggregator.audit(ballots.count, votes.shape[1], len(votes), parts.audit_trials, delta, noise())
+    sanitised = aggregator.sanitised(votes, labels, delta, noise(), parts.plan)
+    return replace(epsilon, sanitised=sanitised, audited=audited, ledger_total=total)
 
 
 def _learn(learner: Learner, roles: Roles, labels: Ints, parts: Parts) -> "Student":

@@ -23,6 +23,7 @@ class Report:
     delta: float
     queries: int
     answered: int
+    refused: int
     label_accuracy: float | None
     accuracy: float | None
     teachers: dict[str, float | int | None]
@@ -34,6 +35,7 @@ class Report:
         """The contract of result.json: infinite numbers become "inf"; `order` stands beside epsilon."""
         record = asdict(self)
         record["order"] = record["epsilon"].pop("order")
+        del record["epsilon"]["rdp"], record["epsilon"]["leak"]
         return {key: _plain(value) for key, value in record.items()}
 
     def write(self, folder: Path) -> Path:
@@ -54,7 +56,8 @@ class Report:
         if count:
             table.add_row("teachers", f"{count:,}", f"right on average {percent(self.teachers['mean_accuracy'])}, "
                           f"their plurality {percent(self.teachers['ensemble_accuracy'])}")  # fmt: skip
-        table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} asked")
+        refused = f"; {self.refused:,} refused by the budget" if self.refused else ""
+        table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} queries{refused}")
         table.add_row("label accuracy", percent(self.label_accuracy), "of the released labels")
         table.add_row("student accuracy", percent(self.accuracy), "on the test split")
         table.add_section()
@@ -106,7 +109,7 @@ def show(*what: object) -> None:
     """Print to standard output, at a width that a table needs where there is no terminal."""
     console = Console()
     if not console.is_terminal:
-        console = Console(width=110)
+        console = Console(width=160)
     console.print(*what)
 
 

@@ -133,7 +133,7 @@ def test_published_votes(name, rows, noise, delta, epsilon):
 @pytest.mark.parametrize("name", ["mnist", "svhn", "adult"])
 def test_no_query_costs_more_than_the_papers_theorem(name, noise):
     votes = published(name, 300)
-    assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.theorem(votes)(ORDERS) * (1 + 1e-9)).all()
+    assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_probabilities_at_the_edge_of_what_is_possible_cost_no_more_than_the_the
     votes = np.array([[2500 + gap // 2, 2500 - gap // 2] for gap in gaps])
     assert np.isneginf(noise.log_law(votes.astype(float))).any()
     # The theorem, as coded, rounds at 1e-16.
-    assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.theorem(votes)(ORDERS) + 1e-13).all()
+    assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) + 1e-13).all()
 
 
 def test_the_theorem_of_2018_bounds_one_direction_only():
     """Theorem 6 bounds D(here ‖ there); D(there ‖ here) can be larger, so the theorem is no ceiling for both."""
     mechanism, votes, order = NoisyArgmax(Gaussian(20)), [242, 8], np.array([16.0])
     here, laws = brute.law(mechanism, votes), [brute.law(mechanism, moved) for moved in brute.moves(votes)]
-    theorem = mechanism.noise.theorem(np.array([votes]))(order)[0, 0]
+    theorem = mechanism.noise.bound.cost(np.array([votes]))(order)[0, 0]
     assert max(brute.divergence(here, there, 16) for there in laws) < theorem
     assert theorem < max(brute.divergence(there, here, 16) for there in laws)
     assert mechanism.exact(np.array([votes])).per_query(order)[0, 0] > theorem

@@ -6,7 +6,7 @@ import pytest
 from nzc.errors import InputError
 from nzc.privacy.conversion import ORDERS, cks
 from nzc.privacy.filter import gaussian_filter, renyi_filter
-from nzc.privacy.independent import compose_pure, gaussian, pure_rdp
+from nzc.privacy.independent import compose, gaussian, pure_rdp, pure_release
 
 SIGMA, SIGMA1, DELTA = 40.0, 150.0, 1e-5
 
@@ -43,8 +43,8 @@ def test_laplace_budget_is_kept(epsilon):
     gamma = 0.01
     budget = renyi_filter(epsilon, DELTA, np.zeros(len(ORDERS)), pure_rdp(2 * gamma, ORDERS))
     answered = int(budget.admit(np.ones(100_000, bool)).sum())
-    assert compose_pure(2 * gamma, answered, DELTA) <= epsilon
-    assert answered == 0 or compose_pure(2 * gamma, int(1.3 * answered) + 2, DELTA) > epsilon
+    assert compose([(answered, pure_release(2 * gamma))], DELTA) <= epsilon
+    assert answered == 0 or compose([(int(1.3 * answered) + 2, pure_release(2 * gamma))], DELTA) > epsilon
 
 
 def test_renyi_filter_with_a_screen_keeps_the_budget_at_its_order():

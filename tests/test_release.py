@@ -15,12 +15,13 @@ from nzc.errors import InputError
 from nzc.privacy import release
 from nzc.privacy.conversion import epsilon
 from nzc.privacy.release import Plan
+from nzc.privacy.theorem import gaussian_bound, laplace_bound, screen_bound, screen_votes
 
 BOUNDS = {
-    "gaussian 2": release.gaussian(2),
-    "gaussian 5": release.gaussian(5),
-    "laplace 0.3": release.laplace(0.3),
-    "laplace 1": release.laplace(1),
+    "gaussian 2": gaussian_bound(2),
+    "gaussian 5": gaussian_bound(5),
+    "laplace 0.3": laplace_bound(0.3),
+    "laplace 1": laplace_bound(1),
 }
 needs_votes = pytest.mark.skipif("NZC_DATA" not in os.environ, reason="NZC_DATA: the folder that holds pate_votes/")
 
@@ -83,7 +84,7 @@ def test_bound_by_mpmath():
             big_b = (mp.exp(m1 / sigma**2) / q ** (1 / (m1 - 1))) ** (a - 1)
             data = mp.log((1 - q) * big_a + q * big_b) / (a - 1)
             valid = m1 > a and m2 > 1 and q <= mp.exp((m2 - 1) * e2) / (m1 / (m1 - 1) * m2 / (m2 - 1)) ** m2
-            check(release.gaussian(sigma), row, a, min(data, mp.mpf(a) / sigma**2) if valid else mp.mpf(a) / sigma**2)
+            check(gaussian_bound(sigma), row, a, min(data, mp.mpf(a) / sigma**2) if valid else mp.mpf(a) / sigma**2)
         for gamma, a in ((mp.mpf("0.3"), 3), (mp.mpf("0.1"), 8)):
             q = sum((2 + gamma * (top - r)) / (4 * mp.exp(gamma * (top - r))) for r in rest)
             pure = 2 * gamma
@@ -91,7 +92,7 @@ def test_bound_by_mpmath():
             if q <= 1 / (mp.exp(pure) + 1):
                 data = (1 - q) * ((1 - q) / (1 - mp.exp(pure) * q)) ** (a - 1) + q * mp.exp(pure * (a - 1))
                 expected = min(expected, mp.log(data) / (a - 1))
-            check(release.laplace(float(gamma)), row, a, expected)
+            check(laplace_bound(float(gamma)), row, a, expected)
 
 
 def check(bound, row, order, expected):
@@ -102,7 +103,7 @@ def check(bound, row, order, expected):
 @pytest.mark.parametrize("sigma1", [3.0, 20.0])
 def test_screen_votes_give_the_screens_own_probability_and_cost(sigma1):
     scores, threshold = np.array([10, 31, 35, 60]), 35
-    votes, bound = release.screen_votes(scores, threshold), release.screen(sigma1)
+    votes, bound = screen_votes(scores, threshold), screen_bound(sigma1)
     assert np.allclose(
         bound.log_flip(votes), [float(mpmath.log(mpmath.ncdf(-abs(s - threshold) / sigma1))) for s in scores]
     )
@@ -111,7 +112,7 @@ def test_screen_votes_give_the_screens_own_probability_and_cost(sigma1):
 
 def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
     """Where the smooth bound is the bound itself, the planned rate is met, not just kept."""
-    votes, bound = np.array([[30, 20, 0]] * 40 + [[49, 1, 0]] * 10), release.gaussian(10)
+    votes, bound = np.array([[30, 20, 0]] * 40 + [[49, 1, 0]] * 10), gaussian_bound(10)
     plan, draws, rng = Plan(order=3.0, beta=0.3, noise=2.0, failure=0.02), 200_000, np.random.default_rng(2)
     log_bound = release.log_smooth_bound([(bound, votes)], plan.order, plan.beta)
     total = theorem_total([(bound, votes)], plan.order)
@@ -127,7 +128,7 @@ def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
 
 def test_published_epsilon_is_too_low_no_more_often_than_planned():
     """The whole of `sanitise`, against the theorem's own total converted at the same order with nothing added."""
-    votes, bound, delta = np.array([[30, 20, 0]] * 40), release.gaussian(10), 0.1
+    votes, bound, delta = np.array([[30, 20, 0]] * 40), gaussian_bound(10), 0.1
     plan, rng = Plan(order=3.0, beta=0.1, noise=2.0, failure=0.05), np.random.default_rng(4)
     truth = plan.convert(theorem_total([(bound, votes)], plan.order), delta)
     epsilons = np.array([release.sanitise([(bound, votes)], plan, delta, rng).epsilon for _ in range(1000)])
@@ -135,7 +136,7 @@ def test_published_epsilon_is_too_low_no_more_often_than_planned():
 
 
 def test_published_epsilon_includes_its_own_cost_and_failure():
-    votes, bound, delta = np.array([[200, 40, 10]] * 100), release.gaussian(40), 1e-5
+    votes, bound, delta = np.array([[200, 40, 10]] * 100), gaussian_bound(40), 1e-5
     plan = release.plan(100, [bound], delta)
     got = release.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
     alone = epsilon(lambda orders: np.full(len(orders), got.rdp), delta, np.array([plan.order]))[0]
@@ -145,9 +146,7 @@ def test_published_epsilon_includes_its_own_cost_and_failure():
     assert got.epsilon == pytest.approx(by_hand, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "bound", [release.gaussian(2), release.gaussian(40), release.laplace(0.05), release.laplace(5)]
-)
+@pytest.mark.parametrize("bound", [gaussian_bound(2), gaussian_bound(40), laplace_bound(0.05), laplace_bound(5)])
 @pytest.mark.parametrize(
     "votes", [[[5000, 0]], [[0, 5000, 0]], [[2500, 2500]], [[1, 1, 1]], [[0, 3, 9, 1]], [[5000, 0], [2501, 2499]]]
 )
@@ -163,14 +162,14 @@ def test_edges(bound, votes):
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 1e3, 1e6])
 def test_charge_is_finite_and_monotone_at_any_noise(scale):
-    for bound in (release.gaussian(scale), release.laplace(1 / scale)):
+    for bound in (gaussian_bound(scale), laplace_bound(1 / scale)):
         for order in (1.01, 2.0, 50.0, 1e4):
             charge = release._charge(bound, order)
             assert np.isfinite(charge).all() and (charge >= 0).all() and (np.diff(charge) >= 0).all()
 
 
 def test_nothing_released_costs_only_the_plan():
-    bound = release.gaussian(40)
+    bound = gaussian_bound(40)
     plan = release.plan(10, [bound], 1e-5)
     assert release.sanitise([(bound, np.zeros((0, 10)))], plan, 1e-5, np.random.default_rng(0)).rdp == 0
 
@@ -190,7 +189,7 @@ def test_failure_must_leave_room_in_delta():
 @needs_votes
 @pytest.mark.parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
 def test_published_votes(name, queries, delta):
-    votes, bound = published(name)[:queries], release.gaussian(40)
+    votes, bound = published(name)[:queries], gaussian_bound(40)
     plan = release.plan(queries, [bound], delta)
     start = time.process_time()
     got = release.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
@@ -203,10 +202,10 @@ def test_published_votes(name, queries, delta):
 @needs_votes
 def test_published_votes_with_a_screen():
     votes, delta = published("svhn")[:10_000], 1e-6
-    bounds = [release.screen(200), release.gaussian(40)]
+    bounds = [screen_bound(200), gaussian_bound(40)]
     rng = np.random.default_rng(0)
     answered = votes.max(axis=1) + rng.normal(scale=200, size=len(votes)) >= 300
-    released = [(bounds[0], release.screen_votes(votes.max(axis=1), 300)), (bounds[1], votes[answered])]
+    released = [(bounds[0], screen_votes(votes.max(axis=1), 300)), (bounds[1], votes[answered])]
     plan = release.plan(len(votes), bounds, delta)
     got = release.sanitise(released, plan, delta, rng)
     assert theorem_total(released, plan.order) < got.rdp
@@ -215,11 +214,11 @@ def test_published_votes_with_a_screen():
 
 @pytest.mark.parametrize("order", [1.5, 4.0, 10.0])
 def test_growth_of_a_screen_covers_every_score_within_reach(order):
-    bound, threshold = release.screen(6.0), 30.5
+    bound, threshold = screen_bound(6.0), 30.5
     scores = np.linspace(0, 60, 241)
-    cost = bound.rdp(bound.log_flip(release.screen_votes(scores, threshold)), np.array([order]))[:, 0]
+    cost = bound.rdp(bound.log_flip(screen_votes(scores, threshold)), np.array([order]))[:, 0]
     for score in (0, 11, 25, 30, 31, 44.25, 60):
-        worst, _ = release._worst(bound, release.screen_votes(np.array([score]), threshold), order)
+        worst, _ = release._worst(bound, screen_votes(np.array([score]), threshold), order)
         for distance in range(12):
             near = cost[np.abs(scores - score) <= distance]
             assert near.max() * (1 - 1e-12) <= worst(distance) <= bound.independent(np.array([order]))[0] * (1 + 1e-12)
@@ -230,7 +229,7 @@ def test_realised_answers_compose_at_a_fixed_order(order):
     """Point 4 of the module docstring, by summing over the outcomes of a screened query, for all neighbours:
     E_P exp((α − 1)(L − ρ_screen − [answered] ρ_label)) ≤ 1. Factors of this kind multiply over queries."""
     teachers, sigma, sigma1, threshold = 30, 6.0, 8.0, 20
-    label, screened, at = release.gaussian(sigma), release.screen(sigma1), np.array([order])
+    label, screened, at = gaussian_bound(sigma), screen_bound(sigma1), np.array([order])
 
     def outcomes(first):
         passes = ndtr((max(first, teachers - first) - threshold) / sigma1)
@@ -239,7 +238,7 @@ def test_realised_answers_compose_at_a_fixed_order(order):
 
     for first in range(teachers + 1):
         votes = np.array([[first, teachers - first]])
-        asked = screened.rdp(screened.log_flip(release.screen_votes(votes.max(axis=1), threshold)), at)[0, 0]
+        asked = screened.rdp(screened.log_flip(screen_votes(votes.max(axis=1), threshold)), at)[0, 0]
         answered = label.rdp(label.log_flip(votes), at)[0, 0]
         spent = asked + np.array([0, answered, answered])
         for other in {max(first - 1, 0), min(first + 1, teachers)}:
@@ -250,7 +249,7 @@ def test_realised_answers_compose_at_a_fixed_order(order):
 @pytest.mark.parametrize(("sigma", "classes", "order"), [(40, 10, 7.5), (40, 10, 20.0), (100, 10, 30.0), (40, 2, 10.0)])
 def test_one_step_stays_within_the_conditions_of_2018(sigma, classes, order):
     """C5 and C6 hold at the papers' settings, and one moved vote never takes F_1 above 2018's own ρ(B_U(q))."""
-    bound, at = release.gaussian(sigma), np.array([order])
+    bound, at = gaussian_bound(sigma), np.array([order])
     log_q = np.linspace(-60, np.log(1 - 1 / classes), 20_000)
     rdp = bound.rdp(log_q, at)[:, 0]
     crossing = log_q[np.argmax(rdp >= bound.independent(at)[0]) - 1]  # the last below q₀

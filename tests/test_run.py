@@ -123,7 +123,7 @@ def test_mlflow_has_epsilon_accuracy_config_and_student(nzc: Nzc) -> None:
     ran = nzc(*SMALL, "tracking=mlflow", "queries=50")
     assert ran.code == 0, ran.err
     assert not ran.err
-    uri = "sqlite:///mlflow.db"
+    uri = f"sqlite:///{Path.cwd()}/mlflow.db"
     client = MlflowClient(uri)
     run = client.search_runs([client.get_experiment_by_name("digits").experiment_id])[0]
     assert run.info.status == "FINISHED"
@@ -145,7 +145,7 @@ def test_an_infinite_epsilon_is_shown_as_it_is(nzc: Nzc) -> None:
     from mlflow import MlflowClient
 
     ran = nzc(*TEACHERS, "tracking=mlflow", "aggregator=plurality", "student=none")
-    client = MlflowClient("sqlite:///mlflow.db")
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     run = client.search_runs([client.get_experiment_by_name("digits").experiment_id])[0]
     assert run.data.tags["epsilon"] == "∞"
     assert "epsilon" not in run.data.metrics

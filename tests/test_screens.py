@@ -83,8 +83,8 @@ def test_bad_screens_are_refused_by_name(name):
         with pytest.raises(Exception, match=f"{knob}={value}: must be a finite number") as caught:
             presets.build(name, **{knob: value})
         assert isinstance(caught.value.__cause__ or caught.value, InputError)
-    with pytest.raises(InputError, match=r"threshold=5000: no query would be answered"):
-        presets.build(name, threshold=5000).label(np.array([[200, 50]]), np.random.default_rng(0))
+    with pytest.raises(InputError, match=r"threshold=5000: must be at most"):
+        presets.build(name, threshold=5000).check(250)
 
 
 def test_confidence_is_a_share():

@@ -66,7 +66,7 @@ def test_children_stand_under_one_parent(nzc: Nzc) -> None:
 
     _sweep()
     nzc("+sweeps=mine", *TEACHERS, "student=none", "tracking=mlflow")
-    client = MlflowClient("sqlite:///mlflow.db")
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
     parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
     assert len(parents) == 1

@@ -1,11 +1,12 @@
 """The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from nzc._types import Bools, Floats, Ints
+from nzc._types import AnyArray, Bools, Floats, Ints
 from nzc.aggregators.aggregator import ABSTAIN, Aggregator
 from nzc.aggregators.boost import Boost
 from nzc.aggregators.neighbours import FAR, Histograms, distinct
@@ -14,10 +15,15 @@ from nzc.aggregators.noise.none import NoNoise
 from nzc.aggregators.noise.quadrature import MAX_STEP, Neighbourhood, Quadrature
 from nzc.aggregators.screen.screen import Screen
 from nzc.errors import InputError
-from nzc.privacy import Epsilon, independent
-from nzc.privacy.conversion import Conversion, epsilon, mironov
+from nzc.privacy import Epsilon, audit, independent, release
+from nzc.privacy.conversion import ORDERS, Conversion, epsilon, mironov
 from nzc.privacy.exact import Batch, ExactCost, Pairs
-from nzc.privacy.theorem import gaps
+from nzc.privacy.filter import Filter, gaussian_filter, renyi_filter
+from nzc.privacy.release import Plan
+from nzc.privacy.theorem import Bound, gaps
+
+#: An audit runs at most this many queries: what it finds bounds every longer run from below as well.
+AUDITED = 100
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,10 @@ class NoisyArgmax(Aggregator):
     noise: Noise
     boost: Boost = field(default_factory=Boost)
     screen: Screen | None = None
+
+    def check(self, teachers: int) -> None:
+        if self.screen is not None:
+            self.screen.check(teachers)
 
     def label(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None = None) -> Ints:
         noise = self.noise.sample(votes.shape, rng) * self.boost.scale(votes)[:, None]
@@ -55,14 +65,21 @@ class NoisyArgmax(Aggregator):
 
     def epsilon(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> Epsilon:
         asked, answered = len(votes), int((labels != ABSTAIN).sum())
-        left = delta - asked * (self._leak or 0.0)
-        exact, order = (np.inf, np.nan) if left <= 0 else epsilon(self.exact(votes, baseline).total, left)
+        leak = asked * (self._leak or 0.0)
+        left = delta - leak
+        cost = self.exact(votes, baseline)
+        rdp = cost.total(ORDERS)
+        exact, order = (np.inf, np.nan)
+        if left > 0:
+            exact, order = epsilon(lambda orders: rdp if orders is ORDERS else cost.total(orders), left)
         return Epsilon(
             exact=exact,
             order=order,
             theorem=self.theorem(votes, labels, delta, baseline),
             data_independent=independent.compose(self._releases(asked, answered), left) if left > 0 else np.inf,
             claimed=self.noise.claimed(asked, delta) if self.boost.c > 0 else None,
+            rdp=rdp,
+            leak=leak,
         )
 
     def exact(self, votes: Ints, baseline: Floats | None = None) -> ExactCost:
@@ -82,13 +99,45 @@ class NoisyArgmax(Aggregator):
 
     def theorem(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> float | None:
         """ε by the papers' data-dependent bounds: every screening, and the labels that were released."""
-        label = self.noise.theorem(votes[labels != ABSTAIN])
-        if label is None or not self._plain or self._leak is not None:
+        costs = [bound.cost(histograms) for bound, histograms in self._bounded(votes, labels, baseline)]
+        if not costs:
             return None
-        if self.screen is None:
-            return epsilon(lambda orders: label(orders).sum(axis=0), delta)[0]
-        ask = self.screen.theorem(votes, baseline)
-        return epsilon(lambda orders: ask(orders).sum(axis=0) + label(orders).sum(axis=0), delta)[0]
+        return epsilon(lambda orders: np.sum([cost(orders).sum(axis=0) for cost in costs], axis=0), delta)[0]
+
+    def sanitised(
+        self,
+        votes: Ints,
+        labels: Ints,
+        delta: float,
+        rng: np.random.Generator,
+        plan: Callable[[int, Sequence[Bound], float], Plan] = release.plan,
+        baseline: Floats | None = None,
+    ) -> float | None:
+        bounded = self._bounded(votes, labels, baseline)
+        if not bounded:
+            return None
+        return release.sanitise(bounded, plan(len(votes), [bound for bound, _ in bounded], delta), delta, rng).epsilon
+
+    def filter(self, epsilon: float, delta: float, queries: int) -> Filter:
+        left = delta - queries * (self._leak or 0.0)
+        costs = dict(zip(("ask", "answer"), self._each(), strict=True))
+        if left <= 0:
+            return Filter(0.0, np.inf, np.inf)
+        if all(np.isfinite(cost.mu) for cost in costs.values()):
+            return gaussian_filter(epsilon, left, costs["ask"].mu, costs["answer"].mu)
+        return renyi_filter(epsilon, left, costs["ask"].rdp(ORDERS), costs["answer"].rdp(ORDERS))
+
+    def audit(
+        self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator
+    ) -> float:
+        largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
+        pair = audit.worst_pair(self.log_law, teachers, classes, largest)
+        queries = min(queries, AUDITED)
+        found = audit.audit(self.label, self.log_law, pair, queries, trials, delta, rng)
+        left = delta - queries * (self._leak or 0.0)
+        bound = independent.compose(self._releases(queries, queries), left) if left > 0 else np.inf
+        audit.check(found, data_independent=bound)
+        return found.epsilon
 
     def expected(
         self, votes: Ints, delta: float, convert: Conversion = mironov, baseline: Floats | None = None
@@ -97,18 +146,27 @@ class NoisyArgmax(Aggregator):
 
         Not a bound on any one run, which costs what it answered: it is here to compare with those tables.
         """
-        if self.screen is None or (label := self.noise.theorem(votes)) is None:
+        if self.screen is None or self.noise.bound is None:
             raise InputError("screen", self.screen, "expected costs need a screen, and a noise with a theorem")
         answer = np.exp(self.screen.log_answer(votes, baseline)[0])
-        ask = self.screen.theorem(votes, baseline)
+        ask, label = self.screen.bound.cost(self.screen.histograms(votes, baseline)), self.noise.bound.cost(votes)
         return float(answer.sum()), epsilon(lambda o: ask(o).sum(axis=0) + answer @ label(o), delta, convert=convert)[0]
+
+    def _bounded(self, votes: Ints, labels: Ints, baseline: Floats | None) -> list[tuple[Bound, AnyArray]]:
+        """What was released, as the papers' bounds see it: screenings of all votes, labels of the answered ones."""
+        if not self._plain or self._leak is not None or self.noise.bound is None:
+            return []
+        answered = (self.noise.bound, votes[labels != ABSTAIN])
+        if self.screen is None:
+            return [answered]
+        return [(self.screen.bound, self.screen.histograms(votes, baseline)), answered]
 
     def _theorem_rdp(self, votes: Ints, baseline: Floats | None, orders: Floats) -> Floats:
         """The papers' data-dependent cost of asking and answering, [queries, orders]; inf without a theorem."""
-        label = self.noise.theorem(votes) if self._plain else None
-        if label is None:
+        bounded = self._bounded(votes, np.zeros(len(votes), np.int64), baseline)
+        if not bounded:
             return np.full((len(votes), len(orders)), np.inf)
-        return label(orders) if self.screen is None else label(orders) + self.screen.theorem(votes, baseline)(orders)
+        return np.asarray(np.sum([bound.cost(histograms)(orders) for bound, histograms in bounded], axis=0))
 
     @property
     def _plain(self) -> bool:
@@ -120,9 +178,14 @@ class NoisyArgmax(Aggregator):
         """The probability per query that a label without noise is released although one vote can flip it."""
         return self.screen.leak if self.screen is not None and isinstance(self.noise, NoNoise) else None
 
+    def _each(self) -> tuple[independent.Release, independent.Release]:
+        """What asking one query costs for any votes, and what its label costs besides."""
+        ask = independent.FREE if self.screen is None else self.screen.release()
+        return ask, independent.FREE if self._leak is not None else self.noise.release(self.boost.shift)
+
     def _releases(self, asked: int, answered: int) -> list[tuple[int, independent.Release]]:
-        ask = [] if self.screen is None else [(asked, self.screen.release())]
-        return ask if self._leak is not None else [*ask, (answered, self.noise.release(self.boost.shift))]
+        ask, label = self._each()
+        return [(asked, ask), (answered, label)]
 
     def _ordered(self, votes: Ints) -> Bools:
         """Queries whose law depends on the order of the classes: one vote away from a tie that the index breaks."""

@@ -32,7 +32,12 @@ def _infinite(orders: Floats) -> Floats:
     return np.full(len(orders), np.inf)
 
 
-UNBOUNDED = Release(_infinite)
+def _nothing(orders: Floats) -> Floats:
+    return np.zeros(len(orders))
+
+
+#: What has no bound, and what is not released at all.
+UNBOUNDED, FREE = Release(_infinite), Release(_nothing, mu=0.0, pure=0.0)
 
 
 def gaussian_release(mu: float) -> Release:
@@ -56,7 +61,7 @@ def compose(parts: list[tuple[int, Release]], delta: float) -> float:
     Rényi always; exact where all noise is Gaussian (μ² = Σ μᵢ²: Dong, Roth, Su 2019, Corollary 2); optimal where all
     are (ε₀, 0)-private with one ε₀ (Kairouz, Oh, Viswanath 2015).
     """
-    parts = [(count, release) for count, release in parts if count]
+    parts = [(count, release) for count, release in parts if count and release is not FREE]
     if not parts:
         return 0.0
     bounds = [

@@ -31,77 +31,20 @@ Proposition 10 needs −log q > ¾, since μ log(1 + 1/μ) > ½ and μ log(1 + 1
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
 
 from nzc._types import AnyArray, Floats
 from nzc.errors import InputError, positive, share
-from nzc.privacy import theorem
 from nzc.privacy.conversion import ORDERS, cks
+from nzc.privacy.theorem import Bound
 
 #: A plan expects a run to cost this share of its data-independent bound. A wrong guess costs ε, never soundness.
 _EXPECTED = 0.2
 #: q is rounded up to e^(this); steps of 0.05 %.
 _LOG_Q: Floats = np.append(-np.geomspace(1e6, 1e-3, 40_000), 0.0)
-
-
-@dataclass(frozen=True)
-class Bound:
-    """One theorem of the papers: what a release costs, through the flip probability q of its votes.
-
-    log_flip   log q [queries] from votes [queries, classes]
-    rdp        the Rényi cost [queries, orders] from log q and orders; at q = 1 the data-independent cost
-    spread     standard deviation of the noise, in votes
-    """
-
-    log_flip: Callable[[AnyArray], Floats]
-    rdp: Callable[[Floats, Floats], Floats]
-    spread: float
-
-    def independent(self, orders: Floats) -> Floats:
-        """What one release costs whatever the votes, [orders]."""
-        cost: Floats = self.rdp(np.zeros(1), orders)[0]
-        return cost
-
-
-def gaussian(sigma: float) -> Bound:
-    """argmax(n + N(0, σ²)): Scalable PATE 2018, Theorem 6."""
-    positive(sigma=sigma)
-    return Bound(
-        lambda votes: theorem.log_flip_gaussian(votes, sigma),
-        lambda log_q, orders: theorem.gaussian_rdp(log_q, sigma, orders),
-        sigma,
-    )
-
-
-def laplace(gamma: float) -> Bound:
-    """argmax(n + Lap(1/γ)): PATE 2017, Theorem 3."""
-    positive(gamma=gamma)
-    return Bound(
-        lambda votes: theorem.log_flip_laplace(votes, gamma),
-        lambda log_q, orders: theorem.laplace_rdp(log_q, gamma, orders),
-        np.sqrt(2) / gamma,
-    )
-
-
-def screen(sigma1: float) -> Bound:
-    """The screen's answer, s + N(0, σ₁²) ≥ T, on the votes of `screen_votes`.
-
-    One moved vote shifts s by at most 1, not two counts by 1 each: the bound of GNMax with noise √2 σ₁.
-    """
-    positive(sigma1=sigma1)
-    return gaussian(np.sqrt(2) * sigma1)
-
-
-def screen_votes(scores: AnyArray, threshold: float) -> Floats:
-    """The two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as the screen does scores [queries].
-
-    The less likely answer has probability Φ(−|s − T|/σ₁), that of a gap of 2 |s − T|; one moved vote changes it by 2.
-    """
-    gap = 2 * np.abs(scores.astype(np.float64) - threshold)
-    return np.stack([gap, np.zeros_like(gap)], axis=1)
 
 
 @dataclass(frozen=True)
@@ -141,22 +84,27 @@ class Plan:
         return max(0.0, float(cks(np.array([rdp + self.cost]), orders, delta - self.failure)[0]))
 
 
-def plan(queries: int, bounds: Sequence[Bound], delta: float) -> Plan:
+def plan(
+    queries: int, bounds: Sequence[Bound], delta: float, order: float | None = None, beta: float | None = None
+) -> Plan:
     """The plan for a run that asks `queries` queries, each released under all of `bounds`; from public facts only.
+
+    `order` and `beta` replace the plan's own.
 
     β lets the bound grow e-fold where as many teachers change as the smallest noise has votes, or one if that is fewer.
     Order and noise are the best for a run that costs a fifth of its data-independent bound; a tenth of δ is the chance
     that the released bound is too low.
     """
     share(delta=delta)
-    beta = 1 / max(1.0, float(min(bound.spread for bound in bounds)))
+    beta = beta if beta is not None else 1 / max(1.0, float(min(bound.spread for bound in bounds)))
     expected = _EXPECTED * queries * sum((bound.independent(ORDERS) for bound in bounds), np.zeros(len(ORDERS)))
     best = (np.inf, 2.0, 1.0)
     for noise in np.geomspace(0.5, 50, 60):
         released = expected * np.exp(-beta * noise * ndtri(delta / 10)) + ORDERS / (2 * noise**2)
         values = cks(released, ORDERS, 0.9 * delta)
         best = min(best, (float(values.min()), float(ORDERS[values.argmin()]), float(noise)))
-    return Plan(order=best[1], beta=beta, noise=best[2], failure=delta / 10)
+    made = Plan(order=best[1], beta=beta, noise=best[2], failure=delta / 10)
+    return made if order is None else replace(made, order=order)
 
 
 @dataclass(frozen=True)

@@ -4,25 +4,91 @@ Both rest on an upper bound q of the probability that the label is not the plura
 data-independent cost of the same paper where their conditions fail.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from nzc._types import Floats, Ints
+from nzc._types import AnyArray, Floats
+from nzc.errors import positive
 
 
-def gaps(votes: Ints) -> Floats:
+@dataclass(frozen=True)
+class Bound:
+    """One theorem of the papers: what a release costs, through the flip probability q of its votes.
+
+    log_flip   log q [queries] from votes [queries, classes]
+    rdp        the Rényi cost [queries, orders] from log q and orders; at q = 1 the data-independent cost
+    spread     standard deviation of the noise, in votes
+    """
+
+    log_flip: Callable[[AnyArray], Floats]
+    rdp: Callable[[Floats, Floats], Floats]
+    spread: float
+
+    def cost(self, votes: AnyArray) -> Callable[[Floats], Floats]:
+        """The Rényi cost of releases at these votes: orders → [queries, orders]."""
+        log_q = self.log_flip(votes)
+        return lambda orders: self.rdp(log_q, orders)
+
+    def independent(self, orders: Floats) -> Floats:
+        """What one release costs whatever the votes, [orders]."""
+        cost: Floats = self.rdp(np.zeros(1), orders)[0]
+        return cost
+
+
+def gaussian_bound(sigma: float) -> Bound:
+    """argmax(n + N(0, σ²)): Scalable PATE 2018, Theorem 6."""
+    positive(sigma=sigma)
+    return Bound(
+        lambda votes: log_flip_gaussian(votes, sigma),
+        lambda log_q, orders: gaussian_rdp(log_q, sigma, orders),
+        sigma,
+    )
+
+
+def laplace_bound(gamma: float) -> Bound:
+    """argmax(n + Lap(1/γ)): PATE 2017, Theorem 3."""
+    positive(gamma=gamma)
+    return Bound(
+        lambda votes: log_flip_laplace(votes, gamma),
+        lambda log_q, orders: laplace_rdp(log_q, gamma, orders),
+        np.sqrt(2) / gamma,
+    )
+
+
+def screen_bound(sigma1: float) -> Bound:
+    """The screen's answer, s + N(0, σ₁²) ≥ T, on the votes of `screen_votes`.
+
+    One moved vote shifts s by at most 1, not two counts by 1 each: the bound of GNMax with noise √2 σ₁.
+    """
+    positive(sigma1=sigma1)
+    return gaussian_bound(np.sqrt(2) * sigma1)
+
+
+def screen_votes(scores: AnyArray, threshold: float) -> Floats:
+    """The two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as the screen does scores [queries].
+
+    The less likely answer has probability Φ(−|s − T|/σ₁), that of a gap of 2 |s − T|; one moved vote changes it by 2.
+    """
+    gap = 2 * np.abs(scores.astype(np.float64) - threshold)
+    return np.stack([gap, np.zeros_like(gap)], axis=1)
+
+
+def gaps(votes: AnyArray) -> Floats:
     """How far every other class is behind the plurality, [queries, classes − 1], ascending."""
     ordered = np.sort(votes.astype(np.float64), axis=1)[:, ::-1]
     return ordered[:, :1] - ordered[:, 1:]
 
 
-def log_flip_laplace(votes: Ints, gamma: float) -> Floats:
+def log_flip_laplace(votes: AnyArray, gamma: float) -> Floats:
     """log q of argmax(n + Lap(1/γ)), [queries]. PATE 2017, Lemma 4: Σ (2 + γΔ)/(4 e^(γΔ)) over the other classes."""
     scaled = gamma * gaps(votes)
     return _capped(logsumexp(np.log((2 + scaled) / 4) - scaled, axis=1), votes.shape[1])
 
 
-def log_flip_gaussian(votes: Ints, sigma: float) -> Floats:
+def log_flip_gaussian(votes: AnyArray, sigma: float) -> Floats:
     """log q of argmax(n + N(0, σ²)), [queries]. Scalable PATE 2018, Proposition 7: Σ Φ(−Δ/(√2 σ))."""
     return _capped(logsumexp(log_ndtr(-gaps(votes) / (np.sqrt(2) * sigma)), axis=1), votes.shape[1])
 

@@ -23,11 +23,11 @@ from nzc.privacy.conversion import epsilon
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS releases (
     dataset TEXT NOT NULL, key TEXT NOT NULL, recorded TEXT NOT NULL, description TEXT NOT NULL, facts TEXT NOT NULL,
-    orders BLOB NOT NULL, rdp BLOB NOT NULL, labels BLOB NOT NULL,
+    orders BLOB NOT NULL, rdp BLOB NOT NULL, leak REAL NOT NULL, labels BLOB NOT NULL,
     PRIMARY KEY (dataset, key)
 ) STRICT
 """
-_COLUMNS = "dataset, key, recorded, description, facts, orders, rdp, labels"
+_COLUMNS = "dataset, key, recorded, description, facts, orders, rdp, leak, labels"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,7 @@ class Release:
 
     orders, rdp   the Rényi cost rdp [orders] at ascending orders above 1; inf where there is no bound
     facts         what may be told of it whatever the votes: queries, answered, noise, …
+    leak          the δ that a release takes besides, at every order
     labels        what was released, as bytes
     recorded      UTC, ISO 8601; set by the ledger
     """
@@ -48,6 +49,7 @@ class Release:
     description: str = ""
     facts: Mapping[str, Any] | None = None
     recorded: str = ""
+    leak: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.orders) == 0 or not (np.diff(self.orders) > 0).all() or not self.orders[0] > 1:
@@ -87,10 +89,11 @@ class Ledger:
             json.dumps(dict(release.facts or {}), sort_keys=True),
             release.orders.astype("<f8").tobytes(),
             release.rdp.astype("<f8").tobytes(),
+            release.leak,
             release.labels,
         )
         with self._transaction() as connection:
-            connection.execute(f"INSERT OR IGNORE INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute(f"INSERT OR IGNORE INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             found = self._select(connection, "WHERE dataset = ? AND key = ?", release.dataset, release.key)
         return found[0]
 
@@ -113,8 +116,11 @@ class Ledger:
         releases = self.releases(dataset)
         if not releases:
             return 0.0
+        left = delta - sum(release.leak for release in releases)
+        if left <= 0:
+            return np.inf
         orders = np.unique(np.concatenate([release.orders for release in releases]))
-        return epsilon(lambda at: np.sum([release.at(at) for release in releases], axis=0), delta, orders)[0]
+        return epsilon(lambda at: np.sum([release.at(at) for release in releases], axis=0), left, orders)[0]
 
     @staticmethod
     def _select(connection: sqlite3.Connection, where: str, *values: str) -> list[Release]:
@@ -127,9 +133,10 @@ class Ledger:
                 facts=json.loads(facts),
                 orders=np.frombuffer(orders, "<f8"),
                 rdp=np.frombuffer(rdp, "<f8"),
+                leak=leak,
                 labels=labels,
             )
-            for dataset, key, recorded, description, facts, orders, rdp, labels in connection.execute(
+            for dataset, key, recorded, description, facts, orders, rdp, leak, labels in connection.execute(
                 f"SELECT {_COLUMNS} FROM releases {where}", values
             )
         ]

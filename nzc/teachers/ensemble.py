@@ -11,7 +11,7 @@ from nzc.datasets.roles import partition
 from nzc.errors import InputError, not_negative, positive, whole
 from nzc.store import Store
 from nzc.store.store import code_digest
-from nzc.teachers.teachers import Ballots, Teachers
+from nzc.teachers.teachers import Ballots, Size, Teachers
 from nzc.training import Training
 
 
@@ -38,12 +38,12 @@ class Ensemble(Teachers):
         positive(lr=self.lr)
         not_negative(weight_decay=self.weight_decay)
 
-    def check(self, roles: Roles | None) -> tuple[int, int]:
+    def check(self, roles: Roles | None) -> Size:
         if roles is None:
             raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
         networks.check(self.network)
         whole(1, len(roles.private), "(one private record each)", count=self.count)
-        return len(roles.public), roles.classes
+        return Size(len(roles.public), roles.classes, self.count)
 
     def truth(self, roles: Roles | None) -> Ints | None:
         return None if roles is None else roles.public.y

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,12 +46,20 @@ class Ballots:
         return cls(np.eye(classes, dtype=np.int64)[truth], 0, truth)
 
 
+class Size(NamedTuple):
+    """The size of an ensemble's votes: [rows, classes], every row summing to `teachers`."""
+
+    rows: int
+    classes: int
+    teachers: int
+
+
 class Teachers(ABC):
     """What a file of this folder implements."""
 
     @abstractmethod
-    def check(self, roles: Roles | None) -> tuple[int, int]:
-        """How many rows can be asked about, and in how many classes; InputError where these roles will not do."""
+    def check(self, roles: Roles | None) -> Size:
+        """How many rows, classes and teachers there will be; InputError where these roles will not do."""
 
     @abstractmethod
     def truth(self, roles: Roles | None) -> Ints | None:

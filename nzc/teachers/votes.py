@@ -9,7 +9,7 @@ from nzc._types import AnyArray, Ints
 from nzc.datasets import Roles
 from nzc.errors import InputError
 from nzc.store import Store
-from nzc.teachers.teachers import Ballots, Teachers
+from nzc.teachers.teachers import Ballots, Size, Teachers
 from nzc.training import Training
 
 
@@ -59,7 +59,7 @@ class VoteFile(Teachers):
             raise InputError("labels", self.labels, f"must hold classes from 0 to {classes - 1}, not {wrong}")
         return labels.astype(np.int64)
 
-    def check(self, roles: Roles | None) -> tuple[int, int]:
+    def check(self, roles: Roles | None) -> Size:
         rows, classes = self._votes.shape
         if roles is not None:
             if classes != roles.classes:
@@ -67,7 +67,7 @@ class VoteFile(Teachers):
             rows = min(rows, len(roles.public))
         elif self._labels is not None:
             rows = min(rows, len(self._labels))
-        return rows, classes
+        return Size(rows, classes, int(self._votes[0].sum()))
 
     def truth(self, roles: Roles | None) -> Ints | None:
         return self._labels if roles is None else roles.public.y
@@ -76,7 +76,7 @@ class VoteFile(Teachers):
         return self._votes
 
     def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
-        rows, _ = self.check(roles)
+        rows = self.check(roles).rows
         votes, truth = self._votes[:rows], self.truth(roles)
         return Ballots(votes, int(votes[0].sum()), None if truth is None else truth[:rows])
 

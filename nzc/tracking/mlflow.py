@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException
 
 from nzc.errors import InputError
 from nzc.pipeline import Outcome
-from nzc.report import number
+from nzc.report import EPSILONS, number
 from nzc.tracking.tracker import Tracker
 
 
@@ -22,6 +22,8 @@ class MLflow(Tracker):
     """A tracking server, or a local database (`sqlite:///FILE`) with artifacts in a folder."""
 
     def __init__(self, uri: str, artifacts: str, model: bool) -> None:
+        if uri.startswith("sqlite:///"):  # a relative path means the working directory of now
+            uri = f"sqlite:///{Path(uri.removeprefix('sqlite:///')).absolute()}"
         self.uri, self.artifacts, self.model = uri, artifacts, model
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         logging.getLogger("alembic").setLevel(logging.WARNING)
@@ -71,7 +73,7 @@ class MLflow(Tracker):
     def _log(self, run: str, outcome: Outcome) -> None:
         """Metrics where finite. MLflow would store ∞ as a large number, so every ε stands as a tag too, as it is."""
         record, epsilon = outcome.report.as_dict(), outcome.report.epsilon
-        values = {f"epsilon_{name}": value for name, value in vars(epsilon).items() if name != "order"}
+        values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.headline, "order": epsilon.order}
         values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
         values |= {f"teachers_{name}": value for name, value in record["teachers"].items()}

@@ -1,12 +1,11 @@
 """Gaussian noise: GNMax (Scalable PATE 2018) and NZC's second variant."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from nzc._types import Floats, Ints
+from nzc._types import Floats
 from nzc.aggregators.noise.quadrature import Quadrature
 from nzc.errors import positive
 from nzc.privacy import claims, independent, theorem
@@ -59,9 +58,9 @@ class Gaussian(Quadrature):
     def release(self, shift: float) -> independent.Release:
         return independent.gaussian_release(np.sqrt(2) * shift / self.sigma)
 
-    def theorem(self, votes: Ints) -> Callable[[Floats], Floats]:
-        log_q = theorem.log_flip_gaussian(votes, self.sigma)
-        return lambda orders: theorem.gaussian_rdp(log_q, self.sigma, orders)
+    @property
+    def bound(self) -> theorem.Bound:
+        return theorem.gaussian_bound(self.sigma)
 
     def claimed(self, queries: int, delta: float) -> float:
         return claims.nzc_gaussian(queries, self.sigma, delta)

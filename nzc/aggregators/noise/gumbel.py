@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
-from nzc._types import Floats, Ints
+from nzc._types import Floats
 from nzc.aggregators.noise.noise import Noise, complete
 from nzc.errors import positive
 from nzc.privacy import independent
@@ -35,7 +35,8 @@ class Gumbel(Noise):
     def release(self, shift: float) -> independent.Release:
         return independent.bounded_range_release(2 * self.gamma * shift)
 
-    def theorem(self, votes: Ints) -> None:
+    @property
+    def bound(self) -> None:
         return None
 
     def claimed(self, queries: int, delta: float) -> None:

@@ -1,11 +1,10 @@
 """Laplace noise: LNMax (PATE 2017) and NZC."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from nzc._types import AnyArray, Floats, Ints
+from nzc._types import AnyArray, Floats
 from nzc.aggregators.noise.quadrature import Quadrature
 from nzc.errors import positive
 from nzc.privacy import claims, independent, theorem
@@ -71,9 +70,9 @@ class Laplace(Quadrature):
     def release(self, shift: float) -> independent.Release:
         return independent.pure_release(2 * self.gamma * shift)
 
-    def theorem(self, votes: Ints) -> Callable[[Floats], Floats]:
-        log_q = theorem.log_flip_laplace(votes, self.gamma)
-        return lambda orders: theorem.laplace_rdp(log_q, self.gamma, orders)
+    @property
+    def bound(self) -> theorem.Bound:
+        return theorem.laplace_bound(self.gamma)
 
     def claimed(self, queries: int, delta: float) -> float:
         return claims.nzc_laplace(queries, self.gamma, delta)

@@ -1,12 +1,12 @@
 """The interface of a noise law."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 
-from nzc._types import Floats, Ints
+from nzc._types import Floats
 from nzc.privacy.independent import Release
+from nzc.privacy.theorem import Bound
 
 #: Log-probabilities below this are −inf: no sampler ever produces them, and float64 hardly holds them.
 IMPOSSIBLE = -700.0
@@ -30,9 +30,10 @@ class Noise(ABC):
     def release(self, shift: float) -> Release:
         """What one label costs for any votes, where one moved vote shifts a count by at most `shift`."""
 
+    @property
     @abstractmethod
-    def theorem(self, votes: Ints) -> Callable[[Floats], Floats] | None:
-        """The paper's data-dependent Rényi cost of the noisy argmax: orders → [queries, orders]. None: no paper."""
+    def bound(self) -> Bound | None:
+        """The paper's data-dependent bound for the noisy argmax with this noise; None: no paper has one."""
 
     @abstractmethod
     def claimed(self, queries: int, delta: float) -> float | None:

@@ -1,7 +1,6 @@
 """The interface of a screen: which queries are answered at all?"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,12 +37,14 @@ class Screen(ABC):
         """Where this screen makes the plurality itself safe, the probability per query that it fails to."""
         return None
 
+    def check(self, teachers: int) -> None:
+        """InputError where so many teachers would never be heard: T may lie above them as far as its noise reaches."""
+        if self.threshold > (reachable := teachers + 6 * self.sigma1):
+            allowed = f"must be at most teachers + 6 sigma1, here {reachable:g}: no query would be answered"
+            raise InputError("threshold", self.threshold, allowed)
+
     def answers(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None) -> Bools:
         """Which queries are answered, [queries], drawn."""
-        teachers = int(votes.sum(axis=1).max(initial=0))
-        if len(votes) and self.threshold > (reachable := teachers + 6 * self.sigma1):
-            allowed = f"no query would be answered; must be at most teachers + 6 sigma1, {reachable:g}"
-            raise InputError("threshold", self.threshold, allowed)
         statistic = self.statistic(votes, baseline)
         return statistic + rng.normal(scale=self.sigma1, size=statistic.shape) >= self.threshold
 
@@ -52,13 +53,14 @@ class Screen(ABC):
         ahead = (self.statistic(votes, baseline) - self.threshold) / self.sigma1
         return log_ndtr(ahead), log_ndtr(-ahead)
 
-    def theorem(self, votes: Ints, baseline: Floats | None) -> Callable[[Floats], Floats]:
-        """Data-dependent Rényi cost of asking, orders → [queries, orders].
+    @property
+    def bound(self) -> theorem.Bound:
+        """The paper's data-dependent bound for asking, at `histograms`."""
+        return theorem.screen_bound(self.sigma1)
 
-        Scalable PATE 2018, Theorem 6 with q the probability of the rarer outcome and noise √2 σ₁ (one count moves).
-        """
-        log_q = np.minimum(*self.log_answer(votes, baseline))
-        return lambda orders: theorem.gaussian_rdp(log_q, np.sqrt(2) * self.sigma1, orders)
+    def histograms(self, votes: Ints, baseline: Floats | None) -> Floats:
+        """The two-class histograms [queries, 2] at which `bound` is to be taken."""
+        return theorem.screen_votes(self.statistic(votes, baseline), self.threshold)
 
     def release(self) -> independent.Release:
         """What asking one query costs for any votes: Gaussian noise at mean shift 1/σ₁."""
