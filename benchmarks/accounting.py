@@ -1,4 +1,4 @@
-"""How long does accounting take, and what does it give? One row a run: seconds, peak memory, ε exact and by theorem.
+"""How long does accounting take, and what does it give? One row a run: ε exact, by theorem, sanitised; seconds; memory.
 
     python benchmarks/accounting.py --votes data/pate_votes      the published votes, and growth on synthetic ones
     python benchmarks/accounting.py                              synthetic votes only
@@ -43,13 +43,15 @@ def timed(call: Callable[[], float]) -> tuple[float, float]:
 
 
 def measure(name: str, votes: np.ndarray, delta: float) -> tuple[float, ...]:
-    """ε exact, seconds, GiB; ε by theorem at the labels drawn, seconds."""
+    """ε exact, seconds, GiB; at the labels drawn: ε by theorem, seconds; ε sanitised, microseconds a query."""
     mechanism = MECHANISMS[name]
     exact, seconds = timed(lambda: epsilon(mechanism.exact(votes).total, delta, ORDERS)[0])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     labels = mechanism.label(votes, np.random.default_rng(0))
     theorem, by_theorem = timed(lambda: mechanism.theorem(votes, labels, delta) or np.nan)
-    return exact, seconds, peak, theorem, by_theorem
+    draw = np.random.default_rng(1)
+    sanitised, by_release = timed(lambda: mechanism.sanitised(votes, labels, delta, draw) or np.nan)
+    return exact, seconds, peak, theorem, by_theorem, sanitised, 1e6 * by_release / len(votes)
 
 
 def main() -> None:
@@ -72,12 +74,14 @@ def main() -> None:
         for queries, classes, teachers in shapes
         for name in ("gaussian", "laplace")
     ]
-    print(f"{'votes':30} {'mechanism':10} {'exact':>8} {'s':>7} {'GiB':>5}   {'theorem':>8} {'s':>6}")
+    names = f"{'votes':30} {'mechanism':10} {'exact':>8} {'s':>7} {'GiB':>5}   {'theorem':>8} {'s':>6}"
+    print(f"{names}   {'sanitised':>9} {'µs/query':>8}")
     for label, name, votes in rows:
         with ProcessPoolExecutor(1) as process:
-            exact, seconds, peak, theorem, by_theorem = process.submit(measure, name, votes, arguments.delta).result()
+            row = process.submit(measure, name, votes, arguments.delta).result()
         print(
-            f"{label:30} {name:10} {exact:8.3f} {seconds:7.2f} {peak:5.2f}   {theorem:8.3f} {by_theorem:6.2f}",
+            f"{label:30} {name:10} {row[0]:8.3f} {row[1]:7.2f} {row[2]:5.2f}   {row[3]:8.3f} {row[4]:6.2f}"
+            f"   {row[5]:9.3f} {row[6]:8.1f}",
             flush=True,
         )
 

@@ -1,4 +1,4 @@
-"""The command line: compose, check, build, run. The only place where configuration becomes objects."""
+"""The command line: compose, check, build, run; and what is said and left when that fails."""
 
 import os
 import shutil
@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import InstantiationException, MissingConfigException
+from hydra.errors import MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from nzc import config, pipeline
 from nzc.complaints import complaint
-from nzc.errors import InputError
+from nzc.config import build
 from nzc.privacy import release
 from nzc.report import show
 from nzc.store import Store
@@ -24,21 +24,6 @@ from nzc.sweep import ERROR, parent
 
 #: Whether the person asked for tracebacks.
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
-
-
-def build(cfg: DictConfig, group: str) -> Any:
-    """The object that a group's YAML names; None where it names none. InputErrors get the group's name."""
-    node = cfg[group].get("mechanism", cfg[group]) if cfg[group] else None
-    if node is None or "_target_" not in node:
-        return None
-    if missing := OmegaConf.missing_keys(node):
-        raise InputError(sorted(missing)[0], "???", "must be given")
-    try:
-        return hydra.utils.instantiate(node, _convert_="all")
-    except InstantiationException as error:
-        if isinstance(error.__cause__, InputError):
-            raise error.__cause__.within(group) from error
-        raise
 
 
 def parts(cfg: DictConfig) -> pipeline.Parts:

@@ -1,14 +1,16 @@
-"""The typed spine of the configuration, and where conf/ and sweeps/ lie."""
+"""The typed spine of the configuration, where conf/ and sweeps/ lie, and how a group becomes an object."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import hydra
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
+from hydra.errors import InstantiationException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 
 from nzc.errors import GROUPS, InputError, positive, share, whole
 
@@ -76,6 +78,24 @@ def check(cfg: Any) -> None:
         positive(**{"sanitise.order": cfg.sanitise.order})
         if cfg.sanitise.order <= 1:
             raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
+
+
+def build(cfg: DictConfig, group: str) -> Any:
+    """The object that a group's YAML names; None where it names none. The only instantiate there is.
+
+    Input errors get the group's name.
+    """
+    node = cfg[group].get("mechanism", cfg[group]) if cfg[group] else None
+    if node is None or "_target_" not in node:
+        return None
+    if missing := OmegaConf.missing_keys(node):
+        raise InputError(sorted(missing)[0], "???", "must be given")
+    try:
+        return hydra.utils.instantiate(node, _convert_="all")
+    except InstantiationException as error:
+        if isinstance(error.__cause__, InputError):
+            raise error.__cause__.within(group) from error
+        raise
 
 
 class _Home(SearchPathPlugin):

@@ -10,6 +10,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from rich.table import Table
 
+from nzc.config import build
 from nzc.report import EPSILONS, number, percent, show
 
 #: What a job leaves in its folder when its input was wrong: the line it printed.
@@ -28,8 +29,6 @@ class SweepReport(Callback):
     """Opens a parent run before the jobs of a sweep, and closes it with their table after."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        from nzc.__main__ import build
-
         folder = Path(config.hydra.sweep.dir)
         folder.mkdir(parents=True, exist_ok=True)
         self.tracker, self.run = build(config, "tracking"), None
