@@ -1,8 +1,9 @@
-"""The ensemble engine against a bare PyTorch loop and against a Lightning Trainer per teacher.
+"""The ensemble engine against a bare PyTorch loop, a Lightning Trainer per teacher, and one model on as many samples.
 
 Same network, data, batches, optimiser and steps, in one process and one run; what is reported are ratios.
 
     python benchmarks/teachers.py [--teachers 12] [--records 240] [--epochs 20] [--repeats 3] [--root DIR]
+    python benchmarks/teachers.py --growth        1 to 1,000 teachers on the same records: flat is the goal
 """
 
 import argparse
@@ -12,6 +13,9 @@ import resource
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -51,8 +55,9 @@ def optimiser(net: torch.nn.Module, settings: Ensemble, rows: int) -> tuple[torc
 
 
 def engine(settings: Ensemble, private: Split, public: np.ndarray, shards: list[np.ndarray], accelerator: str) -> None:
-    fit = TeacherEnsemble(settings, private, public, shards, 10)
-    Training(progress=False, accelerator=accelerator).fit(fit, "", max_epochs=1)
+    with TemporaryDirectory() as folder:
+        fit = TeacherEnsemble(settings, private, public, shards, 10, Path(folder))
+        Training(progress=False, accelerator=accelerator).fit(fit, "", max_epochs=1)
 
 
 def bare(settings: Ensemble, private: Split, public: np.ndarray, shards: list[np.ndarray], accelerator: str) -> None:
@@ -104,6 +109,29 @@ def lightning(
         trainer.predict(teacher, DataLoader(TensorDataset(torch.from_numpy(public)), 1000))
 
 
+def one_model(
+    settings: Ensemble, private: Split, public: np.ndarray, shards: list[np.ndarray], accelerator: str
+) -> None:
+    """A single model in a bare loop over the records of all teachers."""
+    bare(settings, private, public, [np.concatenate(shards)], accelerator)
+
+
+def growth(settings: Ensemble, private: Split, public: np.ndarray, accelerator: str) -> None:
+    """The engine's time for the same records and passes, cut into more and more shards."""
+    base = None
+    for count in (1, 10, 100, 1000):
+        if count > len(private):
+            break
+        shards = partition(private.y, count, seed=0, stratify=False)
+        start = time.perf_counter()
+        engine(replace(settings, count=count), private, public, shards, accelerator)
+        seconds = time.perf_counter() - start
+        base = base or seconds
+        show(
+            f"{count:5} teachers × {len(private) // count:6,} records: {seconds:7.2f} s   {seconds / base:.2f} × one teacher"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--teachers", type=int, default=12)
@@ -111,6 +139,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--network", default="cnn")
+    parser.add_argument("--growth", action="store_true", help="time by number of teachers at constant total work")
     parser.add_argument("--root", help="where MNIST lies; without it, random images")
     args = parser.parse_args()
 
@@ -119,7 +148,14 @@ def main() -> None:
     public = private.x[:1000]
     shards = partition(private.y, args.teachers, seed=0, stratify=False)
     settings = Ensemble(args.teachers, args.network, args.epochs, 32, 0.004, 0.0, 0)
-    ways: dict[str, Callable[..., None]] = {"bare loop": bare, "engine": engine, "a Trainer per teacher": lightning}
+    if args.growth:
+        return growth(settings, private, public, accelerator)
+    ways: dict[str, Callable[..., None]] = {
+        "bare loop": bare,
+        "engine": engine,
+        "a Trainer per teacher": lightning,
+        "one model": one_model,
+    }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(args.repeats + 1):  # the first round warms up; ways alternate, so that a busy machine is fair to all
         for name, way in ways.items():

@@ -11,24 +11,24 @@ class ProgressBar(Callback):
     """Shown on a terminal's standard error, on rank 0; elsewhere silent."""
 
     def __init__(self, what: str) -> None:
+        self.what = what
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         columns = (TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         console = Console(stderr=True)
         self.bar = Progress(*columns, TextColumn("·"), TimeRemainingColumn(), console=console, refresh_per_second=4)
-        self.bar.disable = not console.is_terminal
-        self.task = self.bar.add_task(what)
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.is_global_zero:
-            self.bar.update(self.task, total=trainer.num_training_batches)
-            self.bar.start()
+        self.bar.disable = not (console.is_terminal and trainer.is_global_zero)
+        self.task = self.bar.add_task(self.what, total=trainer.num_training_batches)
+        self.bar.start()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         self.bar.advance(self.task)
 
-    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.bar.stop()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self.bar.stop()
+        if hasattr(self, "bar"):
+            self.bar.stop()

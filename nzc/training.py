@@ -15,33 +15,30 @@ class Training:
 
     def __init__(self, *, progress: bool = True, threads: int = 1, **options: Any) -> None:
         whole(1, threads=threads)
+        if options.get("strategy") == "ddp":
+            options["strategy"] = "ddp_spawn"  # processes that only fit: the rest of the run happens once
         self.progress, self.threads, self.options = progress, threads, options
 
     def fit(self, module: "LightningModule", what: str, **options: Any) -> None:
         """Fit `module`, showing progress over its batches under the name `what`."""
-        import torch
-
         from nzc._progress import ProgressBar
 
         trainer = self._trainer(callbacks=[ProgressBar(what)] if self.progress else [], **options)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                trainer.fit(module)
-        finally:
-            torch.set_num_threads(threads)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trainer.fit(module)
 
     def check(self) -> None:
         """InputError where Lightning does not take these options."""
         self._trainer()
 
     def _trainer(self, **options: Any) -> "Trainer":
+        import torch
         from lightning_fabric.utilities.exceptions import MisconfigurationException
         from pytorch_lightning import Trainer
 
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+        torch.set_num_threads(self.threads)
         quiet: dict[str, Any] = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
         try:
             with warnings.catch_warnings():

@@ -42,14 +42,22 @@ class Store:
         with suppress(OSError):
             self.root.rmdir()
 
-    def fetch(self, kind: str, request: dict[str, Any], make: Callable[[], dict[str, AnyArray]]) -> dict[str, AnyArray]:
-        """The arrays of `request`, made by `make` if nobody did before; one maker at a time."""
+    def fetch(
+        self, kind: str, request: dict[str, Any], make: Callable[[Path], dict[str, AnyArray]]
+    ) -> dict[str, AnyArray]:
+        """The arrays of `request`, made by `make` if nobody did before; one maker at a time.
+
+        `make` is given a folder for unfinished work, which outlives a kill and is there for the next try.
+        """
         key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:20]
         folder = self.root / kind / key
         folder.parent.mkdir(exist_ok=True)
         with FileLock(folder.with_suffix(".lock")):
             if not folder.is_dir():
-                self._write(folder, request, make())
+                work = folder.with_suffix(".work")
+                work.mkdir(mode=0o700, exist_ok=True)
+                self._write(folder, request, make(work))
+                shutil.rmtree(work)
         return {path.stem: np.load(path, allow_pickle=False) for path in folder.glob("*.npy")}
 
     def _write(self, folder: Path, request: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
@@ -67,3 +75,11 @@ class Store:
 def code_digest(files: Iterable[Path]) -> str:
     """A fingerprint of what Python files do: unmoved by comments and layout."""
     return sha256("".join(ast.dump(ast.parse(path.read_text())) for path in files).encode()).hexdigest()[:16]
+
+
+def save(path: Path, array: AnyArray) -> None:
+    """An .npy file that appears whole or not at all."""
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+    partial.rename(path)

@@ -1,19 +1,24 @@
 """The ensemble engine: every teacher in one Lightning fit.
 
-A step of the fit is one pass of `parallel` teachers over their shards, each in a thread of its own that keeps to one
-core: small networks gain nothing from several cores an operation, and lose much where other programs want them too.
-What Lightning costs per step is spread over whole passes.
+A step of the fit is one pass of `parallel` teachers over their shards. On a processor each has a thread of its own
+that keeps to one core: small networks gain nothing from several cores an operation, and lose much where other programs
+want them too. On a GPU their weights are stacked and trained as one (`torch.func.vmap`). What Lightning costs per step
+is spread over whole passes. Under several devices each rank trains its share; teachers share nothing but a folder,
+into which each writes its predictions when it is done.
 """
 
-import math
 import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from pytorch_lightning import LightningModule
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
@@ -21,53 +26,57 @@ from nzc import networks
 from nzc._types import AnyArray, Ints
 from nzc.datasets import Split
 from nzc.networks import as_input
+from nzc.store.store import save
 
 if TYPE_CHECKING:
     from nzc.teachers.ensemble import Ensemble
 
 
 class TeacherEnsemble(LightningModule):
-    """Trains teacher i on shard i and keeps its predictions on the public rows.
+    """Trains teacher i on shard i and writes its labels of the public rows to `folder`/i.npy, [queries].
 
-    Teacher i's weights, batches and augmentation follow from (seed, i) alone, whoever else is trained beside it.
-    After the fit, `predictions` is [teachers, queries].
+    Teacher i's weights, batches and augmentation follow from (seed, i) alone, whoever else is trained beside it. What
+    the folder holds already is not trained again.
     """
 
     def __init__(
-        self, settings: "Ensemble", private: Split, public: AnyArray, shards: list[Ints], classes: int
+        self, settings: "Ensemble", private: Split, public: AnyArray, shards: list[Ints], classes: int, folder: Path
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
-        self.settings, self.shards, self.classes = settings, shards, classes
+        self.anchor = nn.Parameter(torch.zeros(1))  # strategies want a parameter; the teachers' are their own
+        self.settings, self.shards, self.classes, self.folder = settings, shards, classes, folder
         self.x, self.y, self.public = torch.from_numpy(private.x), torch.from_numpy(private.y), torch.from_numpy(public)
-        self.predictions = np.zeros((len(shards), len(public)), dtype=np.int16)
-        self.pool = ThreadPoolExecutor(settings.parallel or len(os.sched_getaffinity(0)))
 
-    def train_dataloader(self) -> DataLoader[tuple[range, int]]:
+    def train_dataloader(self) -> DataLoader[tuple[list[int], int]]:
         """(teachers, pass): a few teachers through all their passes, then the next few."""
-        at_once = self.pool._max_workers
-        chunks = [range(i, min(i + at_once, len(self.shards))) for i in range(0, len(self.shards), at_once)]
-        return DataLoader([(chunk, i) for chunk in chunks for i in range(self.settings.epochs)], batch_size=None)  # type: ignore[arg-type]
+        mine = range(self.global_rank, len(self.shards), self.trainer.world_size)
+        missing = [teacher for teacher in mine if not (self.folder / f"{teacher}.npy").is_file()]
+        stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
+        self.kind: type[_Cohort] = _Stacked if stacked else _Threads
+        size = self.settings.parallel or self.kind.fitting(self)
+        cohorts = [missing[first : first + size] for first in range(0, len(missing), size)]
+        passes = [(cohort, number) for cohort in cohorts for number in range(self.settings.epochs)]
+        return DataLoader(passes, batch_size=None)  # type: ignore[arg-type]
 
     def configure_optimizers(self) -> None:
         """Each teacher has its own."""
 
-    def training_step(self, batch: tuple[range, int], batch_idx: int) -> None:
-        chunk, number = batch
+    def training_step(self, batch: tuple[list[int], int], batch_idx: int) -> None:
+        teachers, number = batch
         if number == 0:
-            self.chunk = [_Teacher(self, teacher) for teacher in chunk]
-        list(self.pool.map(_Teacher.train_once, self.chunk))
+            self.cohort = self.kind([_Teacher(self, teacher) for teacher in teachers])
+        self.cohort.train_once()
         if number == self.settings.epochs - 1:
-            for teacher, labels in zip(chunk, self.pool.map(_Teacher.predict, self.chunk), strict=True):
-                self.predictions[teacher] = labels.numpy()
+            for teacher, labels in zip(teachers, self.cohort.predict(self.public), strict=True):
+                save(self.folder / f"{teacher}.npy", labels.numpy().astype(np.int16))
 
 
 class _Teacher:
-    """One teacher in training: network, optimiser, shard, and its own stream of randomness."""
+    """One teacher before and in training: network, shard, settings, and its own stream of randomness."""
 
     def __init__(self, ensemble: TeacherEnsemble, number: int) -> None:
         self.settings, self.device = ensemble.settings, ensemble.device
-        self.public = ensemble.public
         shard = torch.from_numpy(ensemble.shards[number])
         self.x, self.y = as_input(ensemble.x[shard]).to(self.device), ensemble.y[shard].to(self.device)
         seed = int(np.random.SeedSequence([self.settings.seed, number]).generate_state(1, np.uint64)[0] >> 1)
@@ -76,27 +85,142 @@ class _Teacher:
             torch.manual_seed(seed)
             network = networks.build(self.settings.network, tuple(self.x.shape[1:]), ensemble.classes)
         self.network = network.to(self.device)
-        lr, weight_decay = self.settings.lr, self.settings.weight_decay
-        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr, weight_decay=weight_decay, fused=True)
-        steps = self.settings.epochs * math.ceil(len(shard) / self.settings.batch_size)
-        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, lr, total_steps=steps + 1)
+        self.rows = min(len(rows) for rows in ensemble.shards)
+
+    def drawn(self) -> tuple[Tensor, Tensor]:
+        """The rows of one pass, in a fresh order and freshly augmented: as many as the smallest shard has, so that all
+        teachers take the same steps."""
+        order = torch.randperm(len(self.y), generator=self.rng)[: self.rows].to(self.device)
+        x, y = self.x[order], self.y[order]
+        return x if self.settings.augment is None else self.settings.augment(x, self.rng), y
 
     def train_once(self) -> None:
-        """One pass over the shard, in a fresh order and freshly augmented."""
-        order = torch.randperm(len(self.y), generator=self.rng).to(self.device)
-        x, y = self.x[order], self.y[order]
-        if self.settings.augment is not None:
-            x = self.settings.augment(x, self.rng)
+        """One pass of this teacher alone."""
         size = self.settings.batch_size
+        x, y = self.drawn()
         for rows, labels in zip(x.split(size), y.split(size), strict=True):
             self.optimizer.zero_grad()
             F.cross_entropy(self.network(rows), labels).backward()
             self.optimizer.step()
             self.schedule.step()
 
-    @torch.no_grad()
-    def predict(self) -> Tensor:
-        """Labels of the public rows, [queries], on the CPU."""
+    def optimise(self, parameters: list[Tensor]) -> None:
+        """An optimiser for these parameters: this teacher's, or those of a cohort as one."""
+        settings = self.settings
+        fused = {"weight_decay": settings.weight_decay, "fused": True}
+        self.optimizer = torch.optim.AdamW(parameters, settings.lr, **fused)  # type: ignore[arg-type]
+        steps = settings.epochs * -(-self.rows // settings.batch_size)
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, settings.lr, total_steps=steps + 1)
+
+
+class _Cohort(ABC):
+    """A few teachers, trained side by side."""
+
+    def __init__(self, teachers: list[_Teacher]) -> None:
+        self.teachers = teachers
+
+    @staticmethod
+    @abstractmethod
+    def fitting(ensemble: TeacherEnsemble) -> int:
+        """How many are best trained at once on this machine."""
+
+    @abstractmethod
+    def train_once(self) -> None:
+        """One pass of every teacher over its shard."""
+
+    @abstractmethod
+    def predict(self, public: Tensor) -> Iterator[Tensor]:
+        """Each teacher's labels of the public rows, [queries], on the CPU."""
+
+
+class _Threads(_Cohort):
+    """One thread and one core a teacher."""
+
+    def __init__(self, teachers: list[_Teacher]) -> None:
+        super().__init__(teachers)
+        self.pool = ThreadPoolExecutor(len(teachers))
+        for teacher in teachers:
+            teacher.optimise(list(teacher.network.parameters()))
+
+    @staticmethod
+    def fitting(ensemble: TeacherEnsemble) -> int:
+        return max(1, len(os.sched_getaffinity(0)) // ensemble.trainer.world_size)
+
+    def train_once(self) -> None:
+        list(self.pool.map(_Teacher.train_once, self.teachers))
+
+    def predict(self, public: Tensor) -> Iterator[Tensor]:
+        @torch.no_grad()
+        def labels(teacher: _Teacher) -> Tensor:
+            teacher.network.eval()
+            parts = [teacher.network(as_input(x.to(teacher.device))).argmax(dim=1).cpu() for x in public.split(1000)]
+            return torch.cat(parts)
+
+        yield from self.pool.map(labels, self.teachers)
+
+
+class _Stacked(_Cohort):
+    """Weights stacked, [teachers, ...], and trained as one under vmap.
+
+    Dropout would draw for all teachers from one stream: networks that have it are trained in threads' way, one by one.
+    """
+
+    def __init__(self, teachers: list[_Teacher]) -> None:
+        super().__init__(teachers)
+        self.first = teachers[0]
+        self.network = self.first.network
+        self.parameters, self.buffers = stack_module_state([teacher.network for teacher in teachers])
+        self.first.optimise(list(self.parameters.values()))
+
+    @staticmethod
+    def fitting(ensemble: TeacherEnsemble) -> int:
+        probe = _Teacher(ensemble, 0)
+        if any(isinstance(module, nn.Dropout) for module in probe.network.modules()):
+            return 1
+        if ensemble.device.type != "cuda":
+            return 32
+        free = torch.cuda.mem_get_info(ensemble.device)[0]
+        return int(max(1, min(len(ensemble.shards), free // 2 // _footprint(probe))))
+
+    def train_once(self) -> None:
+        size = self.first.settings.batch_size
+        drawn = [teacher.drawn() for teacher in self.teachers]
+        x, y = (torch.stack(part) for part in zip(*drawn, strict=True))
+        for rows, labels in zip(x.split(size, dim=1), y.split(size, dim=1), strict=True):
+            self.first.optimizer.zero_grad()
+            vmap(self._loss)(self.parameters, self.buffers, rows, labels).sum().backward()
+            self.first.optimizer.step()
+            self.first.schedule.step()
+
+    def predict(self, public: Tensor) -> Iterator[Tensor]:
         self.network.eval()
-        parts = [self.network(as_input(x.to(self.device))).argmax(dim=1).cpu() for x in self.public.split(1000)]
-        return torch.cat(parts)
+        parts = []
+        with torch.no_grad():
+            for x in public.split(1000):
+                rows = as_input(x.to(self.first.device))
+                logits = vmap(self._logits, in_dims=(0, 0, None))(self.parameters, self.buffers, rows)
+                parts.append(logits.argmax(dim=2).cpu())
+        yield from torch.cat(parts, dim=1)
+
+    def _logits(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+        logits: Tensor = functional_call(self.network, (parameters, buffers), (x,))
+        return logits
+
+    def _loss(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(self._logits(parameters, buffers, x), y)
+
+
+def _footprint(teacher: _Teacher) -> int:
+    """About how many bytes a stacked teacher takes: weights, gradients and moments; activations; its shard."""
+    sizes: list[int] = []
+
+    def measure(module: nn.Module, inputs: object, output: Tensor) -> None:
+        sizes.append(output.numel() * output.element_size())
+
+    hooks = [module.register_forward_hook(measure) for module in teacher.network.modules()]
+    with torch.no_grad():
+        teacher.network(teacher.x[: teacher.settings.batch_size])
+    for hook in hooks:
+        hook.remove()
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in teacher.network.parameters())
+    return 6 * weights + 4 * sum(sizes) + 3 * teacher.x.numel() * teacher.x.element_size()

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 from nzc import networks
 from nzc._types import AnyArray, Ints
 from nzc.datasets import Roles
@@ -28,7 +30,8 @@ class Ensemble(Teachers):
     seed: int
     stratify: bool = False
     augment: Affine | None = None
-    parallel: int | None = None  # trained at once; None: one a core. Changes the speed, never the result
+    parallel: int | None = None  # trained at once; None: one a core, or what a GPU's memory holds
+    stacked: bool | None = None  # one after another in threads, or stacked under vmap; None: stacked on a GPU
 
     def __post_init__(self) -> None:
         whole(1, count=self.count, epochs=self.epochs, batch_size=self.batch_size)
@@ -53,17 +56,17 @@ class Ensemble(Teachers):
         here = Path(__file__).parent
         code = code_digest([here / "engine.py", *sorted(here.parent.glob("networks/*.py"))])
         request = {"data": roles.digest, "code": code, **asdict(self)}
-        del request["parallel"]
-        return store.fetch("predictions", request, lambda: self._fit(roles, training))["predictions"]
+        del request["parallel"], request["stacked"]  # they change the speed, never the result
+        return store.fetch("predictions", request, lambda work: self._fit(roles, training, work))["predictions"]
 
     def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
         assert roles is not None
         return Ballots.tally(trained, roles.classes, roles.public.y)
 
-    def _fit(self, roles: Roles, training: Training) -> dict[str, AnyArray]:
+    def _fit(self, roles: Roles, training: Training, work: Path) -> dict[str, AnyArray]:
         from nzc.teachers.engine import TeacherEnsemble
 
         shards = partition(roles.private.y, self.count, self.seed, self.stratify)
-        engine = TeacherEnsemble(self, roles.private, roles.public.x, shards, roles.classes)
-        training.fit(engine, "Teachers", max_epochs=1)
-        return {"predictions": engine.predictions}
+        engine = TeacherEnsemble(self, roles.private, roles.public.x, shards, roles.classes, work)
+        training.fit(engine, "Teachers", max_epochs=1, use_distributed_sampler=False)
+        return {"predictions": np.stack([np.load(work / f"{teacher}.npy") for teacher in range(self.count)])}
