@@ -127,9 +127,8 @@ def growth(settings: Ensemble, private: Split, public: np.ndarray, accelerator: 
         engine(replace(settings, count=count), private, public, shards, accelerator)
         seconds = time.perf_counter() - start
         base = base or seconds
-        show(
-            f"{count:5} teachers × {len(private) // count:6,} records: {seconds:7.2f} s   {seconds / base:.2f} × one teacher"
-        )
+        work = f"{count:5} teachers × {len(private) // count:6,} records"
+        show(f"{work}: {seconds:7.2f} s   {seconds / base:.2f} × one teacher")
 
 
 def main() -> None:

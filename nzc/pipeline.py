@@ -97,15 +97,12 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
                 trained = parts.teachers.train(roles, parts.store, parts.training)
             with clock("votes"):
                 ballots = parts.teachers.vote(roles, trained)
-        votes = ballots.votes[:queries]
-        truth = None if ballots.truth is None else ballots.truth[:queries]
-
         with clock("labels"):  # here private becomes public: nothing below reads votes but the accountant
+            votes = ballots.votes[:queries]
             labels = parts.aggregator.label(votes, np.random.default_rng([parts.seed, 2]))
-            asked = np.ones(queries, dtype=bool) if budget is None else budget.admit(labels != ABSTAIN)
-            votes, labels = votes[asked], labels[asked]
-        truth = None if truth is None else truth[asked]
-        answered = labels != ABSTAIN
+            if budget is not None:  # what it admits are the first so many
+                asked = int(budget.admit(labels != ABSTAIN).sum())
+                votes, labels = votes[:asked], labels[:asked]
         with clock("accounting"):
             epsilon = _account(parts, roles, ballots, votes, labels)
 
@@ -115,20 +112,17 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
                 student = _learn(parts.learner, roles, labels, parts)
                 accuracy = _accuracy(student.predict(roles.test.x), roles.test.y)
 
+    kept = labels != ABSTAIN
     report = Report(
         **parts.names,
         seed=parts.seed,
         delta=parts.delta,
         queries=queries,
-        answered=int(answered.sum()),
+        answered=int(kept.sum()),
         refused=queries - len(labels),
-        label_accuracy=None if truth is None or not answered.any() else _accuracy(labels[answered], truth[answered]),
+        label_accuracy=None if truth is None or not kept.any() else _accuracy(labels[kept], truth[: len(labels)][kept]),
         accuracy=accuracy,
-        teachers={
-            "count": ballots.count,
-            "mean_accuracy": ballots.mean_accuracy,
-            "ensemble_accuracy": ballots.ensemble_accuracy,
-        },
+        teachers=ballots.summary,
         epsilon=epsilon,
         data=None if roles is None else roles.summary,
         seconds=clock.seconds,

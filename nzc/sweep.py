@@ -13,6 +13,8 @@ from rich.table import Table
 from nzc.config import build
 from nzc.report import EPSILONS, number, percent, show
 
+#: The ε that are a run's own; the ledger's total counts whatever came before it.
+OF_A_RUN = [name for name in EPSILONS if name != "ledger_total"]
 #: What a job leaves in its folder when its input was wrong: the line it printed.
 ERROR = "error.txt"
 
@@ -71,7 +73,7 @@ class Results:
         self.failed = 0
         self.lines: list[list[str]] = []
         self.columns = ["run", "answered", "label accuracy", "student: paper", "student: measured", "ε: paper"]
-        self.columns += [f"ε {name.replace('_', '-')}" for name in EPSILONS]
+        self.columns += [f"ε {name.replace('_', '-')}" for name in OF_A_RUN]
         for number_of_job, job in enumerate(jobs):
             row = rows[number_of_job % len(rows)] if rows else {}
             self.lines.append(self._line(row, job))
@@ -86,7 +88,7 @@ class Results:
             said = (job / ERROR).read_text().strip() if (job / ERROR).is_file() else "did not finish"
             return [f"{name}: {said}", *["–"] * (len(self.columns) - 1)]
         result, paper = json.loads((job / "result.json").read_text()), row.get("paper", {})
-        epsilons = [number(_float(result["epsilon"][kind])) for kind in EPSILONS]
+        epsilons = [number(_float(result["epsilon"][kind])) for kind in OF_A_RUN]
         return [
             str(name),
             f"{result['answered']:,}",

@@ -1,13 +1,12 @@
 """The exact accountant: against brute force, against published votes, and by its algebra."""
 
-import os
 from itertools import permutations
-from pathlib import Path
 
 import brute
 import numpy as np
 import presets
 import pytest
+from conftest import published_votes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,16 +17,8 @@ from nzc.privacy.conversion import ORDERS
 from nzc.privacy.exact import Pairs, error_of, largest
 
 GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
-DATA = os.environ.get("NZC_DATA")
 #: Below this a divergence is the square of the error that a law may have.
 FLOOR = 1e-24
-
-
-def published(name, rows):
-    return np.load(Path(DATA) / "pate_votes" / f"{name}_250_teachers.npy")[:rows]
-
-
-needs_votes = pytest.mark.skipif(not DATA, reason="NZC_DATA is not set: it names the folder that holds pate_votes/")
 
 
 def histograms(count, seed):
@@ -113,7 +104,6 @@ def test_the_laws_of_one_grid_are_within_their_stated_error(noise):
         assert (np.abs(found[possible] - true[possible]) <= 2 * error_of(true[possible])).all()
 
 
-@needs_votes
 @pytest.mark.parametrize(
     ("name", "rows", "noise", "delta", "epsilon"),
     [
@@ -124,15 +114,14 @@ def test_the_laws_of_one_grid_are_within_their_stated_error(noise):
 )
 def test_published_votes(name, rows, noise, delta, epsilon):
     """The exact rows of reference/epsilon.yaml: the first rows of the votes, CKS conversion, δ as said."""
-    found = NoisyArgmax(noise).epsilon(published(name, rows), np.zeros(rows, dtype=int), delta)
+    found = NoisyArgmax(noise).epsilon(published_votes(name, rows), np.zeros(rows, dtype=int), delta)
     assert found.exact == pytest.approx(epsilon, rel=0.005)
 
 
-@needs_votes
 @pytest.mark.parametrize("noise", [Laplace(0.05), Gaussian(40)], ids=str)
 @pytest.mark.parametrize("name", ["mnist", "svhn", "adult"])
 def test_no_query_costs_more_than_the_papers_theorem(name, noise):
-    votes = published(name, 300)
+    votes = published_votes(name, 300)
     assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) * (1 + 1e-9)).all()
 
 

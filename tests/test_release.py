@@ -1,13 +1,12 @@
 """The sanitised release: is the bound's growth the true one, is the draw an upper bound, is it cheap and robust?"""
 
 import itertools
-import os
 import time
-from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
+from conftest import published_votes
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 from scipy.stats import binom
 
@@ -23,11 +22,6 @@ BOUNDS = {
     "laplace 0.3": laplace_bound(0.3),
     "laplace 1": laplace_bound(1),
 }
-needs_votes = pytest.mark.skipif("NZC_DATA" not in os.environ, reason="NZC_DATA: the folder that holds pate_votes/")
-
-
-def published(name):
-    return np.load(Path(os.environ["NZC_DATA"]) / "pate_votes" / f"{name}_250_teachers.npy").astype(np.int64)
 
 
 def histograms(teachers, classes):
@@ -186,10 +180,9 @@ def test_failure_must_leave_room_in_delta():
         release.sanitise([], Plan(2.0, 0.1, 2.0, 1e-5), 1e-5, np.random.default_rng(0))
 
 
-@needs_votes
 @pytest.mark.parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
 def test_published_votes(name, queries, delta):
-    votes, bound = published(name)[:queries], gaussian_bound(40)
+    votes, bound = published_votes(name, queries), gaussian_bound(40)
     plan = release.plan(queries, [bound], delta)
     start = time.process_time()
     got = release.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
@@ -199,9 +192,8 @@ def test_published_votes(name, queries, delta):
     assert seconds / queries < 29e-6
 
 
-@needs_votes
 def test_published_votes_with_a_screen():
-    votes, delta = published("svhn")[:10_000], 1e-6
+    votes, delta = published_votes("svhn", 10_000), 1e-6
     bounds = [screen_bound(200), gaussian_bound(40)]
     rng = np.random.default_rng(0)
     answered = votes.max(axis=1) + rng.normal(scale=200, size=len(votes)) >= 300

@@ -1,13 +1,12 @@
 """Screens: sensitivity 1, the papers' figures, and what stable promises."""
 
-import os
 from itertools import product
-from pathlib import Path
 
 import brute
 import numpy as np
 import presets
 import pytest
+from conftest import published_votes
 from scipy.special import log_ndtr
 
 from nzc.aggregators import NoisyArgmax
@@ -17,7 +16,6 @@ from nzc.aggregators.screen import Interactive, Stable, Threshold
 from nzc.errors import InputError
 
 SCREENS = [Threshold(20, 5), Interactive(20, 5, 0.9), Stable(20, 5)]
-DATA = os.environ.get("NZC_DATA")
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=str)
@@ -108,10 +106,9 @@ def test_confident_costs_less_than_its_theorem_and_more_than_its_screen_alone():
     assert only.exact < epsilon.exact
 
 
-@pytest.mark.skipif(not DATA, reason="NZC_DATA is not set: it names the folder that holds pate_votes/")
 def test_the_papers_confident_run():
     """The confident row of reference/epsilon.yaml: 10,000 SVHN queries, T = 300, σ₁ = 200, σ₂ = 40, δ = 1e-6."""
-    votes = np.load(Path(DATA) / "pate_votes" / "svhn_250_teachers.npy")[:10_000]
+    votes = published_votes("svhn", 10_000)
     answered, epsilon = NoisyArgmax(Gaussian(40), screen=Threshold(300, 200)).expected(votes, 1e-6)
     assert answered == pytest.approx(3499, abs=0.5)
     assert epsilon == pytest.approx(5.36, abs=0.005)

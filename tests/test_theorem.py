@@ -3,7 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
-from conftest import published
+from conftest import published_votes
 
 from nzc.privacy import claims, independent, theorem
 from nzc.privacy.conversion import ORDERS, cks, epsilon, mironov
@@ -25,14 +25,10 @@ RENYI = [
 ]
 
 
-def _votes(name: str, rows: int) -> np.ndarray:
-    return np.load(published(f"{name}_250_teachers.npy"))[:rows].astype(np.int64)
-
-
 @pytest.mark.parametrize(("name", "rows", "gamma", "delta", "printed"), MOMENTS)
 def test_2017_moments(name: str, rows: int, gamma: float, delta: float, printed: float) -> None:
     orders = np.arange(2.0, 10.0)  # moment l is order l + 1
-    log_q = theorem.log_flip_laplace(_votes(name, rows), gamma)
+    log_q = theorem.log_flip_laplace(published_votes(name, rows), gamma)
     rdp = theorem.laplace_rdp(log_q, gamma, orders).sum(axis=0)
     assert f"{mironov(rdp, orders, delta).min():.4f}" == f"{printed:.4f}"
 
@@ -41,7 +37,7 @@ def test_2017_moments(name: str, rows: int, gamma: float, delta: float, printed:
 def test_2018_orders(
     name: str, rows: int, noise: dict[str, float], delta: float, by_mironov: float, by_cks: float
 ) -> None:
-    votes = _votes(name, rows)
+    votes = published_votes(name, rows)
     if "gamma" in noise:
         log_q = theorem.log_flip_laplace(votes, noise["gamma"])
     else:

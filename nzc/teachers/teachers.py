@@ -34,6 +34,15 @@ class Ballots:
             return None
         return float((self.votes.argmax(axis=1) == self.truth).mean())
 
+    @property
+    def summary(self) -> dict[str, float | int | None]:
+        """What a report says of the teachers."""
+        return {
+            "count": self.count,
+            "mean_accuracy": self.mean_accuracy,
+            "ensemble_accuracy": self.ensemble_accuracy,
+        }
+
     @classmethod
     def tally(cls, predictions: AnyArray, classes: int, truth: Ints) -> "Ballots":
         """Count predictions [teachers, queries]."""
