@@ -1,5 +1,7 @@
 """Symbols of fonts as fields of distances to their outline: what glyphs are drawn from."""
 
+import logging
+import struct
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -51,11 +53,21 @@ def _read(path: Path, modified: int, symbols: str) -> Font | None:
     from fontTools.ttLib import TTFont, TTLibError
     from PIL import ImageFont
 
+    logging.getLogger("fontTools").setLevel(logging.CRITICAL)  # what is wrong with a font is said in one line
     try:
         with TTFont(path, lazy=True) as file:
             names = file.getBestCmap() or {}
         family, style = ImageFont.truetype(path).getname()
-    except (OSError, TTLibError, ValueError, AssertionError, KeyError) as error:
+    except (
+        OSError,
+        TTLibError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        AssertionError,
+        struct.error,
+    ) as error:
         raise InputError("fonts", path, f"must be a readable font ({error})") from error
 
     def has(symbol: str) -> bool:  # TeX's fonts keep other glyphs where Unicode has ", < or |, but name them truly
@@ -77,9 +89,12 @@ def field(font: Font, symbol: str) -> AnyArray:
 
     size, box = _EM, None
     while box is None or max(box[2] - box[0], box[3] - box[1]) > _EM:
-        face = ImageFont.truetype(font.path, size, layout_engine=ImageFont.Layout.BASIC)
         sheet = Image.new("L", (4 * _EM, 4 * _EM))
-        ImageDraw.Draw(sheet).text((_EM, _EM), symbol, fill=255, font=face)
+        try:
+            face = ImageFont.truetype(font.path, size, layout_engine=ImageFont.Layout.BASIC)
+            ImageDraw.Draw(sheet).text((_EM, _EM), symbol, fill=255, font=face)
+        except (OSError, ValueError) as error:
+            raise InputError("fonts", font.path, f"must be a readable font ({symbol!r}: {error})") from error
         if (box := sheet.getbbox()) is None:
             raise InputError("fonts", font.path, f"must draw {symbol!r}, which it says it has")
         size -= 4

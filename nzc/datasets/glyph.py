@@ -1,5 +1,6 @@
 """Glyph: symbols drawn from fonts, after the data of Scalable PATE (2018, section 5.1), which were never published."""
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -78,12 +79,15 @@ class Glyph(Dataset):
         chunks = [items[first : first + _CHUNK] for first in range(0, len(items), _CHUNK)]
         x, y = np.empty((len(items), 1, SIDE, SIDE), np.uint8), np.empty(len(items), np.int64)
         console = Console(stderr=True)
-        with ThreadPoolExecutor() as pool:
+        pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        try:
             drawn: Iterator[tuple[AnyArray, Ints]] = pool.map(brush, chunks)
             shown = track(drawn, f"Glyphs: {role}", len(chunks), console=console, disable=not console.is_terminal)
             for chunk, (images, labels) in enumerate(shown):
                 rows = slice(chunk * _CHUNK, chunk * _CHUNK + len(labels))
                 x[rows], y[rows] = images, labels
+        finally:
+            pool.shutdown(cancel_futures=True)
         return Split(x, y)
 
     def fonts_of(self, role: str) -> tuple[Font, ...]:
