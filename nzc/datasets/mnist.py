@@ -1,34 +1,38 @@
-"""MNIST, with the roles of the papers."""
+"""MNIST, and what is laid out like it, with the roles of the papers."""
 
 from dataclasses import dataclass
 
+from nzc.datasets._torchvision import obtain
 from nzc.datasets.augment import Affine
 from nzc.datasets.roles import Dataset, Roles, Split
-from nzc.errors import InputError
+from nzc.errors import InputError, one_of
 
 
 @dataclass(frozen=True)
 class MNIST(Dataset):
-    """60,000 private records, t10k[0:9000] public, t10k[9000:10000] to test on (PATE 2017, section 3.2)."""
+    """60,000 private records, t10k[0:9000] public, t10k[9000:10000] to test on (PATE 2017, section 3.2).
+
+    `kind` is torchvision's name: MNIST (LeCun, Cortes, Burges), or FashionMNIST (Xiao, Rasul, Vollgraf 2017).
+    """
 
     root: str
+    kind: str = "MNIST"
     network: str | None = None
     augment: Affine | None = None
 
+    def __post_init__(self) -> None:
+        one_of(("MNIST", "FashionMNIST"), kind=self.kind)
+
     def load(self) -> Roles:
-        from torchvision.datasets import MNIST as Torchvision
+        from torchvision import datasets
 
-        try:
-            train, t10k = (Torchvision(self.root, train=train, download=True) for train in (True, False))
-        except (OSError, RuntimeError, ValueError) as error:
-            raise InputError(
-                "root", self.root, f"must hold MNIST/raw/*-ubyte, which could not be downloaded either ({_line(error)})"
-            ) from error
+        read = getattr(datasets, self.kind)
+        files = f"{self.kind}/raw/*-ubyte"
+        train, t10k = obtain(
+            self.root, files, lambda: [read(self.root, train=train, download=True) for train in (True, False)]
+        )
         (x, y), (u, v) = ((part.data.numpy()[:, None], part.targets.numpy()) for part in (train, t10k))
-        if (len(x), len(u)) != (60_000, 10_000):
-            raise InputError("root", self.root, f"must hold 60,000 and 10,000 images, not {len(x):,} and {len(u):,}")
+        if (x.shape, u.shape, len(y), len(v)) != ((60_000, 1, 28, 28), (10_000, 1, 28, 28), 60_000, 10_000):
+            raise InputError("root", self.root, f"must hold 60,000 and 10,000 images, not {len(x):,} and {len(u):,}, "
+                             f"of 28 × 28 in {files}, and as many labels")  # fmt: skip
         return Roles(Split(x, y), Split(u[:9000], v[:9000]), Split(u[9000:], v[9000:]), classes=10)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())

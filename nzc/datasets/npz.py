@@ -7,8 +7,8 @@ import numpy as np
 
 from nzc._types import AnyArray, Bools, Ints
 from nzc.datasets.augment import Affine
-from nzc.datasets.roles import Dataset, Roles, Split
-from nzc.errors import InputError, share, whole
+from nzc.datasets.roles import Dataset, Roles, Split, by_share, check_shares
+from nzc.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,14 @@ class Npz(Dataset):
     augment: Affine | None = None
 
     def __post_init__(self) -> None:
-        whole(0, seed=self.seed)
-        share(private=self.private, public=self.public)
-        if self.private + self.public >= 1:
-            raise InputError("private", self.private, f"private + public must stay below 1 (public is {self.public})")
+        check_shares(self.seed, self.private, self.public)
 
     def load(self) -> Roles:
         x, y, group = self._read()
-        names = np.unique(group)
-        order = np.random.default_rng(self.seed).permutation(names)
-        first = round(self.private * len(order))
-        second = first + round(self.public * len(order))
-        chosen = [np.isin(group, part) for part in (order[:first], order[first:second], order[second:])]
-        if not all(rows.any() for rows in chosen):
-            raise InputError("path", self.path, f"must have enough rows or groups for three roles, not {len(names)}")
+        chosen = by_share(group, self.private, self.public, self.seed)
+        if chosen is None:
+            few = len(np.unique(group))
+            raise InputError("path", self.path, f"must have enough rows or groups for three roles, not {few}")
         x = _images(x) if x.dtype == np.uint8 else _standardised(x, chosen[1])
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         return Roles(private, public, test, int(y.max()) + 1)

@@ -7,9 +7,9 @@ from hashlib import sha256
 
 import numpy as np
 
-from nzc._types import AnyArray, Ints
+from nzc._types import AnyArray, Bools, Ints
 from nzc.datasets.augment import Affine
-from nzc.errors import InputError
+from nzc.errors import InputError, share, whole
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,26 @@ def choose(rows: int, private: int, public: int, seed: int) -> tuple[Ints, Ints,
         )
     order = np.random.default_rng(seed).permutation(rows)
     return order[:private], order[private : private + public], order[private + public :]
+
+
+def check_shares(seed: int, private: float, public: float) -> None:
+    """What `by_share` takes."""
+    whole(0, seed=seed)
+    share(private=private, public=public)
+    if private + public >= 1:
+        raise InputError("private", private, f"private + public must stay below 1 (public is {public})")
+
+
+def by_share(group: AnyArray, private: float, public: float, seed: int) -> list[Bools] | None:
+    """Rows of each role, as masks: a seeded choice of shares of the groups, so that a group's rows keep together.
+
+    None where there are too few groups for three roles.
+    """
+    order = np.random.default_rng(seed).permutation(np.unique(group))
+    first = round(private * len(order))
+    second = first + round(public * len(order))
+    chosen = [np.isin(group, part) for part in (order[:first], order[first:second], order[second:])]
+    return chosen if all(rows.any() for rows in chosen) else None
 
 
 def partition(labels: Ints, count: int, seed: int, stratify: bool) -> list[Ints]:

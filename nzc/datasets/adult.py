@@ -1,0 +1,83 @@
+"""UCI Adult: does a person of the census of 1994 earn more than 50,000 dollars?"""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nzc._types import AnyArray, Ints
+from nzc.datasets.augment import Affine
+from nzc.datasets.roles import Dataset, Roles, Split
+from nzc.errors import InputError, whole
+
+#: Records of each of the official files.
+ROWS = {"adult.data": 32_561, "adult.test": 16_281}
+#: Columns of numbers: age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week. The other 8 are words.
+NUMBERS = (0, 2, 4, 10, 11, 12)
+COLUMNS = 14
+LABELS = ("<=50K", ">50K")
+
+
+@dataclass(frozen=True)
+class Adult(Dataset):
+    """adult.data is private; of adult.test the first `public` rows are, in their order, public; the rest is to test on.
+
+    So row i of the votes that the PATE papers published is public row i. Words become one column each, numbers are
+    standardised, both by the public rows alone: words that these never use become zeros. (Becker and Kohavi 1996.)
+    """
+
+    root: str
+    public: int
+    network: str | None = None
+    augment: Affine | None = None
+
+    def __post_init__(self) -> None:
+        whole(2, ROWS["adult.test"] - 1, public=self.public)
+
+    def load(self) -> Roles:
+        (records, y), (rows, v) = (self._read(name) for name in ROWS)
+        public = rows[: self.public]
+        x, u = (_features(table, public) for table in (records, rows))
+        test = Split(u[self.public :], v[self.public :])
+        return Roles(Split(x, y), Split(u[: self.public], v[: self.public]), test, len(LABELS))
+
+    def _read(self, name: str) -> tuple[AnyArray, Ints]:
+        """The 14 columns as words, [rows, 14], and labels."""
+        path = Path(self.root) / "adult" / name
+        try:
+            with path.open(encoding="ascii", newline="") as file:
+                lines = [line for line in csv.reader(file, skipinitialspace=True) if line and line[0][:1] != "|"]
+        except (OSError, ValueError, csv.Error) as error:
+            raise InputError(
+                "root", self.root, f"must hold adult/{name} of archive.ics.uci.edu/dataset/2 ({error})"
+            ) from error
+        for number, line in enumerate(lines):
+            if len(line) != COLUMNS + 1 or line[-1].rstrip(".") not in LABELS or not all(map(_finite, _of(line))):
+                wants = f"14 columns, numbers where numbers belong, and a label in each record of adult/{name}"
+                raise InputError("root", self.root, f"must have {wants}; record {number} has not")
+        if len(lines) != ROWS[name]:
+            raise InputError("root", self.root, f"must have {ROWS[name]:,} records in adult/{name}, not {len(lines):,}")
+        table = np.array(lines)
+        return table[:, :-1], np.array([LABELS.index(label.rstrip(".")) for label in table[:, -1]], dtype=np.int64)
+
+
+def _of(line: list[str]) -> list[str]:
+    return [line[column] for column in NUMBERS]
+
+
+def _finite(word: str) -> bool:
+    try:
+        return bool(np.isfinite(float(word)))
+    except ValueError:
+        return False
+
+
+def _features(table: AnyArray, public: AnyArray) -> AnyArray:
+    """float32 [rows, features]; nothing but `public` decides what the features are."""
+    numbers, known = (rows[:, NUMBERS].astype(float) for rows in (table, public))
+    spread = known.std(axis=0)
+    features = [(numbers - known.mean(axis=0)) / np.where(spread > 0, spread, 1)]
+    for column in sorted(set(range(COLUMNS)) - set(NUMBERS)):
+        features.append(table[:, column, None] == np.unique(public[:, column]))
+    return np.concatenate(features, axis=1).astype(np.float32)

@@ -1,0 +1,77 @@
+"""Your own images: a folder of folders, one a class."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nzc._types import AnyArray
+from nzc.datasets.augment import Affine
+from nzc.datasets.roles import Dataset, Roles, Split, by_share, check_shares
+from nzc.errors import InputError, whole
+
+
+@dataclass(frozen=True)
+class Folder(Dataset):
+    """path/CLASS/IMAGE in any format that Pillow reads; classes and images in the order of their names.
+
+    Images are brought to `size` × `size`, grey or RGB; without `size` they must be of one size. Roles are shares of
+    the images. Names that begin with a dot are left out.
+    """
+
+    path: str
+    seed: int
+    private: float
+    public: float
+    size: int | None = None
+    grey: bool = False
+    network: str | None = None
+    augment: Affine | None = None
+
+    def __post_init__(self) -> None:
+        check_shares(self.seed, self.private, self.public)
+        if self.size is not None:
+            whole(1, size=self.size)
+        if not isinstance(self.grey, bool):
+            raise InputError("grey", self.grey, "must be true or false")
+
+    def load(self) -> Roles:
+        root = Path(self.path)
+        names = _listed(root) if root.is_dir() else []
+        folders = [folder for folder in names if folder.is_dir()]
+        if len(folders) < 2:
+            raise InputError(
+                "path", self.path, "must be a folder with a folder of images for each of 2 or more classes"
+            )
+        files = [(file, label) for label, folder in enumerate(folders) for file in _listed(folder)]
+        chosen = by_share(np.arange(len(files)), self.private, self.public, self.seed)
+        if chosen is None:
+            raise InputError("path", self.path, f"must have enough images for three roles, not {len(files)}")
+        images = [self._read(file) for file, _ in files]
+        if odd := [i for i, image in enumerate(images) if image.shape != images[0].shape]:
+            sizes = (" × ".join(map(str, images[i].shape[:0:-1])) for i in (0, odd[0]))
+            raise InputError("size", self.size, "must be given where images differ in size: {} and {}".format(*sizes))
+        x, y = np.stack(images), np.array([label for _, label in files], dtype=np.int64)
+        private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
+        return Roles(private, public, test, len(folders))
+
+    def _read(self, file: Path) -> AnyArray:
+        """uint8 [channels, height, width]."""
+        from PIL import Image, ImageOps
+
+        try:
+            with Image.open(file) as opened:
+                image = ImageOps.exif_transpose(opened).convert("L" if self.grey else "RGB")
+        except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+            line = " ".join(str(error).split())
+            raise InputError(
+                "path", self.path, f"must hold nothing but images; {file.name} is not one ({line})"
+            ) from error
+        if self.size is not None:
+            image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
+        pixels = np.asarray(image)
+        return pixels[None] if self.grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))

@@ -1,0 +1,207 @@
+"""Glyph: symbols drawn from fonts, after the data of Scalable PATE (2018, section 5.1), which were never published."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from nzc._types import AnyArray, Floats, Ints
+from nzc.datasets import fonts
+from nzc.datasets.augment import Affine
+from nzc.datasets.fonts import CELL, Font
+from nzc.datasets.roles import Dataset, Roles, Split
+from nzc.errors import InputError, not_negative, share, whole
+
+#: The classes: ASCII, Greek, Latin 1.
+SYMBOLS = (
+    "".join(map(chr, range(33, 127)))
+    + "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
+    + "ßæøåçñþðÆØÞ£¥§¶©®±×÷¿¡·"
+)  # fmt: skip
+#: Symbols that a turn, a shift and another font make hard to tell apart, as in the paper.
+AMBIGUOUS = (",'", ".·", "-_", "lI", "1l", "il", "0O", "0θ", "OΘ", "oø", "x×", "vν", "uυ", "pρ", "wω", "βß", "þÞ", "ασ")
+ROLES = ("private", "public", "test")
+SIDE = CELL // 2
+
+_CHUNK = 1024
+_NUMBERS = 16  # random words an item before those of its noise
+_ROTATE, _SCALE, _STRETCH, _SHEAR, _SHIFT = np.deg2rad(15), 0.18, 0.12, 0.2, 2.0
+_THINNEST, _BOLDEST = -0.2, 0.7  # added to a stroke on either side, in pixels
+_SHARPEST, _BLURRED = 1.0, 2.6  # how many pixels an edge takes
+_NOISE = 0.12
+
+
+@dataclass(frozen=True)
+class Glyph(Dataset):
+    """Grey glyphs of 28 × 28 of 150 symbols, each with its own affine map, weight, blur, contrast and noise.
+
+    Item i of a role follows from (seed, role, i) and nothing else, so any of them can be drawn alone, from as many as
+    there may be. Private records are drawn from other fonts than public and test rows, and every row has a draw of
+    its own. Classes differ in frequency by up to `imbalance`, alike in all roles. A share `mislabelled` of the private
+    records carries a wrong label, any of the 149 with equal probability; public and test labels are right.
+    """
+
+    seed: int
+    private: int
+    public: int
+    test: int
+    fonts: str | None = None
+    public_fonts: float = 0.25
+    imbalance: float = 5.0
+    mislabelled: float = 0.1
+    network: str | None = None
+    augment: Affine | None = None
+
+    def __post_init__(self) -> None:
+        whole(0, seed=self.seed)
+        whole(1, private=self.private, public=self.public, test=self.test)
+        share(public_fonts=self.public_fonts)
+        not_negative(imbalance=self.imbalance, mislabelled=self.mislabelled)
+        if self.imbalance < 1:
+            raise InputError("imbalance", self.imbalance, "must be 1 (all classes alike) or more")
+        if self.mislabelled >= 1:
+            raise InputError("mislabelled", self.mislabelled, "must be below 1")
+
+    def load(self) -> Roles:
+        sizes = {"private": self.private, "public": self.public, "test": self.test}
+        splits = (self.draw(role, np.arange(size)) for role, size in sizes.items())
+        return Roles(next(splits), next(splits), next(splits), len(SYMBOLS))
+
+    def draw(self, role: str, items: Ints) -> Split:
+        """The items of a role by their numbers, which need not be below the role's size."""
+        from rich.console import Console
+        from rich.progress import track
+
+        brush = _Brush.of(self, role)
+        chunks = [items[first : first + _CHUNK] for first in range(0, len(items), _CHUNK)]
+        x, y = np.empty((len(items), 1, SIDE, SIDE), np.uint8), np.empty(len(items), np.int64)
+        console = Console(stderr=True)
+        pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        try:
+            drawn: Iterator[tuple[AnyArray, Ints]] = pool.map(brush, chunks)
+            shown = track(drawn, f"Glyphs: {role}", len(chunks), console=console, disable=not console.is_terminal)
+            for chunk, (images, labels) in enumerate(shown):
+                rows = slice(chunk * _CHUNK, chunk * _CHUNK + len(labels))
+                x[rows], y[rows] = images, labels
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return Split(x, y)
+
+    def fonts_of(self, role: str) -> tuple[Font, ...]:
+        """Those that a role is drawn from: public and test share theirs, private records have others."""
+        found = fonts.find(self.fonts, SYMBOLS)
+        order = np.random.default_rng([self.seed, 4]).permutation(len(found))
+        complete = [found[i] for i in order if found[i].symbols == SYMBOLS]
+        partial = [found[i] for i in order if found[i].symbols != SYMBOLS]
+        public = [font for kind in (complete, partial) for font in kind[: round(self.public_fonts * len(kind))]]
+        chosen = [font for font in found if (font in public) == (role != "private")]
+        if not any(font.symbols == SYMBOLS for font in chosen):
+            raise InputError("public_fonts", self.public_fonts, f"leaves no font with every symbol for {role} rows")
+        return tuple(chosen)
+
+    @property
+    def frequencies(self) -> Floats:
+        """How often each symbol comes, [150]: a geometric ladder, its steps dealt out by the seed."""
+        ladder = self.imbalance ** np.linspace(0, 1, len(SYMBOLS))
+        return np.asarray(np.random.default_rng([self.seed, 5]).permutation(ladder / ladder.sum()), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Brush:
+    """Draws the items of one role; each number that an item needs is a hash of (seed, role, item, which number)."""
+
+    key: np.uint64
+    upto: Floats  # cumulated frequencies, [symbols]
+    fields: AnyArray  # float32 [font and symbol, 1, CELL, CELL]
+    which: Ints  # fields of a symbol, [symbols, fonts], the first `choices` of a row
+    choices: Ints  # [symbols]
+    mislabelled: float
+
+    @staticmethod
+    def of(glyph: Glyph, role: str) -> "_Brush":
+        chosen = glyph.fonts_of(role)
+        pairs = [(font, symbol) for symbol in SYMBOLS for font in chosen if symbol in font.symbols]
+        which = np.zeros((len(SYMBOLS), len(chosen)), np.int64)
+        choices = np.zeros(len(SYMBOLS), np.int64)
+        for number, (_, symbol) in enumerate(pairs):
+            row = SYMBOLS.index(symbol)
+            which[row, choices[row]] = number
+            choices[row] += 1
+        return _Brush(
+            key=_hash(_hash(np.array([glyph.seed], np.uint64)) + np.uint64(ROLES.index(role)))[0],
+            upto=np.cumsum(glyph.frequencies),
+            fields=np.stack([fonts.field(font, symbol) for font, symbol in pairs])[:, None],
+            which=which,
+            choices=choices,
+            mislabelled=glyph.mislabelled if role == "private" else 0.0,
+        )
+
+    def __call__(self, items: Ints) -> tuple[AnyArray, Ints]:
+        """uint8 images [items, 1, 28, 28] and labels."""
+        words = _NUMBERS + SIDE * SIDE // 8
+        own = _hash(self.key + items.astype(np.uint64))[:, None]
+        bits = _hash(own + np.arange(1, words + 1, dtype=np.uint64) * _GOLDEN)
+        numbers: Floats = (bits[:, :_NUMBERS] >> np.uint64(11)).astype(np.float64).T * 2.0**-53
+        symbol = np.minimum(np.searchsorted(self.upto, numbers[0], side="right"), len(SYMBOLS) - 1)
+        field = self.which[symbol, (numbers[1] * self.choices[symbol]).astype(np.int64)]
+        other = (symbol + 1 + (numbers[3] * (len(SYMBOLS) - 1)).astype(np.int64)) % len(SYMBOLS)
+        images = self._images(field, numbers[4:], bits[:, _NUMBERS:].view(np.uint8))
+        return images, np.where(numbers[2] < self.mislabelled, other, symbol)
+
+    def _images(self, field: Ints, numbers: Floats, noise: AnyArray) -> AnyArray:
+        """Ink is where the distance to the outline, seen through the affine map and with the stroke's weight added,
+        is above 0; an edge as wide as the blur leads there."""
+        import torch
+        from torch.nn import functional as F
+
+        turn, size, stretch, shear, right, down = numbers[:6] * 2 - 1
+        weight, blur, ground, ink, loud = numbers[6:11]
+        scale = np.exp(size * _SCALE)
+        wide, high = scale * np.exp(stretch * _STRETCH), scale * np.exp(-stretch * _STRETCH)
+        cos, sin, lean = np.cos(turn * _ROTATE), np.sin(turn * _ROTATE), shear * _SHEAR
+        across = np.stack([cos / wide, lean - sin / high, right * 2 * _SHIFT / SIDE], axis=1)
+        along = np.stack([sin / wide, cos / high, down * 2 * _SHIFT / SIDE], axis=1)
+        centres = np.linspace(-1, 1, 2 * SIDE + 1)[1::2]
+        row, column = centres[:, None], centres[None, :]
+        grid = np.stack([_plane(across, column, row), _plane(along, column, row)], axis=-1).astype(np.float32)
+        distance = F.grid_sample(
+            torch.from_numpy(self.fields[field]), torch.from_numpy(grid), padding_mode="border", align_corners=False
+        ).numpy()
+
+        def each(values: Floats) -> AnyArray:
+            return values.astype(np.float32)[:, None, None, None]
+
+        weight, blur = _THINNEST + (_BOLDEST - _THINNEST) * weight, _SHARPEST + (_BLURRED - _SHARPEST) * blur**2
+        distance *= each(scale / blur)
+        distance += each(weight / blur + 0.5)
+        np.clip(distance, 0, 1, out=distance)
+        distance *= each((0.55 + 0.45 * ink) - 0.25 * ground**2)
+        distance += each(0.25 * ground**2)
+        distance += _NORMAL[noise].reshape(distance.shape) * each(_NOISE * loud**2)
+        distance *= 255
+        return np.clip(np.rint(distance, out=distance), 0, 255, out=distance).astype(np.uint8)
+
+
+def _plane(of: Floats, column: Floats, row: Floats) -> Floats:
+    a, b, c = of.T[:, :, None, None]
+    plane: Floats = a * column + b * row + c
+    return plane
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+#: A byte → a standard normal deviate.
+_NORMAL = ndtri((np.arange(256) + 0.5) / 256).astype(np.float32)
+
+
+def _hash(x: AnyArray) -> AnyArray:
+    """splitmix64 (Steele, Lea and Flood 2014): 64 well mixed bits of every uint64."""
+    x = x + _GOLDEN
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
