@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class GlobalAverage(nn.Module):
-    """[rows, channels, height, width] → [rows, channels]. As a mean, since vmap has no rule for the pooling's gradient."""
+    """[rows, channels, height, width] → [rows, channels]; a mean, for vmap has no rule for the pooling's gradient."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean((-2, -1))

@@ -1,5 +1,7 @@
 """ResNet-32 with leaky ReLU 0.1: the Glyph teachers of PATE 2018 (section 4.1), after TensorFlow's model library."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -38,7 +40,7 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     network under vmap (`torch.func.stack_module_state`'s buffers).
     """
     widths = [16, *[16] * 5, *[32] * 5, *[64] * 5]
-    units = [_Unit(of, to, first=i == 0) for i, (of, to) in enumerate(zip(widths, widths[1:], strict=False))]
+    units = [_Unit(of, to, first=i == 0) for i, (of, to) in enumerate(pairwise(widths))]
     network = nn.Sequential(
         nn.Conv2d(shape[0], 16, 3, padding=1, bias=False),
         *units,

@@ -3,7 +3,8 @@
 import re
 import warnings
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,10 @@ class Sklearn(Teachers):
         request = {
             "data": roles.digest,
             "code": code_digest([Path(__file__)]),
-            "sklearn": version("scikit-learn"),
             "estimator": _described(self.estimator),
-            **{"count": self.count, "seed": self.seed, "stratify": self.stratify},
+            "count": self.count,
+            "seed": self.seed,
+            "stratify": self.stratify,
         }
         return store.fetch("predictions", request, lambda: self._fit(roles, training.progress))["predictions"]
 
@@ -134,16 +136,19 @@ def _check_estimator(estimator: Any) -> None:
 
 
 def _described(value: Any) -> Any:
-    """A value in JSON's types, told by what it holds: an estimator by its class and parameters."""
+    """A value in JSON's types, told by what it holds: an estimator by class, version and what differs from defaults."""
     if isinstance(value, bool | int | float | str | None):
         return value
     if isinstance(value, list | tuple):
         return [_described(item) for item in value]
     if isinstance(value, dict):
         return {str(key): _described(item) for key, item in value.items()}
-    if hasattr(value, "get_params"):
+    if hasattr(value, "get_params") and not isinstance(value, type):
         name = f"{type(value).__module__}.{type(value).__qualname__}"
-        return {"class": name, **_described(value.get_params(deep=False))}
+        usual = {key: _described(it.default) for key, it in signature(type(value)).parameters.items()}
+        told = {key: _described(item) for key, item in value.get_params(deep=False).items()}
+        changed = {key: item for key, item in told.items() if key not in usual or item != usual[key]}
+        return {"class": name, "version": getattr(import_module(name.split(".")[0]), "__version__", None), **changed}
     import joblib
 
-    return f"{type(value).__name__}:{joblib.hash(value)}"
+    return f"{getattr(value, '__name__', type(value).__name__)}:{joblib.hash(value)}"
