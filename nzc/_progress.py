@@ -3,8 +3,8 @@
 from typing import Any
 
 from pytorch_lightning import Callback, LightningModule, Trainer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from nzc._bar import Bar
 
 
 class ProgressBar(Callback):
@@ -14,17 +14,14 @@ class ProgressBar(Callback):
         self.what = what
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        columns = (TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        console = Console(stderr=True)
-        self.bar = Progress(*columns, TextColumn("·"), TimeRemainingColumn(), console=console, refresh_per_second=4)
-        self.bar.disable = not (console.is_terminal and trainer.is_global_zero)
-        self.task = self.bar.add_task(self.what, total=trainer.num_training_batches)
-        self.bar.start()
+        self.bar = Bar(self.what)  # made here: it does not travel to other processes
+        if trainer.is_global_zero:
+            self.bar.start(trainer.num_training_batches)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        self.bar.advance(self.task)
+        self.bar.advance()
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.bar.stop()

@@ -1,5 +1,7 @@
 """The typed spine of the configuration, where conf/ and sweeps/ lie, and how a group becomes an object."""
 
+import inspect
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,7 +97,22 @@ def build(cfg: DictConfig, group: str) -> Any:
     except InstantiationException as error:
         if isinstance(error.__cause__, InputError):
             raise error.__cause__.within(group) from error
-        raise
+        raise _unusable(cfg, group, error) from error
+
+
+def _unusable(cfg: DictConfig, group: str, error: InstantiationException) -> InputError:
+    """What is wrong with a `_target_` that somebody chose: there is none such, or it does not take these settings."""
+    found = re.search(r"full_key: (\S+)", str(error))
+    key = found.group(1) if found else group
+    target = OmegaConf.select(cfg, f"{key}._target_")
+    said = str(error).split(", set env var")[0] if error.__cause__ is None else str(error.__cause__)
+    if unknown := re.search(r"unexpected keyword argument '(\w+)'", said):
+        names = [name for name in inspect.signature(hydra.utils.get_class(target)).parameters if name != "self"]
+        key = f"{key}.{unknown.group(1)}"
+        return InputError(key, OmegaConf.select(cfg, key), f"must be one of the settings of {target}: "
+                          f"{', '.join(names)}")  # fmt: skip
+    said = " ".join(said.split())
+    return InputError(f"{key}._target_", target, f"must be a class that takes the settings beside it ({said})")
 
 
 class _Home(SearchPathPlugin):

@@ -27,6 +27,10 @@ class InputError(ValueError):
         self.key, self.value, self.allowed = key, value, allowed
         super().__init__(f"{key}={value}: {allowed}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Whole in another process too."""
+        return type(self), (self.key, self.value, self.allowed)
+
     def within(self, group: str) -> "InputError":
         """The same error, its key below a config group: gamma → aggregator.gamma. Whole keys stay as they are."""
         whole = "." in self.key or self.key in GROUPS

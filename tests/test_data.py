@@ -9,13 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nzc import networks
 from nzc.datasets.augment import Affine
 from nzc.datasets.digits import Digits
 from nzc.datasets.mnist import MNIST
 from nzc.datasets.npz import Npz
 from nzc.datasets.roles import choose, partition
-from nzc.store import Store
 from nzc.teachers import Ballots
 
 
@@ -93,35 +91,6 @@ def test_ballots_count_every_teacher() -> None:
     assert ballots.votes.tolist() == [[2, 1, 0], [0, 2, 1], [0, 0, 3]]
     assert ballots.mean_accuracy == pytest.approx((predictions == [0, 1, 0]).mean())
     assert ballots.ensemble_accuracy == pytest.approx(2 / 3)
-
-
-def test_the_store_makes_once_and_whole(tmp_path: Path) -> None:
-    store = Store(tmp_path / "s")
-    store.open()
-    made = []
-
-    def make(_: Path) -> dict[str, np.ndarray]:
-        made.append(1)
-        return {"a": np.arange(3)}
-
-    for _ in range(2):
-        assert store.fetch("kind", {"x": 1}, make)["a"].tolist() == [0, 1, 2]
-    store.fetch("kind", {"x": 2}, make)
-    assert len(made) == 2
-
-    def fail(_: Path) -> dict[str, np.ndarray]:
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        store.fetch("kind", {"x": 3}, fail)
-    store.fetch("kind", {"x": 3}, make)
-    assert len(made) == 3
-
-
-@pytest.mark.parametrize("network", networks.names())
-@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
-def test_networks_give_logits(network: str, shape: tuple[int, ...]) -> None:
-    assert networks.build(network, shape, 7)(torch.zeros(2, *shape)).shape == (2, 7)
 
 
 def test_augmentation_of_nothing_changes_nothing() -> None:

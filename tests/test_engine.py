@@ -83,6 +83,16 @@ def test_stacked_ensembles_run_whole(roles: Roles, tmp_path: Path) -> None:
     assert (stacked == threads).mean() > 0.99
 
 
+def test_dropout_belongs_to_its_teacher(roles: Roles, tmp_path: Path) -> None:
+    """It draws from the process's one stream, so such teachers are trained alone, whatever is asked for."""
+    settings = replace(SETTINGS, network="conv_small", epochs=1, count=40)
+    first = _predictions(replace(settings, parallel=3, stacked=True), _larger(roles), tmp_path / "a")
+    torch.manual_seed(99)
+    (tmp_path / "b").mkdir()
+    np.save(tmp_path / "b" / "0.npy", first[0])  # teacher 0 is done: the others must not notice
+    np.testing.assert_array_equal(_predictions(settings, _larger(roles), tmp_path / "b"), first)
+
+
 def test_as_many_teachers_as_records(roles: Roles, tmp_path: Path) -> None:
     assert _predictions(replace(SETTINGS, count=200, epochs=1), roles, tmp_path / "a").shape == (200, 50)
 

@@ -20,6 +20,7 @@ from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
+from torch.nn.modules.dropout import _DropoutNd
 from torch.utils.data import DataLoader
 
 from nzc import networks
@@ -52,9 +53,10 @@ class TeacherEnsemble(LightningModule):
         """(teachers, pass): a few teachers through all their passes, then the next few."""
         mine = range(self.global_rank, len(self.shards), self.trainer.world_size)
         missing = [teacher for teacher in mine if not (self.folder / f"{teacher}.npy").is_file()]
+        probe = _Teacher(self, 0)
         stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
-        self.kind: type[_Cohort] = _Stacked if stacked else _Threads
-        size = self.settings.parallel or self.kind.fitting(self)
+        self.kind: type[_Cohort] = _Stacked if stacked and not probe.draws else _Threads
+        size = 1 if probe.draws else self.settings.parallel or self.kind.fitting(self, probe)
         cohorts = [missing[first : first + size] for first in range(0, len(missing), size)]
         passes = [(cohort, number) for cohort in cohorts for number in range(self.settings.epochs)]
         return DataLoader(passes, batch_size=None)  # type: ignore[arg-type]
@@ -86,6 +88,8 @@ class _Teacher:
             network = networks.build(self.settings.network, tuple(self.x.shape[1:]), ensemble.classes)
         self.network = network.to(self.device)
         self.rows = min(len(rows) for rows in ensemble.shards)
+        # Dropout draws from the one stream of the process: such a teacher is trained alone, and that stream seeded.
+        self.draws = any(isinstance(module, _DropoutNd) for module in network.modules())
 
     def drawn(self) -> tuple[Tensor, Tensor]:
         """The rows of one pass, in a fresh order and freshly augmented: as many as the smallest shard has, so that all
@@ -98,6 +102,8 @@ class _Teacher:
         """One pass of this teacher alone."""
         size = self.settings.batch_size
         x, y = self.drawn()
+        if self.draws:
+            torch.manual_seed(int(torch.randint(2**62, (1,), generator=self.rng)))
         for rows, labels in zip(x.split(size), y.split(size), strict=True):
             self.optimizer.zero_grad()
             F.cross_entropy(self.network(rows), labels).backward()
@@ -121,7 +127,7 @@ class _Cohort(ABC):
 
     @staticmethod
     @abstractmethod
-    def fitting(ensemble: TeacherEnsemble) -> int:
+    def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
         """How many are best trained at once on this machine."""
 
     @abstractmethod
@@ -143,7 +149,7 @@ class _Threads(_Cohort):
             teacher.optimise(list(teacher.network.parameters()))
 
     @staticmethod
-    def fitting(ensemble: TeacherEnsemble) -> int:
+    def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
         return max(1, len(os.sched_getaffinity(0)) // ensemble.trainer.world_size)
 
     def train_once(self) -> None:
@@ -160,10 +166,7 @@ class _Threads(_Cohort):
 
 
 class _Stacked(_Cohort):
-    """Weights stacked, [teachers, ...], and trained as one under vmap.
-
-    Dropout would draw for all teachers from one stream: networks that have it are trained in threads' way, one by one.
-    """
+    """Weights stacked, [teachers, ...], and trained as one under vmap."""
 
     def __init__(self, teachers: list[_Teacher]) -> None:
         super().__init__(teachers)
@@ -173,10 +176,7 @@ class _Stacked(_Cohort):
         self.first.optimise(list(self.parameters.values()))
 
     @staticmethod
-    def fitting(ensemble: TeacherEnsemble) -> int:
-        probe = _Teacher(ensemble, 0)
-        if any(isinstance(module, nn.Dropout) for module in probe.network.modules()):
-            return 1
+    def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
         if ensemble.device.type != "cuda":
             return 32
         free = torch.cuda.mem_get_info(ensemble.device)[0]

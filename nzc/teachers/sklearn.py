@@ -1,0 +1,154 @@
+"""Any scikit-learn classifier as teacher, fitted on disjoint shards in parallel processes. Never imports torch."""
+
+import re
+import warnings
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nzc._bar import Bar
+from nzc._types import AnyArray, Floats, Ints
+from nzc.datasets import Roles
+from nzc.datasets.roles import partition
+from nzc.errors import InputError, whole
+from nzc.store import Store
+from nzc.store.store import code_digest
+from nzc.teachers.teachers import Ballots, Size, Teachers
+from nzc.training import Training
+
+
+@dataclass(frozen=True)
+class Sklearn(Teachers):
+    """`count` clones of one classifier. Images are flattened to floats from 0 to 1.
+
+    Every `random_state` of the classifier, nested ones included, follows from (seed, teacher). A shard of one class
+    makes a teacher that always votes for it: most classifiers refuse to learn that.
+    """
+
+    count: int
+    estimator: Any
+    seed: int
+    stratify: bool = False
+    parallel: int | None = None  # processes; None: one a core. Changes the speed, never the result
+
+    def __post_init__(self) -> None:
+        whole(1, count=self.count)
+        whole(0, seed=self.seed)
+        if self.parallel is not None:
+            whole(1, parallel=self.parallel)
+
+    def check(self, roles: Roles | None) -> Size:
+        if roles is None:
+            raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
+        _check_estimator(self.estimator)
+        whole(1, len(roles.private), "(one private record each)", count=self.count)
+        return Size(len(roles.public), roles.classes, self.count)
+
+    def truth(self, roles: Roles | None) -> Ints | None:
+        return None if roles is None else roles.public.y
+
+    def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
+        assert roles is not None
+        request = {
+            "data": roles.digest,
+            "code": code_digest([Path(__file__)]),
+            "estimator": _described(self.estimator),
+            "count": self.count,
+            "seed": self.seed,
+            "stratify": self.stratify,
+        }
+        return store.fetch("predictions", request, lambda _: self._fit(roles, training.progress))["predictions"]
+
+    def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
+        assert roles is not None
+        return Ballots.tally(trained, roles.classes, roles.public.y)
+
+    def _fit(self, roles: Roles, progress: bool = False) -> dict[str, AnyArray]:
+        from joblib import Parallel, cpu_count, delayed
+
+        shards = partition(roles.private.y, self.count, self.seed, self.stratify)
+        public = _features(roles.public.x)
+        predictions = np.zeros((self.count, len(public)), dtype=np.min_scalar_type(roles.classes - 1))
+        pool = Parallel(min(self.parallel or cpu_count(), self.count), return_as="generator")
+        bar = Bar("Teachers", progress)
+        try:
+            bar.start(self.count)
+            tasks = (
+                delayed(_teach)(
+                    self.estimator, _features(roles.private.x[shard]), roles.private.y[shard], public, [self.seed, i]
+                )
+                for i, shard in enumerate(shards)
+            )
+            for i, labels in enumerate(pool(tasks)):
+                predictions[i] = labels
+                bar.advance()
+        finally:
+            bar.stop()
+        return {"predictions": predictions}
+
+
+def _teach(estimator: Any, x: Floats, y: Ints, public: Floats, seed: list[int]) -> Ints:
+    """One teacher, in a process of its own: its labels of the public rows, [queries]."""
+    from sklearn.base import clone
+
+    if (y == y[0]).all():
+        return np.full(len(public), y[0])
+    state = int(np.random.SeedSequence(seed).generate_state(1)[0])
+    names = [name for name in estimator.get_params() if name.split("__")[-1] == "random_state"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fitted = clone(estimator).set_params(**dict.fromkeys(names, state)).fit(x, y)
+            labels: Ints = fitted.predict(public)
+        except (TypeError, ValueError) as error:
+            said = " ".join(str(error).split())
+            raise InputError("teachers.estimator", type(estimator).__name__, f"must be able to learn from the {len(y)} "
+                             f"records of teacher {seed[1]} ({said})") from error  # fmt: skip
+    return labels
+
+
+def _features(x: AnyArray) -> AnyArray:
+    """Rows of floats; bytes of images become 0 to 1, as networks see them."""
+    rows = x.reshape(len(x), -1)
+    return rows.astype(np.float32) / 255 if x.dtype == np.uint8 else rows
+
+
+def _check_estimator(estimator: Any) -> None:
+    """Is it a classifier, and are its parameters what scikit-learn allows?"""
+    from sklearn.base import BaseEstimator, is_classifier
+
+    if not isinstance(estimator, BaseEstimator) or not is_classifier(estimator):
+        name = getattr(estimator, "_target_", None) or type(estimator).__name__
+        raise InputError("teachers.estimator", name, "must be a classifier of scikit-learn, or one made like it")
+    try:
+        estimator._validate_params()
+    except ValueError as error:
+        said = " ".join(str(error).split())
+        found = re.match(r"The '(\w+)' parameter of \S+ (must .*?)\.? Got .* instead\.?$", said)
+        if found is None:
+            raise InputError("teachers.estimator", type(estimator).__name__, said) from error
+        key, allowed = found.groups()
+        raise InputError(f"teachers.estimator.{key}", getattr(estimator, key, "?"), allowed) from error
+
+
+def _described(value: Any) -> Any:
+    """A value in JSON's types, told by what it holds: an estimator by class, version and what differs from defaults."""
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if isinstance(value, list | tuple):
+        return [_described(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _described(item) for key, item in value.items()}
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        name = f"{type(value).__module__}.{type(value).__qualname__}"
+        usual = {key: _described(it.default) for key, it in signature(type(value)).parameters.items()}
+        told = {key: _described(item) for key, item in value.get_params(deep=False).items()}
+        changed = {key: item for key, item in told.items() if key not in usual or item != usual[key]}
+        return {"class": name, "version": getattr(import_module(name.split(".")[0]), "__version__", None), **changed}
+    import joblib
+
+    return f"{getattr(value, '__name__', type(value).__name__)}:{joblib.hash(value)}"
