@@ -146,7 +146,9 @@ def main() -> None:
     private = data(args.teachers * args.records, args.root)
     public = private.x[:1000]
     shards = partition(private.y, args.teachers, seed=0, stratify=False)
-    settings = Ensemble(args.teachers, args.network, args.epochs, 32, 0.004, 0.0, 0)
+    settings = Ensemble(
+        count=args.teachers, network=args.network, epochs=args.epochs, batch_size=32, lr=0.004, weight_decay=0.0, seed=0
+    )
     if args.growth:
         return growth(settings, private, public, accelerator)
     ways: dict[str, Callable[..., None]] = {

@@ -24,7 +24,7 @@ from nzc.training import Training
 
 RUN = ["student=none", "teachers.count=10", "aggregator=plurality", "teachers.parallel=1"]
 TREE = "teachers.estimator._target_=sklearn.tree.DecisionTreeClassifier"
-TEACHERS = Sklearn(4, DecisionTreeClassifier(splitter="random"), seed=0, parallel=1)
+TEACHERS = Sklearn(count=4, estimator=DecisionTreeClassifier(splitter="random"), seed=0, parallel=1)
 
 
 @pytest.fixture(scope="module")
@@ -95,16 +95,18 @@ def test_a_teacher_does_not_depend_on_those_beside_it(roles: Roles) -> None:
 def test_shards_of_few_classes(roles: Roles) -> None:
     """One record a teacher, and so one class: it is what the teacher says; two classes: one of them."""
     few = Roles(Split(roles.private.x[:30], roles.private.y[:30]), roles.public, roles.test, 10)
-    single = Sklearn(30, LogisticRegression(), seed=0, parallel=1)._fit(few)["predictions"]
+    single = Sklearn(count=30, estimator=LogisticRegression(), seed=0, parallel=1)._fit(few)["predictions"]
     assert (single == single[:, :1]).all()
     assert sorted(single[:, 0]) == sorted(few.private.y)
-    pairs = Sklearn(15, LogisticRegression(), seed=0, parallel=1)._fit(few)["predictions"]
+    pairs = Sklearn(count=15, estimator=LogisticRegression(), seed=0, parallel=1)._fit(few)["predictions"]
     assert max(len(set(row)) for row in pairs) == 2
 
 
 def test_nested_estimators_are_seeded(roles: Roles) -> None:
     pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(3))
-    first, again = (Sklearn(2, pipeline, seed=0, parallel=1)._fit(roles)["predictions"] for _ in range(2))
+    first, again = (
+        Sklearn(count=2, estimator=pipeline, seed=0, parallel=1)._fit(roles)["predictions"] for _ in range(2)
+    )
     np.testing.assert_array_equal(first, again)
 
 

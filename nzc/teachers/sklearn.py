@@ -13,43 +13,25 @@ import numpy as np
 from nzc._bar import Bar
 from nzc._types import AnyArray, Floats, Ints
 from nzc.datasets import Roles
-from nzc.datasets.roles import partition
-from nzc.errors import InputError, whole
+from nzc.errors import InputError
 from nzc.store import Store
 from nzc.store.store import code_digest
-from nzc.teachers.teachers import Ballots, Size, Teachers
+from nzc.teachers.sharded import Sharded
 from nzc.training import Training
 
 
-@dataclass(frozen=True)
-class Sklearn(Teachers):
+@dataclass(frozen=True, kw_only=True)
+class Sklearn(Sharded):
     """`count` clones of one classifier. Images are flattened to floats from 0 to 1.
 
     Every `random_state` of the classifier, nested ones included, follows from (seed, teacher). A shard of one class
     makes a teacher that always votes for it: most classifiers refuse to learn that.
     """
 
-    count: int
     estimator: Any
-    seed: int
-    stratify: bool = False
-    parallel: int | None = None  # processes; None: one a core. Changes the speed, never the result
 
-    def __post_init__(self) -> None:
-        whole(1, count=self.count)
-        whole(0, seed=self.seed)
-        if self.parallel is not None:
-            whole(1, parallel=self.parallel)
-
-    def check(self, roles: Roles | None) -> Size:
-        if roles is None:
-            raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
+    def check_learner(self) -> None:
         _check_estimator(self.estimator)
-        whole(1, len(roles.private), "(one private record each)", count=self.count)
-        return Size(len(roles.public), roles.classes, self.count)
-
-    def truth(self, roles: Roles | None) -> Ints | None:
-        return None if roles is None else roles.public.y
 
     def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
         assert roles is not None
@@ -63,14 +45,10 @@ class Sklearn(Teachers):
         }
         return store.fetch("predictions", request, lambda _: self._fit(roles, training.progress))["predictions"]
 
-    def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
-        assert roles is not None
-        return Ballots.tally(trained, roles.classes, roles.public.y)
-
     def _fit(self, roles: Roles, progress: bool = False) -> dict[str, AnyArray]:
         from joblib import Parallel, cpu_count, delayed
 
-        shards = partition(roles.private.y, self.count, self.seed, self.stratify)
+        shards = self.shards(roles)
         public = _features(roles.public.x)
         predictions = np.zeros((self.count, len(public)), dtype=np.min_scalar_type(roles.classes - 1))
         pool = Parallel(min(self.parallel or cpu_count(), self.count), return_as="generator")

@@ -1,0 +1,48 @@
+"""What all teachers that are trained here share: disjoint shards of the private split, one each."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from nzc._types import AnyArray, Ints
+from nzc.datasets import Roles
+from nzc.datasets.roles import partition
+from nzc.errors import InputError, whole
+from nzc.teachers.teachers import Ballots, Size, Teachers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharded(Teachers):
+    """`count` teachers, each on its own shard. Their predictions follow from the fields and the data alone."""
+
+    count: int
+    seed: int
+    stratify: bool = False
+    parallel: int | None = None  # trained at once: changes the speed, never the result
+
+    def __post_init__(self) -> None:
+        whole(1, count=self.count)
+        whole(0, seed=self.seed)
+        if self.parallel is not None:
+            whole(1, parallel=self.parallel)
+
+    @abstractmethod
+    def check_learner(self) -> None:
+        """InputError where what is to be trained cannot be."""
+
+    def check(self, roles: Roles | None) -> Size:
+        if roles is None:
+            raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
+        self.check_learner()
+        whole(1, len(roles.private), "(one private record each)", count=self.count)
+        return Size(len(roles.public), roles.classes, self.count)
+
+    def shards(self, roles: Roles) -> list[Ints]:
+        """The rows of the private split that each teacher gets."""
+        return partition(roles.private.y, self.count, self.seed, self.stratify)
+
+    def truth(self, roles: Roles | None) -> Ints | None:
+        return None if roles is None else roles.public.y
+
+    def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
+        assert roles is not None
+        return Ballots.tally(trained, roles.classes, roles.public.y)
