@@ -120,12 +120,12 @@ class NoisyArgmax(Aggregator):
 
     def filter(self, epsilon: float, delta: float, queries: int) -> Filter:
         left = delta - queries * (self._leak or 0.0)
-        costs = dict(zip(("ask", "answer"), self._each(), strict=True))
+        ask, answer = self._each()
         if left <= 0:
             return Filter(0.0, np.inf, np.inf)
-        if all(np.isfinite(cost.mu) for cost in costs.values()):
-            return gaussian_filter(epsilon, left, costs["ask"].mu, costs["answer"].mu)
-        return renyi_filter(epsilon, left, costs["ask"].rdp(ORDERS), costs["answer"].rdp(ORDERS))
+        if np.isfinite(ask.mu + answer.mu):
+            return gaussian_filter(epsilon, left, ask.mu, answer.mu)
+        return renyi_filter(epsilon, left, ask.rdp(ORDERS), answer.rdp(ORDERS))
 
     def audit(
         self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator
