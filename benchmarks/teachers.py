@@ -158,13 +158,15 @@ def main() -> None:
         "one model": one_model,
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
+    threads = torch.get_num_threads()
     for _ in range(args.repeats + 1):  # the first round warms up; ways alternate, so that a busy machine is fair to all
         for name, way in ways.items():
+            torch.set_num_threads(threads)  # each way starts with torch's own choice; the engine makes its own
             start = time.perf_counter()
             way(settings, private, public, shards, accelerator)
             seconds[name].append(time.perf_counter() - start)
     show(f"{args.teachers} teachers × {args.records} records × {args.epochs} passes, {args.network}, {accelerator}, "
-         f"torch {torch.__version__}, {torch.get_num_threads()} threads")  # fmt: skip
+         f"torch {torch.__version__}, {threads} threads")  # fmt: skip
     best = {name: min(times[1:]) for name, times in seconds.items()}
     for name, value in best.items():
         show(f"{name:22} {value:7.2f} s   {value / best['bare loop']:.2f} × the bare loop")
