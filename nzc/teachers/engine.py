@@ -196,7 +196,7 @@ class _Stacked(_Cohort):
         self.network.eval()
         parts = []
         with torch.no_grad():
-            for x in public.split(1000):
+            for x in public.split(max(16, 32_000 // len(self.teachers))):
                 rows = as_input(x.to(self.first.device))
                 logits = vmap(self._logits, in_dims=(0, 0, None))(self.parameters, self.buffers, rows)
                 parts.append(logits.argmax(dim=2).cpu())
