@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from nzc.errors import InputError, not_negative, share
+from nzc.report import show
 from nzc.store import Ledger, Store
 from nzc.store.store import Entry, age
 
@@ -45,7 +45,8 @@ def _run(arguments: list[str]) -> int:
     store = Store(chosen.root)
     entries = store.entries()
     if chosen.prune is None and chosen.older is None and not chosen.all:
-        _show(_table(entries), *_ledger(store, chosen.delta))
+        for table in (_table(entries), *_ledger(store, chosen.delta)):
+            show(table)
         return 0
     return _prune(store, _choose(entries, chosen.prune, chosen.older), chosen.yes)
 
@@ -70,7 +71,7 @@ def _prune(store: Store, entries: list[Entry], yes: bool) -> int:
     if not entries:
         print("nothing to remove")
         return 0
-    _show(_table(entries))
+    show(_table(entries))
     if not yes:
         if not sys.stdin.isatty():
             raise InputError("--yes", False, "must be given where nobody can be asked")
@@ -147,13 +148,6 @@ def _size(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
-
-
-def _show(*tables: Table) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
-    console.print(*tables, sep="\n")
 
 
 if __name__ == "__main__":
