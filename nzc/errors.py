@@ -73,6 +73,13 @@ def share(**values: Any) -> None:
             raise InputError(key, value, "must be a number strictly between 0 and 1")
 
 
+def fraction(**values: Any) -> None:
+    """A number from 0 on, below 1."""
+    for key, value in values.items():
+        if (number := _number(value)) is None or not 0 <= number < 1:
+            raise InputError(key, value, "must be a number from 0 on, below 1")
+
+
 def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: Any) -> None:
     """A whole number within bounds; `unit` says what the upper bound counts."""
     for key, value in values.items():

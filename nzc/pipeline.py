@@ -165,11 +165,11 @@ def _account(parts: Parts, roles: Roles | None, ballots: Ballots, votes: Ints, l
 
 def _learn(learner: Learner, roles: Roles, labels: Ints, parts: Parts) -> "Student":
     """The student gets public rows and released labels, and nothing else."""
-    x, answered = roles.public.x, np.zeros(len(roles.public), dtype=bool)
-    answered[: len(labels)] = labels != ABSTAIN
-    if not answered.any():
+    released = np.full(len(roles.public), ABSTAIN)
+    released[: len(labels)] = labels
+    if (released == ABSTAIN).all():
         raise RuntimeError("no query was answered: there is nothing for a student to learn from")
-    material = Material(Split(x[answered], labels[labels != ABSTAIN]), x[~answered], roles.classes)
+    material = Material(roles.public.x, released, roles.classes)
     student = learner.student(material, parts.seed)
     parts.training.fit(student, "Student", max_epochs=1)
     return student

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nzc import networks
-from nzc._types import AnyArray
-from nzc.datasets import Split
+from nzc._types import AnyArray, Bools, Ints
+from nzc.aggregators.aggregator import ABSTAIN
 from nzc.datasets.augment import Affine
-from nzc.errors import InputError, not_negative, positive, whole
+from nzc.errors import InputError, fraction, not_negative, positive, whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,35 +18,58 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Material:
-    """All that a student ever sees: public rows with a released label, and public rows without one."""
+    """All that a student ever sees: public rows x [rows, ...] and their released labels [rows], ABSTAIN without one."""
 
-    labelled: Split
-    unlabelled: AnyArray
+    x: AnyArray
+    labels: Ints
     classes: int
+
+    @property
+    def answered(self) -> Bools:
+        """Which rows have a label, [rows]."""
+        answered: Bools = self.labels != ABSTAIN
+        return answered
 
 
 @dataclass(frozen=True)
 class Learner(ABC):
-    """How a student learns. What every file of this folder implements."""
+    """How a student learns. What every file of this folder implements.
+
+    steps         batches of the whole fit, each of `batch_size` labelled rows and `unlabelled` rows of the whole pool
+    average       decay of the moving average of the weights, by which the student predicts; 0: the last weights
+    balance       0: rows are drawn alike; 1: classes are, however often each was released
+    validation    share of the labelled rows held out to stop early and keep the best weights; 0: none
+    patience      how many of 50 looks at them may pass without a better one
+    """
 
     network: str
     steps: int
     batch_size: int
     lr: float
     weight_decay: float
+    average: float
+    balance: float
+    validation: float
+    patience: int
     augment: Affine | None = None
+    unlabelled: int = 0
 
     def __post_init__(self) -> None:
         if self.network is None:  # what dataset=none suggests
             raise InputError("student", type(self).__name__.lower(), "must be none where there is no dataset")
         networks.check(self.network)
-        whole(1, steps=self.steps, batch_size=self.batch_size)
+        whole(1, steps=self.steps, batch_size=self.batch_size, patience=self.patience)
+        whole(0, unlabelled=self.unlabelled)
         positive(lr=self.lr)
-        not_negative(weight_decay=self.weight_decay)
+        not_negative(weight_decay=self.weight_decay, balance=self.balance)
+        fraction(average=self.average, validation=self.validation)
 
     @abstractmethod
-    def loss(self, student: "Student", x: "Tensor", y: "Tensor") -> "Tensor":
-        """The loss of a labelled batch: x [rows, ...] as networks take it, y [rows]."""
+    def losses(self, student: "Student", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
+        """The terms of a batch's loss, by name; they are added, and drawn as curves.
+
+        x [rows, ...] as networks take it, augmented, with labels y [rows]; u [unlabelled, ...] not augmented.
+        """
 
     def student(self, material: Material, seed: int) -> "Student":
         """The LightningModule to fit."""

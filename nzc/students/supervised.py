@@ -13,5 +13,5 @@ from nzc.students.student import Student
 class Supervised(Learner):
     """Learns from labelled rows only, as in the experiments of the NZC papers."""
 
-    def loss(self, student: Student, x: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(student.network(x), y)
+    def losses(self, student: Student, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+        return {"labelled": F.cross_entropy(student.network(x), y)}

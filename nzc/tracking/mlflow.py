@@ -89,7 +89,7 @@ class MLflow(Tracker):
         from mlflow.models import infer_signature
 
         assert outcome.student is not None and outcome.example is not None
-        network = outcome.student.network.cpu().eval()
+        network = outcome.student.classifier.cpu().eval()
         example = np.zeros((2, *outcome.example.x.shape[1:]), dtype=np.float32)
         with torch.no_grad():
             logits = network(torch.from_numpy(example)).numpy()
