@@ -19,6 +19,8 @@ from nzc.aggregators import NoisyArgmax
 from nzc.aggregators.noise import Gaussian, Gumbel, Laplace
 from nzc.aggregators.screen import Threshold
 from nzc.privacy.conversion import ORDERS, epsilon
+from nzc.privacy.cost import planned
+from nzc.privacy.release import plan
 
 MECHANISMS = {
     "gaussian": NoisyArgmax(Gaussian(40)),
@@ -48,9 +50,10 @@ def measure(name: str, votes: np.ndarray, delta: float) -> tuple[float, ...]:
     exact, seconds = timed(lambda: epsilon(mechanism.exact(votes).total, delta, ORDERS)[0])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     labels = mechanism.label(votes, np.random.default_rng(0))
-    theorem, by_theorem = timed(lambda: mechanism.theorem(votes, labels, delta) or np.nan)
-    draw = np.random.default_rng(1)
-    sanitised, by_release = timed(lambda: mechanism.sanitised(votes, labels, delta, draw) or np.nan)
+    cost, draw = mechanism.cost(votes, labels), np.random.default_rng(1)
+    theorem, by_theorem = timed(lambda: cost.theorem(delta) or np.nan)
+    intended = planned([(len(votes), mechanism.bounds)], plan, delta)
+    sanitised, by_release = timed(lambda: cost.sanitised(delta, draw, intended) or np.nan)
     return exact, seconds, peak, theorem, by_theorem, sanitised, 1e6 * by_release / len(votes)
 
 

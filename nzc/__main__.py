@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,7 +17,9 @@ from omegaconf import DictConfig, OmegaConf
 from nzc import config, pipeline
 from nzc.complaints import complaint
 from nzc.config import build
+from nzc.inquiry import Terms
 from nzc.privacy import release
+from nzc.queries import Rounds
 from nzc.report import show
 from nzc.store import Store
 from nzc.sweep import ERROR, parent
@@ -33,16 +35,20 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
     return pipeline.Parts(
         dataset=build(cfg, "dataset"),
         teachers=build(cfg, "teachers"),
-        aggregator=build(cfg, "aggregator"),
+        terms=Terms(
+            aggregator=build(cfg, "aggregator"),
+            rounds=Rounds(cfg.query_choice, list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds),
+            seed=cfg.seed,
+            delta=cfg.delta,
+            budget=cfg.budget.epsilon,
+            plan=partial(release.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
+            audit_trials=cfg.audit_trials if cfg.audit else None,
+            name=choices["aggregator"],
+        ),
+        queries=cfg.queries,
         learner=build(cfg, "student"),
         training=build(cfg, "trainer"),
         store=Store(cfg.paths.store),
-        seed=cfg.seed,
-        delta=cfg.delta,
-        queries=cfg.queries,
-        budget=cfg.budget.epsilon,
-        plan=partial(release.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
-        audit_trials=cfg.audit_trials if cfg.audit else None,
         names={group: choices[group] for group in ("dataset", "aggregator", "student")},
     )
 
@@ -77,14 +83,18 @@ def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> None:
             label = f"{names['aggregator']} · {names['student']}"
             run.append(tracker.start(names["dataset"], label, _flat(cfg), parent(sweep_dir)))
 
+    drawn = _Drawn(tracker, run)
     try:
-        outcome = pipeline.run(put_together, ready)
+        outcome = pipeline.run(put_together, ready, drawn)
     except BaseException as error:
         for name in run:
             tracker.fail(name, stopped=isinstance(error, KeyboardInterrupt))
         raise
     outcome.report.write(folder)
     _write_labels(folder, outcome)
+    drawn.write(folder)
+    if put_together.learner is not None and outcome.student is None:
+        print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
     show(outcome.report.table() if sweep_dir is None else outcome.report.line())
     for name in run:
         try:
@@ -95,8 +105,29 @@ def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> None:
         show(f"[dim]{folder / 'result.json'}[/dim]")
 
 
+class _Drawn:
+    """Points of curves: to the tracker at once, as long as it listens, and into student.csv at the end."""
+
+    def __init__(self, tracker: Any, run: list[str]) -> None:
+        self.tracker, self.run = tracker, run
+        self.lines = ["curve,step,value"]
+
+    def __call__(self, whose: str, values: Mapping[str, float], step: int) -> None:
+        self.lines += [f"{whose}/{name},{step},{value:.6g}" for name, value in values.items()]
+        try:
+            for name in self.run if self.tracker is not None else []:
+                self.tracker.draw(name, {f"{whose}/{key}": value for key, value in values.items()}, step)
+        except Exception as error:  # nothing is lost: all points are kept here
+            self.tracker = None
+            print(f"nzc: curves are no longer tracked ({error})", file=sys.stderr)
+
+    def write(self, folder: Path) -> None:
+        if len(self.lines) > 1:
+            (folder / "student.csv").write_text("\n".join(self.lines) + "\n")
+
+
 def _write_labels(folder: Path, outcome: pipeline.Outcome) -> None:
-    lines = ["row,label", *(f"{row},{label}" for row, label in enumerate(outcome.labels) if label >= 0)]
+    lines = ["row,label", *(f"{row},{label}" for row, label in enumerate(outcome.released) if label >= 0)]
     (folder / "labels.csv").write_text("\n".join(lines) + "\n")
 
 

@@ -1,10 +1,35 @@
-"""One line of progress for a fit."""
+"""One line of progress for a fit, and its curves."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.loggers import Logger
 
 from nzc._bar import Bar
+from nzc.training import Curves
+
+
+class CurveLogger(Logger):
+    """Hands on, under the name `what`, whatever a fit draws."""
+
+    def __init__(self, what: str, curves: Curves) -> None:
+        super().__init__()
+        self.what, self.curves = what, curves
+
+    @property
+    def name(self) -> str:
+        return self.what
+
+    @property
+    def version(self) -> str:
+        return ""
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        self.curves(self.what, metrics, step or 0)
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """There are none: the configuration has them."""
 
 
 class ProgressBar(Callback):

@@ -52,6 +52,8 @@ class Config:
     seed: int = MISSING
     delta: float = MISSING
     queries: int | None = None
+    query_choice: str = MISSING
+    rounds: Any = None  # null, a number, or a list of sizes
     budget: Budget = field(default_factory=Budget)
     sanitise: Sanitise = field(default_factory=Sanitise)
     audit: bool = False

@@ -3,27 +3,23 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nzc._types import Ints
-from nzc.aggregators import Aggregator, GroundTruth
+from nzc.aggregators import GroundTruth
 from nzc.aggregators.aggregator import ABSTAIN
 from nzc.datasets import Dataset, Roles, Split
-from nzc.errors import InputError, whole, within
-from nzc.privacy import Epsilon
-from nzc.privacy.conversion import ORDERS
-from nzc.privacy.filter import Filter
-from nzc.privacy.release import Plan
-from nzc.report import Report
-from nzc.store import Ledger, Release, Store
+from nzc.errors import InputError, within
+from nzc.inquiry import Inquiry, Terms
+from nzc.report import Report, Round
+from nzc.store import Ledger, Store
 from nzc.students import Learner, Material
 from nzc.teachers import Ballots, Teachers
-from nzc.training import Training
+from nzc.training import Curves, Training
 
 if TYPE_CHECKING:
     from nzc.students.student import Student
@@ -35,27 +31,27 @@ class Parts:
 
     dataset: Dataset | None
     teachers: Teachers
-    aggregator: Aggregator
+    terms: Terms
+    queries: int | None
     learner: Learner | None
     training: Training
     store: Store
-    seed: int
-    delta: float
-    queries: int | None
-    budget: float | None
-    plan: Callable[..., Plan]
-    audit_trials: int | None
     names: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The report, and what may be kept beside it: the released labels and the student. Public, both."""
+    """The report, and what may be kept beside it, all of it public.
+
+    released   [pool] the labels of the public rows; ABSTAIN where none was released
+    student    the last one; None where none was wanted, or no label was there to learn from
+    example    public rows, for the signature of the student as a model
+    """
 
     report: Report
-    labels: Ints
+    released: Ints
     student: "Student | None"
-    example: Split | None  # public rows, for the model's signature
+    example: Split | None
 
 
 @dataclass
@@ -66,12 +62,15 @@ class _Clock:
     def __call__(self, what: str) -> Iterator[None]:
         start = time.perf_counter()
         yield
-        self.seconds[what] = round(time.perf_counter() - start, 3)
+        self.seconds[what] = round(self.seconds.get(what, 0.0) + time.perf_counter() - start, 3)
 
 
-def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
-    """Run the job. `ready` is called once the input is known to be good and the work begins."""
-    clock = _Clock()
+def run(parts: Parts, ready: Callable[[], None] = lambda: None, curves: Curves | None = None) -> Outcome:
+    """Run the job.
+
+    `ready` is called once the input is known to be good and the work begins; `curves` gets what is drawn on the way.
+    """
+    clock, terms = _Clock(), parts.terms
     with clock("total"):
         with within("dataset"):
             roles = None if parts.dataset is None else parts.dataset.load()
@@ -79,101 +78,76 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
             size = parts.teachers.check(roles)
             truth = parts.teachers.truth(roles)
         with within("aggregator"):
-            parts.aggregator.check(size.teachers)
-        queries = size.rows if parts.queries is None else parts.queries
-        whole(1, size.rows, "(the public rows)", queries=queries)
-        if isinstance(parts.aggregator, GroundTruth) and truth is None:
+            terms.aggregator.check(size.teachers)
+        if isinstance(terms.aggregator, GroundTruth) and truth is None:
             raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
-        budget = _budget(parts, queries)
+        learns = parts.learner is not None and roles is not None
+        sizes = terms.rounds.sizes(parts.queries, size.rows, learns, terms.aggregator.asks_student)
+        inquiry = Inquiry(terms, sizes, size.rows)
         parts.store.open()
-        if parts.learner is not None:
+        if learns:
             parts.training.check()
         ready()
 
-        if isinstance(parts.aggregator, GroundTruth) and truth is not None:
+        if isinstance(terms.aggregator, GroundTruth) and truth is not None:
             ballots = Ballots.of_truth(truth, size.classes)
         else:
             with clock("teachers"):
                 trained = parts.teachers.train(roles, parts.store, parts.training)
             with clock("votes"):
                 ballots = parts.teachers.vote(roles, trained)
-        with clock("labels"):  # here private becomes public: nothing below reads votes but the accountant
-            votes = ballots.votes[:queries]
-            labels = parts.aggregator.label(votes, np.random.default_rng([parts.seed, 2]))
-            if budget is not None:  # what it admits are the first so many
-                asked = int(budget.admit(labels != ABSTAIN).sum())
-                votes, labels = votes[:asked], labels[:asked]
+        ledger = Ledger(parts.store.root / "ledger.db")
+        dataset = sha256(ballots.votes.tobytes()).hexdigest() if roles is None else roles.private_digest
+
+        student, known, rounds = None, None, []
+        for number in range(len(sizes)):
+            with clock("labels"):  # here private becomes public: nothing below reads votes but the accountant
+                asked = inquiry.ask(ballots, known)
+            with clock("accounting"):
+                inquiry.record(ledger, dataset, ballots)
+            taught = inquiry.taught(known)
+            reinforced = int((taught != ABSTAIN).sum() - (inquiry.released != ABSTAIN).sum())
+            right = None if truth is None else _share(asked.labels, truth[asked.rows])
+            rounds.append(Round(len(asked.rows), asked.answered, reinforced, right))
+            with clock("student"):
+                name = "Student" if number == len(sizes) - 1 else f"Student of round {number + 1}"
+                student = _learn(parts, roles, taught, name, curves)
+                known = None if student is None or roles is None else student.probabilities(roles.public.x)
         with clock("accounting"):
-            epsilon = _account(parts, roles, ballots, votes, labels)
-
+            epsilon = inquiry.epsilon(ledger, dataset, ballots)
         with clock("student"):
-            student, accuracy = None, None
-            if parts.learner is not None and roles is not None:
-                student = _learn(parts.learner, roles, labels, parts)
-                accuracy = _accuracy(student.predict(roles.test.x), roles.test.y)
+            labels = None if student is None or roles is None else student.predict(roles.test.x)
 
-    kept = labels != ABSTAIN
     report = Report(
         **parts.names,
-        seed=parts.seed,
-        delta=parts.delta,
-        queries=queries,
-        answered=int(kept.sum()),
-        refused=queries - len(labels),
-        label_accuracy=None if truth is None or not kept.any() else _accuracy(labels[kept], truth[: len(labels)][kept]),
-        accuracy=accuracy,
+        seed=terms.seed,
+        delta=terms.delta,
+        queries=sum(sizes),
+        answered=sum(each.answered for each in rounds),
+        refused=sum(sizes) - len(inquiry.rows),
+        reinforced=rounds[-1].reinforced,
+        label_accuracy=None if truth is None else _share(inquiry.released, truth),
+        accuracy=None if labels is None or roles is None else _share(labels, roles.test.y),
         teachers=ballots.summary,
         epsilon=epsilon,
+        rounds=rounds,
         data=None if roles is None else roles.summary,
         seconds=clock.seconds,
     )
-    return Outcome(report, labels, student, None if roles is None else roles.public)
+    return Outcome(report, inquiry.released, student, None if roles is None else roles.public)
 
 
-def _budget(parts: Parts, queries: int) -> Filter | None:
-    """What says which queries may be asked; None without a budget."""
-    if parts.budget is None:
+def _learn(parts: Parts, roles: Roles | None, labels: Ints, what: str, curves: Curves | None) -> "Student | None":
+    """A student gets public rows and released labels, and nothing else. None where there is no label."""
+    if parts.learner is None or roles is None or (labels == ABSTAIN).all():
         return None
-    budget = parts.aggregator.filter(parts.budget, parts.delta, queries)
-    if not budget.admit(np.ones(1, dtype=bool)).all():
-        allowed = f"is too little for a single label of {parts.names['aggregator']}"
-        raise InputError("budget.epsilon", parts.budget, f"{allowed} at delta={parts.delta:g}")
-    return budget
-
-
-def _account(parts: Parts, roles: Roles | None, ballots: Ballots, votes: Ints, labels: Ints) -> Epsilon:
-    """Every ε of these labels. The ledger hears of them before anybody else does."""
-    aggregator, delta, noise = parts.aggregator, parts.delta, partial(np.random.default_rng, [parts.seed, 3])
-    epsilon = aggregator.epsilon(votes, labels, delta)
-    total = None
-    if epsilon.rdp is not None:
-        dataset = sha256(ballots.votes.tobytes()).hexdigest() if roles is None else roles.private_digest
-        spent = repr((aggregator, parts.seed)).encode() + votes.tobytes()
-        ledger = Ledger(parts.store.root / "ledger.db")
-        facts = {"aggregator": repr(aggregator), "asked": len(labels), "answered": int((labels != ABSTAIN).sum())}
-        ledger.record(Release(
-            dataset, sha256(spent).hexdigest(), ORDERS, epsilon.rdp, labels.astype("<i8").tobytes(),
-            parts.names["aggregator"], facts, leak=epsilon.leak,
-        ))  # fmt: skip
-        total = ledger.total(dataset, delta)
-    audited = None
-    if parts.audit_trials is not None:
-        audited = aggregator.audit(ballots.count, votes.shape[1], len(votes), parts.audit_trials, delta, noise())
-    sanitised = aggregator.sanitised(votes, labels, delta, noise(), parts.plan)
-    return replace(epsilon, sanitised=sanitised, audited=audited, ledger_total=total)
-
-
-def _learn(learner: Learner, roles: Roles, labels: Ints, parts: Parts) -> "Student":
-    """The student gets public rows and released labels, and nothing else."""
-    released = np.full(len(roles.public), ABSTAIN)
-    released[: len(labels)] = labels
-    if (released == ABSTAIN).all():
-        raise RuntimeError("no query was answered: there is nothing for a student to learn from")
-    material = Material(roles.public.x, released, roles.classes)
-    student = learner.student(material, parts.seed)
-    parts.training.fit(student, "Student", max_epochs=1)
+    labels = np.concatenate([labels, np.full(len(roles.public) - len(labels), ABSTAIN)])  # votes may be for a part
+    student = parts.learner.student(Material(roles.public.x, labels, roles.classes), parts.terms.seed)
+    parts.training.fit(student, what, curves, max_epochs=1)
     return student
 
 
-def _accuracy(labels: Ints, truth: Ints) -> float:
-    return float((labels == truth).mean())
+def _share(labels: Ints, truth: Ints) -> float | None:
+    """How often labels are right where there are any; None where there is none."""
+    there = labels != ABSTAIN
+    return float((labels == truth)[there].mean()) if there.any() else None

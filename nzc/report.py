@@ -8,8 +8,19 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from scipy.stats import binomtest
 
 from nzc.privacy import Epsilon
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of asking. `reinforced`: labels that the student gave itself after it, in this round and before."""
+
+    asked: int
+    answered: int
+    reinforced: int
+    label_accuracy: float | None
 
 
 @dataclass(frozen=True)
@@ -24,18 +35,29 @@ class Report:
     queries: int
     answered: int
     refused: int
+    reinforced: int
     label_accuracy: float | None
     accuracy: float | None
     teachers: dict[str, float | int | None]
     epsilon: Epsilon
+    rounds: list[Round]
     data: dict[str, int | str] | None
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Of the accuracy, at 95 %: Wilson's, for so many test rows."""
+        if self.accuracy is None or self.data is None:
+            return None
+        tested = int(self.data["test"])
+        low, high = binomtest(round(self.accuracy * tested), tested).proportion_ci(method="wilson")
+        return float(low), float(high)
 
     def as_dict(self) -> dict[str, Any]:
         """The contract of result.json: infinite numbers become "inf"; `order` stands beside epsilon."""
         record = asdict(self)
         record["order"] = record["epsilon"].pop("order")
-        del record["epsilon"]["rdp"], record["epsilon"]["leak"]
+        record["accuracy_interval"] = self.interval
         return {key: _plain(value) for key, value in record.items()}
 
     def write(self, folder: Path) -> Path:
@@ -57,9 +79,13 @@ class Report:
             table.add_row("teachers", f"{count:,}", f"right on average {percent(self.teachers['mean_accuracy'])}, "
                           f"their plurality {percent(self.teachers['ensemble_accuracy'])}")  # fmt: skip
         refused = f"; {self.refused:,} refused by the budget" if self.refused else ""
-        table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} queries{refused}")
+        rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
+        table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} queries{rounds}{refused}")
         table.add_row("label accuracy", percent(self.label_accuracy), "of the released labels")
-        table.add_row("student accuracy", percent(self.accuracy), "on the test split")
+        if self.reinforced:
+            table.add_row("reinforced", f"{self.reinforced:,}", "labels that the student gave itself, at no cost")
+        sure = "" if self.interval is None else f"; 95 % sure: {' to '.join(percent(end) for end in self.interval)}"
+        table.add_row("student accuracy", percent(self.accuracy), f"on the test split{sure}")
         table.add_section()
         for name, meaning in EPSILONS.items():
             value = getattr(self.epsilon, name)

@@ -2,12 +2,16 @@
 
 import logging
 import warnings
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nzc.errors import InputError, whole
 
 if TYPE_CHECKING:
     from pytorch_lightning import LightningModule, Trainer
+
+#: Takes points of curves: whose they are, values by name, and the step.
+Curves = Callable[[str, Mapping[str, float], int], None]
 
 
 class Training:
@@ -19,18 +23,19 @@ class Training:
             options["strategy"] = "ddp_spawn"  # processes that only fit: the rest of the run happens once
         self.progress, self.threads, self.options = progress, threads, options
 
-    def fit(self, module: "LightningModule", what: str, **options: Any) -> None:
-        """Fit `module`, showing progress over its batches under the name `what`."""
-        from nzc._progress import ProgressBar
+    def fit(self, module: "LightningModule", what: str, curves: Curves | None = None, **options: Any) -> None:
+        """Fit `module`, showing progress over its batches under the name `what`; `curves` gets what it draws."""
+        from nzc._progress import CurveLogger, ProgressBar
 
-        trainer = self._trainer(callbacks=[ProgressBar(what)] if self.progress else [], **options)
+        logger = False if curves is None else CurveLogger(what, curves)
+        trainer = self._trainer(callbacks=[ProgressBar(what)] if self.progress else [], logger=logger, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trainer.fit(module)
 
     def check(self) -> None:
         """InputError where Lightning does not take these options."""
-        self._trainer()
+        self._trainer(logger=False)
 
     def _trainer(self, **options: Any) -> "Trainer":
         import torch
@@ -39,7 +44,7 @@ class Training:
 
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
         torch.set_num_threads(self.threads)
-        quiet: dict[str, Any] = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+        quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -131,7 +131,7 @@ def test_published_epsilon_is_too_low_no_more_often_than_planned():
 
 def test_published_epsilon_includes_its_own_cost_and_failure():
     votes, bound, delta = np.array([[200, 40, 10]] * 100), gaussian_bound(40), 1e-5
-    plan = release.plan(100, [bound], delta)
+    plan = release.plan([(100, bound)], delta)
     got = release.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
     alone = epsilon(lambda orders: np.full(len(orders), got.rdp), delta, np.array([plan.order]))[0]
     assert got.epsilon > alone
@@ -145,7 +145,7 @@ def test_published_epsilon_includes_its_own_cost_and_failure():
     "votes", [[[5000, 0]], [[0, 5000, 0]], [[2500, 2500]], [[1, 1, 1]], [[0, 3, 9, 1]], [[5000, 0], [2501, 2499]]]
 )
 def test_edges(bound, votes):
-    votes, plan = np.array(votes), release.plan(len(votes), [bound], 1e-6)
+    votes, plan = np.array(votes), release.plan([(len(votes), bound)], 1e-6)
     got = release.sanitise([(bound, votes)], plan, 1e-6, np.random.default_rng(0))
     assert np.isfinite(got.epsilon) and got.epsilon > 0
     shuffled = release.sanitise([(bound, votes[:, ::-1])], plan, 1e-6, np.random.default_rng(0))
@@ -164,7 +164,7 @@ def test_charge_is_finite_and_monotone_at_any_noise(scale):
 
 def test_nothing_released_costs_only_the_plan():
     bound = gaussian_bound(40)
-    plan = release.plan(10, [bound], 1e-5)
+    plan = release.plan([(10, bound)], 1e-5)
     assert release.sanitise([(bound, np.zeros((0, 10)))], plan, 1e-5, np.random.default_rng(0)).rdp == 0
 
 
@@ -183,7 +183,7 @@ def test_failure_must_leave_room_in_delta():
 @pytest.mark.parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
 def test_published_votes(name, queries, delta):
     votes, bound = published_votes(name, queries), gaussian_bound(40)
-    plan = release.plan(queries, [bound], delta)
+    plan = release.plan([(queries, bound)], delta)
     start = time.process_time()
     got = release.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
     seconds = time.process_time() - start
@@ -198,7 +198,7 @@ def test_published_votes_with_a_screen():
     rng = np.random.default_rng(0)
     answered = votes.max(axis=1) + rng.normal(scale=200, size=len(votes)) >= 300
     released = [(bounds[0], screen_votes(votes.max(axis=1), 300)), (bounds[1], votes[answered])]
-    plan = release.plan(len(votes), bounds, delta)
+    plan = release.plan([(len(votes), bound) for bound in bounds], delta)
     got = release.sanitise(released, plan, delta, rng)
     assert theorem_total(released, plan.order) < got.rdp
     assert got.epsilon < 10

@@ -1,14 +1,13 @@
 """The interface: what every aggregator answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from nzc._types import Floats, Ints
-from nzc.privacy import Epsilon, release
+from nzc.privacy import Epsilon
+from nzc.privacy.cost import Cost
 from nzc.privacy.filter import Filter
-from nzc.privacy.release import Plan
 from nzc.privacy.theorem import Bound
 
 #: What `label` gives for a query that is not answered.
@@ -30,27 +29,36 @@ class Aggregator(ABC):
         """
 
     @abstractmethod
+    def cost(self, votes: Ints, labels: Ints, baseline: Floats | None = None) -> Cost:
+        """What releasing `labels` cost."""
+
     def epsilon(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> Epsilon:
-        """What releasing `labels` cost, at δ; not what is drawn: `sanitised`, `audited`, `ledger_total`."""
+        """The same at δ, all but what is drawn: `sanitised`, `audited`, `ledger_total`."""
+        return self.cost(votes, labels, baseline).epsilon(delta)
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The papers' bounds that a query is released under; none where no theorem applies."""
+        return ()
+
+    @property
+    def asks_student(self) -> bool:
+        """Whether it looks at the student's probabilities, once there are any."""
+        return False
+
+    #: How it asks before there is a student; None: in the same way.
+    first: "Aggregator | None" = None
+
+    def reinforce(self, labels: Ints, baseline: Floats) -> Ints:
+        """Labels with the student's own, [queries], where a query was not answered and it says that it knows.
+
+        It looks at no vote: post-processing, which costs nothing. The ε of a run is that of `labels` as they were.
+        """
+        return labels
 
     @abstractmethod
     def filter(self, epsilon: float, delta: float, queries: int) -> Filter:
         """Which of at most `queries` queries may be asked and answered within a budget ε at δ, whatever the votes."""
-
-    @abstractmethod
-    def sanitised(
-        self,
-        votes: Ints,
-        labels: Ints,
-        delta: float,
-        rng: np.random.Generator,
-        plan: Callable[[int, Sequence[Bound], float], Plan] = release.plan,
-        baseline: Floats | None = None,
-    ) -> float | None:
-        """An upper bound that may be published, drawn anew at each call; None where no theorem applies.
-
-        `plan` makes order, β and noise from queries, bounds and δ, that is before a vote is seen.
-        """
 
     @abstractmethod
     def audit(

@@ -6,8 +6,9 @@ import numpy as np
 
 from nzc._types import Floats, Ints
 from nzc.aggregators.aggregator import Aggregator
-from nzc.privacy import Epsilon
+from nzc.privacy.cost import Cost
 from nzc.privacy.filter import Filter
+from nzc.privacy.independent import UNBOUNDED
 
 
 @dataclass(frozen=True)
@@ -17,14 +18,11 @@ class GroundTruth(Aggregator):
     def label(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None = None) -> Ints:
         return np.asarray(votes.argmax(axis=1))
 
-    def epsilon(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> Epsilon:
-        return Epsilon(data_independent=np.inf)
+    def cost(self, votes: Ints, labels: Ints, baseline: Floats | None = None) -> Cost:
+        return Cost(len(votes), None, (), ((len(votes), UNBOUNDED),))
 
     def filter(self, epsilon: float, delta: float, queries: int) -> Filter:
         return Filter(0.0, np.inf, np.inf)
-
-    def sanitised(self, *_: object, **__: object) -> None:
-        return None
 
     def audit(self, *_: object, **__: object) -> None:
         return None

@@ -1,6 +1,5 @@
 """The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,11 +14,11 @@ from nzc.aggregators.noise.none import NoNoise
 from nzc.aggregators.noise.quadrature import MAX_STEP, Neighbourhood, Quadrature
 from nzc.aggregators.screen.screen import Screen
 from nzc.errors import InputError
-from nzc.privacy import Epsilon, audit, independent, release
+from nzc.privacy import audit, independent
 from nzc.privacy.conversion import ORDERS, Conversion, epsilon, mironov
+from nzc.privacy.cost import Cost
 from nzc.privacy.exact import Batch, ExactCost, Pairs
 from nzc.privacy.filter import Filter, gaussian_filter, renyi_filter
-from nzc.privacy.release import Plan
 from nzc.privacy.theorem import Bound, gaps
 
 #: An audit runs at most this many queries: what it finds bounds every longer run from below as well.
@@ -37,10 +36,13 @@ class NoisyArgmax(Aggregator):
     noise: Noise
     boost: Boost = field(default_factory=Boost)
     screen: Screen | None = None
+    first: "NoisyArgmax | None" = None  # how it asks before there is a student; None: in the same way
 
     def check(self, teachers: int) -> None:
         if self.screen is not None:
             self.screen.check(teachers)
+        if self.first is not None:
+            self.first.check(teachers)
 
     def label(self, votes: Ints, rng: np.random.Generator, baseline: Floats | None = None) -> Ints:
         noise = self.noise.sample(votes.shape, rng) * self.boost.scale(votes)[:, None]
@@ -63,29 +65,31 @@ class NoisyArgmax(Aggregator):
         answer, abstain = self.screen.log_answer(votes, baseline)
         return np.concatenate([labels + answer[..., None], abstain[..., None]], axis=-1)
 
-    def epsilon(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> Epsilon:
+    def cost(self, votes: Ints, labels: Ints, baseline: Floats | None = None) -> Cost:
         asked, answered = len(votes), int((labels != ABSTAIN).sum())
-        leak = asked * (self._leak or 0.0)
-        left = delta - leak
-        cost = self.exact(votes, baseline)
-        rdp = cost.total(ORDERS)
-        exact, order = (np.inf, np.nan)
-        if left > 0:
-            exact, order = epsilon(lambda orders: rdp if orders is ORDERS else cost.total(orders), left)
-        return Epsilon(
-            exact=exact,
-            order=order,
-            theorem=self.theorem(votes, labels, delta, baseline),
-            data_independent=independent.compose(self._releases(asked, answered), left) if left > 0 else np.inf,
-            claimed=self.noise.claimed(asked, delta) if self.boost.c > 0 else None,
-            rdp=rdp,
-            leak=leak,
+        return Cost(
+            queries=asked,
+            exact=(self.exact(votes, baseline),),
+            bounded=tuple(self._bounded(votes, labels, baseline)),
+            releases=tuple(self._releases(asked, answered)),
+            leak=asked * (self._leak or 0.0),
+            claim=self.noise.claimed if self.boost.c > 0 else None,
         )
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        return tuple(bound for bound, _ in self._bounded(np.zeros((0, 2), np.int64), np.zeros(0, np.int64), None))
+
+    @property
+    def asks_student(self) -> bool:
+        return self.screen is not None and self.screen.asks_student
+
+    def reinforce(self, labels: Ints, baseline: Floats) -> Ints:
+        return labels if self.screen is None else self.screen.reinforce(labels, baseline)
 
     def exact(self, votes: Ints, baseline: Floats | None = None) -> ExactCost:
         """The exact Rényi cost of these queries, screening included."""
-        asks_student = self.screen is not None and self.screen.asks_student
-        batches, inverse = distinct(votes, baseline if asks_student else None, self._ordered)
+        batches, inverse = distinct(votes, baseline if self.asks_student else None, self._ordered)
         bounded = self._plain or self._leak is not None
         once = [release for _, release in self._releases(1, 1)] if bounded else [independent.UNBOUNDED]
         return ExactCost(
@@ -96,27 +100,6 @@ class NoisyArgmax(Aggregator):
             inverse,
             ceiling=lambda orders: np.sum([release.rdp(orders) for release in once], axis=0),
         )
-
-    def theorem(self, votes: Ints, labels: Ints, delta: float, baseline: Floats | None = None) -> float | None:
-        """ε by the papers' data-dependent bounds: every screening, and the labels that were released."""
-        costs = [bound.cost(histograms) for bound, histograms in self._bounded(votes, labels, baseline)]
-        if not costs:
-            return None
-        return epsilon(lambda orders: np.sum([cost(orders).sum(axis=0) for cost in costs], axis=0), delta)[0]
-
-    def sanitised(
-        self,
-        votes: Ints,
-        labels: Ints,
-        delta: float,
-        rng: np.random.Generator,
-        plan: Callable[[int, Sequence[Bound], float], Plan] = release.plan,
-        baseline: Floats | None = None,
-    ) -> float | None:
-        bounded = self._bounded(votes, labels, baseline)
-        if not bounded:
-            return None
-        return release.sanitise(bounded, plan(len(votes), [bound for bound, _ in bounded], delta), delta, rng).epsilon
 
     def filter(self, epsilon: float, delta: float, queries: int) -> Filter:
         left = delta - queries * (self._leak or 0.0)

@@ -1,8 +1,6 @@
 """The numbers that a run reports as ε, by name."""
 
-from dataclasses import dataclass, field
-
-from nzc._types import Floats
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,6 @@ class Epsilon:
     audited: float | None = None
     ledger_total: float | None = None
     order: float | None = None  # the Rényi order at which `exact` was found
-    rdp: Floats | None = field(default=None, repr=False)  # the exact cost at conversion.ORDERS, for the ledger; private
-    leak: float = 0.0  # δ that the mechanism itself takes from what is asked
 
     @property
     def headline(self) -> float | None:

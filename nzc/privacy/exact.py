@@ -8,11 +8,13 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
 
 from nzc._types import AnyArray, Floats, Ints
+from nzc.privacy.conversion import ORDERS
 
 #: Up to this |α log p/q| the sum is taken from its moments; 18 of them leave a relative error of 2^18·2/20! < 1e-12.
 _SMALL = 2.0
@@ -199,6 +201,11 @@ class ExactCost:
         """The sum over queries, [orders]."""
         times = np.bincount(self.inverse)
         return sum((times[batch.places] @ costs for batch, costs in self._costs(orders)), start=np.zeros(len(orders)))
+
+    @cached_property
+    def at_orders(self) -> Floats:
+        """`total` at conversion.ORDERS."""
+        return self.total(ORDERS)
 
     def _costs(self, orders: Floats) -> Iterator[tuple[Batch, Floats]]:
         ceiling = self.ceiling(orders)

@@ -29,17 +29,23 @@ class Filter:
     ask: float
     answer: float
 
-    def admit(self, passes: Bools) -> Bools:
+    def admit(self, passes: Bools, spent: float = 0.0) -> Bools:
         """Which queries may be asked, [queries], in their order, where passes [queries] says which pass the screen.
+
+        `spent` is what earlier rounds took.
 
         A query is asked only if there is room for its screen and its label, before its screen is looked at: the first
         query for which there is none ends the run. So the mask depends on the screens of asked queries only.
         """
         before = np.arange(len(passes))
         answered_before = np.concatenate([[0], np.cumsum(passes)])[before]
-        spent = self.ask * (before + 1) + self.answer * (answered_before + 1)
-        admitted: Bools = spent <= self.limit
+        after = spent + self.ask * (before + 1) + self.answer * (answered_before + 1)
+        admitted: Bools = after <= self.limit
         return admitted
+
+    def spends(self, asked: int, answered: int) -> float:
+        """What so many queries take."""
+        return (self.ask * asked if asked else 0.0) + (self.answer * answered if answered else 0.0)
 
 
 def gaussian_filter(epsilon: float, delta: float, mu_ask: float, mu_answer: float) -> Filter:

@@ -68,8 +68,8 @@ def compose(parts: list[tuple[int, Release]], delta: float) -> float:
         epsilon(lambda orders: np.sum([count * release.rdp(orders) for count, release in parts], axis=0), delta)[0]
     ]
     bounds.append(gaussian(float(np.sqrt(sum(count * release.mu**2 for count, release in parts))), delta))
-    if len(parts) == 1:
-        bounds.append(optimal_pure(parts[0][1].pure, parts[0][0], delta))
+    if len({release.pure for _, release in parts}) == 1:
+        bounds.append(optimal_pure(parts[0][1].pure, sum(count for count, _ in parts), delta))
     return min(bounds)
 
 

@@ -85,9 +85,9 @@ class Plan:
 
 
 def plan(
-    queries: int, bounds: Sequence[Bound], delta: float, order: float | None = None, beta: float | None = None
+    planned: Sequence[tuple[int, Bound]], delta: float, order: float | None = None, beta: float | None = None
 ) -> Plan:
-    """The plan for a run that asks `queries` queries, each released under all of `bounds`; from public facts only.
+    """The plan for a run that is to release so many queries under each bound; from public facts only.
 
     `order` and `beta` replace the plan's own.
 
@@ -96,8 +96,9 @@ def plan(
     that the released bound is too low.
     """
     share(delta=delta)
-    beta = beta if beta is not None else 1 / max(1.0, float(min(bound.spread for bound in bounds)))
-    expected = _EXPECTED * queries * sum((bound.independent(ORDERS) for bound in bounds), np.zeros(len(ORDERS)))
+    beta = beta if beta is not None else 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
+    costs = [queries * bound.independent(ORDERS) for queries, bound in planned]
+    expected = _EXPECTED * np.sum(costs, axis=0)
     best = (np.inf, 2.0, 1.0)
     for noise in np.geomspace(0.5, 50, 60):
         released = expected * np.exp(-beta * noise * ndtri(delta / 10)) + ORDERS / (2 * noise**2)

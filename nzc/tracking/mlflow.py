@@ -2,7 +2,9 @@
 
 import logging
 import math
+import time
 import warnings
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,10 @@ class MLflow(Tracker):
         run: str = self.client.create_run(self._experiment(experiment), tags=tags).info.run_id
         self.client.log_batch(run, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
         return run
+
+    def draw(self, run: str, values: Mapping[str, float], step: int) -> None:
+        now = int(1000 * time.time())
+        self.client.log_batch(run, metrics=[Metric(k, v, now, step) for k, v in values.items() if math.isfinite(v)])
 
     def finish(self, run: str, folder: Path, outcome: Outcome | None) -> None:
         if outcome is not None:

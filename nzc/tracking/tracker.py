@@ -1,6 +1,7 @@
 """The interface of a tracker."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ class Tracker(ABC):
     @abstractmethod
     def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None) -> str:
         """Open a run, below the run `parent` if given; its id."""
+
+    @abstractmethod
+    def draw(self, run: str, values: Mapping[str, float], step: int) -> None:
+        """Points of a run's curves, by name, while it runs."""
 
     @abstractmethod
     def finish(self, run: str, folder: Path, outcome: Outcome | None) -> None:

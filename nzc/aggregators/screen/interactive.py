@@ -31,9 +31,5 @@ class Interactive(Screen):
         return np.asarray((votes - votes.sum(axis=-1, keepdims=True) * baseline).max(axis=-1))
 
     def reinforce(self, labels: Ints, baseline: Floats) -> Ints:
-        """Labels with the student's own, [queries], where a query was not answered and the student is confident.
-
-        It looks at no vote: post-processing, which costs nothing. The ε of a run is that of `labels` as they were.
-        """
         sure = (labels == ABSTAIN) & (baseline.max(axis=1) > self.confidence)
         return np.where(sure, baseline.argmax(axis=1), labels)

@@ -32,6 +32,10 @@ class Screen(ABC):
     #: Whether the statistic looks at the student's probabilities.
     asks_student = False
 
+    def reinforce(self, labels: Ints, baseline: Floats) -> Ints:
+        """Aggregator.reinforce."""
+        return labels
+
     @property
     def leak(self) -> float | None:
         """Where this screen makes the plurality itself safe, the probability per query that it fails to."""

@@ -1,0 +1,204 @@
+"""Rounds of asking: which rows, on what terms, at what cost, and what the student adds itself."""
+
+import numpy as np
+import pytest
+from conftest import SMALL, TEACHERS, VOTES, Nzc
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nzc.aggregators import NoisyArgmax
+from nzc.aggregators.aggregator import ABSTAIN
+from nzc.aggregators.noise import Gaussian, Laplace
+from nzc.aggregators.screen import Interactive, Threshold
+from nzc.errors import InputError
+from nzc.inquiry import Inquiry, Terms
+from nzc.privacy import release
+from nzc.privacy.independent import gaussian
+from nzc.queries import CHOICES, Rounds
+from nzc.teachers import Ballots
+
+POOL, CLASSES = 60, 4
+
+
+def _probabilities(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.full(CLASSES, 0.5), size=POOL)
+
+
+@given(st.sampled_from(CHOICES), st.integers(0, 40), st.integers(0, 5), st.booleans())
+def test_what_is_chosen_is_left_and_never_asked_twice(choice: str, size: int, seed: int, student: bool) -> None:
+    left = np.random.default_rng(seed).permutation(POOL)[:40]
+    known = _probabilities() if student else None
+    rows = Rounds(choice, None).choose(left, size, known, np.random.default_rng(seed))
+    assert len(rows) == len(set(rows)) == size
+    assert set(rows) <= set(left)
+
+
+def test_balanced_takes_as_many_of_each_class_as_there_are() -> None:
+    known = np.eye(CLASSES)[np.repeat(np.arange(CLASSES), [40, 10, 8, 2])]
+    rows = Rounds("balanced", None).choose(np.arange(POOL), 20, known, np.random.default_rng(0))
+    assert np.bincount(known[rows].argmax(axis=1), minlength=CLASSES).tolist() == [6, 6, 6, 2]
+
+
+def test_entropy_takes_the_least_certain() -> None:
+    known = _probabilities()
+    rows = Rounds("entropy", None).choose(np.arange(POOL), 20, known, np.random.default_rng(0))
+    entropy = -(known * np.log(known)).sum(axis=1)
+    assert entropy[rows].min() >= np.delete(entropy, rows).max()
+
+
+@pytest.mark.parametrize(
+    ("parts", "queries", "student", "asks", "sizes"),
+    [
+        (None, None, True, False, [60]),
+        (None, 50, True, True, [25, 25]),
+        (None, 50, False, True, [50]),
+        (3, 50, True, False, [17, 17, 16]),
+        ([10, 30], None, True, False, [10, 30]),
+    ],
+)
+def test_sizes(parts: object, queries: int | None, student: bool, asks: bool, sizes: list[int]) -> None:
+    assert Rounds("first", parts).sizes(queries, POOL, student, asks) == sizes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "allowed"),
+    [
+        (["query_choice=best"], "query_choice=best", "first, random, balanced, entropy"),
+        (["query_choice=entropy", "student=none"], "query_choice=entropy", "no student"),
+        (["query_choice=balanced", "rounds=1"], "rounds=1", "2 or more"),
+        (["rounds=0"], "rounds=0", "1 or more"),
+        (["rounds=many"], "rounds=many", "whole number"),
+        (["rounds={a: 1}"], "rounds={'a': 1}", "whole number"),
+        (["rounds=[]"], "rounds=[]", "at least one"),
+        (["rounds=[10,-1]"], "rounds.1=-1", "1 or more"),
+        (["rounds=[300,101]"], "queries=401", "from 1 to 400"),
+        (["rounds=[10,10]", "queries=10"], "queries=10", "sum of rounds"),
+        (["rounds=11", "queries=10"], "rounds=11", "from 1 to 10"),
+        (["rounds=2", "student=none"], "rounds=2", "no student"),
+        (["aggregator=interactive", "aggregator.first.sigma=0"], "aggregator.sigma=0", "above 0"),
+    ],
+)
+def test_bad_rounds(nzc: Nzc, arguments: list[str], key: str, allowed: str) -> None:
+    ran = nzc(*TEACHERS, *arguments)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert key in ran.err
+    assert allowed in ran.err
+    assert not list(ran.folder.iterdir())
+
+
+def _terms(aggregator: NoisyArgmax, rounds: Rounds, budget: float | None = None) -> Terms:
+    return Terms(aggregator, rounds, 0, 1e-5, budget, release.plan, None, "it")
+
+
+def _ballots() -> Ballots:
+    rng = np.random.default_rng(1)
+    return Ballots(rng.multinomial(100, [0.7, 0.1, 0.1, 0.1], size=POOL)[:, rng.permutation(CLASSES)], 100)
+
+
+def _ask_all(inquiry: Inquiry, known: np.ndarray | None = None) -> Inquiry:
+    for number in range(len(inquiry.sizes)):
+        inquiry.ask(_ballots(), known if number else None)
+    return inquiry
+
+
+@pytest.mark.parametrize("noise", [Gaussian(20), Laplace(0.1)])
+def test_rounds_of_one_mechanism_cost_what_one_round_costs(noise: object) -> None:
+    """Without a screen the cost does not depend on what is drawn: asking in parts must change nothing."""
+    costs = []
+    for parts in (1, 4):
+        inquiry = _ask_all(Inquiry(_terms(NoisyArgmax(noise), Rounds("first", parts)), [POOL // parts] * parts, POOL))
+        costs.append(sum((asked.cost for asked in inquiry.asked[1:]), inquiry.asked[0].cost).epsilon(1e-5))
+    assert costs[0].exact == pytest.approx(costs[1].exact, rel=1e-9)
+    assert costs[0].theorem == pytest.approx(costs[1].theorem, rel=1e-9)
+    assert costs[0].data_independent == pytest.approx(costs[1].data_independent, rel=1e-9)
+
+
+def _interactive() -> NoisyArgmax:
+    first = NoisyArgmax(Gaussian(30), screen=Threshold(60, 20))
+    return NoisyArgmax(Gaussian(10), screen=Interactive(40, 15, 0.9), first=first)
+
+
+def test_rounds_of_two_mechanisms_add_up() -> None:
+    """Two routes: the sum of the rounds, and each round's own mechanism by itself."""
+    known, votes, delta = _probabilities(), _ballots().votes, 1e-5
+    inquiry = _ask_all(Inquiry(_terms(_interactive(), Rounds("random", None)), [20, 30], POOL), known)
+    one, two = inquiry.asked
+    assert (one.known, len(two.rows)) == (None, 30)
+    orders = np.array([2.0, 8.0, 40.0])
+    first = _interactive().first
+    assert first is not None
+    by_hand = first.exact(votes[one.rows]).total(orders) + _interactive().exact(votes[two.rows], known[two.rows]).total(
+        orders
+    )
+    np.testing.assert_allclose((one.cost + two.cost).rdp(orders), by_hand, rtol=1e-12)
+    spent = 20 / 20**2 + one.answered * 2 / 30**2 + 30 / 15**2 + two.answered * 2 / 10**2
+    assert (one.cost + two.cost).epsilon(delta).data_independent == pytest.approx(gaussian(np.sqrt(spent), delta))
+
+
+def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
+    known = np.full((POOL, CLASSES), 0.01)
+    known[:, 2] = 0.97
+    known[::2] = 1 / CLASSES
+    inquiry = _ask_all(Inquiry(_terms(_interactive(), Rounds("first", None)), [20, 20], POOL), known)
+    taught, released = inquiry.taught(known), inquiry.released
+    assert (taught[released != ABSTAIN] == released[released != ABSTAIN]).all()
+    silent = np.flatnonzero(released[:40] == ABSTAIN)
+    assert len(silent)
+    assert (taught[silent] == np.where(silent % 2, 2, ABSTAIN)).all()
+    assert (taught[40:] == ABSTAIN).all()
+
+
+@pytest.mark.parametrize("budget", [0.8, 1.5, 3.0])
+def test_a_budget_holds_over_all_rounds(budget: float) -> None:
+    known = _probabilities()
+    inquiry = _ask_all(Inquiry(_terms(_interactive(), Rounds("first", None), budget), [20, 40], POOL), known)
+    epsilon = (inquiry.asked[0].cost + inquiry.asked[1].cost).epsilon(1e-5)
+    assert epsilon.data_independent is not None
+    assert epsilon.data_independent <= budget
+
+
+def test_a_budget_needs_one_unit() -> None:
+    mixed = NoisyArgmax(Laplace(0.05), first=NoisyArgmax(Gaussian(40)))
+    with pytest.raises(InputError, match=r"budget\.epsilon=50"):
+        Inquiry(_terms(mixed, Rounds("first", 2), 50), [20, 20], POOL)
+
+
+def test_interactive_end_to_end(nzc: Nzc) -> None:
+    interactive = ["aggregator=interactive", "aggregator.threshold=3", "aggregator.sigma1=1", "aggregator.sigma=1"]
+    ran = nzc(*SMALL, *interactive, "aggregator.confidence=0.5", "queries=200")
+    assert ran.code == 0, ran.err
+    result = ran.result
+    assert [each["asked"] for each in result["rounds"]] == [100, 100]
+    assert sum(each["answered"] for each in result["rounds"]) == result["answered"] < 200
+    assert result["reinforced"] > 0
+    assert result["answered"] + result["reinforced"] <= 200
+    assert result["accuracy_interval"][0] < result["accuracy"] < result["accuracy_interval"][1]
+    again = nzc(*SMALL, *interactive, "aggregator.confidence=0.5", "queries=200").result
+    assert again["epsilon"] == result["epsilon"]  # the ledger's total too: the same labels cost nothing again
+    curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
+    assert "Student of round 1/loss_labelled,0," in curves
+    assert "Student/loss_labelled,0," in curves
+
+
+@pytest.mark.parametrize("choice", ["random", "balanced", "entropy"])
+def test_choices_end_to_end(nzc: Nzc, choice: str) -> None:
+    ran = nzc(*SMALL, f"query_choice={choice}", "queries=60", "rounds=[40,20]")
+    assert ran.code == 0, ran.err
+    assert (ran.result["queries"], ran.result["answered"]) == (60, 60)
+
+
+def test_without_a_label_there_is_no_student_and_all_else_is_whole(nzc: Nzc) -> None:
+    never = ["aggregator=confident", "aggregator.threshold=12", "aggregator.sigma1=1", "aggregator.sigma=1"]
+    ran = nzc(*SMALL, *never, "queries=50", "rounds=2")
+    assert ran.code == 0
+    assert "no label was released" in ran.err
+    assert ran.result["answered"] == 0
+    assert ran.result["accuracy"] is None
+    assert ran.result["label_accuracy"] is None
+    assert ran.result["epsilon"]["exact"] > 0
+
+
+def test_interactive_without_a_student_is_one_round(nzc: Nzc, histograms: object) -> None:
+    result = nzc(*VOTES, "teachers.path=votes.npy", "aggregator=interactive", "aggregator.threshold=30").result
+    assert len(result["rounds"]) == 1
