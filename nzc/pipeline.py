@@ -16,7 +16,7 @@ from nzc.datasets import Dataset, Roles, Split
 from nzc.errors import InputError, within
 from nzc.inquiry import Inquiry, Terms
 from nzc.report import Report, Round
-from nzc.store import Ledger, Store
+from nzc.store import Store
 from nzc.students import Learner, Material
 from nzc.teachers import Ballots, Teachers
 from nzc.training import Curves, Training
@@ -96,7 +96,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, curves: Curves |
                 trained = parts.teachers.train(roles, parts.store, parts.training)
             with clock("votes"):
                 ballots = parts.teachers.vote(roles, trained)
-        ledger = Ledger(parts.store.root / "ledger.db")
+        ledger = parts.store.root / "ledger.db"
         dataset = sha256(ballots.votes.tobytes()).hexdigest() if roles is None else roles.private_digest
 
         student, known, rounds = None, None, []

@@ -70,7 +70,8 @@ class VoteFile(Teachers):
         return Size(rows, classes, int(self._votes[0].sum()))
 
     def truth(self, roles: Roles | None) -> Ints | None:
-        return self._labels if roles is None else roles.public.y
+        truth = self._labels if roles is None else roles.public.y
+        return None if truth is None else truth[: len(self._votes)]
 
     def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
         return self._votes
@@ -78,7 +79,7 @@ class VoteFile(Teachers):
     def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
         rows = self.check(roles).rows
         votes, truth = self._votes[:rows], self.truth(roles)
-        return Ballots(votes, int(votes[0].sum()), None if truth is None else truth[:rows])
+        return Ballots(votes, int(votes[0].sum()), truth)
 
 
 def _load(path: str, key: str) -> AnyArray:
