@@ -14,7 +14,7 @@ from hydra.errors import MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from nzc import config, pipeline
+from nzc import config, curves, pipeline
 from nzc.complaints import complaint
 from nzc.config import build
 from nzc.privacy import release
@@ -85,6 +85,11 @@ def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> None:
         raise
     outcome.report.write(folder)
     _write_labels(folder, outcome)
+    curves.write(folder, outcome.curves)
+    if sweep_dir is None if cfg.figures is None else cfg.figures:
+        from nzc import figures  # matplotlib: nearly half a second
+
+        figures.of_run(outcome, folder / figures.FOLDER)
     show(outcome.report.table() if sweep_dir is None else outcome.report.line())
     for name in run:
         try:

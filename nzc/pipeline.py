@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nzc import curves
 from nzc._types import Ints
 from nzc.aggregators import Aggregator, GroundTruth
 from nzc.aggregators.aggregator import ABSTAIN
+from nzc.curves import Curves
 from nzc.datasets import Dataset, Roles, Split
 from nzc.errors import InputError, whole, within
 from nzc.privacy import Epsilon
@@ -50,12 +52,14 @@ class Parts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The report, and what may be kept beside it: the released labels and the student. Public, both."""
+    """The report, and what may be kept beside it: the released labels and the student, public both; and the curves."""
 
     report: Report
     labels: Ints
     student: "Student | None"
     example: Split | None  # public rows, for the model's signature
+    truth: Ints | None  # of the labels, where known
+    curves: Curves  # private
 
 
 @dataclass
@@ -127,7 +131,14 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None) -> Outcome:
         data=None if roles is None else roles.summary,
         seconds=clock.seconds,
     )
-    return Outcome(report, labels, student, None if roles is None else roles.public)
+    return Outcome(
+        report,
+        labels,
+        student,
+        None if roles is None else roles.public,
+        None if truth is None else truth[: len(labels)],
+        curves.of_run(ballots, labels),
+    )
 
 
 def _budget(parts: Parts, queries: int) -> Filter | None:
