@@ -14,7 +14,7 @@ from hydra.errors import MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from nzc import config, pipeline
+from nzc import config, curves, pipeline
 from nzc.complaints import complaint
 from nzc.config import build
 from nzc.inquiry import Terms
@@ -95,6 +95,11 @@ def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> None:
     drawn.write(folder)
     if put_together.learner is not None and outcome.student is None:
         print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
+    curves.write(folder, outcome.curves)
+    if sweep_dir is None if cfg.figures is None else cfg.figures:
+        from nzc import figures  # matplotlib: nearly half a second
+
+        figures.of_run(outcome, folder / figures.FOLDER)
     show(outcome.report.table() if sweep_dir is None else outcome.report.line())
     for name in run:
         try:

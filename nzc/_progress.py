@@ -7,15 +7,15 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
 
 from nzc._bar import Bar
-from nzc.training import Curves
+from nzc.training import Draw
 
 
 class CurveLogger(Logger):
     """Hands on, under the name `what`, whatever a fit draws."""
 
-    def __init__(self, what: str, curves: Curves) -> None:
+    def __init__(self, what: str, draw: Draw) -> None:
         super().__init__()
-        self.what, self.curves = what, curves
+        self.what, self.draw = what, draw
 
     @property
     def name(self) -> str:
@@ -26,7 +26,7 @@ class CurveLogger(Logger):
         return ""
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        self.curves(self.what, metrics, step or 0)
+        self.draw(self.what, metrics, step or 0)
 
     def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
         """There are none: the configuration has them."""

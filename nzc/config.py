@@ -58,6 +58,7 @@ class Config:
     sanitise: Sanitise = field(default_factory=Sanitise)
     audit: bool = False
     audit_trials: int = MISSING
+    figures: bool | None = None
     paths: Paths = field(default_factory=Paths)
     dataset: Any = MISSING
     teachers: Any = MISSING
@@ -65,7 +66,7 @@ class Config:
     student: Any = MISSING
     trainer: Any = MISSING
     tracking: Any = MISSING
-    sweep: Any = None  # what a file of sweeps/ asks: question, rows
+    sweep: Any = None  # what a file of sweeps/ asks: rows, figures
 
 
 def check(cfg: Any) -> None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nzc import curves
 from nzc._types import Ints
 from nzc.aggregators import GroundTruth
 from nzc.aggregators.aggregator import ABSTAIN
+from nzc.curves import Curves
 from nzc.datasets import Dataset, Roles, Split
 from nzc.errors import InputError, within
 from nzc.inquiry import Inquiry, Terms
@@ -19,7 +21,7 @@ from nzc.report import Report, Round
 from nzc.store import Store
 from nzc.students import Learner, Material
 from nzc.teachers import Ballots, Teachers
-from nzc.training import Curves, Training
+from nzc.training import Draw, Training
 
 if TYPE_CHECKING:
     from nzc.students.student import Student
@@ -41,17 +43,20 @@ class Parts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The report, and what may be kept beside it, all of it public.
+    """The report, and what may be kept beside it: all but truth and curves public.
 
     released   [pool] the labels of the public rows; ABSTAIN where none was released
     student    the last one; None where none was wanted, or no label was there to learn from
     example    public rows, for the signature of the student as a model
+    truth      [pool] the true labels, where known
     """
 
     report: Report
     released: Ints
     student: "Student | None"
     example: Split | None
+    truth: Ints | None
+    curves: Curves
 
 
 @dataclass
@@ -65,10 +70,10 @@ class _Clock:
         self.seconds[what] = round(self.seconds.get(what, 0.0) + time.perf_counter() - start, 3)
 
 
-def run(parts: Parts, ready: Callable[[], None] = lambda: None, curves: Curves | None = None) -> Outcome:
+def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | None = None) -> Outcome:
     """Run the job.
 
-    `ready` is called once the input is known to be good and the work begins; `curves` gets what is drawn on the way.
+    `ready` is called once the input is known to be good and the work begins; `draw` gets points of curves on the way.
     """
     clock, terms = _Clock(), parts.terms
     with clock("total"):
@@ -111,7 +116,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, curves: Curves |
             rounds.append(Round(len(asked.rows), asked.answered, reinforced, right))
             with clock("student"):
                 name = "Student" if number == len(sizes) - 1 else f"Student of round {number + 1}"
-                student = _learn(parts, roles, taught, name, curves)
+                student = _learn(parts, roles, taught, name, draw)
                 known = None if student is None or roles is None else student.probabilities(roles.public.x)
         with clock("accounting"):
             epsilon = inquiry.epsilon(ledger, dataset, ballots)
@@ -134,16 +139,17 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, curves: Curves |
         data=None if roles is None else roles.summary,
         seconds=clock.seconds,
     )
-    return Outcome(report, inquiry.released, student, None if roles is None else roles.public)
+    public, drawn = None if roles is None else roles.public, curves.of_run(ballots, inquiry.rows, inquiry.released)
+    return Outcome(report, inquiry.released, student, public, truth, drawn)
 
 
-def _learn(parts: Parts, roles: Roles | None, labels: Ints, what: str, curves: Curves | None) -> "Student | None":
+def _learn(parts: Parts, roles: Roles | None, labels: Ints, what: str, draw: Draw | None) -> "Student | None":
     """A student gets public rows and released labels, and nothing else. None where there is no label."""
     if parts.learner is None or roles is None or (labels == ABSTAIN).all():
         return None
     labels = np.concatenate([labels, np.full(len(roles.public) - len(labels), ABSTAIN)])  # votes may be for a part
     student = parts.learner.student(Material(roles.public.x, labels, roles.classes), parts.terms.seed)
-    parts.training.fit(student, what, curves, max_epochs=1)
+    parts.training.fit(student, what, draw, max_epochs=1)
     return student
 
 

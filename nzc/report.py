@@ -115,6 +115,30 @@ EPSILONS = {
 }
 
 
+#: What tables and figures call the keys of result.json, where not by their own name; "epsilon" is a paper's only.
+_NAMES = {
+    "label_accuracy": "label accuracy",
+    "accuracy": "student",
+    "teachers.count": "teachers",
+    "teachers.mean_accuracy": "one teacher",
+    "teachers.ensemble_accuracy": "ensemble",
+    "teachers.gap_above_2": "gap > 2",
+    "teachers.gap_above_3": "gap > 3",
+    "epsilon": "ε",
+    **{f"epsilon.{name}": f"ε {name.replace('_', '-')}" for name in EPSILONS},
+}
+
+
+def heading(key: str) -> str:
+    """What a key of result.json, or of the configuration, is called in tables and figures."""
+    return _NAMES.get(key, key)
+
+
+def is_share(key: str) -> bool:
+    """Whether the value of a key is a share, to be shown in per cent."""
+    return key.endswith("accuracy") or "gap_above" in key
+
+
 def percent(value: float | None) -> str:
     """87.4 %, or a dash."""
     return "–" if value is None else f"{100 * value:.1f} %"

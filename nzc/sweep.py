@@ -1,8 +1,12 @@
-"""A sweep's parent run and its table, paper beside measured. Its rows become jobs in hydra_plugins/nzc.py."""
+"""A sweep's parent run, its table, paper beside measured, and its figures. Its rows become jobs in
+hydra_plugins/nzc.py."""
 
 import json
+import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +15,76 @@ from omegaconf import DictConfig, OmegaConf
 from rich.table import Table
 
 from nzc.config import build
-from nzc.report import EPSILONS, number, percent, show
+from nzc.errors import InputError
+from nzc.report import EPSILONS, heading, is_share, number, percent, show
 
 #: The ε that are a run's own; the ledger's total counts whatever came before it.
-OF_A_RUN = [name for name in EPSILONS if name != "ledger_total"]
+OF_A_RUN = [f"epsilon.{name}" for name in EPSILONS if name != "ledger_total"]
 #: What a job leaves in its folder when its input was wrong: the line it printed.
 ERROR = "error.txt"
 
 
+@dataclass(frozen=True)
+class SweepFigure:
+    """An entry of `sweep.figures`: keys y of the runs by their key x, a line each; or one curve of every run.
+
+    A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short) or of the configuration
+    (`aggregator.gamma`); a curve is one of nzc/curves.py.
+    """
+
+    name: str
+    x: str | None = None
+    y: tuple[str, ...] = ()
+    by: str | None = None  # a key: a line for each of its values
+    curve: str | None = None
+    ylim: tuple[float, float] | None = None  # what the y axis shows, where not everything
+
+    @classmethod
+    def of(cls, at: int, entry: Any) -> "SweepFigure":
+        """Entry `at` as the sweep file gives it."""
+        allowed = [field.name for field in fields(cls)]
+        key = f"sweep.figures.{at}"
+        if not isinstance(entry, dict):
+            raise InputError(key, entry, f"must have the keys {', '.join(allowed)}")
+        for unknown in entry.keys() - set(allowed):
+            raise InputError(f"{key}.{unknown}", entry[unknown], f"must be one of the keys {', '.join(allowed)}")
+        name, lines = entry.get("name"), entry.get("x") is not None and bool(entry.get("y"))
+        if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
+            raise InputError(f"{key}.name", name, "must be a word: figures/NAME.svg is drawn")
+        if lines == (entry.get("curve") is not None):
+            raise InputError(key, name, "must have x and y, or else curve")
+        ylim = entry.get("ylim")
+        numbers = isinstance(ylim, list) and all(isinstance(end, int | float) for end in ylim)
+        if ylim is not None and not (numbers and len(ylim) == 2 and ylim[0] < ylim[1]):
+            raise InputError(f"{key}.ylim", ylim, "must be two numbers, the smaller first")
+        y = entry.get("y", ())
+        return cls(**entry | {"y": (y,) if isinstance(y, str) else tuple(y)})
+
+
 def rows_of(config: DictConfig | None) -> list[dict[str, Any]]:
     """The rows of a composed configuration; none where no sweep file was asked for."""
-    if config is None or config.get("sweep") is None:
-        return []
-    rows: Any = OmegaConf.to_container(config.sweep.get("rows", []))
-    return list(rows)
+    return _asked(config, "rows")
+
+
+def figures_of(config: DictConfig) -> list[SweepFigure]:
+    """The figures that it declares."""
+    return [SweepFigure.of(at, entry) for at, entry in enumerate(_asked(config, "figures"))]
+
+
+def _asked(config: DictConfig | None, what: str) -> list[Any]:
+    asked: Any = None if config is None or config.get("sweep") is None else config.sweep.get(what)
+    entries: Any = [] if asked is None else OmegaConf.to_container(asked)
+    return list(entries)
 
 
 class SweepReport(Callback):
-    """Opens a parent run before the jobs of a sweep, and closes it with their table after."""
+    """Opens a parent run before the jobs of a sweep, and closes it with their table and figures after."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        try:
+            self.figures = figures_of(config)
+        except InputError as error:  # Hydra would make a warning of it
+            _stop(error)
         folder = Path(config.hydra.sweep.dir)
         folder.mkdir(parents=True, exist_ok=True)
         self.tracker, self.run = build(config, "tracking"), None
@@ -40,16 +94,39 @@ class SweepReport(Callback):
         (folder / "parent.json").write_text(json.dumps({"run": self.run}))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        folder = Path(config.hydra.sweep.dir)
-        jobs = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-        table = Results(rows_of(config), jobs)
+        folder, rows = Path(config.hydra.sweep.dir), rows_of(config) or [{}]
+        found = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+        jobs = [Job(path, rows[at % len(rows)]) for at, path in enumerate(found)]
+        table = Results(jobs, [key for figure in self.figures for key in figure.y])
         (folder / "table.md").write_text(table.markdown(_name(config)))
         show(table.rich(_name(config)))
+        wrong = [] if config.figures is False else _draw(self.figures, jobs, folder)
         if self.tracker is not None and self.run is not None:
             self.tracker.finish(self.run, folder, None)
-        if table.failed:
-            print(f"{table.failed} of {len(jobs)} jobs did not finish; the others are whole", file=sys.stderr)
-            sys.exit(2)
+        if failed := sum(job.result is None for job in jobs):
+            wrong.append(f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
+        if wrong:
+            _stop(*wrong)
+
+
+def _draw(figures: list[SweepFigure], jobs: "list[Job]", folder: Path) -> list[object]:
+    """Draw what can be drawn; what is wrong with the others."""
+    wrong: list[object] = []
+    finished = [job for job in jobs if job.result is not None]
+    for figure in figures if finished else []:
+        from nzc.figures import FOLDER, of_sweep
+
+        try:
+            of_sweep(figure, finished, folder / FOLDER)
+        except InputError as error:
+            wrong.append(error)
+    return wrong
+
+
+def _stop(*wrong: object) -> None:
+    for line in wrong:
+        print(f"nzc: {line}", file=sys.stderr)
+    sys.exit(2)
 
 
 def parent(sweep_dir: str | None) -> str | None:
@@ -66,38 +143,79 @@ def _name(config: DictConfig) -> str:
     return str(choices.get("sweeps") or "sweep")
 
 
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep: its folder, and the row of the sweep file that asked for it."""
+
+    folder: Path
+    row: dict[str, Any]
+
+    @cached_property
+    def name(self) -> str:
+        """The row's name, or the overrides."""
+        return str(self.row.get("name") or " ".join(OmegaConf.load(self.folder / ".hydra" / "overrides.yaml")))
+
+    @cached_property
+    def result(self) -> dict[str, Any] | None:
+        """result.json with dotted keys and infinite numbers as such; None where the run did not finish."""
+        path = self.folder / "result.json"
+        if not path.is_file():
+            return None
+        return {key: float("inf") if value == "inf" else value for key, value in _flat(json.loads(path.read_text()))}
+
+    @cached_property
+    def paper(self) -> dict[str, Any]:
+        """The paper's values, under whole keys; none where the run did not finish."""
+        return (
+            {} if self.result is None else {self.whole(key): value for key, value in self.row.get("paper", {}).items()}
+        )
+
+    @cached_property
+    def _config(self) -> Any:
+        return OmegaConf.load(self.folder / ".hydra" / "config.yaml")
+
+    def whole(self, key: str) -> str:
+        """mean_accuracy → teachers.mean_accuracy; a key that says where it stands, or is not known, as it is."""
+        known = self.result or {}
+        longer = [name for name in known if name.endswith(f".{key}")]
+        return key if key in known or not longer else longer[0]
+
+    def value(self, key: str) -> Any:
+        """The value of a whole key in result.json or else in the configuration; KeyError where there is none."""
+        if self.result is not None and key in self.result:
+            return self.result[key]
+        if (value := OmegaConf.select(self._config, key)) is None or OmegaConf.is_config(value):
+            raise KeyError(key)
+        return value
+
+
+def _flat(record: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    return [
+        pair
+        for key, value in record.items()
+        for pair in (_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)])
+    ]
+
+
 class Results:
-    """The jobs of a sweep as one table."""
+    """The jobs of a sweep as one table: a run's name, then keys of result.json, the paper's value before the measured.
 
-    def __init__(self, rows: list[dict[str, Any]], jobs: Sequence[Path]) -> None:
-        self.failed = 0
-        self.lines: list[list[str]] = []
-        self.columns = ["run", "answered", "label accuracy", "student: paper", "student: measured", "ε: paper"]
-        self.columns += [f"ε {name.replace('_', '-')}" for name in OF_A_RUN]
-        for number_of_job, job in enumerate(jobs):
-            row = rows[number_of_job % len(rows)] if rows else {}
-            self.lines.append(self._line(row, job))
-        used = [k for k in range(len(self.columns)) if any(line[k] not in ("", "–") for line in self.lines)]
-        self.columns = [self.columns[k] for k in used]
-        self.lines = [[line[k] for k in used] for line in self.lines]
+    Columns: what every sweep shows, the keys for which a row gives the paper's value, and `keys`; less the empty ones.
+    """
 
-    def _line(self, row: dict[str, Any], job: Path) -> list[str]:
-        name = row.get("name") or " ".join(OmegaConf.load(job / ".hydra" / "overrides.yaml"))
-        if not (job / "result.json").is_file():
-            self.failed += 1
-            said = (job / ERROR).read_text().strip() if (job / ERROR).is_file() else "did not finish"
-            return [f"{name}: {said}", *["–"] * (len(self.columns) - 1)]
-        result, paper = json.loads((job / "result.json").read_text()), row.get("paper", {})
-        epsilons = [number(_float(result["epsilon"][kind])) for kind in OF_A_RUN]
-        return [
-            str(name),
-            f"{result['answered']:,}",
-            percent(result["label_accuracy"]),
-            percent(paper.get("accuracy")),
-            percent(result["accuracy"]),
-            str(paper.get("epsilon", "–")),
-            *epsilons,
-        ]
+    def __init__(self, jobs: Sequence[Job], keys: Sequence[str] = ()) -> None:
+        last = ["accuracy", "epsilon", *OF_A_RUN]
+        asked = [key for job in jobs for key in [*job.paper, *map(job.whole, keys)] if key not in last]
+        self.columns, cells = ["run"], [[_named(job) for job in jobs]]
+        for key in dict.fromkeys(["answered", "label_accuracy", *asked, *last]):
+            paper = [_printed(key, job.paper.get(key)) for job in jobs]
+            measured = [_measured(key, (job.result or {}).get(key)) for job in jobs]
+            beside = any(cell != "–" for cell in paper)
+            for whose, column in {"paper": paper, "measured": measured}.items():
+                if any(cell != "–" for cell in column):
+                    self.columns.append(f"{heading(key)}: {whose}" if beside else heading(key))
+                    cells.append(column)
+        self.lines = [list(line) for line in zip(*cells, strict=True)]
 
     def rich(self, title: str) -> Table:
         """For a terminal."""
@@ -115,5 +233,23 @@ class Results:
         return f"# {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _float(value: Any) -> float | None:
-    return float("inf") if value == "inf" else value
+def _named(job: Job) -> str:
+    if job.result is not None:
+        return job.name
+    said = (job.folder / ERROR).read_text().strip() if (job.folder / ERROR).is_file() else "did not finish"
+    return f"{job.name}: {said}"
+
+
+def _printed(key: str, value: Any) -> str:
+    """A cell of the paper: as the sweep file gives it, but for shares."""
+    if value is None:
+        return "–"
+    return percent(value) if is_share(key) and not isinstance(value, str) else str(value)
+
+
+def _measured(key: str, value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float) and not is_share(key):
+        return number(value)
+    return str(value) if isinstance(value, str) else percent(value)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pytorch_lightning import LightningModule, Trainer
 
 #: Takes points of curves: whose they are, values by name, and the step.
-Curves = Callable[[str, Mapping[str, float], int], None]
+Draw = Callable[[str, Mapping[str, float], int], None]
 
 
 class Training:
@@ -23,11 +23,11 @@ class Training:
             options["strategy"] = "ddp_spawn"  # processes that only fit: the rest of the run happens once
         self.progress, self.threads, self.options = progress, threads, options
 
-    def fit(self, module: "LightningModule", what: str, curves: Curves | None = None, **options: Any) -> None:
-        """Fit `module`, showing progress over its batches under the name `what`; `curves` gets what it draws."""
+    def fit(self, module: "LightningModule", what: str, draw: Draw | None = None, **options: Any) -> None:
+        """Fit `module`, showing progress over its batches under the name `what`; `draw` gets points of its curves."""
         from nzc._progress import CurveLogger, ProgressBar
 
-        logger = False if curves is None else CurveLogger(what, curves)
+        logger = False if draw is None else CurveLogger(what, draw)
         trainer = self._trainer(callbacks=[ProgressBar(what)] if self.progress else [], logger=logger, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -43,12 +43,13 @@ Nzc = Callable[..., Ran]
 
 @pytest.fixture
 def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Nzc:
-    """Run `nzc ARGUMENTS` in an empty folder, untracked unless said."""
+    """Run `nzc ARGUMENTS` in an empty folder, untracked and without figures unless said."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> Ran:
-        tracking = [] if any(argument.startswith("tracking") for argument in arguments) else ["tracking=none"]
-        monkeypatch.setattr("sys.argv", ["nzc", *arguments, *tracking])
+        unsaid = {"tracking": "none", "figures": "false"}
+        unsaid = {key: value for key, value in unsaid.items() if not any(a.startswith(f"{key}=") for a in arguments)}
+        monkeypatch.setattr("sys.argv", ["nzc", *arguments, *(f"{key}={value}" for key, value in unsaid.items())])
         code = 0
         try:
             main()

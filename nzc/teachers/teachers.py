@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nzc._types import AnyArray, Ints
+from nzc._types import AnyArray, Floats, Ints
 from nzc.datasets import Roles
+from nzc.privacy.theorem import gaps
 from nzc.store import Store
 from nzc.training import Training
 
@@ -35,12 +36,23 @@ class Ballots:
         return float((self.votes.argmax(axis=1) == self.truth).mean())
 
     @property
+    def gaps(self) -> Floats:
+        """The largest count of a row less the second, [queries]; 0 where they tie."""
+        return gaps(self.votes)[:, 0]
+
+    def gap_above(self, votes: int) -> float | None:
+        """The share of rows whose gap exceeds `votes`: what NZC calls qualified at that distance."""
+        return float((self.gaps > votes).mean()) if self.count else None
+
+    @property
     def summary(self) -> dict[str, float | int | None]:
         """What a report says of the teachers."""
         return {
             "count": self.count,
             "mean_accuracy": self.mean_accuracy,
             "ensemble_accuracy": self.ensemble_accuracy,
+            "gap_above_2": self.gap_above(2),
+            "gap_above_3": self.gap_above(3),
         }
 
     @classmethod

@@ -14,6 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
+from nzc import curves
 from nzc.errors import InputError
 from nzc.pipeline import Outcome
 from nzc.report import EPSILONS, number
@@ -55,10 +56,11 @@ class MLflow(Tracker):
         if outcome is not None:
             self._log(run, outcome)
         for path in folder.iterdir():
-            if path.is_file():
+            if path.is_file() and path.name != curves.FILE:
                 self.client.log_artifact(run, str(path))
-        if (folder / ".hydra").is_dir():
-            self.client.log_artifacts(run, str(folder / ".hydra"), "config")
+        for inner, name in {".hydra": "config", "figures": "figures"}.items():
+            if (folder / inner).is_dir():
+                self.client.log_artifacts(run, str(folder / inner), name)
         if outcome is not None and outcome.student is not None and self.model:
             self._log_model(run, outcome)
         self.client.set_terminated(run, "FINISHED")

@@ -9,7 +9,10 @@ from nzc.pipeline import Outcome
 
 
 class Tracker(ABC):
-    """Records runs, and sweeps as parents of runs. What it records is public, but for ε and the teachers' accuracy."""
+    """Records runs, and sweeps as parents of runs.
+
+    What it records is public, but for ε, what is said of the teachers, and the figures. Never curves.csv.
+    """
 
     @abstractmethod
     def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None) -> str:
@@ -21,7 +24,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def finish(self, run: str, folder: Path, outcome: Outcome | None) -> None:
-        """Record every file of `folder` and, for a run that is no sweep, its outcome; close it as finished."""
+        """Record the files of `folder`, its figures and, but for a sweep, the run's outcome; close it as finished."""
 
     @abstractmethod
     def fail(self, run: str, stopped: bool) -> None:

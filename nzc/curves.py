@@ -1,0 +1,54 @@
+"""What a run leaves for figures beside result.json: curves, y by x, in one small file."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from nzc._types import AnyArray, Ints
+from nzc.aggregators.aggregator import ABSTAIN
+from nzc.store.store import private
+from nzc.teachers import Ballots
+
+#: In the run's folder, in the long format curve,x,y.
+FILE = "curves.csv"
+#: name → (x [points], y [points]). All of them follow from votes, and are private.
+Curves = dict[str, tuple[AnyArray, AnyArray]]
+#: name → what its axes are called. The gap of a query: its largest count less the second.
+#:     gap_above   the share of all rows whose gap exceeds n, n = 0, 1, … up to the largest gap (NZC, Figure 2b)
+#:     asked       how many queries that were asked have this gap
+#:     answered    how many queries that were answered have it
+AXES = {
+    "gap_above": ("n (votes)", "queries whose gap exceeds n (%)"),
+    "asked": ("gap between first and second count (votes)", "queries"),
+    "answered": ("gap between first and second count (votes)", "queries"),
+}
+
+
+def of_run(ballots: Ballots, rows: Ints, released: Ints) -> Curves:
+    """The curves of a pool of which `rows` [asked] were asked, and `released` [pool]; none where nobody voted."""
+    if not ballots.count:
+        return {}
+    gaps = ballots.gaps.astype(np.int64)
+    gap = np.arange(gaps.max() + 1)
+    above = 1 - np.cumsum(np.bincount(gaps)) / len(gaps)
+    counts = {"asked": gaps[rows], "answered": gaps[released != ABSTAIN]}
+    return {"gap_above": (gap, above)} | {
+        name: (gap, np.bincount(of, minlength=len(gap))) for name, of in counts.items()
+    }
+
+
+def write(folder: Path, curves: Curves) -> None:
+    """FILE in `folder`; only its owner may read it."""
+    lines = ["curve,x,y", *(f"{name},{x},{y}" for name, points in curves.items() for x, y in zip(*points, strict=True))]
+    with private(folder / FILE) as file:
+        file.write(("\n".join(lines) + "\n").encode())
+
+
+def read(folder: Path) -> Curves:
+    """What `write` left in `folder`."""
+    with (folder / FILE).open(newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    names = dict.fromkeys(row[0] for row in rows)
+    points = {name: np.array([row[1:] for row in rows if row[0] == name], dtype=float) for name in names}
+    return {name: (points[name][:, 0], points[name][:, 1]) for name in names}
