@@ -37,6 +37,7 @@ _STYLE: dict[Any, Any] = {
     "lines.markersize": 5,
     "figure.constrained_layout.use": True,
     "savefig.dpi": 200,
+    "path.simplify_threshold": 0.4,  # points: smaller files, and nobody sees it
     "svg.hashsalt": "nzc",  # the same figure is the same file
 }
 #: A line's colour (Okabe and Ito 2008), marker and dashes: any one of the three tells lines apart.
@@ -104,6 +105,9 @@ def _gaps(axes: Axes, found: curves.Curves) -> None:
     axes.set_xlabel(curves.AXES["asked"][0])
     axes.set_ylabel(curves.AXES["asked"][1])
     axes.set_xlim(-0.5, edges[-1] - 0.5)
+    axes.set_yscale("log", nonpositive="clip")  # what is cheap is frequent, and what costs is rare
+    axes.set_ylim(0.7)
+    axes.yaxis.set_major_formatter("{x:,g}")
     if (answered != asked).any():
         axes.legend(loc="upper left")
 
@@ -113,8 +117,8 @@ def _confusion(axes: Axes, truth: Ints, labels: Ints) -> None:
     counts = np.bincount(truth * classes + labels, minlength=classes**2).reshape(classes, classes)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(np.sqrt(share), cmap="Greys", vmin=0, vmax=1)  # by the root, so that what is rare is seen
-    axes.set_xlabel("released label (% of the true class)")
-    axes.set_ylabel("true class")
+    axes.set_xlabel("released label")
+    axes.set_ylabel("true class" if classes > _CELLS else "true class (rows: %)")
     axes.grid(False)
     axes.spines[:].set_visible(True)
     if classes > _CELLS:

@@ -64,8 +64,8 @@ def test_a_wrong_row_does_not_stop_the_others(nzc: Nzc) -> None:
 def test_children_stand_under_one_parent(nzc: Nzc) -> None:
     from mlflow import MlflowClient
 
-    _sweep()
-    nzc("+sweeps=mine", *TEACHERS, "student=none", "tracking=mlflow")
+    _sweep(SWEEP + "  figures: [{name: gaps, curve: gap_above}]\n")
+    nzc("+sweeps=mine", *TEACHERS, "student=none", "tracking=mlflow", "figures=null")
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
     parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
@@ -73,6 +73,7 @@ def test_children_stand_under_one_parent(nzc: Nzc) -> None:
     assert parents[0].info.status == "FINISHED"
     assert [run.data.tags["mlflow.parentRunId"] for run in runs if run not in parents] == [parents[0].info.run_id] * 2
     assert "table.md" in {file.path for file in client.list_artifacts(parents[0].info.run_id)}
+    assert "figures/gaps.svg" in {file.path for file in client.list_artifacts(parents[0].info.run_id, "figures")}
 
 
 @pytest.mark.parametrize("path", sorted((config.HOME / "sweeps").glob("*.yaml")), ids=lambda path: path.stem)
