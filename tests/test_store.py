@@ -175,7 +175,7 @@ def test_the_listing_tells_what_is_stored_and_released(store: Store, listed) -> 
     code, out, err = listed()
     assert (code, err) == (0, "")
     size = sum(path.stat().st_size for path in store.root.glob("predictions/*/*"))
-    total = f"{Ledger(store.root / 'ledger.db').total('d00dad99', 1e-5):.4g}"
+    total = f"{np.ceil(1e3 * Ledger(store.root / 'ledger.db').total('d00dad99', 1e-5)) / 1e3:.3f}"  # rounded up
     words = ["feedbeef", "count=250", "Tree(max_depth=3)", "2 entries", f"{size / 1000:.3g} kB", "d00dad99", total]
     for word in (*words, *(entry.key for entry in store.entries())):
         assert word in out, word

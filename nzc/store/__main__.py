@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nzc.errors import InputError, not_negative, share
-from nzc.report import show
+from nzc.report import number, show
 from nzc.store import Ledger, Store
 from nzc.store.store import Entry, age
 
@@ -117,7 +117,7 @@ def _ledger(store: Store, delta: float) -> Iterable[Table]:
     for dataset in dict.fromkeys(release.dataset for release in releases):
         of = [release for release in releases if release.dataset == dataset]
         total = ledger.total(dataset, delta)
-        table.add_row(dataset[:8], str(len(of)), max(release.recorded for release in of), f"{total:.4g}")
+        table.add_row(dataset[:8], str(len(of)), max(release.recorded for release in of), number(total))
     yield table
 
 

@@ -97,12 +97,6 @@ class Ledger:
             found = self._select(connection, "WHERE dataset = ? AND key = ?", release.dataset, release.key)
         return found[0]
 
-    def find(self, dataset: str, key: str) -> Release | None:
-        """What is stored for a key, if anything."""
-        with self._transaction() as connection:
-            found = self._select(connection, "WHERE dataset = ? AND key = ?", dataset, key)
-        return found[0] if found else None
-
     def releases(self, dataset: str | None = None) -> list[Release]:
         """Every release, of one dataset or of all, in the order of recording."""
         with self._transaction() as connection:
