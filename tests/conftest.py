@@ -48,7 +48,7 @@ def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
     def run(*arguments: str) -> Ran:
         unsaid = {"tracking": "none", "figures": "false"}
-        unsaid = {key: value for key, value in unsaid.items() if not any(a.startswith(f"{key}=") for a in arguments)}
+        unsaid = {key: value for key, value in unsaid.items() if not any(a.startswith(key) for a in arguments)}
         monkeypatch.setattr("sys.argv", ["nzc", *arguments, *(f"{key}={value}" for key, value in unsaid.items())])
         code = 0
         try:
