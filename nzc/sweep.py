@@ -2,12 +2,14 @@
 hydra_plugins/nzc.py."""
 
 import json
+import math
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from hydra.experimental.callback import Callback
@@ -96,7 +98,7 @@ class SweepReport(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         folder, rows = Path(config.hydra.sweep.dir), rows_of(config) or [{}]
         found = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-        jobs = [Job(path, rows[at % len(rows)]) for at, path in enumerate(found)]
+        jobs = _named([Job(path, rows[at % len(rows)]) for at, path in enumerate(found)])
         table = Results(jobs, [key for figure in self.figures for key in figure.y])
         (folder / "table.md").write_text(table.markdown(_name(config)))
         show(table.rich(_name(config)))
@@ -145,15 +147,16 @@ def _name(config: DictConfig) -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a sweep: its folder, and the row of the sweep file that asked for it."""
+    """One run of a sweep: its folder, the row of the sweep file that asked for it, and its name among the others."""
 
     folder: Path
     row: dict[str, Any]
+    name: str = ""
 
     @cached_property
-    def name(self) -> str:
-        """The row's name, or the overrides."""
-        return str(self.row.get("name") or " ".join(OmegaConf.load(self.folder / ".hydra" / "overrides.yaml")))
+    def overrides(self) -> list[str]:
+        """Of the command line, the grid and the row."""
+        return [str(override) for override in OmegaConf.load(self.folder / ".hydra" / "overrides.yaml")]
 
     @cached_property
     def result(self) -> dict[str, Any] | None:
@@ -201,15 +204,19 @@ class Results:
     """The jobs of a sweep as one table: a run's name, then keys of result.json, the paper's value before the measured.
 
     Columns: what every sweep shows, the keys for which a row gives the paper's value, and `keys`; less the empty ones.
+    Jobs that differ in their seed only are one line, of means ± standard deviations.
     """
 
     def __init__(self, jobs: Sequence[Job], keys: Sequence[str] = ()) -> None:
         last = ["accuracy", "epsilon", *OF_A_RUN]
         asked = [key for job in jobs for key in [*job.paper, *map(job.whole, keys)] if key not in last]
-        self.columns, cells = ["run"], [[_named(job) for job in jobs]]
+        lines: dict[str, list[Job]] = {}
+        for job in jobs:
+            lines.setdefault(job.name if job.result else f"{job.name}: {_said(job)}", []).append(job)
+        self.columns, cells = ["run"], [list(lines)]
         for key in dict.fromkeys(["answered", "label_accuracy", *asked, *last]):
-            paper = [_printed(key, job.paper.get(key)) for job in jobs]
-            measured = [_measured(key, (job.result or {}).get(key)) for job in jobs]
+            paper = [_printed(key, of[0].paper.get(key)) for of in lines.values()]
+            measured = [_measured(key, [job.result.get(key) for job in of if job.result]) for of in lines.values()]
             beside = any(cell != "–" for cell in paper)
             for whose, column in {"paper": paper, "measured": measured}.items():
                 if any(cell != "–" for cell in column):
@@ -233,11 +240,19 @@ class Results:
         return f"# {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _named(job: Job) -> str:
-    if job.result is not None:
-        return job.name
-    said = (job.folder / ERROR).read_text().strip() if (job.folder / ERROR).is_file() else "did not finish"
-    return f"{job.name}: {said}"
+def _named(jobs: Sequence[Job]) -> list[Job]:
+    """Each with the name of its row, and what of the grid it has to itself, but for the seed."""
+    common = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
+    named = []
+    for job in jobs:
+        known = {*common, *job.row.get("set", [])}
+        own = [override for override in job.overrides if override not in known and not override.startswith("seed=")]
+        named.append(replace(job, name=", ".join(filter(None, [job.row.get("name"), " ".join(own)])) or "run"))
+    return named
+
+
+def _said(job: Job) -> str:
+    return (job.folder / ERROR).read_text().strip() if (job.folder / ERROR).is_file() else "did not finish"
 
 
 def _printed(key: str, value: Any) -> str:
@@ -247,9 +262,15 @@ def _printed(key: str, value: Any) -> str:
     return percent(value) if is_share(key) and not isinstance(value, str) else str(value)
 
 
-def _measured(key: str, value: Any) -> str:
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float) and not is_share(key):
-        return number(value)
-    return str(value) if isinstance(value, str) else percent(value)
+def _measured(key: str, values: Sequence[Any]) -> str:
+    """A cell of one run, or of several that differ in their seed."""
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if not numbers or len(numbers) < len(values):
+        return str(values[0]) if values and isinstance(values[0], str) else "–"
+    mean, share = fmean(numbers), is_share(key)
+    whole = share or all(isinstance(value, int) for value in numbers)
+    shown = percent(mean) if share else f"{mean:,.0f}" if whole else number(mean)
+    if len(set(numbers)) < 2 or math.isinf(mean):
+        return shown
+    spread = f"{100 * stdev(numbers):.1f} %" if share else f"{stdev(numbers):,.{0 if whole else 3}f}"
+    return f"{shown.removesuffix(' %')} ± {spread}"

@@ -167,7 +167,7 @@ def _job(folder: Path, row: dict, result: dict, **config: object) -> Job:
     (folder / ".hydra").mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(result))
     (folder / ".hydra" / "config.yaml").write_text(json.dumps(config))
-    return Job(folder, row)
+    return Job(folder, row, folder.name)
 
 
 @pytest.fixture
@@ -217,8 +217,8 @@ def test_a_table_shows_any_key_and_only_what_is_there(jobs: list[Job]) -> None:
     assert table.columns == ["run", "student: paper", "student: measured", "ε: paper", "ε exact: paper",
                              "ε exact: measured"]  # fmt: skip
     assert table.lines == [
-        ["lnmax", "60.0 %", "0.5 %", "> 8", "2", "0.010"],
-        ["lnmax", "60.0 %", "50.0 %", "> 8", "2", "1.000"],
+        ["lnmax0.010", "60.0 %", "0.5 %", "> 8", "2", "0.010"],
+        ["lnmax1.00", "60.0 %", "50.0 %", "> 8", "2", "1.000"],
     ]
     with pytest.raises(InputError, match=r"sweep\.figures\.a\.by=gama"):
         _axes(jobs, x="accuracy", y="epsilon.exact", by="gama")

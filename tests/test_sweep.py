@@ -8,6 +8,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from nzc import config
+from nzc.sweep import _measured
 
 SWEEP = """# @package _global_
 hydra:
@@ -43,6 +44,28 @@ def test_rows_times_grid(nzc: Nzc) -> None:
     assert sorted((result["seed"], result["aggregator"]) for result in ran.results) == [
         (0, "nzc"), (0, "plurality"), (1, "nzc"), (1, "plurality"),
     ]  # fmt: skip
+
+
+def test_seeds_are_one_line_and_the_rest_of_the_grid_is_told_apart(nzc: Nzc) -> None:
+    _sweep()
+    grid = ["seed=0,1,2", "delta=1e-5,1e-6", "teachers.seed=0"]
+    ran = nzc("+sweeps=mine", *TEACHERS, "student=none", *grid)
+    assert len(ran.results) == 12
+    lines = next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text().splitlines()[4:]
+    assert [line.split(" | ")[0] for line in lines] == [
+        "| first, delta=1e-05", "| second, delta=1e-05",
+        "| first, delta=1e-06", "| second, delta=1e-06",
+    ]  # fmt: skip
+
+
+def test_a_line_of_several_seeds_is_mean_and_deviation() -> None:
+    assert _measured("accuracy", [0.9, 0.92, 0.94]) == "92.0 ± 2.0 %"
+    assert _measured("epsilon.exact", [1.0, 2.0]) == "1.500 ± 0.707"
+    assert _measured("epsilon.exact", [1.0, float("inf")]) == "∞"
+    assert _measured("answered", [1000, 3000]) == "2,000 ± 1,414"
+    assert _measured("answered", [1000, 1000]) == "1,000"
+    assert _measured("accuracy", [None, None]) == "–"
+    assert _measured("accuracy", []) == "–"
 
 
 def test_a_grid_without_rows(nzc: Nzc) -> None:
