@@ -26,11 +26,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nzc import networks
 from nzc.datasets import Split
-from nzc.datasets.roles import partition
 from nzc.networks import as_input
 from nzc.report import show
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.sharded import partition
 from nzc.training import Training
 
 warnings.filterwarnings("ignore")

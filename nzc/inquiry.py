@@ -111,8 +111,8 @@ class Inquiry:
         self.released[rows] = labels
         return self.asked[-1]
 
-    def record(self, ledger: Path, dataset: str, ballots: Ballots) -> None:
-        """Tell the ledger, a file, of the last round before anyone else hears of it. `dataset`: its digest, private."""
+    def record(self, ledger: Path, data: str, ballots: Ballots) -> None:
+        """Tell the ledger, a file, of the last round before anyone else hears of it. `data`: `Teachers.learnt_from`."""
         asked, terms = self.asked[-1], self.terms
         if asked.cost.exact is None or not len(asked.rows):
             return
@@ -121,11 +121,11 @@ class Inquiry:
             spent.update(b"" if array is None else np.ascontiguousarray(array).data)
         facts = {"aggregator": repr(asked.mechanism), "asked": len(asked.rows), "answered": asked.answered}
         Ledger(ledger).record(Release(
-            dataset, spent.hexdigest(), ORDERS, asked.cost.rdp(ORDERS), asked.labels.astype("<i8").tobytes(),
+            data, spent.hexdigest(), ORDERS, asked.cost.rdp(ORDERS), asked.labels.astype("<i8").tobytes(),
             terms.name, facts, leak=asked.cost.leak,
         ))  # fmt: skip
 
-    def epsilon(self, ledger: Path, dataset: str, ballots: Ballots) -> Epsilon:
+    def epsilon(self, ledger: Path, data: str, ballots: Ballots) -> Epsilon:
         """Every ε of all rounds together."""
         terms, noise = self.terms, partial(np.random.default_rng, [self.terms.seed, 3])
         cost = reduce(add, (asked.cost for asked in self.asked))
@@ -138,7 +138,7 @@ class Inquiry:
             cost.epsilon(terms.delta),
             sanitised=cost.sanitised(terms.delta, noise(), self.plan),
             audited=audited,
-            ledger_total=None if cost.exact is None else Ledger(ledger).total(dataset, terms.delta),
+            ledger_total=None if cost.exact is None else Ledger(ledger).total(data, terms.delta),
         )
 
     @property

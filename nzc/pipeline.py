@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,14 +101,14 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
             with clock("votes"):
                 ballots = parts.teachers.vote(roles, trained)
         ledger = parts.store.root / "ledger.db"
-        dataset = sha256(ballots.votes.tobytes()).hexdigest() if roles is None else roles.private_digest
+        data = parts.teachers.learnt_from(roles)
 
         student, known, rounds = None, None, []
         for number in range(len(sizes)):
             with clock("labels"):  # here private becomes public: nothing below reads votes but the accountant
                 asked = inquiry.ask(ballots, known)
             with clock("accounting"):
-                inquiry.record(ledger, dataset, ballots)
+                inquiry.record(ledger, data, ballots)
             taught = inquiry.taught(known)
             reinforced = int((taught != ABSTAIN).sum() - (inquiry.released != ABSTAIN).sum())
             right = None if truth is None else _share(asked.labels, truth[asked.rows])
@@ -119,7 +118,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
                 student = _learn(parts, roles, taught, name, draw)
                 known = None if student is None or roles is None else student.probabilities(roles.public.x)
         with clock("accounting"):
-            epsilon = inquiry.epsilon(ledger, dataset, ballots)
+            epsilon = inquiry.epsilon(ledger, data, ballots)
         with clock("student"):
             labels = None if student is None or roles is None else student.predict(roles.test.x)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import STUDENT, Nzc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +14,9 @@ from nzc.datasets.augment import Affine
 from nzc.datasets.digits import Digits
 from nzc.datasets.mnist import MNIST
 from nzc.datasets.npz import Npz
-from nzc.datasets.roles import choose, partition
+from nzc.datasets.roles import choose
 from nzc.teachers import Ballots
+from nzc.teachers.sharded import partition
 
 
 @given(st.integers(3, 500), st.integers(0, 9), st.data())
@@ -68,6 +70,20 @@ def test_npz_keeps_groups_together(tmp_path: Path) -> None:
     seen = [set(split.x[:, 0].tolist()) for split in (roles.private, roles.public, roles.test)]
     assert not (seen[0] & seen[1] or seen[1] & seen[2] or seen[0] & seen[2])
     assert roles.public.x.mean() == pytest.approx(0, abs=1e-6)
+
+
+def test_npz_without_private_rows_takes_votes_by_row_of_the_file(nzc: Nzc) -> None:
+    group, y = np.arange(300) // 3, np.arange(300) % 3
+    np.savez("f.npz", x=np.random.default_rng(0).normal(size=(300, 4)), y=y, group=group)
+    np.save("votes.npy", np.where(np.eye(3)[y] > 0, 8, 1))
+    with_votes = ["teachers=votes", "teachers.path=votes.npy", "dataset=npz", "dataset.path=f.npz"]
+    few = [*STUDENT, "dataset.public=0.8", "dataset.private=0"]
+    ran = nzc(*with_votes, *few, "aggregator=plurality")
+    assert ran.code == 0, ran.err
+    assert ran.result["label_accuracy"] == 1
+    assert (ran.result["data"]["private"], ran.result["queries"]) == (0, 240)
+    assert "private record" in nzc("dataset=npz", "dataset.path=f.npz", "dataset.private=0", *few[:-1]).err
+    assert "dataset.private=1.5" in nzc(*with_votes, "dataset.private=1.5").err
 
 
 def test_npz_images_come_channels_first(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from nzc import networks
 from nzc.datasets import Roles
 from nzc.datasets.augment import Affine
 from nzc.datasets.digits import Digits
-from nzc.datasets.roles import partition
 from nzc.teachers.engine import TeacherEnsemble, _Stacked, _Teacher, _Threads
 from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.sharded import partition
 from nzc.training import Training
 
 QUIET = Training(progress=False, accelerator="cpu", devices=1)

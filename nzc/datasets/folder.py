@@ -53,7 +53,7 @@ class Folder(Dataset):
             raise InputError("size", self.size, "must be given where images differ in size: {} and {}".format(*sizes))
         x, y = np.stack(images), np.array([label for _, label in files], dtype=np.int64)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
-        return Roles(private, public, test, len(folders))
+        return Roles(private, public, test, len(folders), np.flatnonzero(chosen[1]))
 
     def _read(self, file: Path) -> AnyArray:
         """uint8 [channels, height, width]."""

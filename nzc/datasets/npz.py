@@ -37,7 +37,7 @@ class Npz(Dataset):
             raise InputError("path", self.path, f"must have enough rows or groups for three roles, not {few}")
         x = _images(x) if x.dtype == np.uint8 else _standardised(x, chosen[1])
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
-        return Roles(private, public, test, int(y.max()) + 1)
+        return Roles(private, public, test, int(y.max()) + 1, np.flatnonzero(chosen[1]))
 
     def _read(self) -> tuple[AnyArray, Ints, AnyArray]:
         try:

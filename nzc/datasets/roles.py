@@ -1,4 +1,4 @@
-"""Who may see which rows: the private, public and test roles, and the shards of the teachers."""
+"""Who may see which rows: the private, public and test roles."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 from nzc._types import AnyArray, Bools, Ints
 from nzc.datasets.augment import Affine
-from nzc.errors import InputError, share, whole
+from nzc.errors import InputError, fraction, share, whole
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,16 @@ class Split:
 
 @dataclass(frozen=True)
 class Roles:
-    """A dataset, split for good: records for the teachers, rows that may be asked about, rows that only judge."""
+    """A dataset, split for good: records for the teachers, rows that may be asked about, rows that only judge.
+
+    origin   [public] where the public rows stood in the one file that all roles were drawn from; None: in their order
+    """
 
     private: Split
     public: Split
     test: Split
     classes: int
+    origin: Ints | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -39,7 +43,7 @@ class Roles:
 
     @cached_property
     def private_digest(self) -> str:
-        """A fingerprint of the private records: by it the ledger knows whose privacy was spent."""
+        """A fingerprint of the private records."""
         return _digest(self.private)
 
     @property
@@ -84,7 +88,8 @@ def choose(rows: int, private: int, public: int, seed: int) -> tuple[Ints, Ints,
 def check_shares(seed: int, private: float, public: float) -> None:
     """What `by_share` takes."""
     whole(0, seed=seed)
-    share(private=private, public=public)
+    fraction(private=private)
+    share(public=public)
     if private + public >= 1:
         raise InputError("private", private, f"private + public must stay below 1 (public is {public})")
 
@@ -92,23 +97,10 @@ def check_shares(seed: int, private: float, public: float) -> None:
 def by_share(group: AnyArray, private: float, public: float, seed: int) -> list[Bools] | None:
     """Rows of each role, as masks: a seeded choice of shares of the groups, so that a group's rows keep together.
 
-    None where there are too few groups for three roles.
+    None where there are too few groups for three roles. A share of 0 leaves the private role empty.
     """
     order = np.random.default_rng(seed).permutation(np.unique(group))
     first = round(private * len(order))
     second = first + round(public * len(order))
     chosen = [np.isin(group, part) for part in (order[:first], order[first:second], order[second:])]
-    return chosen if all(rows.any() for rows in chosen) else None
-
-
-def partition(labels: Ints, count: int, seed: int, stratify: bool) -> list[Ints]:
-    """`count` disjoint shards that cover every row, sizes equal up to one.
-
-    Plain: by row number alone, so that a change of one record changes one shard, whatever the record was.
-    Stratified: dealt class by class. A record whose label changes would then move others between shards, so the
-    neighbours of the privacy analysis are those in which a record's features change and its label stays.
-    """
-    order = np.random.default_rng([seed, 1]).permutation(len(labels))
-    if stratify:
-        order = order[np.argsort(labels[order], kind="stable")]
-    return [np.sort(order[teacher::count]) for teacher in range(count)]
+    return chosen if all(rows.any() for rows in chosen[private == 0 :]) else None

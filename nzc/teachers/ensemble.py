@@ -43,7 +43,7 @@ class Ensemble(Sharded):
         made_by = [
             "teachers/engine",
             "datasets/augment",
-            "datasets/roles",
+            "teachers/sharded",
             "networks/_conv",
             "networks/" + self.network,
         ]

@@ -3,9 +3,10 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from nzc._types import AnyArray, Ints
 from nzc.datasets import Roles
-from nzc.datasets.roles import partition
 from nzc.errors import InputError, whole
 from nzc.teachers.teachers import Ballots, Size, Teachers
 
@@ -43,6 +44,23 @@ class Sharded(Teachers):
     def truth(self, roles: Roles | None) -> Ints | None:
         return None if roles is None else roles.public.y
 
+    def learnt_from(self, roles: Roles | None) -> str:
+        assert roles is not None
+        return roles.private_digest
+
     def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
         assert roles is not None
         return Ballots.tally(trained, roles.classes, roles.public.y)
+
+
+def partition(labels: Ints, count: int, seed: int, stratify: bool) -> list[Ints]:
+    """`count` disjoint shards that cover every row, sizes equal up to one.
+
+    Plain: by row number alone, so that a change of one record changes one shard, whatever the record was.
+    Stratified: dealt class by class. A record whose label changes would then move others between shards, so the
+    neighbours of the privacy analysis are those in which a record's features change and its label stays.
+    """
+    order = np.random.default_rng([seed, 1]).permutation(len(labels))
+    if stratify:
+        order = order[np.argsort(labels[order], kind="stable")]
+    return [np.sort(order[teacher::count]) for teacher in range(count)]

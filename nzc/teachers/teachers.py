@@ -87,6 +87,10 @@ class Teachers(ABC):
         """The true labels of those rows, where known."""
 
     @abstractmethod
+    def learnt_from(self, roles: Roles | None) -> str:
+        """A fingerprint of the private data: by it the ledger knows whose privacy was spent."""
+
+    @abstractmethod
     def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
         """What `vote` counts, private: predictions [teachers, rows] or votes [rows, classes]. Never made twice."""
 

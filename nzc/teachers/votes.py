@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from nzc.training import Training
 class VoteFile(Teachers):
     """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers.
 
-    With a dataset, row i belongs to its public row i. Without one, `labels` [queries] may give the truth.
+    With a dataset, row i belongs to its public row i; where the dataset is one file (npz, folder) and there are as many
+    votes as it has rows, to row i of that file. Without one, `labels` [queries] may give the truth.
     """
 
     path: str
@@ -64,22 +66,30 @@ class VoteFile(Teachers):
         if roles is not None:
             if classes != roles.classes:
                 raise InputError("path", self.path, f"must have the dataset's {roles.classes} classes, not {classes}")
-            rows = min(rows, len(roles.public))
-        elif self._labels is not None:
-            rows = min(rows, len(self._labels))
+            rows = len(self._of(roles))
         return Size(rows, classes, int(self._votes[0].sum()))
 
     def truth(self, roles: Roles | None) -> Ints | None:
-        truth = self._labels if roles is None else roles.public.y
-        return None if truth is None else truth[: len(self._votes)]
+        return self._labels if roles is None else roles.public.y[: len(self._of(roles))]
+
+    def learnt_from(self, roles: Roles | None) -> str:
+        """Of the votes themselves: what the teachers learnt from is not here."""
+        return sha256(self._votes.tobytes()).hexdigest()
 
     def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
         return self._votes
 
     def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
-        rows = self.check(roles).rows
-        votes, truth = self._votes[:rows], self.truth(roles)
-        return Ballots(votes, int(votes[0].sum()), truth)
+        return Ballots(self._of(roles), int(self._votes[0].sum()), self.truth(roles))
+
+    def _of(self, roles: Roles | None) -> Ints:
+        """The votes on the rows that can be asked about."""
+        if roles is None:
+            return self._votes
+        rows = sum(len(split) for split in (roles.private, roles.public, roles.test))
+        if roles.origin is not None and len(self._votes) == rows:
+            return self._votes[roles.origin]
+        return self._votes[: len(roles.public)]
 
 
 def _load(path: str, key: str) -> AnyArray:
