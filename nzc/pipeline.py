@@ -19,6 +19,7 @@ from nzc.inquiry import Inquiry, Terms
 from nzc.report import Report, Round
 from nzc.store import Store
 from nzc.students import Learner, Material
+from nzc.students.doubt import believed
 from nzc.teachers import Ballots, Teachers
 from nzc.training import Draw, Training
 
@@ -147,8 +148,15 @@ def _learn(parts: Parts, roles: Roles | None, labels: Ints, what: str, draw: Dra
     if parts.learner is None or roles is None or (labels == ABSTAIN).all():
         return None
     labels = np.concatenate([labels, np.full(len(roles.public) - len(labels), ABSTAIN)])  # votes may be for a part
-    student = parts.learner.student(Material(roles.public.x, labels, roles.classes), parts.terms.seed)
-    parts.training.fit(student, what, draw, max_epochs=1)
+    material = Material(roles.public.x, labels, roles.classes)
+
+    def fit(student: "Student", what: str) -> None:
+        parts.training.fit(student, what, draw, max_epochs=1)
+
+    if parts.learner.folds > 1:
+        material = believed(parts.learner, material, parts.terms.seed, fit)
+    student = parts.learner.student(material, parts.terms.seed)
+    fit(student, what)
     return student
 
 

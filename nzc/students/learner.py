@@ -40,6 +40,7 @@ class Learner(ABC):
     balance       0: rows are drawn alike; 1: classes are, however often each was released
     validation    share of the labelled rows held out to stop early and keep the best weights; 0: none
     patience      how many of 50 looks at them may pass without a better one
+    folds         2 or more: labels that students of the other folds contradict are left out (doubt.py); 1: none are
     """
 
     network: str
@@ -51,6 +52,7 @@ class Learner(ABC):
     balance: float
     validation: float
     patience: int
+    folds: int
     augment: Affine | None = None
     unlabelled: int = 0
 
@@ -58,7 +60,7 @@ class Learner(ABC):
         if self.network is None:  # what dataset=none suggests
             raise InputError("student", type(self).__name__.lower(), "must be none where there is no dataset")
         networks.check(self.network)
-        whole(1, steps=self.steps, batch_size=self.batch_size, patience=self.patience)
+        whole(1, steps=self.steps, batch_size=self.batch_size, patience=self.patience, folds=self.folds)
         whole(0, unlabelled=self.unlabelled)
         positive(lr=self.lr)
         not_negative(weight_decay=self.weight_decay, balance=self.balance)

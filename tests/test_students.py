@@ -1,0 +1,125 @@
+"""What all students share: batches, averaging, early stopping, cross-checked labels, and odd material."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from conftest import SMALL, Nzc
+
+from nzc.aggregators.aggregator import ABSTAIN
+from nzc.students import Material
+from nzc.students.doubt import believed
+from nzc.students.student import Student, _rounds
+from nzc.students.supervised import Supervised
+from nzc.training import Training
+
+PLAIN = Supervised(
+    network="mlp", steps=60, batch_size=16, lr=0.01, weight_decay=0.0, average=0.0, balance=0.0, validation=0.0,
+    patience=10, folds=1,
+)  # fmt: skip
+TRAINING = Training(progress=False, accelerator="cpu", devices=1)
+
+
+def _material(wrong: int = 0, rows: int = 200, asked: int = 120) -> Material:
+    """Three clouds that a line apiece tells apart; the first `wrong` labels are wrong."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, rows)
+    x = (np.eye(3)[y] * 4 + rng.normal(size=(rows, 3))).astype(np.float32)
+    labels = np.where(np.arange(rows) < asked, y, ABSTAIN)
+    labels[:wrong] = (y[:wrong] + 1) % 3
+    return Material(x, labels, 3)
+
+
+def _fitted(learner: Supervised, material: Material, seed: int = 0) -> Student:
+    student = learner.student(material, seed)
+    TRAINING.fit(student, "Student", max_epochs=1)
+    return student
+
+
+def test_every_row_comes_once_before_any_comes_twice() -> None:
+    rows = _rounds(7, 25, torch.Generator().manual_seed(0))
+    assert [sorted(part.tolist()) for part in rows[:21].split(7)] == [list(range(7))] * 3
+    assert len(_rounds(7, 0, torch.Generator())) == 0
+
+
+def test_batches_hold_labelled_rows_and_rows_of_the_whole_pool() -> None:
+    material = _material()
+    student = replace(PLAIN, unlabelled=50, steps=8).student(material, 0)
+    batches = list(student.train_dataloader())
+    assert [(len(labelled), len(pool)) for labelled, pool in batches] == [(16, 50)] * 8
+    assert max(int(labelled.max()) for labelled, _ in batches) < 120
+    assert set(torch.cat([pool for _, pool in batches]).tolist()) == set(range(200))
+
+
+def test_balance_draws_classes_alike() -> None:
+    labels = np.repeat([0, 1, 2], [900, 90, 10])
+    material = Material(np.zeros((1000, 2), np.float32), labels, 3)
+    drawn = replace(PLAIN, balance=1.0, steps=1000).student(material, 0).train_dataloader()
+    counts = np.bincount(labels[torch.cat([rows for rows, _ in drawn])])
+    assert counts == pytest.approx(np.full(3, 16000 / 3), rel=0.05)
+
+
+def test_the_average_follows_the_weights() -> None:
+    student = _fitted(replace(PLAIN, average=0.9, steps=200), _material())
+    for averaged, last in zip(student.classifier.parameters(), student.network.parameters(), strict=True):
+        assert not torch.equal(averaged, last)
+        torch.testing.assert_close(averaged, last, atol=0.1, rtol=0.5)
+    assert (student.predict(_material().x) == _material(asked=200).labels).mean() > 0.9
+
+
+def test_early_stopping_keeps_the_best_weights_and_sees_no_other_label() -> None:
+    stopped = _fitted(replace(PLAIN, validation=0.25, patience=3, steps=2000, lr=1e-4), _material(wrong=30))
+    assert len(stopped.held_out) == 30
+    assert not set(stopped.held_out.tolist()) & set(stopped.labelled.tolist())
+    assert stopped.trainer.global_step < 2000
+    x, y = stopped.x[stopped.held_out].numpy(), stopped.y[stopped.held_out].numpy()
+    assert (stopped.predict(x) == y).mean() == pytest.approx(stopped.best)
+
+
+def test_labels_that_contradict_the_others_are_left_out() -> None:
+    material, truth = _material(wrong=12), _material(asked=200).labels
+    kept = believed(replace(PLAIN, folds=3), material, 0, lambda student, _: TRAINING.fit(student, "", max_epochs=1))
+    assert (kept.labels[~material.answered] == ABSTAIN).all()
+    assert (kept.labels[kept.answered] == material.labels[kept.answered]).all()
+    assert (kept.labels[:12] == ABSTAIN).mean() > 0.8
+    assert (kept.labels[12:120] == truth[12:120]).mean() > 0.9
+
+
+@pytest.mark.parametrize("labels", [[2], [1] * 20, [0, 1]])
+def test_odd_material(labels: list[int]) -> None:
+    """One label, one class, fewer labels than classes."""
+    material = _material()
+    few = replace(material, labels=np.array(labels + [ABSTAIN] * (200 - len(labels))))
+    for learner in (PLAIN, replace(PLAIN, folds=2, validation=0.5, balance=1.0, average=0.9)):
+        student = _fitted(learner, few)
+        assert set(student.predict(material.x)) <= {0, 1, 2}
+        kept = believed(learner, few, 0, lambda student, _: TRAINING.fit(student, "", max_epochs=1))
+        assert kept.answered.any()
+
+
+def test_probabilities_are_those_of_predictions() -> None:
+    student = _fitted(PLAIN, _material())
+    found = student.probabilities(_material().x)
+    assert found.sum(axis=1) == pytest.approx(np.ones(200))
+    assert (found.argmax(axis=1) == student.predict(_material().x)).all()
+
+
+def test_the_whole_job_with_every_setting(nzc: Nzc) -> None:
+    settings = ["average=0.9", "balance=0.5", "validation=0.1", "folds=2"]
+    ran = nzc(*SMALL, *(f"student.{setting}" for setting in settings))
+    assert ran.code == 0, ran.err
+    curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
+    for name in ("Fold 1/loss_labelled", "Fold 2/", "Student/accuracy_held_out"):
+        assert name in curves
+
+
+@pytest.mark.parametrize(
+    ("setting", "allowed"),
+    [("average=1", "below 1"), ("balance=-1", "0 or above"), ("validation=x", "below 1"), ("folds=0", "1 or more")],
+)
+def test_bad_settings(nzc: Nzc, setting: str, allowed: str) -> None:
+    ran = nzc(*SMALL, f"student.{setting}")
+    assert ran.code == 2
+    assert f"student.{setting}" in ran.err
+    assert allowed in ran.err
