@@ -1,4 +1,4 @@
-"""Conv-Small of Miyato et al. 2017, as they train it on SVHN: the VAT student of PATE 2018."""
+"""Conv-Small of Miyato et al. 2017, with their widths for SVHN (for CIFAR-10: 96, 192, 192)."""
 
 from torch import nn
 
