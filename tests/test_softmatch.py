@@ -12,7 +12,7 @@ from nzc.datasets.augment import Affine
 from nzc.datasets.strong import Strong
 from nzc.errors import InputError
 from nzc.students import Material
-from nzc.students.softmatch import Confidence, SoftMatch
+from nzc.students.softmatch import PseudoLabels, SoftMatch
 from nzc.students.student import Student
 from nzc.training import Training
 
@@ -60,13 +60,14 @@ def test_weights_by_hand() -> None:
 
     Their largest have the mean 17/24 and the variance 2/24²; the second row is 1/24 below, twice that is short.
     """
-    confidence = Confidence(np.array([0, 1]), 2, momentum=0.5, width=2)
-    weights = confidence(torch.tensor([[0.9, 0.1], [0.6, 0.4]]))
+    pseudo = PseudoLabels(np.array([0, 1]), 2, momentum=0.5, width=2)
+    labels, weights = pseudo(torch.tensor([[0.9, 0.1], [0.6, 0.4]]).log())
+    assert labels.tolist() == [0, 0]  # which alignment does not change
     torch.testing.assert_close(weights, torch.tensor([1, math.exp(-((2 / 24) ** 2) / (2 * 2 / 24**2))]))
-    torch.testing.assert_close(confidence.mean, torch.tensor(17 / 24))
+    torch.testing.assert_close(pseudo.mean, torch.tensor(17 / 24))
     # the next batch counts half: shares 5/8 and 3/8; (1/2, 1/2) aligns to (3/8, 5/8), twice; the mean moves to 2/3
-    weights = confidence(torch.full((2, 2), 0.5))
-    torch.testing.assert_close(confidence.mean, torch.tensor((17 / 24 + 5 / 8) / 2))
+    _, weights = pseudo(torch.zeros(2, 2))
+    torch.testing.assert_close(pseudo.mean, torch.tensor((17 / 24 + 5 / 8) / 2))
     short, variance = 2 / 24, 1 / 24**2
     torch.testing.assert_close(weights, torch.full((2,), math.exp(-(short**2) / (2 * variance))))
 
@@ -74,31 +75,33 @@ def test_weights_by_hand() -> None:
 def test_a_sequence_of_batches_in_numpy() -> None:
     rng = np.random.default_rng(0)
     released, momentum, width = np.array([1, 1, 0, 1], bool), 0.8, 1.5
-    confidence = Confidence(np.flatnonzero(released), 4, momentum, width)
+    pseudo = PseudoLabels(np.flatnonzero(released), 4, momentum, width)
     shares, means, variances = [], [], []
     for n in range(1, 9):
-        batch = rng.dirichlet([0.5, 0.3, 0.1, 0.2], size=7)
+        batch = rng.dirichlet([0.5, 0.3, 0.9, 0.2], size=7)
+        labels, weights = pseudo(torch.from_numpy(batch).log())
+        batch = batch * released / (batch * released).sum(axis=1, keepdims=True)
+        assert (labels.numpy() == batch.argmax(axis=1)).all()
         # the average of n batches, told as weights of each: the first 1/(1 − momentum) = 5 count alike
         rates = [max(1 - momentum, 1 / i) for i in range(1, n + 1)]
         counts = [rate * np.prod([1 - later for later in rates[i + 1 :]]) for i, rate in enumerate(rates)]
         assert sum(counts) == pytest.approx(1)
         shares.append(batch.mean(axis=0))
-        aligned = np.where(released, batch / np.average(shares, axis=0, weights=counts), 0)
+        aligned = batch / np.where(released, np.average(shares, axis=0, weights=counts), 1)
         p = aligned.max(axis=1) / aligned.sum(axis=1)
         means.append(p.mean())
         variances.append(p.var(ddof=1))
         mean, variance = (np.average(of, weights=counts) for of in (means, variances))
         expected = np.where(p >= mean, 1, np.exp(-((width * (p - mean)) ** 2) / (2 * variance)))
-        weights = confidence(torch.from_numpy(batch))
         np.testing.assert_allclose(weights, expected, rtol=1e-6)
         assert (weights > 0).all() and (weights <= 1).all()
 
 
 def test_what_the_student_is_unsure_of_counts_for_nothing() -> None:
     """A row five deviations below the mean weighs e^−50, and its prediction leaves no gradient."""
-    confidence = Confidence(np.arange(2), 2, momentum=0.9, width=2)
+    pseudo = PseudoLabels(np.arange(2), 2, momentum=0.9, width=2)
     sure = torch.tensor([[0.97, 0.03], [0.03, 0.97]]).repeat(500, 1)
-    weights = confidence(torch.cat([sure, torch.tensor([[0.5, 0.5]])]))
+    _, weights = pseudo(torch.cat([sure, torch.tensor([[0.5, 0.5]])]).log())
     assert (weights[:-1] == 1).all()
     assert weights[-1] < 1e-20
 
@@ -107,7 +110,6 @@ def _losses(student: Student, rows: int = 24) -> tuple[dict[str, torch.Tensor], 
     student.double()
     x, y = _blobs(12, seed=1)
     u, _ = _blobs(rows, seed=2)
-    student.curves.clear()
     losses = student.learner.losses(student, *map(torch.from_numpy, (x.astype(float), y, u.astype(float))))
     return losses, x.astype(float), y, u.astype(float)
 
@@ -127,11 +129,10 @@ def test_losses_in_numpy() -> None:
         return np.maximum(rows @ a.T + b, 0) @ c.T + d
 
     p = _softmax(logits(x))[np.arange(len(y)), y]
-    assert float(losses["labelled"]) == pytest.approx(-np.log(0.9 * p + 0.1 / 3).mean())
-    predicted = _softmax(logits(u))  # a moving average that has seen nothing is the network itself
-    weights = Confidence(y, 3, 0.9, 2.0)(torch.from_numpy(predicted)).numpy()
-    surest = predicted.max(axis=1)
-    assert float(losses["pool"]) == pytest.approx(0.7 * (weights * -np.log(surest)).mean())
+    assert losses["labelled"].item() == pytest.approx(-np.log(0.9 * p + 0.1 / 3).mean())
+    surest = _softmax(logits(u)).max(axis=1)  # a moving average that has seen nothing is the network itself
+    weights = PseudoLabels(y, 3, 0.9, 2.0)(torch.from_numpy(logits(u)))[1].numpy()
+    assert losses["pool"].item() == pytest.approx(0.7 * (weights * -np.log(surest)).mean())
     assert float(student.curves["weight"]) == pytest.approx(weights.mean())
 
 
@@ -141,7 +142,7 @@ def test_predictions_of_the_pool_are_constants() -> None:
     losses, _, _, u = _losses(student)
     gradient = torch.autograd.grad(losses["pool"], list(student.network.parameters()))
     logits = student.network(torch.from_numpy(u))
-    labels, weights = logits.argmax(1).tolist(), Confidence(student.y.numpy(), 3, 0.9, 2.0)(logits.softmax(1))
+    labels, weights = (part.tolist() for part in PseudoLabels(student.y.numpy(), 3, 0.9, 2.0)(logits))
     loss = torch.stack(
         [-weight * row[label] for weight, row, label in zip(weights, logits.log_softmax(1), labels, strict=True)]
     )

@@ -19,7 +19,7 @@ class SoftMatch(Learner):
     """Cross-entropy on strongly augmented rows of the pool against the student's own prediction of them as they are.
 
     SoftMatch (Chen et al. 2023, arXiv 2301.10921), of FixMatch's family (Sohn et al. 2020, arXiv 2001.07685). Where
-    FixMatch takes a prediction above 0.95 and drops the rest, SoftMatch weighs all by `Confidence`. Chosen from the
+    FixMatch takes a prediction above 0.95 and drops the rest, SoftMatch weighs all by `PseudoLabels`. Chosen from the
     comparison of USB (microsoft/Semi-supervised-learning, results/classic_cv.csv), errors with 40 labels in %:
 
                   FixMatch   FlexMatch   FreeMatch   AdaMatch   SoftMatch
@@ -41,8 +41,8 @@ class SoftMatch(Learner):
 
     strong     what the pool's rows go through
     weight     of the pool's term; the labelled term's begins at 1
-    momentum   of `Confidence`
-    width      of `Confidence`
+    momentum   of `PseudoLabels`
+    width      of `PseudoLabels`
     wrong      presumed share of wrong labels
     """
 
@@ -61,13 +61,13 @@ class SoftMatch(Learner):
 
     def student(self, material: Material, seed: int) -> Student:
         student = super().student(material, seed)
-        student.confidence = Confidence(material.labels[material.answered], material.classes, self.momentum, self.width)
+        released = material.labels[material.answered]
+        student.pseudo_labels = PseudoLabels(released, material.classes, self.momentum, self.width)
         return student
 
     def losses(self, student: Student, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():
-            predicted = student.classifier(u).softmax(1)
-        weights = cast(Confidence, student.confidence)(predicted)
+            labels, weights = cast(PseudoLabels, student.pseudo_labels)(student.classifier(u))
         student.curves["weight"] = weights.mean()  # the share of the pool that is learned from
         logits = student.network(torch.cat([x, self.strong(u, student.rng)]))
         labelled, pool = logits.log_softmax(1).split([len(x), len(u)])
@@ -75,38 +75,39 @@ class SoftMatch(Learner):
         left = 1 - student.global_step / self.steps
         return {
             "labelled": -left * torch.log((1 - self.wrong) * right + self.wrong / student.classes).mean(),
-            "pool": self.weight * (weights * F.nll_loss(pool, predicted.argmax(1), reduction="none")).mean(),
+            "pool": self.weight * (weights * F.nll_loss(pool, labels, reduction="none")).mean(),
         }
 
 
-class Confidence(nn.Module):
-    """How sure the student is of the pool, as moving averages over batches, and the weights of rows that follow.
+class PseudoLabels(nn.Module):
+    """What the student takes rows of the pool to be, and how much that weighs: the surer it is, the more.
 
-    With p a row's largest probability, μ and σ² their mean and variance, a row's weight is 1 where p ≥ μ, and
-    exp(−(width·(p − μ))²/2σ²) below (Chen et al. 2023, section 3.1). For this only, probabilities are aligned first
-    (section 3.3): a class predicted more often than the others loses, one predicted less gains, in proportion. Classes
-    that were never released are left out. The averages begin with the first batch, not at a guess that takes
-    1/(1 − momentum) batches to forget.
+    Labels are the likeliest of the classes that were ever released. With p a row's largest probability, μ and σ² their
+    mean and variance, its weight is 1 where p ≥ μ, and exp(−(width·(p − μ))²/2σ²) below (Chen et al. 2023, section
+    3.1). For the weights alone, probabilities are aligned first (section 3.3): divided by the mean probability of
+    their class, so that classes predicted seldom count as much. All means are moving averages over batches; they begin
+    with the first batch, not at a guess that takes 1/(1 − momentum) batches to forget.
     """
 
-    def __init__(self, labels: Ints, classes: int, momentum: float, width: float) -> None:
+    def __init__(self, released: Ints, classes: int, momentum: float, width: float) -> None:
         super().__init__()
         self.momentum, self.width = momentum, width
-        self.released: Tensor
-        self.register_buffer("released", torch.from_numpy(labels).bincount(minlength=classes) > 0)
+        self.never: Tensor
+        self.register_buffer("never", torch.from_numpy(released).bincount(minlength=classes) == 0)
         self.seen, self.share, self.mean, self.variance = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
 
     @torch.no_grad()
-    def forward(self, probabilities: Tensor) -> Tensor:
-        """Takes note of a batch's probabilities [rows, classes], and gives its weights [rows], above 0 up to 1."""
+    def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Takes note of a batch's logits [rows, classes], and gives labels and weights, [rows] both."""
+        probabilities = logits.masked_fill(self.never, -torch.inf).softmax(1)
         self.seen += 1
         self.share = self._average(self.share, probabilities.mean(0))
-        aligned = self.released * (probabilities + 1e-12) / (self.share + 1e-12)
+        aligned = probabilities / self.share.clamp(min=1e-12)
         p = (aligned / aligned.sum(1, keepdim=True)).amax(1)
         self.mean = self._average(self.mean, p.mean())
         self.variance = self._average(self.variance, p.var(correction=min(1, len(p) - 1)))
         below = (self.mean - p).clamp(min=0) * self.width
-        return torch.exp(-below.square() / (2 * self.variance).clamp(min=1e-12))
+        return probabilities.argmax(1), torch.exp(-below.square() / (2 * self.variance).clamp(min=1e-12))
 
     def _average(self, before: Tensor, now: Tensor) -> Tensor:
         return torch.lerp(before.to(now), now, max(1 - self.momentum, 1 / self.seen))
