@@ -20,7 +20,7 @@ from nzc.students.vat import VAT, direction, divergence
 from nzc.training import Training
 
 COMMON = {"network": "mlp", "steps": 150, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "average": 0.0}
-COMMON |= {"balance": 0.0, "validation": 0.0, "patience": 1}
+COMMON |= {"balance": 0.0, "validation": 0.0, "patience": 1, "folds": 1}
 SETTINGS = VAT(**COMMON, unlabelled=32, alpha=1.0, entropy=1.0, radius=0.3, xi=0.01, power=1)
 
 

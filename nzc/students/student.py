@@ -44,6 +44,7 @@ class Student(LightningModule):
         if learner.average:
             self.averaged = AveragedModel(self.network, multi_avg_fn=_moving(learner.average)).requires_grad_(False)
         self.losses: dict[str, Tensor] = {}
+        self.curves: dict[str, Tensor] = {}  # what a learner wants drawn beside its losses
         self.looks_left, self.best, self.best_weights = learner.patience, -1.0, self.classifier.state_dict()
 
     @property
@@ -70,7 +71,8 @@ class Student(LightningModule):
 
     def look(self, step: int) -> None:
         """Draw the curves, and see whether the held-out rows are still getting better."""
-        curves = {f"loss_{name}": float(value.detach()) for name, value in self.losses.items()}
+        drawn = {**{f"loss_{name}": value for name, value in self.losses.items()}, **self.curves}
+        curves = {name: float(value.detach()) for name, value in drawn.items()}
         if len(self.held_out):
             x, y = self.x[self.held_out].cpu().numpy(), self.y[self.held_out].cpu().numpy()
             right = curves["accuracy_held_out"] = float((self.predict(x) == y).mean())
