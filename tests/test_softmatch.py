@@ -1,6 +1,7 @@
 """SoftMatch: its weights and losses by a second route, what may not influence what, and learning at the edges."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ def _one_thread():
 def _softmatch(**changes: Any) -> SoftMatch:
     settings = {
         "network": "mlp", "steps": 150, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "average": 0.9, "balance": 1,
-        "validation": 0.0, "patience": 10, "folds": 1, "unlabelled": 16, "strong": STRONG, "weight": 1.0,
-        "momentum": 0.9, "width": 2.0, "wrong": 0.1,
+        "validation": 0.0, "patience": 10, "folds": 1, "unlabelled": 16, "strong": STRONG, "weight": 1.0, "momentum": 0.9,
+        "width": 2.0, "wrong": 0.1, "fade": 0.5,
     }  # fmt: skip
     return SoftMatch(**{**settings, **changes})
 
@@ -136,6 +137,15 @@ def test_losses_in_numpy() -> None:
     assert float(student.curves["weight"]) == pytest.approx(weights.mean())
 
 
+def test_the_labelled_term_fades() -> None:
+    """At a step of eight, fading over half of them: a quarter is gone at the first, all at the fourth and after."""
+    student = _student(steps=8, strong=STILL)
+    whole = _losses(student)[0]["labelled"].item()
+    for step, left in ((1, 0.75), (2, 0.5), (4, 0.0), (7, 0.0)):
+        student.trainer = SimpleNamespace(global_step=step)  # type: ignore[assignment]
+        assert _losses(student)[0]["labelled"].item() == pytest.approx(left * whole)
+
+
 def test_predictions_of_the_pool_are_constants() -> None:
     """The gradient is that of the pool's rows towards labels from outside; none reaches the moving average."""
     student = _student(strong=STILL, average=0.0)
@@ -214,7 +224,7 @@ def test_a_run_from_the_command_line(nzc: Nzc) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("unlabelled", 0), ("weight", -1), ("width", 0), ("momentum", 1), ("wrong", 1)]
+    ("key", "value"), [("unlabelled", 0), ("weight", -1), ("width", 0), ("momentum", 1), ("wrong", 1), ("fade", 0)]
 )
 def test_what_is_allowed(key: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{key}={value}"):

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from nzc._types import Ints
 from nzc.datasets.strong import Strong
-from nzc.errors import fraction, not_negative, positive, whole
+from nzc.errors import fraction, not_negative, positive, share, whole
 from nzc.students.learner import Learner, Material
 from nzc.students.student import Student
 
@@ -35,7 +35,9 @@ class SoftMatch(Learner):
       rows that are not augmented (as in UDA: Xie et al. 2020, arXiv 1904.12848): more are right, and for less work;
     - a released label is taken to be wrong, and then any class alike, with probability `wrong` (forward correction:
       Patrini et al. 2017, arXiv 1609.03683), so that one which all else contradicts pulls little;
-    - the labelled term fades in proportion to the steps gone, so that what is left of such labels can be unlearned.
+    - the labelled term fades to nothing over the first part of the steps. A network learns what most labels say before
+      it learns the wrong ones by heart (Liu et al. 2020, arXiv 2007.00151); by then the pool says the same as the
+      right ones, and without the wrong ones. The last predictions need not agree with the labels.
 
     Tables need nothing else: their strong augmentation is that of `Strong` for features.
 
@@ -44,6 +46,7 @@ class SoftMatch(Learner):
     momentum   of `PseudoLabels`
     width      of `PseudoLabels`
     wrong      presumed share of wrong labels
+    fade       share of the steps by which the labelled term is gone
     """
 
     strong: Strong
@@ -51,6 +54,7 @@ class SoftMatch(Learner):
     momentum: float
     width: float
     wrong: float
+    fade: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +62,7 @@ class SoftMatch(Learner):
         not_negative(weight=self.weight)
         positive(width=self.width)
         fraction(momentum=self.momentum, wrong=self.wrong)
+        share(fade=self.fade)
 
     def student(self, material: Material, seed: int) -> Student:
         student = super().student(material, seed)
@@ -72,7 +77,7 @@ class SoftMatch(Learner):
         logits = student.network(torch.cat([x, self.strong(u, student.rng)]))
         labelled, pool = logits.log_softmax(1).split([len(x), len(u)])
         right = labelled.gather(1, y[:, None]).exp()
-        left = 1 - student.global_step / self.steps
+        left = max(0.0, 1 - student.global_step / (self.fade * self.steps))
         return {
             "labelled": -left * torch.log((1 - self.wrong) * right + self.wrong / student.classes).mean(),
             "pool": self.weight * (weights * F.nll_loss(pool, labels, reduction="none")).mean(),
