@@ -35,8 +35,7 @@ class WeightNormLinear(nn.Linear):
         self.gain = nn.Parameter(torch.ones(to)) if slope is None else _gain(slope)
 
     def forward(self, x: Tensor) -> Tensor:
-        assert self.bias is not None
-        return F.linear(x, self.weight) * (self.gain / self.weight.norm(dim=1)) + self.bias
+        return F.linear(x, _of_norm(self.gain, self.weight), self.bias)
 
 
 class WeightNormConv2d(nn.Conv2d):
@@ -48,7 +47,13 @@ class WeightNormConv2d(nn.Conv2d):
         self.gain = _gain(slope)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._conv_forward(x, self.weight * (self.gain / self.weight.norm(dim=(1, 2, 3), keepdim=True)), self.bias)
+        return self._conv_forward(x, _of_norm(self.gain, self.weight), self.bias)
+
+
+def _of_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
+    """weight [to, ...], each row at norm gain, a number or [to]."""
+    scaled = (gain / weight.flatten(1).norm(dim=1)).unflatten(0, (-1, *[1] * (weight.ndim - 1))) * weight
+    return scaled
 
 
 def _spread(layer: nn.Linear | nn.Conv2d) -> None:

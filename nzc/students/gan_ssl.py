@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR
 
 from nzc import networks
-from nzc.errors import InputError, positive, whole
+from nzc.errors import InputError, not_negative, positive, whole
 from nzc.networks import as_input
 from nzc.networks._gan import LATENT
 from nzc.students.learner import Learner, Material
@@ -31,11 +31,13 @@ class GANSSL(Learner):
     """
 
     lr_generator: float
+    entropy: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(2, unlabelled=self.unlabelled)  # the generator's batch normalisation needs two
         positive(lr_generator=self.lr_generator)
+        not_negative(entropy=self.entropy)
 
     def student(self, material: Material, seed: int) -> Student:
         return Adversaries(self, material, seed)
@@ -45,9 +47,12 @@ class GANSSL(Learner):
         assert isinstance(student, Adversaries)
         with torch.no_grad():
             generated = student.generated(len(u))
+        real = student.network(u)
+        log_p = real.log_softmax(1)
         return {
             "labelled": F.cross_entropy(aside(student.network)(x), y),
-            "unlabelled": unlabelled_loss(student.network(u), aside(student.network)(generated)),
+            "unlabelled": unlabelled_loss(real, aside(student.network)(generated)),
+            "entropy": self.entropy * -(log_p.exp() * log_p).sum(1).mean(),
         }
 
 
