@@ -32,10 +32,11 @@ class WeightNormLinear(nn.Linear):
     def __init__(self, of: int, to: int, slope: float | None) -> None:
         super().__init__(of, to)
         _spread(self)
-        self.gain = nn.Parameter(torch.ones(to)) if slope is None else _gain(slope)
+        self.gain: Tensor | float = nn.Parameter(torch.ones(to)) if slope is None else _gain(slope)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, _of_norm(self.gain, self.weight), self.bias)
+        y: Tensor = F.linear(x, _of_norm(self.gain, self.weight), self.bias)
+        return y
 
 
 class WeightNormConv2d(nn.Conv2d):
@@ -44,16 +45,17 @@ class WeightNormConv2d(nn.Conv2d):
     def __init__(self, of: int, to: int, size: int, slope: float, stride: int = 1, padding: int = 0) -> None:
         super().__init__(of, to, size, stride, padding)
         _spread(self)
-        self.gain = _gain(slope)
+        self.gain: float = _gain(slope)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._conv_forward(x, _of_norm(self.gain, self.weight), self.bias)
+        y: Tensor = self._conv_forward(x, _of_norm(self.gain, self.weight), self.bias)
+        return y
 
 
 def _of_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
     """weight [to, ...], each row at norm gain, a number or [to]."""
-    scaled = (gain / weight.flatten(1).norm(dim=1)).unflatten(0, (-1, *[1] * (weight.ndim - 1))) * weight
-    return scaled
+    scale: Tensor = gain / weight.flatten(1).norm(dim=1)
+    return weight * scale.view(-1, *[1] * (weight.ndim - 1))
 
 
 def _spread(layer: nn.Linear | nn.Conv2d) -> None:

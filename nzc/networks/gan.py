@@ -1,18 +1,21 @@
-"""The pair of GAN-SSL that suits the shape: convolutions for colour images, perceptrons for anything else."""
+"""The pair of GAN-SSL that suits the shape: gan_conv for colour images, gan_cnn for grey ones, gan_mlp for the rest."""
 
 from types import ModuleType
 
 from torch import nn
 
-from nzc.networks import gan_conv, gan_mlp
+from nzc.networks import gan_cnn, gan_conv, gan_mlp
 
 
 def _pair(shape: tuple[int, ...]) -> ModuleType:
-    return gan_conv if len(shape) == 3 and shape[0] > 1 and min(shape[1:]) >= 16 else gan_mlp
+    """Images have three sizes; those below 16 × 16 are small enough for perceptrons."""
+    if len(shape) != 3 or min(shape[1:]) < 16:
+        return gan_mlp
+    return gan_cnn if shape[0] == 1 else gan_conv
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The discriminator; a shape of three sizes with two channels or more, and 16 × 16 or more, is a colour image."""
+    """The discriminator."""
     module: nn.Module = _pair(shape).build(shape, classes)
     return module
 

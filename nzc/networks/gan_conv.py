@@ -54,4 +54,5 @@ def generator(shape: tuple[int, ...]) -> nn.Module:
     layers.append(nn.Unflatten(1, (widths[0], high, wide)))
     for of, to in pairwise(widths):
         layers += [nn.ConvTranspose2d(of, to, 5, 2, 2, 1, bias=False), nn.BatchNorm2d(to), nn.ReLU()]
-    return nn.Sequential(*layers, nn.ConvTranspose2d(widths[-1], channels, 5, 2, 2, 1), _Crop(height, width), nn.Sigmoid())
+    last = nn.ConvTranspose2d(widths[-1], channels, 5, 2, 2, 1)
+    return nn.Sequential(*layers, last, _Crop(height, width), nn.Sigmoid())
