@@ -79,6 +79,8 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
     with clock("total"):
         with within("dataset"):
             roles = None if parts.dataset is None else parts.dataset.load()
+        if roles is None and parts.learner is not None:
+            raise InputError("student", parts.names["student"], "must be none where there is no dataset")
         with within("teachers"):
             size = parts.teachers.check(roles)
             truth = parts.teachers.truth(roles)

@@ -32,8 +32,8 @@ def _one_thread():
 def _softmatch(**changes: Any) -> SoftMatch:
     settings = {
         "network": "mlp", "steps": 150, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "average": 0.9, "balance": 1,
-        "validation": 0.0, "patience": 10, "folds": 1, "unlabelled": 16, "strong": STRONG, "weight": 1.0, "momentum": 0.9,
-        "width": 2.0, "wrong": 0.1, "fade": 0.5,
+        "validation": 0.0, "patience": 10, "folds": 1, "unlabelled": 16, "strong": STRONG, "weight": 1.0,
+        "momentum": 0.9, "width": 2.0, "wrong": 0.1, "fade": 0.5,
     }  # fmt: skip
     return SoftMatch(**{**settings, **changes})
 

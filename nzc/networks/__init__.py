@@ -28,6 +28,20 @@ def build(network: str, shape: tuple[int, ...], classes: int) -> "nn.Module":
     return module.to(memory_format=torch.channels_last)
 
 
+def generator(network: str, shape: tuple[int, ...]) -> "nn.Module":
+    """A fresh generator to train against `network`: uniform numbers [rows, LATENT] → rows of `shape`, from 0 to 1.
+
+    Its own, where the file has one; otherwise the one that suits the shape.
+    """
+    import torch
+
+    module = import_module(f"nzc.networks.{network}")
+    if not hasattr(module, "generator"):
+        module = import_module("nzc.networks.gan")
+    made: nn.Module = module.generator(shape)
+    return made.to(memory_format=torch.channels_last)
+
+
 def as_input(x: "Tensor") -> "Tensor":
     """What networks take: bytes of images become floats from 0 to 1."""
     import torch

@@ -8,7 +8,7 @@ from nzc import networks
 from nzc._types import AnyArray, Bools, Ints
 from nzc.aggregators.aggregator import ABSTAIN
 from nzc.datasets.augment import Affine
-from nzc.errors import InputError, fraction, not_negative, positive, whole
+from nzc.errors import fraction, not_negative, positive, whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,9 +57,8 @@ class Learner(ABC):
     unlabelled: int = 0
 
     def __post_init__(self) -> None:
-        if self.network is None:  # what dataset=none suggests
-            raise InputError("student", type(self).__name__.lower(), "must be none where there is no dataset")
-        networks.check(self.network)
+        if self.network is not None:  # what dataset=none suggests
+            networks.check(self.network)
         whole(1, steps=self.steps, batch_size=self.batch_size, patience=self.patience, folds=self.folds)
         whole(0, unlabelled=self.unlabelled)
         positive(lr=self.lr)

@@ -8,6 +8,7 @@ import torch
 from pytorch_lightning import LightningModule
 from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.optim.lr_scheduler import OneCycleLR
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
@@ -28,7 +29,7 @@ class Student(LightningModule):
 
     def __init__(self, learner: Learner, material: Material, seed: int) -> None:
         super().__init__()
-        self.learner, self.classes = learner, material.classes
+        self.learner, self.classes, self.seed = learner, material.classes, seed
         self.rng = torch.Generator().manual_seed(seed)
         self.x: Tensor
         self.y: Tensor
@@ -56,6 +57,9 @@ class Student(LightningModule):
     def augmented(self, x: Tensor) -> Tensor:
         """x [rows, ...] as networks take it, each row transformed at random as the settings say."""
         return x if self.learner.augment is None else self.learner.augment(x, self.rng)
+
+    def on_train_start(self) -> None:
+        torch.manual_seed(self.seed)  # dropout draws from the one stream of the process
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor | None:
         labelled, pool = batch
@@ -123,6 +127,11 @@ class Student(LightningModule):
     def predict(self, x: AnyArray) -> Ints:
         """Labels [rows] of x [rows, ...]."""
         return np.asarray(self.probabilities(x).argmax(axis=1))
+
+
+def aside(network: nn.Module) -> Callable[[Tensor], Tensor]:
+    """The network as a function that leaves its running statistics as they are."""
+    return lambda x: functional_call(network, {name: kept.clone() for name, kept in network.named_buffers()}, (x,))
 
 
 def _moving(decay: float) -> Callable[[_Tensors, _Tensors, Tensor | int], None]:

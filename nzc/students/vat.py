@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call
+from torch import Tensor
 from torch.nn import functional as F
 
 from nzc.errors import not_negative, positive, whole
 from nzc.students.learner import Learner
-from nzc.students.student import Student
+from nzc.students.student import Student, aside
 
 _Function = Callable[[Tensor], Tensor]
 
@@ -54,7 +53,7 @@ class VAT(Learner):
         seed = int(torch.randint(2**62, (), generator=student.rng))
         start = torch.randn(v.shape, generator=student.rng).to(v)
         log_p = _drawn(student.network, seed)(u).log_softmax(1)
-        network = _drawn(_aside(student.network), seed)
+        network = _drawn(aside(student.network), seed)
         r = self.radius * direction(network, v, log_p.detach(), start, self.xi, self.power)
         done = (student.global_step + 1) / self.steps
         return {
@@ -88,11 +87,6 @@ def _unit(x: Tensor) -> Tensor:
     """Each row of x [rows, ...] at L2 norm 1; 0 where it is 0. First at largest entry 1, lest small squares vanish."""
     flat = x.flatten(1)
     return F.normalize(flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)).view_as(x)
-
-
-def _aside(network: nn.Module) -> _Function:
-    """The network as a function that leaves its running statistics as they are."""
-    return lambda x: functional_call(network, {name: kept.clone() for name, kept in network.named_buffers()}, (x,))
 
 
 def _drawn(network: _Function, seed: int) -> _Function:

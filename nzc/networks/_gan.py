@@ -1,0 +1,65 @@
+"""What the networks of GAN-SSL share (Salimans et al. 2016, arXiv 1606.03498)."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.dropout import _DropoutNd
+
+#: What generators make a row of: so many numbers, uniform from 0 to 1.
+LATENT = 100
+
+
+class GaussianNoise(_DropoutNd):
+    """Adds noise of standard deviation p while training; a kind of dropout to whoever asks which layers draw."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.p * torch.randn_like(x) if self.training else x
+
+
+def _gain(slope: float) -> float:
+    """What keeps the second moment through a leaky ReLU of this slope below 0 (He et al. 2015)."""
+    return math.sqrt(2 / (1 + slope**2))
+
+
+class WeightNormLinear(nn.Linear):
+    """Weights of a fixed norm, so that only their direction is learned (Salimans and Kingma 2016, arXiv 1602.07868).
+
+    Of a learned one where `slope` is None: the head's logits may be as sure as they like.
+    """
+
+    def __init__(self, of: int, to: int, slope: float | None) -> None:
+        super().__init__(of, to)
+        _spread(self)
+        self.gain: Tensor | float = nn.Parameter(torch.ones(to)) if slope is None else _gain(slope)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = F.linear(x, _of_norm(self.gain, self.weight), self.bias)
+        return y
+
+
+class WeightNormConv2d(nn.Conv2d):
+    """Filters of a fixed norm, before a leaky ReLU of this slope."""
+
+    def __init__(self, of: int, to: int, size: int, slope: float, stride: int = 1, padding: int = 0) -> None:
+        super().__init__(of, to, size, stride, padding)
+        _spread(self)
+        self.gain: float = _gain(slope)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self._conv_forward(x, _of_norm(self.gain, self.weight), self.bias)
+        return y
+
+
+def _of_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
+    """weight [to, ...], each row at norm gain, a number or [to]."""
+    scale: Tensor = gain / weight.flatten(1).norm(dim=1)
+    return weight * scale.view(-1, *[1] * (weight.ndim - 1))
+
+
+def _spread(layer: nn.Linear | nn.Conv2d) -> None:
+    """Directions drawn uniformly; their length says how fast they turn at first."""
+    nn.init.normal_(layer.weight, std=0.1)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)

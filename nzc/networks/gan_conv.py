@@ -1,0 +1,58 @@
+"""The pair that Salimans et al. 2016 train on SVHN: convolutions, for colour images of about 32 × 32."""
+
+from itertools import pairwise
+from math import log2
+
+from torch import Tensor, nn
+
+from nzc.networks._conv import GlobalAverage
+from nzc.networks._gan import LATENT, WeightNormConv2d, WeightNormLinear
+
+
+def build(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The discriminator: two stages of three 3 × 3 convolutions (64, 128), each halved by its last; one without border,
+    two 1 × 1 (128) and the global average.
+
+    Weight normalisation, leaky ReLU 0.2, and dropout of 0.2 on the input and 0.5 on every stage.
+    """
+
+    def layer(of: int, to: int, size: int = 3, stride: int = 1, padding: int = 1) -> list[nn.Module]:
+        return [WeightNormConv2d(of, to, size, 0.2, stride, padding), nn.LeakyReLU(0.2)]
+
+    border = 0 if min(shape[1:]) > 8 else 1  # a quarter of it must cover a filter
+    return nn.Sequential(
+        *(nn.Dropout(0.2), *layer(shape[0], 64), *layer(64, 64), *layer(64, 64, stride=2)),
+        *(nn.Dropout(0.5), *layer(64, 128), *layer(128, 128), *layer(128, 128, stride=2)),
+        *(nn.Dropout(0.5), *layer(128, 128, padding=border), *layer(128, 128, 1, 1, 0), *layer(128, 128, 1, 1, 0)),
+        GlobalAverage(),
+        WeightNormLinear(128, classes, None),
+    )
+
+
+class _Crop(nn.Module):
+    """[rows, channels, ≥ height, ≥ width] → [rows, channels, height, width]."""
+
+    def __init__(self, height: int, width: int) -> None:
+        super().__init__()
+        self.height, self.width = height, width
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[..., : self.height, : self.width]
+
+
+def generator(shape: tuple[int, ...]) -> nn.Module:
+    """[rows, LATENT] → maps of about 4 × 4, doubled by 5 × 5 transposed convolutions → [rows, *shape] from 0 to 1.
+
+    At 32 × 32 as in the paper: 512 maps of 4 × 4, 256, 128, then the image; ReLU, batch-normalised.
+    """
+    channels, height, width = shape
+    doublings = max(1, round(log2(min(height, width) / 4)))
+    high, wide = (-(-side // 2**doublings) for side in (height, width))
+    widths = [128 * 2**i for i in reversed(range(doublings))]
+    first = widths[0] * high * wide
+    layers: list[nn.Module] = [nn.Linear(LATENT, first, bias=False), nn.BatchNorm1d(first), nn.ReLU()]
+    layers.append(nn.Unflatten(1, (widths[0], high, wide)))
+    for of, to in pairwise(widths):
+        layers += [nn.ConvTranspose2d(of, to, 5, 2, 2, 1, bias=False), nn.BatchNorm2d(to), nn.ReLU()]
+    last = nn.ConvTranspose2d(widths[-1], channels, 5, 2, 2, 1)
+    return nn.Sequential(*layers, last, _Crop(height, width), nn.Sigmoid())
