@@ -17,8 +17,8 @@ from nzc.students.gan_ssl import GANSSL, Adversaries, feature_matching, robust_c
 from nzc.training import Training
 
 LEARNER = GANSSL(
-    network="gan_mlp", steps=3, batch_size=8, lr=1e-3, weight_decay=0, average=0, balance=0, validation=0, patience=1, folds=1,
-    unlabelled=8, lr_generator=1e-3, robust=0.7, entropy=0.3, consistency=1,
+    network="gan_mlp", steps=3, batch_size=8, lr=1e-3, weight_decay=0, average=0, balance=0, validation=0, patience=1,
+    folds=1, unlabelled=8, lr_generator=1e-3, robust=0.7, entropy=0.3, consistency=1,
 )  # fmt: skip
 
 
