@@ -212,3 +212,12 @@ def test_a_longer_grid_of_orders_changes_no_cost():
 def test_plurality_costs_nothing_where_it_cannot_change_and_has_no_bound_where_it_can():
     cost = NoisyArgmax(NoNoise()).exact(np.array([[9, 2, 1], [5, 5, 2]])).per_query(GRID)
     assert (cost == np.array([0, np.inf])[:, None]).all()
+
+
+def test_many_classes_told_apart_come_one_by_one():
+    """So many kinds that a single histogram fills a batch: no batch may be empty. One row is far from a flip."""
+    votes = np.random.default_rng(0).multinomial(100, np.full(150, 1 / 150), size=3)
+    votes[2] = np.eye(150, dtype=int)[7] * 100
+    cost = NoisyArgmax(NoNoise()).exact(votes).per_query(GRID)
+    assert np.isinf(cost[:2]).all()
+    assert (cost[2] == 0).all()

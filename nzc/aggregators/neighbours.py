@@ -76,4 +76,5 @@ def _batches(kinds: Ints, single: Bools, classes: int) -> Iterator[Ints]:
     for apart in (False, True):
         for count in np.unique(kinds[single == apart]):
             places = np.flatnonzero((kinds == count) & (single == apart))
-            yield from np.array_split(places, len(places) * count**2 * (classes + 100) // _BATCH + 1)
+            pieces = len(places) * count**2 * (classes + 100) // _BATCH + 1
+            yield from np.array_split(places, min(pieces, len(places)))
