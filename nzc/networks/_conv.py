@@ -18,28 +18,23 @@ def with_head(body: nn.Sequential, shape: tuple[int, ...], hidden: int, classes:
     return nn.Sequential(body, nn.Flatten(), nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
 
-def border(shape: tuple[int, ...]) -> int:
-    """The padding of a 3 × 3 convolution behind two poolings by 2: 0, so that it loses its border, where it has one."""
-    return 0 if min(shape[1:]) // 4 >= 3 else 1
-
-
 def miyato(shape: tuple[int, ...], classes: int, first: int, second: int, third: tuple[int, int, int]) -> nn.Module:
-    """The network of Miyato et al. 2017 (arXiv 1704.03976, appendix), whose widths make it small or large.
+    """The network of Miyato et al. 2017 (arXiv 1704.03976, appendix D), whose widths make it small or large.
 
     Three stages of three convolutions, each batch-normalised, then leaky ReLU 0.1: 3 × 3 of `first` channels, 3 × 3 of
     `second`, and 3 × 3, 1 × 1, 1 × 1 of `third`. Max-pooling by 2 and dropout 0.5 end the first two; the third loses
     its border, where it has one to lose, and ends in the global average. Without biases below batch normalisation.
-    As theirs for CIFAR-10: for SVHN they batch-normalise the logits too.
     """
 
     def layer(of: int, to: int, size: int = 3, padding: int = 1) -> list[nn.Module]:
         return [nn.Conv2d(of, to, size, padding=padding, bias=False), nn.BatchNorm2d(to), nn.LeakyReLU(0.1)]
 
+    border = 0 if min(shape[1:]) // 4 >= 3 else 1
     a, b, c = third
     return nn.Sequential(
         *(*layer(shape[0], first), *layer(first, first), *layer(first, first), nn.MaxPool2d(2), nn.Dropout(0.5)),
         *(*layer(first, second), *layer(second, second), *layer(second, second), nn.MaxPool2d(2), nn.Dropout(0.5)),
-        *(*layer(second, a, padding=border(shape)), *layer(a, b, 1, 0), *layer(b, c, 1, 0)),
+        *(*layer(second, a, padding=border), *layer(a, b, 1, 0), *layer(b, c, 1, 0)),
         GlobalAverage(),
         nn.Linear(c, classes),
     )

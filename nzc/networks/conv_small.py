@@ -1,4 +1,5 @@
-"""Conv-Small of Miyato et al. 2017, with their widths for SVHN (for CIFAR-10: 96, 192, 192)."""
+"""Conv-Small of Miyato et al. 2017, with their widths for SVHN (for CIFAR-10: 96, 192, 192); logits as for CIFAR-10,
+without the batch normalisation that they have on SVHN."""
 
 from torch import nn
 
