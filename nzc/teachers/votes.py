@@ -18,8 +18,8 @@ from nzc.training import Training
 class VoteFile(Teachers):
     """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers.
 
-    With a dataset, row i belongs to its public row i; where the dataset is one file (npz, folder) and there are as many
-    votes as it has rows, to row i of that file. Without one, `labels` [queries] may give the truth.
+    With a dataset, row i belongs to its public row i; where the dataset is one file (npz, folder) and there are votes
+    for all of its rows, to row i of that file. Without one, `labels` [queries] may give the truth.
     """
 
     path: str
@@ -87,7 +87,7 @@ class VoteFile(Teachers):
         if roles is None:
             return self._votes
         rows = sum(len(split) for split in (roles.private, roles.public, roles.test))
-        if roles.origin is not None and len(self._votes) == rows:
+        if roles.origin is not None and len(self._votes) >= rows:
             return self._votes[roles.origin]
         return self._votes[: len(roles.public)]
 
