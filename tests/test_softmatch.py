@@ -146,6 +146,16 @@ def test_the_labelled_term_fades() -> None:
         assert _losses(student)[0]["labelled"].item() == pytest.approx(left * whole)
 
 
+def test_the_share_of_the_pool_that_counts_is_drawn() -> None:
+    student, drawn = _student(), {}
+    student.losses = _losses(student)[0]
+    logger = SimpleNamespace(log_metrics=lambda curves, step: drawn.update(curves))
+    student.trainer = SimpleNamespace(logger=logger)  # type: ignore[assignment]
+    student.look(0)
+    assert drawn.keys() == {"loss_labelled", "loss_pool", "weight"}
+    assert 0 < drawn["weight"] <= 1
+
+
 def test_predictions_of_the_pool_are_constants() -> None:
     """The gradient is that of the pool's rows towards labels from outside; none reaches the moving average."""
     student = _student(strong=STILL, average=0.0)
@@ -216,7 +226,7 @@ def test_a_run_from_the_command_line(nzc: Nzc) -> None:
     np.save("votes.npy", np.eye(10, dtype=int)[np.arange(400) % 10] * 50)
     ran = nzc(
         "teachers=votes", "teachers.path=votes.npy", "aggregator=ground_truth", "queries=50", "student=softmatch",
-        *STUDENT, "student.steps=300",
+        *STUDENT, "student.steps=800",
     )  # fmt: skip
     assert ran.code == 0, ran.err
     assert ran.result["student"] == "softmatch"
