@@ -214,6 +214,16 @@ def test_plurality_costs_nothing_where_it_cannot_change_and_has_no_bound_where_i
     assert (cost == np.array([0, np.inf])[:, None]).all()
 
 
+def test_classes_alike_to_the_screen_stand_for_each_other(monkeypatch):
+    """Against every class told apart."""
+    rng = np.random.default_rng(4)
+    votes, baseline = rng.multinomial(30, np.full(12, 1 / 12), size=5), rng.dirichlet(np.ones(12), size=5)
+    mechanism = presets.build("interactive")
+    found = mechanism.exact(votes, baseline).per_query(GRID)
+    monkeypatch.setattr(type(mechanism.screen), "within_reach", lambda screen, votes, baseline: baseline)
+    np.testing.assert_allclose(found, mechanism.exact(votes, baseline).per_query(GRID), rtol=1e-9, atol=FLOOR)
+
+
 def test_many_classes_told_apart_come_one_by_one():
     """So many kinds that a single histogram fills a batch: no batch may be empty. One row is far from a flip."""
     votes = np.random.default_rng(0).multinomial(100, np.full(150, 1 / 150), size=3)

@@ -28,6 +28,15 @@ def test_one_vote_moves_the_statistic_by_at_most_one(screen):
             assert abs(step) <= 1 + 1e-12
 
 
+def test_classes_out_of_reach_decide_no_neighbour():
+    screen, rng = SCREENS[1], np.random.default_rng(1)
+    for _ in range(30):
+        votes, p = rng.multinomial(12, rng.dirichlet(np.full(6, 0.7))), rng.dirichlet(np.full(6, 0.7))
+        seen = screen.within_reach(votes[None], p[None])[0]
+        for moved in (votes, *brute.moves(votes)):
+            assert screen.statistic(np.array(moved), seen) == screen.statistic(np.array(moved), p)
+
+
 def test_a_stable_label_is_the_same_wherever_one_vote_moves():
     screen, plurality = Stable(20, 5), NoisyArgmax(NoNoise())
     for votes in product(range(9), repeat=3):

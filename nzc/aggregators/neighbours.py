@@ -19,7 +19,7 @@ class Histograms:
 
     places    [queries]           which distinct histograms they are
     votes     [queries, classes]
-    baseline  [queries, classes]  the student's probabilities, or None
+    baseline  [queries, classes]  the student's probabilities, ∞ where they do not matter, or None
     first     [queries, kinds]    a class of each kind
     copies    [queries, kinds]    how many it has
     """
@@ -48,20 +48,26 @@ def distinct(votes: Ints, baseline: Floats | None, ordered: Callable[[Ints], Boo
     """The distinct histograms in batches, and which of them each query has, [queries].
 
     Histograms that differ in class order are one, but for those that `ordered` marks: there a tie, and so the order of
-    classes, is within reach. With a baseline the classes are told apart by it.
+    classes, is within reach. Classes are alike where their votes are, and their baselines if there are any.
     """
-    votes = votes.astype(np.int64)
-    keyed = ordered(votes)[:, None] | (baseline is not None)
-    canonical = np.where(keyed, votes, -np.sort(-votes, axis=1))
-    keys = np.concatenate([keyed, canonical, *([] if baseline is None else [baseline])], axis=1)
+    keyed = ordered(votes)
+    parts = [votes.astype(np.int64), *([] if baseline is None else [baseline])]
+    order = np.lexsort([-part for part in reversed(parts)], axis=-1)
+    order[keyed] = np.arange(votes.shape[1])
+    parts = [np.take_along_axis(part, order, axis=1) for part in parts]
+    keys = np.concatenate([keyed[:, None], *parts], axis=1)
     _, index, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    unique, single = canonical[index], keyed[index, 0]
-    baseline = None if baseline is None else baseline[index]
-    begins = np.diff(unique, axis=1, prepend=-1) != 0
-    begins[single] = True
+    parts, single = [part[index] for part in parts], keyed[index]
+    begins = np.ones(parts[0].shape, dtype=bool)
+    begins[:, 1:] = single[:, None] | np.any([part[:, 1:] != part[:, :-1] for part in parts], axis=0)
     kinds = begins.sum(axis=1)
     return [
-        Histograms(places, unique[places], None if baseline is None else baseline[places], *_kinds(begins[places]))
+        Histograms(
+            places,
+            parts[0][places],
+            None if baseline is None else parts[1][places],
+            *_kinds(begins[places]),
+        )
         for places in _batches(kinds, single, votes.shape[1])
     ], inverse.reshape(-1)
 

@@ -89,7 +89,8 @@ class NoisyArgmax(Aggregator):
 
     def exact(self, votes: Ints, baseline: Floats | None = None) -> ExactCost:
         """The exact Rényi cost of these queries, screening included."""
-        batches, inverse = distinct(votes, baseline if self.asks_student else None, self._ordered)
+        seen = None if self.screen is None or baseline is None else self.screen.within_reach(votes, baseline)
+        batches, inverse = distinct(votes, seen, self._ordered)
         bounded = self._plain or self._leak is not None
         once = [release for _, release in self._releases(1, 1)] if bounded else [independent.UNBOUNDED]
         return ExactCost(

@@ -30,6 +30,11 @@ class Interactive(Screen):
             return np.asarray(votes.max(axis=-1), dtype=np.float64)
         return np.asarray((votes - votes.sum(axis=-1, keepdims=True) * baseline).max(axis=-1))
 
+    def within_reach(self, votes: Ints, baseline: Floats) -> Floats:
+        # A moved vote raises a class by at most 1 and lowers the largest by at most 1.
+        ahead = votes - votes.sum(axis=-1, keepdims=True) * baseline
+        return np.where(ahead < ahead.max(axis=-1, keepdims=True) - 2, np.inf, baseline)
+
     def reinforce(self, labels: Ints, baseline: Floats) -> Ints:
         sure = (labels == ABSTAIN) & (baseline.max(axis=1) > self.confidence)
         return np.where(sure, baseline.argmax(axis=1), labels)

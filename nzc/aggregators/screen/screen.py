@@ -32,6 +32,10 @@ class Screen(ABC):
     #: Whether the statistic looks at the student's probabilities.
     asks_student = False
 
+    def within_reach(self, votes: Ints, baseline: Floats) -> Floats | None:
+        """The baseline, ∞ where no neighbour's statistic depends on it, [queries, classes]; None: none ever does."""
+        return None
+
     def reinforce(self, labels: Ints, baseline: Floats) -> Ints:
         """Aggregator.reinforce."""
         return labels
