@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nzc._types import Bools, Floats, Ints
+from nzc._types import AnyArray, Bools, Floats, Ints
 
 #: A plurality ahead by more than this stays ahead, untied, wherever one vote moves; a boost's Δ does not change either.
 FAR = 5
@@ -51,7 +51,7 @@ def distinct(votes: Ints, baseline: Floats | None, ordered: Callable[[Ints], Boo
     classes, is within reach. Classes are alike where their votes are, and their baselines if there are any.
     """
     keyed = ordered(votes)
-    parts = [votes.astype(np.int64), *([] if baseline is None else [baseline])]
+    parts: list[AnyArray] = [votes.astype(np.int64), *([] if baseline is None else [baseline])]
     order = np.lexsort([-part for part in reversed(parts)], axis=-1)
     order[keyed] = np.arange(votes.shape[1])
     parts = [np.take_along_axis(part, order, axis=1) for part in parts]
