@@ -16,7 +16,7 @@ from nzc.training import Training
 
 PLAIN = Supervised(
     network="mlp", steps=60, batch_size=16, lr=0.01, weight_decay=0.0, average=0.0, balance=0.0, validation=0.0,
-    patience=10, folds=1,
+    patience=10, wrong=0.0, fade=0.0, folds=1,
 )  # fmt: skip
 TRAINING = Training(progress=False, accelerator="cpu", devices=1)
 
@@ -50,6 +50,33 @@ def test_batches_hold_labelled_rows_and_rows_of_the_whole_pool() -> None:
     assert [(len(labelled), len(pool)) for labelled, pool in batches] == [(16, 50)] * 8
     assert max(int(labelled.max()) for labelled, _ in batches) < 120
     assert set(torch.cat([pool for _, pool in batches]).tolist()) == set(range(200))
+
+
+def test_the_labelled_loss_by_hand() -> None:
+    student = replace(PLAIN, wrong=0.1).student(_material(), 0)
+    logits, y = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 2, 2, 1, 0])
+    p = logits.softmax(1)[torch.arange(6), y].numpy()
+    assert student.labelled_loss(logits, y).item() == pytest.approx(-np.log(0.9 * p + 0.1 / 3).mean())
+    plain = PLAIN.student(_material(), 0).labelled_loss(1e4 * logits, y)
+    torch.testing.assert_close(plain, torch.nn.functional.cross_entropy(1e4 * logits, y))
+
+
+def test_the_labelled_loss_fades() -> None:
+    """Over half of the steps: half is gone after a quarter of them, all after half and later."""
+    student = replace(PLAIN, fade=0.5).student(_material(), 0)
+    logits, y = torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0])
+    whole = student.labelled_loss(logits, y).item()
+    for progress, left in ((0.25, 0.5), (0.5, 0.0), (0.9, 0.0)):
+        student.progress = progress
+        assert student.labelled_loss(logits, y).item() == pytest.approx(left * whole)
+
+
+def test_a_contradicted_label_pulls_little() -> None:
+    """With p = 1/10,000 of being right and one label in ten presumed wrong, of three classes, the pull is 1 in 371."""
+    student = replace(PLAIN, wrong=0.1).student(_material(), 0)
+    logits = torch.tensor([[0.0001, 0.9998, 0.0001]], dtype=torch.float64).log().requires_grad_()
+    (pull,) = torch.autograd.grad(student.labelled_loss(logits, torch.tensor([0])), logits)
+    assert float(pull[0, 0]) == pytest.approx(-(1 - 0.0001) * 0.9e-4 / (0.9e-4 + 0.1 / 3), rel=1e-6)
 
 
 def test_balance_draws_classes_alike() -> None:

@@ -20,7 +20,7 @@ from nzc.students.vat import VAT, direction, divergence
 from nzc.training import Training
 
 COMMON = {"network": "mlp", "steps": 150, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "average": 0.0}
-COMMON |= {"balance": 0.0, "validation": 0.0, "patience": 1, "folds": 1}
+COMMON |= {"balance": 0.0, "validation": 0.0, "patience": 1, "folds": 1, "wrong": 0.0, "fade": 0.0}
 SETTINGS = VAT(**COMMON, unlabelled=32, alpha=1.0, entropy=1.0, radius=0.3, xi=0.01, power=1)
 
 
@@ -37,6 +37,7 @@ def _student(settings: VAT, shape: tuple[int, ...], classes: int = 4, network: n
     rng = np.random.default_rng(0)
     material = Material(rng.normal(size=(40, *shape)).astype(np.float32), np.arange(40) % classes, classes)
     student = settings.student(material, seed=0)
+    student.progress = 0.5
     if network is not None:
         student.network = network
     return student
@@ -120,7 +121,8 @@ def test_a_network_that_is_certain_has_no_direction() -> None:
 
 def test_gradient_of_the_loss_against_finite_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     """p and r held fixed where they must be: each term's derivative in every weight, at a last step."""
-    student = _student(replace(SETTINGS, alpha=2.0, entropy=0.5, steps=1), (3,), network=_linear(3, 4))
+    student = _student(replace(SETTINGS, alpha=2.0, entropy=0.5), (3,), network=_linear(3, 4))
+    student.progress = 1.0
     weight, x, y = student.network[1].weight, student.x.double(), student.y
     r = torch.randn(16, 3, dtype=torch.float64)
     monkeypatch.setattr("nzc.students.vat.direction", lambda *_: r)

@@ -11,14 +11,11 @@ from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR
 
 from nzc import networks
-from nzc.errors import InputError, fraction, not_negative, positive, whole
+from nzc.errors import InputError, not_negative, positive, whole
 from nzc.networks import as_input
 from nzc.networks._gan import LATENT
 from nzc.students.learner import Learner, Material
 from nzc.students.student import Student, aside
-
-#: The share of the steps over which the labelled loss goes from cross-entropy to what `robust` says.
-WARM_UP = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +28,12 @@ class GANSSL(Learner):
 
     lr_generator is the generator's rate; lr the discriminator's. What later work adds, and 0 leaves out:
 
-    robust        q of `robust_cross_entropy`, against wrong labels: 0 is cross-entropy. Reached after a quarter of the
-                  steps, for from the start it would hardly learn
     entropy       weight of the entropy of the classes' probabilities on the pool (Dai et al. 2017, arXiv 1705.09783)
     consistency   weight of KL(p ‖ q) on the pool, p held fixed, where p and q are the classes' probabilities of two
                   draws of augmentation and noise (after the consistency term of Wei et al. 2018, arXiv 1803.01541)
     """
 
     lr_generator: float
-    robust: float
     entropy: float
     consistency: float
 
@@ -47,7 +41,6 @@ class GANSSL(Learner):
         super().__post_init__()
         whole(2, unlabelled=self.unlabelled)  # the generator's batch normalisation needs two
         positive(lr_generator=self.lr_generator)
-        fraction(robust=self.robust)
         not_negative(entropy=self.entropy, consistency=self.consistency)
 
     def student(self, material: Material, seed: int) -> Student:
@@ -63,21 +56,11 @@ class GANSSL(Learner):
         real = student.network(student.augmented(u))
         log_q = real.log_softmax(1)
         return {
-            "labelled": robust_cross_entropy(again(x), y, self.robust * min(1, student.progress / WARM_UP)),
+            "labelled": student.labelled_loss(again(x), y),
             "unlabelled": unlabelled_loss(real, again(generated)),
             "entropy": self.entropy * -(log_q.exp() * log_q).sum(1).mean(),
             "consistency": self.consistency * F.kl_div(log_q, p, reduction="batchmean"),
         }
-
-
-def robust_cross_entropy(logits: Tensor, y: Tensor, q: float) -> Tensor:
-    """Mean of (1 - pᵠ) / q, p being the probability of label y: generalised cross-entropy (Zhang and Sabuncu 2018,
-    arXiv 1805.07836).
-
-    Cross-entropy where q = 0; the nearer to 1, the less a row counts whose label looks wrong.
-    """
-    loss = F.cross_entropy(logits, y, reduction="none")
-    return (-(-q * loss).expm1() / q if q else loss).mean()
 
 
 def unlabelled_loss(real: Tensor, generated: Tensor) -> Tensor:
@@ -101,7 +84,6 @@ class Adversaries(Student):
     def __init__(self, learner: GANSSL, material: Material, seed: int) -> None:
         super().__init__(learner, material, seed)
         self.automatic_optimization = False
-        self.progress = 0.0  # share of the steps that are done
         if not (isinstance(self.network, nn.Sequential) and isinstance(self.network[-1], nn.Linear)):
             raise InputError("student.network", learner.network, "must be a Sequential that ends in a Linear head: "
                              "its generator matches the features below")  # fmt: skip

@@ -40,6 +40,11 @@ class Learner(ABC):
     balance       0: rows are drawn alike; 1: classes are, however often each was released
     validation    share of the labelled rows held out to stop early and keep the best weights; 0: none
     patience      how many of 50 looks at them may pass without a better one
+    wrong         presumed share of wrong labels: a released label is taken to be any class alike with this probability
+                  (forward correction: Patrini et al. 2017, arXiv 1609.03683), so that one which all else contradicts
+                  pulls little
+    fade          share of the steps by which the labelled term is gone, 0: it stays. A network learns what most labels
+                  say before it learns the wrong ones by heart (Liu et al. 2020, arXiv 2007.00151)
     folds         2 or more: labels that students of the other folds contradict are left out (doubt.py); 1: none are
     """
 
@@ -52,6 +57,8 @@ class Learner(ABC):
     balance: float
     validation: float
     patience: int
+    wrong: float
+    fade: float
     folds: int
     augment: Affine | None = None
     unlabelled: int = 0
@@ -63,7 +70,7 @@ class Learner(ABC):
         whole(0, unlabelled=self.unlabelled)
         positive(lr=self.lr)
         not_negative(weight_decay=self.weight_decay, balance=self.balance)
-        fraction(average=self.average, validation=self.validation)
+        fraction(average=self.average, validation=self.validation, wrong=self.wrong, fade=self.fade)
 
     @abstractmethod
     def losses(self, student: "Student", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from nzc._types import Ints
 from nzc.datasets.strong import Strong
-from nzc.errors import fraction, not_negative, positive, share, whole
+from nzc.errors import fraction, not_negative, positive, whole
 from nzc.students.learner import Learner, Material
 from nzc.students.student import Student
 
@@ -33,11 +33,9 @@ class SoftMatch(Learner):
     What differs here, because a fit is thousands of steps and not a million, and released labels are noisy:
     - predictions are those of the moving average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) for
       rows that are not augmented (as in UDA: Xie et al. 2020, arXiv 1904.12848): more are right, and for less work;
-    - a released label is taken to be wrong, and then any class alike, with probability `wrong` (forward correction:
-      Patrini et al. 2017, arXiv 1609.03683), so that one which all else contradicts pulls little;
-    - the labelled term fades to nothing over the first part of the steps. A network learns what most labels say before
-      it learns the wrong ones by heart (Liu et al. 2020, arXiv 2007.00151); by then the pool says the same as the
-      right ones, and without the wrong ones. The last predictions need not agree with the labels.
+    - the labelled term presumes wrong labels (`wrong`) and fades to nothing over the first part of the steps (`fade`):
+      by then the pool says the same as the right ones, and without the wrong ones. The last predictions need not agree
+      with the labels.
 
     Tables need nothing else: their strong augmentation is that of `Strong` for features.
 
@@ -45,24 +43,19 @@ class SoftMatch(Learner):
     weight     of the pool's term; the labelled term's begins at 1
     momentum   of `PseudoLabels`
     width      of `PseudoLabels`
-    wrong      presumed share of wrong labels
-    fade       share of the steps by which the labelled term is gone
     """
 
     strong: Strong
     weight: float
     momentum: float
     width: float
-    wrong: float
-    fade: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(1, unlabelled=self.unlabelled)
         not_negative(weight=self.weight)
         positive(width=self.width)
-        fraction(momentum=self.momentum, wrong=self.wrong)
-        share(fade=self.fade)
+        fraction(momentum=self.momentum)
 
     def student(self, material: Material, seed: int) -> Student:
         student = super().student(material, seed)
@@ -75,12 +68,10 @@ class SoftMatch(Learner):
             labels, weights = cast(PseudoLabels, student.pseudo_labels)(student.classifier(u))
         student.curves["weight"] = weights.mean()  # the share of the pool that is learned from
         logits = student.network(torch.cat([x, self.strong(u, student.rng)]))
-        labelled, pool = logits.log_softmax(1).split([len(x), len(u)])
-        right = labelled.gather(1, y[:, None]).exp()
-        left = max(0.0, 1 - student.global_step / (self.fade * self.steps))
+        labelled, pool = logits.split([len(x), len(u)])
         return {
-            "labelled": -left * torch.log((1 - self.wrong) * right + self.wrong / student.classes).mean(),
-            "pool": self.weight * (weights * F.nll_loss(pool, labels, reduction="none")).mean(),
+            "labelled": student.labelled_loss(labelled, y),
+            "pool": self.weight * (weights * F.cross_entropy(pool, labels, reduction="none")).mean(),
         }
 
 

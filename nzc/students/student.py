@@ -1,5 +1,6 @@
 """The student as a LightningModule: its network, batches, optimiser, and what it predicts."""
 
+import math
 from collections.abc import Callable
 from copy import deepcopy
 
@@ -44,6 +45,7 @@ class Student(LightningModule):
         self.averaged = None
         if learner.average:
             self.averaged = AveragedModel(self.network, multi_avg_fn=_moving(learner.average)).requires_grad_(False)
+        self.progress = 0.0  # share of the steps that are done
         self.losses: dict[str, Tensor] = {}
         self.curves: dict[str, Tensor] = {}  # what a learner wants drawn beside its losses
         self.looks_left, self.best, self.best_weights = learner.patience, -1.0, self.classifier.state_dict()
@@ -58,11 +60,19 @@ class Student(LightningModule):
         """x [rows, ...] as networks take it, each row transformed at random as the settings say."""
         return x if self.learner.augment is None else self.learner.augment(x, self.rng)
 
+    def labelled_loss(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Cross-entropy of logits [rows, classes] and labels y [rows], as `wrong` and `fade` say."""
+        wrong, fade = self.learner.wrong, self.learner.fade
+        right = logits.log_softmax(1).gather(1, y[:, None])
+        seen = torch.logaddexp(right + math.log1p(-wrong), right.new_tensor(wrong / self.classes).log())
+        return -seen.mean() * (max(0.0, 1 - self.progress / fade) if fade else 1.0)
+
     def on_train_start(self) -> None:
         torch.manual_seed(self.seed)  # dropout draws from the one stream of the process
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor | None:
         labelled, pool = batch
+        self.progress = batch_idx / self.learner.steps
         x, u = as_input(self.x[labelled]), as_input(self.x[pool])
         self.losses = self.learner.losses(self, self.augmented(x), self.y[labelled], u)
         return torch.stack(list(self.losses.values())).sum()

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from nzc.students.learner import Learner
 from nzc.students.student import Student
@@ -14,4 +13,4 @@ class Supervised(Learner):
     """Learns from labelled rows only, as in the experiments of the NZC papers."""
 
     def losses(self, student: Student, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
-        return {"labelled": F.cross_entropy(student.network(x), y)}
+        return {"labelled": student.labelled_loss(student.network(x), y)}

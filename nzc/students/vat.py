@@ -55,11 +55,10 @@ class VAT(Learner):
         log_p = _drawn(student.network, seed)(u).log_softmax(1)
         network = _drawn(aside(student.network), seed)
         r = self.radius * direction(network, v, log_p.detach(), start, self.xi, self.power)
-        done = (student.global_step + 1) / self.steps
         return {
-            "labelled": F.cross_entropy(network(x), y),
+            "labelled": student.labelled_loss(network(x), y),
             "virtual_adversarial": self.alpha * divergence(network, v + r, log_p.detach()).mean(),
-            "entropy": self.entropy * done * -(log_p.exp() * log_p).sum(1).mean(),
+            "entropy": self.entropy * student.progress * -(log_p.exp() * log_p).sum(1).mean(),
         }
 
 
