@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nzc._types import AnyArray, Ints
+from nzc._types import AnyArray
 from nzc.aggregators.aggregator import ABSTAIN
+from nzc.inquiry import Inquiry
 from nzc.store.store import private
 from nzc.teachers import Ballots
 
@@ -18,24 +19,31 @@ Curves = dict[str, tuple[AnyArray, AnyArray]]
 #:     gap_above   the share of all rows whose gap exceeds n, n = 0, 1, … up to the largest gap (NZC, Figure 2b)
 #:     asked       how many queries that were asked have this gap
 #:     answered    how many queries that were answered have it
+#:     epsilon_…   ε so far, exact, by theorem and data-independent (Scalable PATE 2018, Figure 4)
 AXES = {
     "gap_above": ("n (votes)", "queries whose gap exceeds n (%)"),
     "asked": ("gap between first and second count (votes)", "queries"),
     "answered": ("gap between first and second count (votes)", "queries"),
+    **{f"epsilon_{name}": ("labels released", "ε") for name in ("exact", "theorem", "data_independent")},
 }
+#: At how many queries ε is looked at.
+_POINTS = 60
 
 
-def of_run(ballots: Ballots, rows: Ints, released: Ints) -> Curves:
-    """The curves of a pool of which `rows` [asked] were asked, and `released` [pool]; none where nobody voted."""
+def of_run(ballots: Ballots, inquiry: Inquiry) -> Curves:
+    """The curves of what was asked of these ballots; none where nobody voted."""
     if not ballots.count:
         return {}
     gaps = ballots.gaps.astype(np.int64)
     gap = np.arange(gaps.max() + 1)
     above = 1 - np.cumsum(np.bincount(gaps)) / len(gaps)
-    counts = {"asked": gaps[rows], "answered": gaps[released != ABSTAIN]}
-    return {"gap_above": (gap, above)} | {
-        name: (gap, np.bincount(of, minlength=len(gap))) for name, of in counts.items()
-    }
+    counts = {"asked": gaps[inquiry.rows], "answered": gaps[inquiry.released != ABSTAIN]}
+    labels, cost = inquiry.growth(_POINTS)
+    return (
+        {"gap_above": (gap, above)}
+        | {name: (gap, np.bincount(of, minlength=len(gap))) for name, of in counts.items()}
+        | {f"epsilon_{name}": (labels, epsilon) for name, epsilon in cost.items()}
+    )
 
 
 def write(folder: Path, curves: Curves) -> None:

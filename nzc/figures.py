@@ -50,6 +50,7 @@ _LINES = [
     ("#56B4E9", "P", (0, (9, 2))),
     ("#E69F00", "X", (0, (2, 3))),
 ]
+_COSTS = {"epsilon_exact": "exact", "epsilon_theorem": "by theorem", "epsilon_data_independent": "data-independent"}
 _PER_CENT = FuncFormatter(lambda share, _: f"{100 * share:g}")
 _LOG_FROM = 20  # an axis is logarithmic where its largest value is so many times its smallest
 _BARS = 50
@@ -59,10 +60,19 @@ _CELLS = 12  # a confusion matrix of up to so many classes has its numbers in it
 
 
 def of_run(outcome: Outcome, folder: Path) -> None:
-    """gaps: how far first and second count are apart, and what was answered; confusion: truth against labels."""
+    """What every run shows of itself.
+
+    gaps        how far first and second count are apart, and what was answered
+    cost        ε from label to label
+    confusion   truth against released labels
+    """
     if outcome.curves:
         with _drawn(folder, "gaps") as axes:
             _gaps(axes, outcome.curves)
+    grown = {name: curve for name, curve in outcome.curves.items() if name in _COSTS and np.isfinite(curve[1]).any()}
+    if grown:
+        with _drawn(folder, "cost") as axes:
+            _costs(axes, grown)
     answered = outcome.released != ABSTAIN
     if outcome.truth is not None and answered.any():
         with _drawn(folder, "confusion", (3.3, 3.1)) as axes:
@@ -110,6 +120,17 @@ def _gaps(axes: Axes, found: curves.Curves) -> None:
     axes.yaxis.set_major_formatter("{x:,g}")
     if (answered != asked).any():
         axes.legend(loc="upper left")
+
+
+def _costs(axes: Axes, grown: curves.Curves) -> None:
+    for (name, (labels, epsilon)), (colour, marker, dashes) in zip(grown.items(), _LINES, strict=False):
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes, "markevery": 0.15}
+        axes.plot(labels, epsilon, **look, label=_COSTS[name])
+    axes.set_xlabel(curves.AXES["epsilon_exact"][0])
+    axes.set_ylabel(curves.AXES["epsilon_exact"][1])
+    axes.set_xlim(0)
+    axes.set_ylim(0)
+    axes.legend(loc="upper left")
 
 
 def _confusion(axes: Axes, truth: Ints, labels: Ints) -> None:

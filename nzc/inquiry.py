@@ -15,7 +15,7 @@ from nzc.aggregators.aggregator import ABSTAIN
 from nzc.errors import InputError
 from nzc.privacy import Epsilon
 from nzc.privacy.conversion import ORDERS
-from nzc.privacy.cost import Cost, planned
+from nzc.privacy.cost import Cost, growth, planned
 from nzc.privacy.filter import Filter
 from nzc.privacy.release import Plan
 from nzc.queries import Rounds
@@ -140,6 +140,10 @@ class Inquiry:
             audited=audited,
             ledger_total=None if cost.exact is None else Ledger(ledger).total(data, terms.delta),
         )
+
+    def growth(self, points: int) -> tuple[Ints, dict[str, Floats]]:
+        """privacy.cost.growth of all rounds."""
+        return growth([(asked.cost, asked.labels != ABSTAIN) for asked in self.asked], self.terms.delta, points)
 
     @property
     def rows(self) -> Ints:

@@ -141,7 +141,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
         data=None if roles is None else roles.summary,
         seconds=clock.seconds,
     )
-    public, drawn = None if roles is None else roles.public, curves.of_run(ballots, inquiry.rows, inquiry.released)
+    public, drawn = None if roles is None else roles.public, curves.of_run(ballots, inquiry)
     return Outcome(report, inquiry.released, student, public, truth, drawn)
 
 

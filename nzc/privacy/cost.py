@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nzc._types import AnyArray, Floats
+from nzc._types import AnyArray, Bools, Floats, Ints
 from nzc.privacy import independent, release
-from nzc.privacy.conversion import ORDERS, epsilon
+from nzc.privacy.conversion import ORDERS, cks, epsilon
 from nzc.privacy.epsilon import Epsilon
 from nzc.privacy.exact import ExactCost
 from nzc.privacy.release import Plan
@@ -60,7 +60,7 @@ class Cost:
             exact=None if self.exact is None else exact,
             order=None if self.exact is None else order,
             theorem=self.theorem(delta),
-            data_independent=independent.compose(list(self.releases), left) if left > 0 else np.inf,
+            data_independent=_independent(self.releases, left),
             claimed=None if self.claim is None else self.claim(self.queries, delta),
         )
 
@@ -79,6 +79,41 @@ class Cost:
         if not self.bounded or plan is None:
             return None
         return release.sanitise(self.bounded, plan, delta, rng).epsilon
+
+
+def growth(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:
+    """How ε grew from query to query: labels released so far, and ε at δ by its name, at so many points.
+
+    rounds   the cost of each, and which of its queries were answered, in the order of asking
+    """
+    ends = np.unique(np.linspace(0, sum(len(answered) for _, answered in rounds), points + 1).astype(np.int64))[1:]
+    released, left, before = np.zeros_like(ends), np.full(len(ends), delta), 0
+    known = {"exact": [cost.exact is not None for cost, _ in rounds], "theorem": [bool(c.bounded) for c, _ in rounds]}
+    rdp = {name: np.zeros((len(ends), len(ORDERS))) for name, there in known.items() if all(there)}
+    releases: list[tuple[Ints, independent.Release]] = []
+    for cost, answered in rounds:
+        queries = np.clip(ends - before, 0, len(answered))
+        labels = np.concatenate([[0], np.cumsum(answered)])[queries]
+        # Some releases come with every label, some with every query: of which kind they are is told by their number.
+        so_far = {int(answered.sum()): labels, len(answered): queries}
+        if "exact" in rdp and cost.exact is not None:
+            rdp["exact"] += sum(each.first(queries) for each in cost.exact)
+        for bound, histograms in cost.bounded if "theorem" in rdp else ():
+            each = bound.cost(histograms)(ORDERS)
+            rdp["theorem"] += np.concatenate([0 * ORDERS[None], each.cumsum(axis=0)])[so_far[len(histograms)]]
+        releases += [(so_far[count], release) for count, release in cost.releases]
+        released, before = released + labels, before + len(answered)
+        left = left - cost.leak * queries / max(1, len(answered))
+    left = np.maximum(left, 0)
+    with np.errstate(divide="ignore"):
+        found = {name: np.maximum(cks(cost, ORDERS, left[:, None]).min(axis=1), 0) for name, cost in rdp.items()}
+    made = [[(int(count[at]), release) for count, release in releases] for at in range(len(ends))]
+    found["data_independent"] = np.array([_independent(parts, rest) for parts, rest in zip(made, left, strict=True)])
+    return released, found
+
+
+def _independent(releases: Sequence[tuple[int, independent.Release]], delta: float) -> float:
+    return independent.compose(list(releases), delta) if delta > 0 else np.inf
 
 
 def planned(parts: Sequence[tuple[int, Sequence[Bound]]], make: Callable[..., Plan], delta: float) -> Plan | None:

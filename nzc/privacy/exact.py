@@ -192,20 +192,33 @@ class ExactCost:
 
     def per_query(self, orders: Floats) -> Floats:
         """[queries, orders]."""
-        distinct = np.zeros((int(self.inverse.max(initial=-1)) + 1, len(orders)))
-        for batch, costs in self._costs(orders):
-            distinct[batch.places] = costs
-        return distinct[self.inverse]
+        return self._distinct(orders)[self.inverse]
 
     def total(self, orders: Floats) -> Floats:
         """The sum over queries, [orders]."""
         times = np.bincount(self.inverse)
         return sum((times[batch.places] @ costs for batch, costs in self._costs(orders)), start=np.zeros(len(orders)))
 
-    @cached_property
+    @property
     def at_orders(self) -> Floats:
         """`total` at conversion.ORDERS."""
-        return self.total(ORDERS)
+        return np.asarray(np.bincount(self.inverse, minlength=len(self._at_orders)) @ self._at_orders)
+
+    def first(self, counts: Ints) -> Floats:
+        """The sum over the first so many queries, [counts, orders] at conversion.ORDERS; counts ascending."""
+        parts = np.split(self.inverse, counts)[: len(counts)]
+        each = [np.bincount(part, minlength=len(self._at_orders)) @ self._at_orders for part in parts]
+        return np.asarray(np.cumsum(each, axis=0))
+
+    @cached_property
+    def _at_orders(self) -> Floats:
+        return self._distinct(ORDERS)
+
+    def _distinct(self, orders: Floats) -> Floats:
+        distinct = np.zeros((int(self.inverse.max(initial=-1)) + 1, len(orders)))
+        for batch, costs in self._costs(orders):
+            distinct[batch.places] = costs
+        return distinct
 
     def _costs(self, orders: Floats) -> Iterator[tuple[Batch, Floats]]:
         ceiling = self.ceiling(orders)
