@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nzc._types import AnyArray
+from nzc._types import AnyArray, Floats, Ints
 from nzc.aggregators.aggregator import ABSTAIN
-from nzc.inquiry import Inquiry
 from nzc.store.store import private
 from nzc.teachers import Ballots
 
@@ -27,18 +26,21 @@ AXES = {
     **{f"epsilon_{name}": ("labels released", "ε") for name in ("exact", "theorem", "data_independent")},
 }
 #: At how many queries ε is looked at.
-_POINTS = 60
+POINTS = 60
 
 
-def of_run(ballots: Ballots, inquiry: Inquiry) -> Curves:
-    """The curves of what was asked of these ballots; none where nobody voted."""
+def of_run(ballots: Ballots, rows: Ints, released: Ints, grown: tuple[Ints, dict[str, Floats]]) -> Curves:
+    """The curves of a pool of which `rows` [asked] were asked, and `released` [pool]; none where nobody voted.
+
+    grown   labels and ε so far, as of privacy.cost.growth at POINTS points
+    """
     if not ballots.count:
         return {}
     gaps = ballots.gaps.astype(np.int64)
     gap = np.arange(gaps.max() + 1)
     above = 1 - np.cumsum(np.bincount(gaps)) / len(gaps)
-    counts = {"asked": gaps[inquiry.rows], "answered": gaps[inquiry.released != ABSTAIN]}
-    labels, cost = inquiry.growth(_POINTS)
+    counts = {"asked": gaps[rows], "answered": gaps[released != ABSTAIN]}
+    labels, cost = grown
     return (
         {"gap_above": (gap, above)}
         | {name: (gap, np.bincount(of, minlength=len(gap))) for name, of in counts.items()}

@@ -121,7 +121,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
                 student = _learn(parts, roles, taught, name, draw)
                 known = None if student is None or roles is None else student.probabilities(roles.public.x)
         with clock("accounting"):
-            epsilon = inquiry.epsilon(ledger, data, ballots)
+            epsilon, grown = inquiry.epsilon(ledger, data, ballots), inquiry.growth(curves.POINTS)
         with clock("student"):
             labels = None if student is None or roles is None else student.predict(roles.test.x)
 
@@ -141,8 +141,8 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
         data=None if roles is None else roles.summary,
         seconds=clock.seconds,
     )
-    public, drawn = None if roles is None else roles.public, curves.of_run(ballots, inquiry)
-    return Outcome(report, inquiry.released, student, public, truth, drawn)
+    drawn = curves.of_run(ballots, inquiry.rows, inquiry.released, grown)
+    return Outcome(report, inquiry.released, student, None if roles is None else roles.public, truth, drawn)
 
 
 def _learn(parts: Parts, roles: Roles | None, labels: Ints, what: str, draw: Draw | None) -> "Student | None":

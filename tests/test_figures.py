@@ -77,7 +77,7 @@ def test_gap_shares_are_counts_of_rows(nzc: Nzc) -> None:
 def test_one_teacher_never_leads_by_two() -> None:
     ballots = Ballots.tally(np.array([[0, 1, 1]]), 2, np.array([0, 1, 0]))
     assert ballots.summary["gap_above_2"] == 0
-    assert curves.of_run(ballots, np.arange(3), np.zeros(3, int))["gap_above"][1].tolist() == [1, 0]
+    assert curves.of_run(ballots, np.arange(3), np.zeros(3, int), (np.arange(0), {}))["gap_above"][1].tolist() == [1, 0]
     assert Ballots.of_truth(np.array([0, 1]), 2).summary["gap_above_2"] is None
 
 
@@ -85,7 +85,7 @@ def test_a_run_has_its_figures(nzc: Nzc, histograms: Path) -> None:
     ran = nzc(*OWN, "aggregator=confident", "aggregator.threshold=30", "figures=null")
     assert ran.code == 0, ran.err
     folder = next(ran.folder.glob("outputs/*/*/figures"))
-    assert _drawn(folder) == {"gaps", "confusion"}
+    assert _drawn(folder) == {"gaps", "cost", "confusion"}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     nzc(*OWN, "aggregator=confident", "figures=false")
     assert len(list(ran.folder.glob("outputs/*/*"))) == 2

@@ -106,7 +106,8 @@ def growth(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> t
         left = left - cost.leak * queries / max(1, len(answered))
     left = np.maximum(left, 0)
     with np.errstate(divide="ignore"):
-        found = {name: np.maximum(cks(cost, ORDERS, left[:, None]).min(axis=1), 0) for name, cost in rdp.items()}
+        least = {name: np.maximum(cks(cost, ORDERS, left[:, None]).min(axis=1), 0) for name, cost in rdp.items()}
+    found = {name: np.where(rdp[name].any(axis=1), values, 0.0) for name, values in least.items()}
     made = [[(int(count[at]), release) for count, release in releases] for at in range(len(ends))]
     found["data_independent"] = np.array([_independent(parts, rest) for parts, rest in zip(made, left, strict=True)])
     return released, found

@@ -202,13 +202,11 @@ class ExactCost:
     @property
     def at_orders(self) -> Floats:
         """`total` at conversion.ORDERS."""
-        return np.asarray(np.bincount(self.inverse, minlength=len(self._at_orders)) @ self._at_orders)
+        return np.asarray(np.bincount(self.inverse) @ self._at_orders)
 
     def first(self, counts: Ints) -> Floats:
-        """The sum over the first so many queries, [counts, orders] at conversion.ORDERS; counts ascending."""
-        parts = np.split(self.inverse, counts)[: len(counts)]
-        each = [np.bincount(part, minlength=len(self._at_orders)) @ self._at_orders for part in parts]
-        return np.asarray(np.cumsum(each, axis=0))
+        """The sum over the first so many queries, [counts, orders] at conversion.ORDERS."""
+        return np.concatenate([0 * ORDERS[None], self._at_orders[self.inverse].cumsum(axis=0)])[counts]
 
     @cached_property
     def _at_orders(self) -> Floats:
