@@ -10,8 +10,9 @@ class RowSweeper(BasicSweeper):
     """Hydra's grid sweeper, with `sweep.rows`: every row's overrides with every point of the grid."""
 
     def split_arguments(self, overrides: list[Override], max_batch_size: int | None) -> list[list[list[str]]]:  # type: ignore[override]
-        grid = [point for batch in BasicSweeper.split_arguments(overrides, None) for point in batch]
-        rows = [list(row["set"]) for row in rows_of(self.config)] or [[]]
+        last = {override.get_key_element(): override for override in overrides}  # the command line's word on a key
+        grid = [point for batch in BasicSweeper.split_arguments(list(last.values()), None) for point in batch]
+        rows = [row["set"] for row in rows_of(self.config)] or [[]]
         jobs = [[*_without(point, row), *row] for point in grid for row in rows]
         return [list(batch) for batch in self.split_overrides_to_chunks(jobs, max_batch_size)]
 

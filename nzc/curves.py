@@ -18,11 +18,13 @@ Curves = dict[str, tuple[AnyArray, AnyArray]]
 #:     gap_above   the share of all rows whose gap exceeds n, n = 0, 1, … up to the largest gap (NZC, Figure 2b)
 #:     asked       how many queries that were asked have this gap
 #:     answered    how many queries that were answered have it
+#:     plurality   how many queries that were answered have this largest count (Scalable PATE 2018, Figure 6)
 #:     epsilon_…   ε so far, exact, by theorem and data-independent (Scalable PATE 2018, Figure 4)
 AXES = {
     "gap_above": ("n (votes)", "queries whose gap exceeds n (%)"),
     "asked": ("gap between first and second count (votes)", "queries"),
     "answered": ("gap between first and second count (votes)", "queries"),
+    "plurality": ("largest count (votes)", "queries answered"),
     **{f"epsilon_{name}": ("labels released", "ε") for name in ("exact", "theorem", "data_independent")},
 }
 #: At how many queries ε is looked at.
@@ -39,13 +41,19 @@ def of_run(ballots: Ballots, rows: Ints, released: Ints, grown: tuple[Ints, dict
     gaps = ballots.gaps.astype(np.int64)
     gap = np.arange(gaps.max() + 1)
     above = 1 - np.cumsum(np.bincount(gaps)) / len(gaps)
-    counts = {"asked": gaps[rows], "answered": gaps[released != ABSTAIN]}
+    answered = released != ABSTAIN
+    counts = {"asked": gaps[rows], "answered": gaps[answered], "plurality": ballots.votes[answered].max(axis=1)}
     labels, cost = grown
     return (
         {"gap_above": (gap, above)}
-        | {name: (gap, np.bincount(of, minlength=len(gap))) for name, of in counts.items()}
+        | {name: _histogram(of, len(gap)) for name, of in counts.items()}
         | {f"epsilon_{name}": (labels, epsilon) for name, epsilon in cost.items()}
     )
+
+
+def _histogram(values: Ints, least: int) -> tuple[Ints, Ints]:
+    counts = np.bincount(values, minlength=least)
+    return np.arange(len(counts)), counts
 
 
 def write(folder: Path, curves: Curves) -> None:

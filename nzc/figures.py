@@ -9,8 +9,9 @@ from typing import Any, cast
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from nzc import curves
 from nzc._types import Ints
@@ -82,7 +83,9 @@ def of_run(outcome: Outcome, folder: Path) -> None:
 def of_sweep(figure: SweepFigure, jobs: Sequence[Job], folder: Path) -> None:
     """What an entry of `sweep.figures` declares, of jobs that finished; InputError where a key is none of theirs."""
     with _drawn(folder, figure.name) as axes:
-        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        for axis, most in ((axes.xaxis, 8), (axes.yaxis, 6)):
+            axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_formatter("{x:,g}")
         if figure.curve is None:
             _by_key(axes, figure, jobs)
         else:
@@ -159,12 +162,12 @@ def _confusion(axes: Axes, truth: Ints, labels: Ints) -> None:
 
 def _by_key(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
     """A line for each y and each value of `by`; the paper's values are hollow markers."""
-    groups: dict[str | None, list[Job]] = {}
+    groups: dict[str, list[Job]] = {}
     for job in jobs:
-        groups.setdefault(None if figure.by is None else _group(job, figure, figure.by), []).append(job)
+        groups.setdefault(", ".join(_group(job, figure, key) for key in figure.by), []).append(job)
     keys = [jobs[0].whole(key) for key in figure.y]
     lines = [(group, key) for group in groups for key in keys]
-    xs, printed = set[float](), False
+    xs, ys, printed = set[float](), set[float](), False
     for (group, key), (colour, marker, dashes) in zip(lines, cycle(_LINES), strict=False):
         look: dict[str, Any] = {"color": colour, "marker": marker}
         points: dict[float, list[float]] = {}
@@ -177,12 +180,16 @@ def _by_key(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
                 axes.plot(x, paper, **look, markerfacecolor="white", linestyle="none", zorder=3)
                 printed = True
         xs |= {x for x in points if np.isfinite(x)}
-        names = [heading(key)] if group is None else [group] if len(keys) == 1 else [group, heading(key)]
+        ys |= {y for values in points.values() for y in values if np.isfinite(y)}
+        names = [heading(key)] if not group else [group] if len(keys) == 1 else [group, heading(key)]
         _line(axes, points, look, linestyle=dashes, label=", ".join(names))
     axes.set_xlabel(heading(jobs[0].whole(str(figure.x))))
     axes.set_ylabel(" · ".join(dict.fromkeys(_quantity(key) for key in keys)))
     if all(is_share(key) for key in keys):
         axes.yaxis.set_major_formatter(_PER_CENT)
+    elif _wide(ys):
+        axes.set_yscale("log")
+        _one_two_five(axes.yaxis)
     if _wide(xs):
         _logarithmic(axes, "log", sorted(xs))
     if len(lines) > 1 or printed:
@@ -213,7 +220,8 @@ def _overlaid(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
         raise InputError(f"sweep.figures.{figure.name}.curve", name, f"must be one of {', '.join(curves.AXES)}")
     for at, ((label, (x, y)), (colour, marker, dashes)) in enumerate(zip(lines, cycle(_LINES), strict=False)):
         look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes, "label": label}
-        axes.plot(x, y, **look, drawstyle="steps-post", markevery=(0.02 * at, 0.15))
+        counted = name not in _COSTS
+        axes.plot(x, y, **look, drawstyle="steps-post" if counted else "default", markevery=(0.02 * at, 0.15))
     axes.set_xlabel(curves.AXES[name][0])
     axes.set_ylabel(curves.AXES[name][1])
     if is_share(name):
@@ -230,10 +238,18 @@ def _wide(values: Set[float]) -> bool:
 
 def _logarithmic(axes: Axes, scale: str, ticks: Sequence[float], **settings: float) -> None:
     axes.set_xscale(scale, **settings)
-    if len(ticks) <= _TICKS:
+    if len(ticks) <= _TICKS and all(float(f"{tick:.3g}") == tick for tick in ticks):
         axes.set_xticks(ticks)
         axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_major_formatter("{x:,g}")
+    elif scale == "log":
+        _one_two_five(axes.xaxis)
+
+
+def _one_two_five(axis: Axis) -> None:
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:,g}")
 
 
 def _legend(axes: Axes, title: str | None = None) -> None:
@@ -269,4 +285,6 @@ def _group(job: Job, figure: SweepFigure, key: str) -> str:
 def _quantity(key: str) -> str:
     if key.endswith("accuracy"):
         return "accuracy (%)"
+    if key.startswith("epsilon"):
+        return "ε"
     return "queries (%)" if is_share(key) else heading(key)

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from rich.table import Table
@@ -37,7 +39,7 @@ class SweepFigure:
     name: str
     x: str | None = None
     y: tuple[str, ...] = ()
-    by: str | None = None  # a key: a line for each of its values
+    by: tuple[str, ...] = ()  # keys: a line for each of their values
     curve: str | None = None
     ylim: tuple[float, float] | None = None  # what the y axis shows, where not everything
 
@@ -59,13 +61,29 @@ class SweepFigure:
         numbers = isinstance(ylim, list) and all(isinstance(end, int | float) for end in ylim)
         if ylim is not None and not (numbers and len(ylim) == 2 and ylim[0] < ylim[1]):
             raise InputError(f"{key}.ylim", ylim, "must be two numbers, the smaller first")
-        y = entry.get("y", ())
-        return cls(**entry | {"y": (y,) if isinstance(y, str) else tuple(y)})
+        lists = {key: entry.get(key) or () for key in ("y", "by")}
+        keys = {key: (value,) if isinstance(value, str) else tuple(value) for key, value in lists.items()}
+        return cls(**entry | keys)
 
 
 def rows_of(config: DictConfig | None) -> list[dict[str, Any]]:
-    """The rows of a composed configuration; none where no sweep file was asked for."""
-    return _asked(config, "rows")
+    """The rows of a composed configuration, each once for every point of its own grid; none without a sweep file."""
+    return [point for row in _asked(config, "rows") for point in _points(row)]
+
+
+def _points(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row with `aggregator.gamma=0.05,0.1` among what it sets is two rows, told apart by name."""
+    grid: list[list[str]] = []
+    for text in map(str, row.get("set", [])):
+        override = OverridesParser.create().parse_override(text)
+        values = override.sweep_string_iterator() if override.is_sweep_override() else []
+        grid.append([f"{override.get_key_element()}={value}" for value in values] or [text])
+    points = list(product(*grid))
+    own = {options[0] for options in grid if len(options) == 1}
+    names = [
+        ", ".join(filter(None, [row.get("name"), *(part for part in point if part not in own)])) for point in points
+    ]
+    return [row | {"name": name, "set": list(point)} for name, point in zip(names, points, strict=True)]
 
 
 def figures_of(config: DictConfig) -> list[SweepFigure]:

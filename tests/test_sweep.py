@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from nzc import config
-from nzc.sweep import _measured
+from nzc.sweep import _measured, rows_of
 
 SWEEP = """# @package _global_
 hydra:
@@ -68,6 +68,23 @@ def test_a_line_of_several_seeds_is_mean_and_deviation() -> None:
     assert _measured("accuracy", []) == "–"
 
 
+def test_a_row_may_be_a_grid_and_the_command_line_has_the_last_word(nzc: Nzc) -> None:
+    _sweep(
+        SWEEP.replace("aggregator=plurality", 'aggregator=lnmax, "aggregator.gamma=0.1,0.2"').replace(
+            "  mode", "  sweeper: {params: {delta: '1e-5,1e-6,1e-7'}}\n  mode"
+        )
+    )
+    ran = nzc("+sweeps=mine", *TEACHERS, "student=none", "delta=1e-4,1e-5")
+    assert sorted((result["delta"], result["aggregator"]) for result in ran.results) == [
+        (1e-5, "lnmax"), (1e-5, "lnmax"), (1e-5, "nzc"), (1e-4, "lnmax"), (1e-4, "lnmax"), (1e-4, "nzc"),
+    ]  # fmt: skip
+    lines = next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text().splitlines()[4:]
+    assert [line.split(" | ")[0] for line in lines[:3]] == [
+        "| first, aggregator.gamma=0.1, delta=0.0001", "| first, aggregator.gamma=0.2, delta=0.0001",
+        "| second, delta=0.0001",
+    ]  # fmt: skip
+
+
 def test_a_grid_without_rows(nzc: Nzc) -> None:
     ran = nzc("--multirun", *TEACHERS, "student=none", "aggregator=lnmax", "aggregator.gamma=0.1,0.2")
     assert ran.code == 0, ran.err
@@ -106,6 +123,6 @@ def test_every_sweep_file_composes_row_by_row(path: Path) -> None:
     for heading in ("# Question:", "# Expected:", "# Time:", "# Command:"):
         assert heading in text
     with initialize_config_dir(str(config.CONF), version_base="1.3"):
-        for row in compose("config", [f"+sweeps={path.stem}"]).sweep.rows:
-            cfg = compose("config", [f"+sweeps={path.stem}", *row.set])
+        for row in rows_of(compose("config", [f"+sweeps={path.stem}"])) or [{"set": []}]:
+            cfg = compose("config", [f"+sweeps={path.stem}", *row["set"]])
             assert not OmegaConf.missing_keys(cfg.aggregator)
