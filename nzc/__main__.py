@@ -167,6 +167,7 @@ def main() -> None:
     """`nzc`: exit code 0, 1 for a failure while running, 2 for wrong input."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and what is said is said here
     config.register()
+    pipeline.load.cache_clear()  # files may have changed since a process last was here
     task: Callable[[], None] = hydra.main(version_base="1.3", config_path=str(config.CONF), config_name="config")(job)
     try:
         task()

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,7 +79,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
     clock, terms = _Clock(), parts.terms
     with clock("total"):
         with within("dataset"):
-            roles = None if parts.dataset is None else parts.dataset.load()
+            roles = None if parts.dataset is None else load(parts.dataset)
         if roles is None and parts.learner is not None:
             raise InputError("student", parts.names["student"], "must be none where there is no dataset")
         with within("teachers"):
@@ -143,6 +144,12 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
     )
     drawn = curves.of_run(ballots, inquiry.rows, inquiry.released, grown)
     return Outcome(report, inquiry.released, student, None if roles is None else roles.public, truth, drawn)
+
+
+@lru_cache(maxsize=1)
+def load(dataset: Dataset) -> Roles:
+    """The roles. The jobs of a sweep mostly share one dataset: it is read once a command."""
+    return dataset.load()
 
 
 def _learn(parts: Parts, roles: Roles | None, labels: Ints, what: str, draw: Draw | None) -> "Student | None":
