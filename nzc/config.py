@@ -119,12 +119,15 @@ def _unusable(cfg: DictConfig, group: str, error: InstantiationException) -> Inp
 
 
 class _Home(SearchPathPlugin):
-    """Makes `+sweeps=NAME` find sweeps/NAME.yaml, of this project and of the working directory."""
+    """Makes `+sweeps=NAME` find sweeps/NAME.yaml, and GROUP=NAME conf/GROUP/NAME.yaml, of the working directory too."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         search_path.append("nzc", f"file://{HOME}")
-        if Path.cwd() != HOME and (Path.cwd() / "sweeps").is_dir():
-            search_path.append("nzc-here", f"file://{Path.cwd()}")
+        here = Path.cwd()
+        if here != HOME:
+            for folder, path in ((here / "conf", here / "conf"), (here / "sweeps", here)):
+                if folder.is_dir():
+                    search_path.append("nzc-here", f"file://{path}")
 
 
 def groups() -> str:
