@@ -67,8 +67,15 @@ class SweepFigure:
 
 
 def rows_of(config: DictConfig | None) -> list[dict[str, Any]]:
-    """The rows of a composed configuration, each once for every point of its own grid; none without a sweep file."""
-    return [point for row in _asked(config, "rows") for point in _points(row)]
+    """The rows of a composed configuration, each once for every point of its own grid; none without a sweep file.
+
+    `+sweep.only=TEXT` keeps those with this in their name.
+    """
+    rows = [point for row in _asked(config, "rows") for point in _points(row)]
+    only = "" if config is None or config.get("sweep") is None else str(config.sweep.get("only") or "")
+    if rows and not (kept := [row for row in rows if only in row["name"]]):
+        raise InputError("sweep.only", only, f"must be in the name of a row: {'; '.join(row['name'] for row in rows)}")
+    return kept if rows else []
 
 
 def _points(row: dict[str, Any]) -> list[dict[str, Any]]:

@@ -126,3 +126,12 @@ def test_every_sweep_file_composes_row_by_row(path: Path) -> None:
         for row in rows_of(compose("config", [f"+sweeps={path.stem}"])) or [{"set": []}]:
             cfg = compose("config", [f"+sweeps={path.stem}", *row["set"]])
             assert not OmegaConf.missing_keys(cfg.aggregator)
+
+
+def test_only_some_rows(nzc: Nzc) -> None:
+    _sweep()
+    ran = nzc("+sweeps=mine", *TEACHERS, "student=none", "+sweep.only=eco")
+    assert [result["aggregator"] for result in ran.results] == ["nzc"]
+    ran = nzc("+sweeps=mine", *TEACHERS, "student=none", "+sweep.only=third")
+    assert ran.code == 2
+    assert "sweep.only=third: must be in the name of a row: first; second" in ran.err
