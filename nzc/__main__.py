@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,12 +18,13 @@ from omegaconf import DictConfig, OmegaConf
 from nzc import config, curves, pipeline
 from nzc.complaints import complaint
 from nzc.config import build
+from nzc.errors import InputError
 from nzc.inquiry import Terms
 from nzc.privacy import release
 from nzc.queries import Rounds
-from nzc.report import show
+from nzc.report import Report, show
 from nzc.store import Store
-from nzc.sweep import ERROR, parent
+from nzc.sweep import ERROR, flat, parent
 
 #: Whether the person asked for tracebacks.
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
@@ -53,12 +55,15 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
     )
 
 
-def job(cfg: DictConfig) -> None:
-    """One run. Of a wrong input nothing is left; in a sweep, its line, and the other jobs go on."""
+def job(cfg: DictConfig) -> float | list[float] | None:
+    """One run; what it found of the `objective`. Of a wrong input nothing is left; in a sweep, its line, and the other
+    jobs go on."""
     settings = HydraConfig.get()
     folder, sweeping = Path(settings.runtime.output_dir), settings.mode == RunMode.MULTIRUN
     try:
-        _run(cfg, folder, settings.sweep.dir if sweeping else None)
+        report = _run(cfg, folder, settings.sweep.dir if sweeping else None)
+        if sweeping and cfg.objective is not None:
+            return _found(cfg.objective, report)
     except Exception as error:
         if TRACEBACK:
             raise
@@ -70,9 +75,21 @@ def job(cfg: DictConfig) -> None:
             _stop(code, line)
         print(f"nzc: {line}", file=sys.stderr)
         (folder / ERROR).write_text(f"{line}\n")
+    return None
 
 
-def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> None:
+def _found(objective: Any, report: Report) -> float | list[float]:
+    """The values of its keys in result.json."""
+    keys, known = [objective] if isinstance(objective, str) else list(objective), dict(flat(asdict(report)))
+    for key in keys:
+        if not isinstance(known.get(key), int | float):
+            numbers = ", ".join(name for name, value in known.items() if isinstance(value, int | float))
+            raise InputError("objective", key, f"must be a number of result.json: {numbers}")
+    values = [float(known[key]) for key in keys]
+    return values[0] if isinstance(objective, str) else values
+
+
+def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> Report:
     put_together = parts(cfg)
     tracker = build(cfg, "tracking")
     run: list[str] = []
@@ -108,6 +125,7 @@ def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> None:
             print(f"nzc: the run could not be tracked ({error}); its result is in {folder}", file=sys.stderr)
     if sweep_dir is None:
         show(f"[dim]{folder / 'result.json'}[/dim]")
+    return outcome.report
 
 
 class _Drawn:

@@ -66,6 +66,7 @@ class Config:
     student: Any = MISSING
     trainer: Any = MISSING
     tracking: Any = MISSING
+    objective: Any = None  # a key of result.json, or several
     sweep: Any = None  # what a file of sweeps/ asks: rows, figures
 
 

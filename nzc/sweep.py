@@ -189,7 +189,7 @@ class Job:
         path = self.folder / "result.json"
         if not path.is_file():
             return None
-        return {key: float("inf") if value == "inf" else value for key, value in _flat(json.loads(path.read_text()))}
+        return {key: float("inf") if value == "inf" else value for key, value in flat(json.loads(path.read_text()))}
 
     @cached_property
     def paper(self) -> dict[str, Any]:
@@ -217,11 +217,12 @@ class Job:
         return value
 
 
-def _flat(record: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+def flat(record: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """A nested record by dotted keys."""
     return [
         pair
         for key, value in record.items()
-        for pair in (_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)])
+        for pair in (flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)])
     ]
 
 

@@ -135,3 +135,17 @@ def test_only_some_rows(nzc: Nzc) -> None:
     ran = nzc("+sweeps=mine", *TEACHERS, "student=none", "+sweep.only=third")
     assert ran.code == 2
     assert "sweep.only=third: must be in the name of a row: first; second" in ran.err
+
+
+def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc) -> None:
+    search = ["+sweeps=search_noise", *TEACHERS]
+    ran = nzc(*search, "hydra/sweeper=optuna", "hydra.sweeper.n_trials=3")
+    assert ran.code == 0, ran.err
+    folder = next(ran.folder.glob("outputs/sweeps/*/*"))
+    best = OmegaConf.load(folder / "optimization_results.yaml")
+    found = {(result["label_accuracy"], result["epsilon"]["exact"]) for result in ran.results}
+    assert {tuple(solution["values"]) for solution in best.solutions} <= found
+    totals = [result["epsilon"]["ledger_total"] for result in ran.results]
+    assert max(totals) > max(epsilon for _, epsilon in found)
+    assert "hydra/sweeper=rows: must be optuna" in nzc(*search).err
+    assert "objective=accuracy: must be a number" in nzc("--multirun", *TEACHERS, "student=none", "objective=accuracy").err
