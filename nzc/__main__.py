@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -24,7 +26,7 @@ from nzc.privacy import release
 from nzc.queries import Rounds
 from nzc.report import Report, show
 from nzc.store import Store
-from nzc.sweep import ERROR, flat, parent
+from nzc.sweep import ERROR, closing, flat, parent
 
 #: Whether the person asked for tracebacks.
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
@@ -55,17 +57,19 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
     )
 
 
-def job(cfg: DictConfig) -> float | list[float] | None:
+def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     """One run; what it found of the `objective`. Of a wrong input nothing is left; in a sweep, its line, and the other
     jobs go on."""
     settings = HydraConfig.get()
     folder, sweeping = Path(settings.runtime.output_dir), settings.mode == RunMode.MULTIRUN
+    tracked = _Tracked(cfg, parent(settings.sweep.dir) if sweeping else None)
     try:
-        report = _run(cfg, folder, settings.sweep.dir if sweeping else None)
+        report = _run(cfg, folder, sweeping, tracked)
         if sweeping and cfg.objective is not None:
             return _found(cfg.objective, report)
-    except Exception as error:
-        if TRACEBACK:
+    except BaseException as error:
+        tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
+        if traceback or not isinstance(error, Exception):
             raise
         code, line = complaint(error)
         if not sweeping:
@@ -89,64 +93,75 @@ def _found(objective: Any, report: Report) -> float | list[float]:
     return values[0] if isinstance(objective, str) else values
 
 
-def _run(cfg: DictConfig, folder: Path, sweep_dir: str | None) -> Report:
+def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: "_Tracked") -> Report:
     put_together = parts(cfg)
-    tracker = build(cfg, "tracking")
-    run: list[str] = []
-
-    def ready() -> None:
-        if tracker is not None:
-            names = put_together.names
-            label = f"{names['aggregator']} · {names['student']}"
-            run.append(tracker.start(names["dataset"], label, _flat(cfg), parent(sweep_dir)))
-
-    drawn = _Drawn(tracker, run)
-    try:
-        outcome = pipeline.run(put_together, ready, drawn)
-    except BaseException as error:
-        for name in run:
-            tracker.fail(name, stopped=isinstance(error, KeyboardInterrupt))
-        raise
+    tracked.tracker = build(cfg, "tracking")
+    outcome = pipeline.run(put_together, tracked.open, tracked.draw)
     outcome.report.write(folder)
     _write_labels(folder, outcome)
-    drawn.write(folder)
+    tracked.write(folder)
     if put_together.learner is not None and outcome.student is None:
         print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
     curves.write(folder, outcome.curves)
-    if sweep_dir is None if cfg.figures is None else cfg.figures:
+    if not sweeping if cfg.figures is None else cfg.figures:
         from nzc import figures  # matplotlib: nearly half a second
 
         figures.of_run(outcome, folder / figures.FOLDER)
-    show(outcome.report.table() if sweep_dir is None else outcome.report.line())
-    for name in run:
-        try:
-            tracker.finish(name, folder, outcome)
-        except Exception as error:  # nothing is lost: result.json is whole
-            print(f"nzc: the run could not be tracked ({error}); its result is in {folder}", file=sys.stderr)
-    if sweep_dir is None:
+    show(outcome.report.line() if sweeping else outcome.report.table())
+    if not sweeping:
         show(f"[dim]{folder / 'result.json'}[/dim]")
+    tracked.finish(folder, outcome)
     return outcome.report
 
 
-class _Drawn:
-    """Points of curves: to the tracker at once, as long as it listens, and into student.csv at the end."""
+class _Tracked:
+    """The run as its tracker sees it: open while there is work, then closed as what became of it.
 
-    def __init__(self, tracker: Any, run: list[str]) -> None:
-        self.tracker, self.run = tracker, run
+    Once it is open, a tracker that fails costs a line, never the run.
+    """
+
+    def __init__(self, cfg: DictConfig, parent: str | None) -> None:
+        self.cfg, self.parent = cfg, parent
+        self.tracker: Any = None
+        self.run: str | None = None
+        self.listens = True
         self.lines = ["curve,step,value"]
 
-    def __call__(self, whose: str, values: Mapping[str, float], step: int) -> None:
+    def open(self) -> None:
+        if self.tracker is not None:
+            choices = HydraConfig.get().runtime.choices
+            name = f"{choices['aggregator']} · {choices['student']}"
+            self.run = self.tracker.start(choices["dataset"], name, _flat(self.cfg), self.parent)
+
+    def draw(self, whose: str, values: Mapping[str, float], step: int) -> None:
+        """Points of curves: at once, as long as the tracker listens, and all of them into student.csv at the end."""
         self.lines += [f"{whose}/{name},{step},{value:.6g}" for name, value in values.items()]
         try:
-            for name in self.run if self.tracker is not None else []:
-                self.tracker.draw(name, {f"{whose}/{key}": value for key, value in values.items()}, step)
+            if self.run is not None and self.listens:
+                self.tracker.draw(self.run, {f"{whose}/{key}": value for key, value in values.items()}, step)
         except Exception as error:  # nothing is lost: all points are kept here
-            self.tracker = None
+            self.listens = False
             print(f"nzc: curves are no longer tracked ({error})", file=sys.stderr)
 
     def write(self, folder: Path) -> None:
         if len(self.lines) > 1:
             (folder / "student.csv").write_text("\n".join(self.lines) + "\n")
+
+    def finish(self, folder: Path, outcome: pipeline.Outcome) -> None:
+        try:
+            if self.run is not None:
+                self.tracker.finish(self.run, folder, outcome)
+        except Exception as error:  # nothing is lost: result.json is whole
+            print(f"nzc: the run could not be tracked ({error}); its result is in {folder}", file=sys.stderr)
+
+    def fail(self, stopped: bool) -> None:
+        """A job of a sweep fails in sight of the others, even one whose input was wrong."""
+        with suppress(Exception):  # why the run ended is what must be said
+            if self.run is None and self.parent is not None:
+                self.tracker = self.tracker or build(self.cfg, "tracking")
+                self.open()
+            if self.run is not None:
+                self.tracker.fail(self.run, stopped)
 
 
 def _write_labels(folder: Path, outcome: pipeline.Outcome) -> None:
@@ -186,9 +201,16 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and what is said is said here
     config.register()
     pipeline.load.cache_clear()  # files may have changed since a process last was here
-    task: Callable[[], None] = hydra.main(version_base="1.3", config_path=str(config.CONF), config_name="config")(job)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a run that is told to end closes what it opened
+    traceback = TRACEBACK  # goes with the task into the processes that launchers start
+
+    @hydra.main(version_base="1.3", config_path=str(config.CONF), config_name="config")
+    def task(cfg: DictConfig) -> float | list[float] | None:
+        return job(cfg, traceback)
+
     try:
-        task()
+        with closing():
+            task()
     except KeyboardInterrupt:
         print("nzc: stopped; what was finished is stored, and the same command goes on from there", file=sys.stderr)
         sys.exit(130)

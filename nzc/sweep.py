@@ -5,13 +5,14 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, ClassVar
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
@@ -107,17 +108,24 @@ def _asked(config: DictConfig | None, what: str) -> list[Any]:
 class SweepReport(Callback):
     """Opens a parent run before the jobs of a sweep, and closes it with their table and figures after."""
 
+    #: That of the sweep that is under way in this process.
+    current: ClassVar["SweepReport | None"] = None
+
+    def __reduce__(self) -> Any:
+        """Launchers send callbacks to their workers, which have no use for this one."""
+        return type(self), ()
+
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         try:
             self.figures = figures_of(config)
+            self.tracker, self.run = build(config, "tracking"), None
+            if self.tracker is not None:
+                self.run = self.tracker.start(config.hydra.runtime.choices.dataset, _name(config), {}, None)
+                SweepReport.current = self
         except InputError as error:  # Hydra would make a warning of it
             _stop(error)
         folder = Path(config.hydra.sweep.dir)
         folder.mkdir(parents=True, exist_ok=True)
-        self.tracker, self.run = build(config, "tracking"), None
-        if self.tracker is not None:
-            choices = config.hydra.runtime.choices
-            self.run = self.tracker.start(choices.dataset, _name(config), {}, None)
         (folder / "parent.json").write_text(json.dumps({"run": self.run}))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
@@ -128,12 +136,32 @@ class SweepReport(Callback):
         (folder / "table.md").write_text(table.markdown(_name(config)))
         show(table.rich(_name(config)))
         wrong = [] if config.figures is False else _draw(self.figures, jobs, folder)
-        if self.tracker is not None and self.run is not None:
-            self.tracker.finish(self.run, folder, None)
+        if self.tracker is not None:
+            SweepReport.current = None
+            try:
+                self.tracker.finish(self.run, folder, None)
+            except Exception as error:  # nothing is lost: the table is whole
+                wrong.append(f"the sweep could not be tracked ({error}); its table is in {folder}")
         if failed := sum(job.result is None for job in jobs):
             wrong.append(f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
         if wrong:
             _stop(*wrong)
+
+
+@contextmanager
+def closing() -> Iterator[None]:
+    """Closes the parent run of a sweep that did not come to its end: Hydra tells callbacks of good ends only."""
+    stopped = False
+    try:
+        yield
+    except KeyboardInterrupt:
+        stopped = True
+        raise
+    finally:
+        report, SweepReport.current = SweepReport.current, None
+        if report is not None:
+            with suppress(Exception):  # why the sweep ended is what must be said
+                report.tracker.fail(report.run, stopped)
 
 
 def _draw(figures: list[SweepFigure], jobs: "list[Job]", folder: Path) -> list[object]:

@@ -31,7 +31,12 @@ class Training:
         trainer = self._trainer(callbacks=[ProgressBar(what)] if self.progress else [], logger=logger, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            trainer.fit(module)
+            try:
+                trainer.fit(module)
+            except SystemExit as end:
+                if isinstance(end.__context__, KeyboardInterrupt):  # Lightning makes the one of the other
+                    raise KeyboardInterrupt from end
+                raise
 
     def check(self) -> None:
         """InputError where Lightning does not take these options."""

@@ -148,4 +148,6 @@ def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc)
     totals = [result["epsilon"]["ledger_total"] for result in ran.results]
     assert max(totals) > max(epsilon for _, epsilon in found)
     assert "hydra/sweeper=rows: must be optuna" in nzc(*search).err
-    assert "objective=accuracy: must be a number" in nzc("--multirun", *TEACHERS, "student=none", "objective=accuracy").err
+    assert (
+        "objective=accuracy: must be a number" in nzc("--multirun", *TEACHERS, "student=none", "objective=accuracy").err
+    )

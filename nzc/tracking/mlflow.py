@@ -1,7 +1,10 @@
 """MLflow: one experiment a dataset, a run a run, a sweep the parent of its runs. The only import of mlflow."""
 
+import json
 import logging
 import math
+import os
+import platform
 import time
 import warnings
 from collections.abc import Mapping
@@ -10,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from nzc import curves
 from nzc.errors import InputError
@@ -20,14 +25,22 @@ from nzc.pipeline import Outcome
 from nzc.report import EPSILONS, number
 from nzc.tracking.tracker import Tracker
 
+#: The tag that names the process of a run: by it the next start knows which runs are open but dead.
+_PROCESS = "nzc.process"
+
 
 class MLflow(Tracker):
     """A tracking server, or a local database (`sqlite:///FILE`) with artifacts in a folder."""
 
-    def __init__(self, uri: str, artifacts: str, model: bool) -> None:
+    def __init__(self, uri: str, artifacts: str, model: bool, register: str | None, system_metrics: bool) -> None:
         if uri.startswith("sqlite:///"):  # a relative path means the working directory of now
             uri = f"sqlite:///{Path(uri.removeprefix('sqlite:///')).absolute()}"
-        self.uri, self.artifacts, self.model = uri, artifacts, model
+        if register is not None and not model:
+            raise InputError("register", register, "must be null where tracking.model=false")
+        self.uri, self.artifacts, self.model, self.register = uri, artifacts, model, register
+        self.system_metrics = system_metrics
+        self.monitors: dict[str, SystemMetricsMonitor] = {}
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # a server that is gone: seconds, not minutes
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         logging.getLogger("alembic").setLevel(logging.WARNING)
 
@@ -38,14 +51,22 @@ class MLflow(Tracker):
             client = MlflowClient(tracking_uri=self.uri)
             client.search_experiments(max_results=1)
         except Exception as error:  # MLflow raises many kinds, down to SQLAlchemy's
-            said = " ".join(str(error).split())[:200]
-            raise InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({said})") from error
+            raise self._unusable(error) from error
         return client
 
     def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None) -> str:
-        tags = {"mlflow.runName": name} | ({"mlflow.parentRunId": parent} if parent else {})
-        run: str = self.client.create_run(self._experiment(experiment), tags=tags).info.run_id
-        self.client.log_batch(run, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
+        client, tags = self.client, {"mlflow.runName": name, _PROCESS: _process()}
+        tags |= {"mlflow.parentRunId": parent} if parent else {}
+        try:
+            if parent is None:
+                self._kill([run for run in self._open() if _dead(run)])
+            run: str = client.create_run(self._experiment(experiment), tags=tags).info.run_id
+            client.log_batch(run, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
+        except MlflowException as error:
+            raise self._unusable(error) from error
+        if self.system_metrics and params:  # not of a sweep's parent
+            self.monitors[run] = SystemMetricsMonitor(run, tracking_uri=self.uri)
+            self.monitors[run].start()
         return run
 
     def draw(self, run: str, values: Mapping[str, float], step: int) -> None:
@@ -53,20 +74,45 @@ class MLflow(Tracker):
         self.client.log_batch(run, metrics=[Metric(k, v, now, step) for k, v in values.items() if math.isfinite(v)])
 
     def finish(self, run: str, folder: Path, outcome: Outcome | None) -> None:
-        if outcome is not None:
-            self._log(run, outcome)
-        for path in folder.iterdir():
-            if path.is_file() and path.name != curves.FILE:
-                self.client.log_artifact(run, str(path))
-        for inner, name in {".hydra": "config", "figures": "figures"}.items():
-            if (folder / inner).is_dir():
-                self.client.log_artifacts(run, str(folder / inner), name)
-        if outcome is not None and outcome.student is not None and self.model:
-            self._log_model(run, outcome)
-        self.client.set_terminated(run, "FINISHED")
+        try:
+            self._unwatch(run)
+            if outcome is None:
+                self._kill(self._open(run))
+            else:
+                self._log(run, outcome)
+            for path in folder.iterdir():
+                if path.is_file() and path.name != curves.FILE:
+                    self.client.log_artifact(run, str(path))
+            for inner, name in {".hydra": "config", "figures": "figures"}.items():
+                if (folder / inner).is_dir():
+                    self.client.log_artifacts(run, str(folder / inner), name)
+            if outcome is not None and outcome.student is not None and self.model:
+                self._log_model(run, outcome)
+        finally:
+            self.client.set_terminated(run, "FINISHED")
 
     def fail(self, run: str, stopped: bool) -> None:
+        self._unwatch(run)
+        self._kill(self._open(run))
         self.client.set_terminated(run, "KILLED" if stopped else "FAILED")
+
+    def _unwatch(self, run: str) -> None:
+        if monitor := self.monitors.pop(run, None):
+            monitor.finish()
+
+    def _open(self, parent: str | None = None) -> list[Run]:
+        """Runs that nobody closed, of one parent if given."""
+        below = f" and tags.`mlflow.parentRunId` = '{parent}'" if parent else ""
+        everywhere = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        return list(self.client.search_runs(everywhere, f"attributes.status = 'RUNNING'{below}"))
+
+    def _kill(self, runs: list[Run]) -> None:
+        for run in runs:
+            self.client.set_terminated(run.info.run_id, "KILLED")
+
+    def _unusable(self, error: Exception) -> InputError:
+        said = " ".join(str(error).split())[:200]
+        return InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({said})")
 
     def _experiment(self, name: str) -> str:
         found = self.client.get_experiment_by_name(name)
@@ -75,8 +121,10 @@ class MLflow(Tracker):
         location = Path(self.artifacts).absolute().as_uri() if self.uri.startswith("sqlite:") else None
         try:
             return str(self.client.create_experiment(name, artifact_location=location))
-        except MlflowException:  # another process was faster
-            return self._experiment(name)
+        except MlflowException:
+            if (found := self.client.get_experiment_by_name(name)) is None:
+                raise
+            return str(found.experiment_id)  # another process was faster
 
     def _log(self, run: str, outcome: Outcome) -> None:
         """Metrics where finite. MLflow would store ∞ as a large number, so every ε stands as a tag too, as it is."""
@@ -90,6 +138,11 @@ class MLflow(Tracker):
         metrics = [Metric(k, v, now, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
         tags = [RunTag(k, number(v)) for k, v in values.items() if k.startswith("epsilon") and v is not None]
         self.client.log_batch(run, metrics=metrics, tags=tags)
+        if (data := outcome.report.data) is not None:  # name, sizes and a digest: never a row
+            source = {"source_type": "nzc", "source": json.dumps({"dataset": outcome.report.dataset})}
+            profile = json.dumps({key: value for key, value in data.items() if key != "digest"})
+            dataset = Dataset(outcome.report.dataset, str(data["digest"])[:36], **source, profile=profile)
+            self.client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all roles")])])
 
     def _log_model(self, run: str, outcome: Outcome) -> None:
         import mlflow.pytorch
@@ -112,7 +165,25 @@ class MLflow(Tracker):
                     signature=infer_signature(example, logits),
                     input_example=example,
                     serialization_format="pt2",  # a traced graph: whoever loads it runs no pickle
+                    registered_model_name=self.register,
                     pip_requirements=[f"torch=={torch.__version__.split('+')[0]}", f"numpy=={np.__version__}"],
                 )
         finally:
             mlflow.set_tracking_uri(before)
+
+
+def _process() -> str:
+    """This process, for good: its number alone may be another's later."""
+    return f"{platform.node()} {os.getpid()} {psutil.Process().create_time():.0f}"
+
+
+def _dead(run: Run) -> bool:
+    """Whether the run's process was on this machine, and is no more."""
+    host, number, created = (run.data.tags.get(_PROCESS) or "? 0 0").rsplit(" ", 2)
+    if host != platform.node():
+        return False
+    try:
+        process = psutil.Process(int(number))
+        return bool(abs(process.create_time() - int(created)) > 10 or process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return True
