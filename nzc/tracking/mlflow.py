@@ -149,9 +149,22 @@ class MLflow(Tracker):
         import torch
         from mlflow.models import infer_signature
 
+        from nzc.networks import as_input
+
+        class Rows(torch.nn.Module):
+            """The student for rows as the dataset has them: whoever asks it need not know what networks take."""
+
+            def __init__(self, classifier: torch.nn.Module) -> None:
+                super().__init__()
+                self.classifier = classifier
+
+            def forward(self, x: torch.Tensor) -> Any:
+                return self.classifier(as_input(x))
+
         assert outcome.student is not None and outcome.example is not None
-        network = outcome.student.classifier.cpu().eval()
-        example = np.zeros((2, *outcome.example.x.shape[1:]), dtype=np.float32)
+        network = Rows(outcome.student.classifier).cpu().eval()
+        rows = outcome.example.x
+        example = np.zeros((2, *rows.shape[1:]), dtype=rows.dtype)
         with torch.no_grad():
             logits = network(torch.from_numpy(example)).numpy()
         before = mlflow.get_tracking_uri()
