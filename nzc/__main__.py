@@ -124,7 +124,7 @@ class _Tracked:
         self.cfg, self.parent = cfg, parent
         self.tracker: Any = None
         self.run: str | None = None
-        self.listens = True
+        self.listens = self.unfinished = True
         self.lines = ["curve,step,value"]
 
     def open(self) -> None:
@@ -153,9 +153,12 @@ class _Tracked:
                 self.tracker.finish(self.run, folder, outcome)
         except Exception as error:  # nothing is lost: result.json is whole
             print(f"nzc: the run could not be tracked ({error}); its result is in {folder}", file=sys.stderr)
+        self.unfinished = False
 
     def fail(self, stopped: bool) -> None:
         """A job of a sweep fails in sight of the others, even one whose input was wrong."""
+        if not self.unfinished:
+            return
         with suppress(Exception):  # why the run ended is what must be said
             if self.run is None and self.parent is not None:
                 self.tracker = self.tracker or build(self.cfg, "tracking")
