@@ -116,7 +116,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
             taught = inquiry.taught(known)
             reinforced = int((taught != ABSTAIN).sum() - (inquiry.released != ABSTAIN).sum())
             right = None if truth is None else _share(asked.labels, truth[asked.rows])
-            rounds.append(Round(len(asked.rows), asked.answered, reinforced, right))
+            rounds.append(Round(len(asked.rows), asked.answered, reinforced, right, asked.cost.exactly(terms.delta)[0]))
             with clock("student"):
                 name = "Student" if number == len(sizes) - 1 else f"Student of round {number + 1}"
                 student = _learn(parts, roles, taught, name, draw)

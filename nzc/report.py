@@ -15,12 +15,16 @@ from nzc.privacy import Epsilon
 
 @dataclass(frozen=True)
 class Round:
-    """One round of asking. `reinforced`: labels that the student gave itself after it, in this round and before."""
+    """One round of asking. `reinforced`: labels that the student gave itself after it, in this round and before.
+
+    epsilon   exact, of this round alone
+    """
 
     asked: int
     answered: int
     reinforced: int
     label_accuracy: float | None
+    epsilon: float | None
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,8 @@ def show(*what: object) -> None:
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "inf" if value > 0 else None
     return value

@@ -171,6 +171,8 @@ def test_interactive_end_to_end(nzc: Nzc) -> None:
     result = ran.result
     assert [each["asked"] for each in result["rounds"]] == [100, 100]
     assert sum(each["answered"] for each in result["rounds"]) == result["answered"] < 200
+    each = [part["epsilon"] for part in result["rounds"]]
+    assert max(each) < result["epsilon"]["exact"] < sum(each)
     assert result["reinforced"] > 0
     assert result["answered"] + result["reinforced"] <= 200
     assert result["accuracy_interval"][0] < result["accuracy"] < result["accuracy_interval"][1]

@@ -54,15 +54,21 @@ class Cost:
 
     def epsilon(self, delta: float) -> Epsilon:
         """Every ε at δ that needs no draw."""
-        left = delta - self.leak
-        exact, order = (np.inf, np.nan) if left <= 0 or self.exact is None else epsilon(self.rdp, left)
+        exact, order = self.exactly(delta)
         return Epsilon(
-            exact=None if self.exact is None else exact,
-            order=None if self.exact is None else order,
+            exact=exact,
+            order=order,
             theorem=self.theorem(delta),
-            data_independent=_independent(self.releases, left),
+            data_independent=_independent(self.releases, delta - self.leak),
             claimed=None if self.claim is None else self.claim(self.queries, delta),
         )
+
+    def exactly(self, delta: float) -> tuple[float | None, float | None]:
+        """Exact ε, and its Rényi order; None without a law."""
+        if self.exact is None:
+            return None, None
+        left = delta - self.leak
+        return epsilon(self.rdp, left) if left > 0 else (np.inf, np.nan)
 
     def theorem(self, delta: float) -> float | None:
         """ε by the papers' data-dependent bounds."""
