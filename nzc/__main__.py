@@ -15,17 +15,15 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from nzc import config, curves, pipeline
-from nzc.complaints import complaint
+from nzc.complaints import TRACEBACK, complaint
 from nzc.config import build
 from nzc.inquiry import Terms
 from nzc.privacy import release
 from nzc.queries import Rounds
 from nzc.report import show
+from nzc.report.results import ERROR
 from nzc.store import Store
-from nzc.sweep import ERROR, parent
-
-#: Whether the person asked for tracebacks.
-TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
+from nzc.sweep import parent
 
 
 def parts(cfg: DictConfig) -> pipeline.Parts:

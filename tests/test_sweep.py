@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from nzc import config
-from nzc.sweep import _measured
+from nzc.report.results import _measured
 
 SWEEP = """# @package _global_
 hydra:
