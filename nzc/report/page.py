@@ -60,7 +60,7 @@ def _page(folder: Path) -> str:
     return page.from_string((Path(__file__).parent / "page.html").read_text()).render(
         about,
         runs=list(results.runs),
-        seeds=max(map(len, results.runs.values()), default=1),
+        seeds=sorted(map(len, results.runs.values())),
         comparisons=_comparisons(results),
         columns=[(heading(key), column.measured) for key, column in shown.items()],
         epsilons={heading(f"epsilon.{name}"): EPSILONS[name] for name in EPSILONS if f"epsilon.{name}" in shown},
