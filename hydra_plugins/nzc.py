@@ -1,9 +1,13 @@
 """The sweeper that reads `sweep.rows`. It stands here because Hydra takes plugins from this package only."""
 
+import json
+from pathlib import Path
+
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
 
 from nzc.errors import InputError
+from nzc.report.results import ASKED
 from nzc.sweep import rows_of
 
 
@@ -21,6 +25,7 @@ class RowSweeper(BasicSweeper):
         grid = [point for batch in BasicSweeper.split_arguments(list(last.values()), None) for point in batch]
         rows = [row["set"] for row in rows_of(self.config)] or [[]]
         jobs = [[*_without(point, row), *row] for point in grid for row in rows]
+        (Path(self.config.hydra.sweep.dir) / ASKED).write_text(json.dumps(jobs))
         return [list(batch) for batch in self.split_overrides_to_chunks(jobs, max_batch_size)]
 
 

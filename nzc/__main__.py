@@ -18,18 +18,16 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from nzc import config, curves, pipeline
-from nzc.complaints import complaint
+from nzc.complaints import TRACEBACK, complaint
 from nzc.config import build
 from nzc.errors import InputError
 from nzc.inquiry import Terms
 from nzc.privacy import release
 from nzc.queries import Rounds
 from nzc.report import Report, show
+from nzc.report.results import ERROR, flat
 from nzc.store import Store
-from nzc.sweep import ERROR, closing, flat, parent
-
-#: Whether the person asked for tracebacks.
-TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
+from nzc.sweep import closing, parent
 
 
 def parts(cfg: DictConfig) -> pipeline.Parts:

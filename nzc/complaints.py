@@ -1,6 +1,7 @@
 """One line for everything that can go wrong on the way from the command line to a run."""
 
 import difflib
+import os
 import re
 
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
@@ -8,6 +9,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nzc.errors import InputError
 
+#: Whether the person asked for tracebacks.
+TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 _NO_KEY = "must be a key of the configuration (nzc --cfg job shows it), and not below one that follows another"
 
 

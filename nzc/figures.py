@@ -19,7 +19,8 @@ from nzc.aggregators.aggregator import ABSTAIN
 from nzc.errors import InputError
 from nzc.pipeline import Outcome
 from nzc.report import heading, is_share
-from nzc.sweep import Job, SweepFigure
+from nzc.report.results import Job
+from nzc.sweep import SweepFigure
 
 #: In a run's or a sweep's folder; votes can be read off some figures, so only the owner may look into it.
 FOLDER = "figures"

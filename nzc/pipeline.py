@@ -18,6 +18,7 @@ from nzc.datasets import Dataset, Roles, Split
 from nzc.errors import InputError, within
 from nzc.inquiry import Inquiry, Terms
 from nzc.report import Report, Round
+from nzc.report.origin import versions
 from nzc.store import Store
 from nzc.students import Learner, Material
 from nzc.students.doubt import believed
@@ -76,7 +77,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
 
     `ready` is called once the input is known to be good and the work begins; `draw` gets points of curves on the way.
     """
-    clock, terms = _Clock(), parts.terms
+    clock, terms, made_by = _Clock(), parts.terms, versions()  # before files can change
     with clock("total"):
         with within("dataset"):
             roles = None if parts.dataset is None else load(parts.dataset)
@@ -141,6 +142,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
         rounds=rounds,
         data=None if roles is None else roles.summary,
         seconds=clock.seconds,
+        versions=made_by,
     )
     drawn = curves.of_run(ballots, inquiry.rows, inquiry.released, grown)
     return Outcome(report, inquiry.released, student, None if roles is None else roles.public, truth, drawn)

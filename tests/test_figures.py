@@ -16,7 +16,8 @@ from PIL import Image
 
 from nzc import curves, figures
 from nzc.errors import InputError
-from nzc.sweep import Job, Results, SweepFigure
+from nzc.report.results import Job, Results
+from nzc.sweep import SweepFigure
 from nzc.teachers import Ballots
 
 OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]

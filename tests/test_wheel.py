@@ -1,4 +1,4 @@
-"""A wheel built from the tree carries conf/ and sweeps/ and runs from an empty folder."""
+"""A wheel built from the tree carries conf/, sweeps/ and the page, and runs from an empty folder."""
 
 import subprocess
 import sys
@@ -15,13 +15,16 @@ def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
     here.mkdir()
     with zipfile.ZipFile(next((tmp_path / "wheel").glob("*.whl"))) as wheel:
         wheel.extractall(site)
-    script = f"import sys; sys.path.insert(0, {str(site)!r}); import nzc.config; print(nzc.config.HOME)\n"
-    script += "from nzc.__main__ import main; main()"
+    start = f"import sys; sys.path.insert(0, {str(site)!r}); import nzc.config; print(nzc.config.HOME)\n"
+    script = f"{start}from nzc.__main__ import main; main()"
     command = [sys.executable, "-c", script, "student=none", "teachers.count=3", "teachers.epochs=1", "tracking=none"]
     ran = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(str(site / "nzc"))
-    assert len(list(here.glob("outputs/*/*/result.json"))) == 1
+    (result,) = here.glob("outputs/*/*/result.json")
+    page = [sys.executable, "-c", f"{start}from nzc.report.__main__ import main; main()", str(result.parent)]
+    subprocess.run(page, cwd=here, capture_output=True, timeout=300, check=True)
+    assert (result.parent / "report.html").is_file()
     sweep = subprocess.run(
         [*command[:3], "+sweeps=foo"], cwd=here, capture_output=True, text=True, timeout=300, check=False
     )

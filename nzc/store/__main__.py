@@ -1,36 +1,27 @@
 """What is stored, how large it is, and what was released: `python -m nzc.store`; and its prune."""
 
 import sys
-from argparse import ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from nzc._command import Parser, end
 from nzc.errors import InputError, not_negative, share
 from nzc.report import number, show
 from nzc.store import Ledger, Store
 from nzc.store.store import Entry, age
 
 
-class _Parser(ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise InputError("nzc.store", " ".join(sys.argv[1:]), message)
-
-
 def main() -> None:
     """Exit code 0; 1 where the person says no; 2 for wrong input."""
-    try:
-        sys.exit(_run(sys.argv[1:]))
-    except InputError as error:
-        print(f"nzc: {error}", file=sys.stderr)
-        sys.exit(2)
+    end(_run)
 
 
 def _run(arguments: list[str]) -> int:
-    parser = _Parser("python -m nzc.store", description="List what is stored, or remove some of it.")
+    parser = Parser("python -m nzc.store", description="List what is stored, or remove some of it.")
     parser.add_argument("--root", default=".nzc", help="the store (default .nzc): what paths.store names")
     parser.add_argument("--delta", type=float, default=1e-5, help="δ of the ledger's ε (default 1e-5)")
     what = parser.add_mutually_exclusive_group()

@@ -1,0 +1,29 @@
+"""What the small commands share, `python -m nzc.store` and `python -m nzc.report`: how they end."""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable
+from typing import NoReturn
+
+from nzc.errors import InputError
+
+
+class Parser(ArgumentParser):
+    """Its complaints are input errors, and a line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(self.prog.removeprefix("python -m "), " ".join(sys.argv[1:]), message)
+
+
+def end(task: Callable[[list[str]], int]) -> NoReturn:
+    """With the task's exit code; 1 for a failure while running, 2 for wrong input, and a line for both."""
+    try:
+        code = task(sys.argv[1:])
+    except Exception as error:
+        from nzc.complaints import TRACEBACK, complaint  # Hydra: a fifth of a second
+
+        if TRACEBACK:
+            raise
+        code, line = complaint(error)
+        print(f"nzc: {line}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,198 @@
+"""The jobs of a sweep as one table: the paper's numbers before the measured."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from omegaconf import OmegaConf
+from rich.table import Table
+
+from nzc.report.words import EPSILONS, heading, is_share, number, percent
+
+#: The ε that are a run's own; the ledger's total counts whatever came before it.
+OF_A_RUN = [f"epsilon.{name}" for name in EPSILONS if name != "ledger_total"]
+#: What a job leaves in its folder when its input was wrong: the line it printed.
+ERROR = "error.txt"
+#: What a sweep leaves in its folder: its configuration; the overrides of all the jobs that it was to run.
+SWEEP, ASKED = "multirun.yaml", "jobs.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep: its folder, the row of the sweep file that asked for it, its name among the others, and
+    its overrides as they were asked for."""
+
+    folder: Path
+    row: dict[str, Any]
+    name: str = ""
+    asked: tuple[str, ...] = ()
+
+    @cached_property
+    def overrides(self) -> list[str]:
+        """Of the command line, the grid and the row."""
+        path = self.folder / ".hydra" / "overrides.yaml"
+        return [str(override) for override in OmegaConf.load(path)] if path.is_file() else list(self.asked)
+
+    @property
+    def failure(self) -> str:
+        """Why there is no result: the line of a wrong input, where there is one."""
+        if (self.folder / ERROR).is_file():
+            return (self.folder / ERROR).read_text().strip()
+        return "did not finish" if self.folder.is_dir() else "was not started"
+
+    @cached_property
+    def result(self) -> dict[str, Any] | None:
+        """result.json with dotted keys and infinite numbers as such; None where the run did not finish."""
+        path = self.folder / "result.json"
+        if not path.is_file():
+            return None
+        return {key: float("inf") if value == "inf" else value for key, value in flat(json.loads(path.read_text()))}
+
+    @cached_property
+    def paper(self) -> dict[str, Any]:
+        """The paper's values, under whole keys; none where the run did not finish."""
+        return (
+            {} if self.result is None else {self.whole(key): value for key, value in self.row.get("paper", {}).items()}
+        )
+
+    @cached_property
+    def _config(self) -> Any:
+        return OmegaConf.load(self.folder / ".hydra" / "config.yaml")
+
+    def whole(self, key: str) -> str:
+        """mean_accuracy → teachers.mean_accuracy; a key that says where it stands, or is not known, as it is."""
+        known = self.result or {}
+        longer = [name for name in known if name.endswith(f".{key}")]
+        return key if key in known or not longer else longer[0]
+
+    def value(self, key: str) -> Any:
+        """The value of a whole key in result.json or else in the configuration; KeyError where there is none."""
+        if self.result is not None and key in self.result:
+            return self.result[key]
+        if (value := OmegaConf.select(self._config, key)) is None or OmegaConf.is_config(value):
+            raise KeyError(key)
+        return value
+
+
+def flat(record: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """A nested record by dotted keys."""
+    return [
+        pair
+        for key, value in record.items()
+        for pair in (flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)])
+    ]
+
+
+def jobs_of(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Job]:
+    """The jobs that a sweep's folder holds, and those that were asked for and never begun."""
+    path, rows = folder / ASKED, rows or [{}]
+    asked = json.loads(path.read_text()) if path.is_file() else []
+    begun = {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
+    overrides = dict(enumerate(map(tuple, asked)))
+    return _named(
+        [
+            Job(folder / str(at), rows[at % len(rows)], asked=overrides.get(at, ()))
+            for at in sorted(begun | overrides.keys())
+        ]
+    )
+
+
+def _named(jobs: Sequence[Job]) -> list[Job]:
+    """Each with the name of its row, and what of the grid it has to itself, but for the seed."""
+    common = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
+    named = []
+    for job in jobs:
+        known = {*common, *job.row.get("set", [])}
+        own = [override for override in job.overrides if override not in known and not override.startswith("seed=")]
+        named.append(replace(job, name=", ".join(filter(None, [job.row.get("name"), " ".join(own)])) or "run"))
+    return named
+
+
+@dataclass(frozen=True)
+class Column:
+    """The cells of a key, a line each: the paper's and the measured; all dashes where there is none."""
+
+    key: str
+    paper: list[str]
+    measured: list[str]
+
+    def shown(self) -> Iterable[tuple[str, list[str]]]:
+        """Heading and cells, less what is empty."""
+        for whose, cells in {"paper": self.paper, "measured": self.measured}.items():
+            if any(cell != "–" for cell in cells):
+                yield f"{heading(self.key)}: {whose}" if self.compared else heading(self.key), cells
+
+    @property
+    def compared(self) -> bool:
+        """Whether the paper says anything."""
+        return any(cell != "–" for cell in self.paper)
+
+
+class Results:
+    """The jobs of a sweep as one table: a run's name, then keys of result.json, the paper's value before the measured.
+
+    Keys: what every sweep shows, those for which a row gives the paper's value, and `keys`; less the empty ones.
+    Jobs that differ in their seed only are one line, of means ± standard deviations.
+    """
+
+    def __init__(self, jobs: Sequence[Job], keys: Sequence[str] = ()) -> None:
+        last = ["accuracy", "epsilon", *OF_A_RUN]
+        asked = [key for job in jobs for key in [*job.paper, *map(job.whole, keys)] if key not in last]
+        self.runs: dict[str, list[Job]] = {}
+        for job in jobs:
+            self.runs.setdefault(job.name if job.result else f"{job.name}: {job.failure}", []).append(job)
+        self.keys = {key: self._of(key) for key in dict.fromkeys(["answered", "label_accuracy", *asked, *last])}
+        shown = [pair for column in self.keys.values() for pair in column.shown()]
+        self.columns = ["run", *(name for name, _ in shown)]
+        self.lines = [list(line) for line in zip(self.runs, *(cells for _, cells in shown), strict=True)]
+
+    def _of(self, key: str) -> Column:
+        lines = self.runs.values()
+        paper = [_printed(key, jobs[0].paper.get(key)) for jobs in lines]
+        return Column(key, paper, [_measured(key, [job.result.get(key) for job in of if job.result]) for of in lines])
+
+    def rich(self, title: str) -> Table:
+        """For a terminal."""
+        table = Table(title=title, title_style="bold")
+        for column in self.columns:
+            table.add_column(column, justify="left" if column == "run" else "right")
+        for line in self.lines:
+            table.add_row(*line)
+        return table
+
+    def markdown(self, title: str) -> str:
+        """For docs/results.md."""
+        rule = ["---", *["---:"] * (len(self.columns) - 1)]
+        lines = [self.columns, rule, *self.lines]
+        return f"# {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _printed(key: str, value: Any) -> str:
+    """A cell of the paper: as the sweep file gives it, but for shares."""
+    if value is None:
+        return "–"
+    return percent(value) if is_share(key) and not isinstance(value, str) else str(value)
+
+
+def mean(values: Sequence[Any]) -> float | None:
+    """None where one of them is no number."""
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return fmean(numbers) if numbers and len(numbers) == len(values) else None
+
+
+def _measured(key: str, values: Sequence[Any]) -> str:
+    """A cell of one run, or of several that differ in their seed."""
+    middle, share = mean(values), is_share(key)
+    if middle is None:
+        return str(values[0]) if values and isinstance(values[0], str) else "–"
+    whole = share or all(isinstance(value, int) for value in values)
+    shown = percent(middle) if share else f"{middle:,.0f}" if whole else number(middle)
+    if len(set(values)) < 2 or math.isinf(middle):
+        return shown
+    spread = f"{100 * stdev(values):.1f} %" if share else f"{stdev(values):,.{0 if whole else 3}f}"
+    return f"{shown.removesuffix(' %')} ± {spread}"
