@@ -52,6 +52,7 @@ _LINES = [
     ("#56B4E9", "P", (0, (9, 2))),
     ("#E69F00", "X", (0, (2, 3))),
 ]
+_COUNTS = ("asked", "answered", "plurality")
 _COSTS = {"epsilon_exact": "exact", "epsilon_theorem": "by theorem", "epsilon_data_independent": "data-independent"}
 _PER_CENT = FuncFormatter(lambda share, _: f"{100 * share:g}")
 _LOG_FROM = 20  # an axis is logarithmic where its largest value is so many times its smallest
@@ -221,8 +222,11 @@ def _overlaid(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
         raise InputError(f"sweep.figures.{figure.name}.curve", name, f"must be one of {', '.join(curves.AXES)}")
     for at, ((label, (x, y)), (colour, marker, dashes)) in enumerate(zip(lines, cycle(_LINES), strict=False)):
         look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes, "label": label}
-        counted = name not in _COSTS
-        axes.plot(x, y, **look, drawstyle="steps-post" if counted else "default", markevery=(0.02 * at, 0.15))
+        if name in _COUNTS:
+            starts = np.arange(0, len(x), -(-2 * len(x) // _BARS))
+            x, y = x[starts], np.add.reduceat(y, starts)
+        steps = "default" if name in _COSTS else "steps-post"
+        axes.plot(x, y, **look, drawstyle=steps, markevery=(0.02 * at, 0.15))
     axes.set_xlabel(curves.AXES[name][0])
     axes.set_ylabel(curves.AXES[name][1])
     if is_share(name):
@@ -230,7 +234,7 @@ def _overlaid(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
     if _wide(ends := {float(x[-1]) for _, (x, _) in lines}):  # too different lengths for one linear scale
         _logarithmic(axes, "symlog", [0, *sorted(ends)], linthresh=1)
     if len(lines) > 1:
-        _legend(axes)
+        _legend(axes, where="upper right" if name in _COUNTS else "best")
 
 
 def _wide(values: Set[float]) -> bool:
@@ -253,9 +257,9 @@ def _one_two_five(axis: Axis) -> None:
     axis.set_major_formatter("{x:,g}")
 
 
-def _legend(axes: Axes, title: str | None = None) -> None:
+def _legend(axes: Axes, title: str | None = None, where: str = "best") -> None:
     """Inside where there is room, beside the axes for many lines."""
-    beside: dict[str, Any] = {}
+    beside: dict[str, Any] = {"loc": where}
     if len(axes.get_legend_handles_labels()[1]) > _INSIDE:
         beside = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
         cast(Figure, axes.figure).set_figwidth(1.35 * _SIZE[0])
