@@ -234,7 +234,7 @@ def _overlaid(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
     if _wide(ends := {float(x[-1]) for _, (x, _) in lines}):  # too different lengths for one linear scale
         _logarithmic(axes, "symlog", [0, *sorted(ends)], linthresh=1)
     if len(lines) > 1:
-        _legend(axes, where="upper right" if name in _COUNTS else "best")
+        _legend(axes, beside=name in _COUNTS)
 
 
 def _wide(values: Set[float]) -> bool:
@@ -257,13 +257,13 @@ def _one_two_five(axis: Axis) -> None:
     axis.set_major_formatter("{x:,g}")
 
 
-def _legend(axes: Axes, title: str | None = None, where: str = "best") -> None:
+def _legend(axes: Axes, title: str | None = None, beside: bool = False) -> None:
     """Inside where there is room, beside the axes for many lines."""
-    beside: dict[str, Any] = {"loc": where}
-    if len(axes.get_legend_handles_labels()[1]) > _INSIDE:
-        beside = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+    where: dict[str, Any] = {}
+    if beside or len(axes.get_legend_handles_labels()[1]) > _INSIDE:
+        where = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
         cast(Figure, axes.figure).set_figwidth(1.35 * _SIZE[0])
-    axes.legend(title=title, title_fontsize=8, handlelength=3, **beside)
+    axes.legend(title=title, title_fontsize=8, handlelength=3, **where)
 
 
 def _value(job: Job, figure: SweepFigure, what: str, key: str) -> Any:
