@@ -7,8 +7,8 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
 
 from nzc.errors import InputError
+from nzc.question import rows_of
 from nzc.report.results import ASKED
-from nzc.sweep import rows_of
 
 
 class RowSweeper(BasicSweeper):

@@ -18,9 +18,9 @@ from nzc._types import Ints
 from nzc.aggregators.aggregator import ABSTAIN
 from nzc.errors import InputError
 from nzc.pipeline import Outcome
+from nzc.question import SweepFigure
 from nzc.report import heading, is_share
 from nzc.report.results import Job
-from nzc.sweep import SweepFigure
 
 #: In a run's or a sweep's folder; votes can be read off some figures, so only the owner may look into it.
 FOLDER = "figures"
@@ -214,14 +214,18 @@ def _line(axes: Axes, points: dict[float, list[float]], look: dict[str, Any], **
 
 
 def _overlaid(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
-    """One curve of every run that has it."""
+    """One curve of every run that has it; runs of one name, which differ in their seed, look alike."""
     name = str(figure.curve)
     found = [(job.name, curves.read(job.folder).get(name)) for job in jobs]
     lines = [(label, points) for label, points in found if points is not None]
     if not lines:
         raise InputError(f"sweep.figures.{figure.name}.curve", name, f"must be one of {', '.join(curves.AXES)}")
-    for at, ((label, (x, y)), (colour, marker, dashes)) in enumerate(zip(lines, cycle(_LINES), strict=False)):
-        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes, "label": label}
+    named = list(dict.fromkeys(label for label, _ in lines))
+    for at, (label, (x, y)) in enumerate(lines):
+        colour, marker, dashes = _LINES[named.index(label) % len(_LINES)]
+        look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes}
+        if label not in [before for before, _ in lines[:at]]:
+            look["label"] = label
         if name in _COUNTS:
             starts = np.arange(0, len(x), -(-2 * len(x) // _BARS))
             x, y = x[starts], np.add.reduceat(y, starts)
@@ -233,7 +237,7 @@ def _overlaid(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
         axes.yaxis.set_major_formatter(_PER_CENT)
     if _wide(ends := {float(x[-1]) for _, (x, _) in lines}):  # too different lengths for one linear scale
         _logarithmic(axes, "symlog", [0, *sorted(ends)], linthresh=1)
-    if len(lines) > 1:
+    if len(named) > 1:
         _legend(axes, beside=name in _COUNTS)
 
 

@@ -16,8 +16,8 @@ from PIL import Image
 
 from nzc import curves, figures
 from nzc.errors import InputError
+from nzc.question import SweepFigure
 from nzc.report.results import Job, Results
-from nzc.sweep import SweepFigure
 from nzc.teachers import Ballots
 
 OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]
@@ -203,6 +203,19 @@ def test_lines_are_means_over_runs_with_the_papers_points_hollow(jobs: list[Job]
     assert axes.get_xticks().tolist() == [0.01, 1]
     looks = {(line.get_marker(), line.get_color()) for line in axes.lines}
     assert len({marker for marker, _ in looks}) == len({colour for _, colour in looks}) == 2
+
+
+def test_curves_of_one_run_by_several_seeds_are_one_entry(tmp_path: Path) -> None:
+    jobs = []
+    for at, name in enumerate(["a", "a", "b"]):
+        (folder := tmp_path / str(at)).mkdir()
+        curves.write(folder, {"epsilon_exact": (np.arange(5), np.arange(5.0) + at)})
+        jobs.append(Job(folder, {}, name))
+    axes = Figure().subplots()
+    figures._overlaid(axes, SweepFigure.of(0, {"name": "c", "curve": "epsilon_exact"}), jobs)
+    assert axes.get_legend_handles_labels()[1] == ["a", "b"]
+    colours = [line.get_color() for line in axes.lines]
+    assert colours[0] == colours[1] != colours[2]
 
 
 def test_what_is_infinite_stands_at_the_top(jobs: list[Job]) -> None:

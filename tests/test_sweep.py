@@ -8,8 +8,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from nzc import config
+from nzc.question import rows_of
 from nzc.report.results import _measured
-from nzc.sweep import rows_of
 
 SWEEP = """# @package _global_
 hydra:

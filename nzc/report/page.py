@@ -15,11 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc import __version__, config, curves
 from nzc.errors import InputError
+from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report.origin import now
 from nzc.report.results import SWEEP, Job, Results, jobs_of, mean
 from nzc.report.words import EPSILONS, heading, is_share, number
 from nzc.store.store import private
-from nzc.sweep import SweepFigure, figures_of, name_of, rows_of
 
 #: In the folder that it is about.
 FILE = "report.html"
