@@ -28,13 +28,18 @@ class Interactive(Screen):
     def statistic(self, votes: Ints, baseline: Floats | None) -> Floats:
         if baseline is None:
             return np.asarray(votes.max(axis=-1), dtype=np.float64)
-        return np.asarray((votes - votes.sum(axis=-1, keepdims=True) * baseline).max(axis=-1))
+        return np.asarray(_ahead(votes, baseline).max(axis=-1))
 
     def within_reach(self, votes: Ints, baseline: Floats) -> Floats:
         # A moved vote raises a class by at most 1 and lowers the largest by at most 1.
-        ahead = votes - votes.sum(axis=-1, keepdims=True) * baseline
+        ahead = _ahead(votes, baseline)
         return np.where(ahead < ahead.max(axis=-1, keepdims=True) - 2, np.inf, baseline)
 
     def reinforce(self, labels: Ints, baseline: Floats) -> Ints:
         sure = (labels == ABSTAIN) & (baseline.max(axis=1) > self.confidence)
         return np.where(sure, baseline.argmax(axis=1), labels)
+
+
+def _ahead(votes: Ints, baseline: Floats) -> Floats:
+    """How far each class is ahead of the votes that the student expects for it, [..., classes]."""
+    return np.asarray(votes - votes.sum(axis=-1, keepdims=True) * baseline)
