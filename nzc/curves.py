@@ -25,7 +25,9 @@ AXES = {
     "asked": ("gap between first and second count (votes)", "queries"),
     "answered": ("gap between first and second count (votes)", "queries"),
     "plurality": ("largest count (votes)", "queries answered"),
-    **{f"epsilon_{name}": ("labels released", "ε") for name in ("exact", "theorem", "data_independent")},
+    "epsilon_exact": ("labels released", "ε exact"),
+    "epsilon_theorem": ("labels released", "ε theorem"),
+    "epsilon_data_independent": ("labels released", "ε data-independent"),
 }
 #: At how many queries ε is looked at.
 POINTS = 60

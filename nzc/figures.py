@@ -132,7 +132,7 @@ def _costs(axes: Axes, grown: curves.Curves) -> None:
         look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes, "markevery": 0.15}
         axes.plot(labels, epsilon, **look, label=_COSTS[name])
     axes.set_xlabel(curves.AXES["epsilon_exact"][0])
-    axes.set_ylabel(curves.AXES["epsilon_exact"][1])
+    axes.set_ylabel("ε")
     axes.set_xlim(0)
     axes.set_ylim(0)
     axes.legend(loc="upper left")

@@ -33,24 +33,19 @@ class SweepReport(Callback):
             self.tracker, self.run = build(config, "tracking"), None
             if self.tracker is not None:
                 self.run = self.tracker.start(config.hydra.runtime.choices.dataset, name_of(config), {}, None)
-                SweepReport.current = self
         except InputError as error:  # Hydra would make a warning of it
             _stop(error)
         folder = Path(config.hydra.sweep.dir)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "parent.json").write_text(json.dumps({"run": self.run}))
         OmegaConf.save(config, folder / SWEEP)  # not every sweeper leaves it
+        self.config, SweepReport.current = config, self
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        SweepReport.current = None
         folder = Path(config.hydra.sweep.dir)
-        jobs = jobs_of(folder, rows_of(config))
-        table = Results(jobs, [key for figure in self.figures for key in figure.y])
-        (folder / "table.md").write_text(table.markdown(name_of(config)))
-        show(table.rich(name_of(config)))
-        wrong = [] if config.figures is False else _draw(self.figures, jobs, folder)
-        show(f"[dim]{page.write(folder)}[/dim]")
+        jobs, wrong = self.answer()
         if self.tracker is not None:
-            SweepReport.current = None
             try:
                 self.tracker.finish(self.run, folder, None)
             except Exception as error:  # nothing is lost: the table is whole
@@ -60,10 +55,22 @@ class SweepReport(Callback):
         if wrong:
             _stop(*wrong)
 
+    def answer(self) -> tuple[list[Job], list[object]]:
+        """The table, figures and page of what has finished; the jobs, and what was wrong with the figures."""
+        config, folder = self.config, Path(self.config.hydra.sweep.dir)
+        jobs = jobs_of(folder, rows_of(config))
+        table = Results(jobs, [key for figure in self.figures for key in figure.y])
+        (folder / "table.md").write_text(table.markdown(name_of(config)))
+        show(table.rich(name_of(config)))
+        wrong = [] if config.figures is False else _draw(self.figures, jobs, folder)
+        show(f"[dim]{page.write(folder)}[/dim]")
+        return jobs, wrong
+
 
 @contextmanager
 def closing() -> Iterator[None]:
-    """Closes the parent run of a sweep that did not come to its end: Hydra tells callbacks of good ends only."""
+    """Answers with what there is, and closes the parent run, where a sweep did not come to its end: Hydra tells
+    callbacks of good ends only."""
     stopped = False
     try:
         yield
@@ -74,7 +81,11 @@ def closing() -> Iterator[None]:
         report, SweepReport.current = SweepReport.current, None
         if report is not None:
             with suppress(Exception):  # why the sweep ended is what must be said
-                report.tracker.fail(report.run, stopped)
+                if any(Path(report.config.hydra.sweep.dir).glob("*/result.json")):
+                    report.answer()
+            with suppress(Exception):
+                if report.tracker is not None:
+                    report.tracker.fail(report.run, stopped)
 
 
 def _draw(figures: list[SweepFigure], jobs: list[Job], folder: Path) -> list[object]:

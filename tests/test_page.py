@@ -228,6 +228,19 @@ def test_a_run_has_a_page_too(nzc: Nzc, histograms: Path, monkeypatch: pytest.Mo
     assert (folder / FILE).read_text().count("data:image/svg+xml;base64,") == len(page.images)
 
 
+def test_a_run_shows_its_rounds_and_how_sure_its_accuracy_is(nzc: Nzc, histograms: Path) -> None:
+    ran = nzc(*OWN, "aggregator=lnmax", "queries=20")
+    folder = next(ran.folder.glob("outputs/*/*"))
+    first = {"asked": 1200, "answered": 900, "reinforced": 0, "label_accuracy": 0.875, "epsilon": "inf"}
+    rounds = [first, {"asked": 30, "answered": 10, "reinforced": 7, "label_accuracy": None, "epsilon": 0.25}]
+    known = {"rounds": rounds, "accuracy": 0.9, "accuracy_interval": [0.881, 0.917]}
+    (folder / "result.json").write_text(json.dumps(ran.result | known))
+    write(folder)
+    page = Page(folder)
+    assert page.rows[1:] == [["1", "1,200", "900", "0", "87.5 %", "∞"], ["2", "30", "10", "7", "–", "0.250"]]
+    assert "95 % sure: 88.1 % to 91.7 %" in page.texts
+
+
 def _call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr("sys.argv", ["nzc.report", *arguments])
     with pytest.raises(SystemExit) as stop:

@@ -86,6 +86,9 @@ def test_a_sweep_that_is_stopped_closes_all_that_it_opened(
     assert nzc("--multirun", *FILE, "seed=0,1,2").code == 130
     assert _states(nested=True) == ["FINISHED", "KILLED"]
     assert _states(nested=False) == ["KILLED"]
+    (page,) = histograms.parent.glob("outputs/sweeps/*/*/report.html")
+    assert "1 of 3 runs finished" in page.read_text()
+    assert "was not started" in (page.parent / "table.md").read_text()
 
 
 def test_a_sweep_that_breaks_closes_its_parent(nzc: Nzc, histograms: Path) -> None:

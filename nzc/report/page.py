@@ -18,7 +18,7 @@ from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report.origin import now
 from nzc.report.results import SWEEP, Job, Results, jobs_of, mean
-from nzc.report.words import EPSILONS, heading, is_share, number
+from nzc.report.words import EPSILONS, between, heading, is_share, number, percent
 from nzc.store.store import private
 
 #: In the folder that it is about.
@@ -64,6 +64,8 @@ def _page(folder: Path) -> str:
         comparisons=_comparisons(results),
         columns=[(heading(key), column.measured) for key, column in shown.items()],
         epsilons={heading(f"epsilon.{name}"): EPSILONS[name] for name in EPSILONS if f"epsilon.{name}" in shown},
+        sure=_sure(done),
+        rounds=_rounds(done),
         deltas=sorted({f"{job.value('delta'):g}" for job in done}),
         done=done,
         failed=Counter((job.name, job.failure) for job in about["jobs"] if job.result is None),
@@ -128,6 +130,27 @@ def _header(asked: DictConfig) -> dict[str, str]:
         elif not line.startswith("#"):
             break
     return found
+
+
+def _sure(done: Sequence[Job]) -> str:
+    """The interval of a single run's accuracy."""
+    interval = (done[0].result or {}).get("accuracy_interval") if len(done) == 1 else None
+    return "" if interval is None else between(interval)
+
+
+def _rounds(done: Sequence[Job]) -> list[dict[str, str]]:
+    """What a run asked round by round, where there was more than one round."""
+    rounds = (done[0].result or {}).get("rounds") or [] if len(done) == 1 else []
+    return [
+        {
+            "round": str(at),
+            **{key: f"{each[key]:,}" for key in ("asked", "answered", "reinforced")},
+            "label accuracy": percent(each["label_accuracy"]),
+            "ε exact": number(each.get("epsilon")),
+        }
+        for at, each in enumerate(rounds, 1)
+        if len(rounds) > 1
+    ]
 
 
 def _comparisons(results: Results) -> list[tuple[str, str, list[tuple[str, str, str, str]]]]:

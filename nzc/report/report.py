@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from nzc.privacy import Epsilon
 from nzc.report.origin import now
-from nzc.report.words import EPSILONS, number, percent
+from nzc.report.words import EPSILONS, between, number, percent
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Report:
         table.add_row("label accuracy", percent(self.label_accuracy), "of the released labels")
         if self.reinforced:
             table.add_row("reinforced", f"{self.reinforced:,}", "labels that the student gave itself, at no cost")
-        sure = "" if self.interval is None else f"; 95 % sure: {' to '.join(percent(end) for end in self.interval)}"
+        sure = "" if self.interval is None else f"; {between(self.interval)}"
         table.add_row("student accuracy", percent(self.accuracy), f"on the test split{sure}")
         table.add_section()
         for name, meaning in EPSILONS.items():

@@ -51,7 +51,7 @@ class Job:
         path = self.folder / "result.json"
         if not path.is_file():
             return None
-        return {key: float("inf") if value == "inf" else value for key, value in flat(json.loads(path.read_text()))}
+        return dict(flat(json.loads(path.read_text(), object_hook=_numbers)))
 
     @cached_property
     def paper(self) -> dict[str, Any]:
@@ -77,6 +77,10 @@ class Job:
         if (value := OmegaConf.select(self._config, key)) is None or OmegaConf.is_config(value):
             raise KeyError(key)
         return value
+
+
+def _numbers(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: float("inf") if value == "inf" else value for key, value in record.items()}
 
 
 def flat(record: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -1,6 +1,7 @@
 """How keys and numbers read, in tables, figures and pages alike."""
 
 import math
+from collections.abc import Sequence
 
 from rich.console import Console
 
@@ -43,6 +44,11 @@ def is_share(key: str) -> bool:
 def percent(value: float | None) -> str:
     """87.4 %, or a dash."""
     return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def between(interval: Sequence[float]) -> str:
+    """The 95 % interval of an accuracy, in words."""
+    return f"95 % sure: {percent(interval[0])} to {percent(interval[1])}"
 
 
 def number(value: float | None) -> str:
