@@ -16,6 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from nzc import curves
 from nzc._types import Ints
 from nzc.aggregators.aggregator import ABSTAIN
+from nzc.datasets import UNKNOWN
 from nzc.errors import InputError
 from nzc.pipeline import Outcome
 from nzc.question import SweepFigure
@@ -76,10 +77,11 @@ def of_run(outcome: Outcome, folder: Path) -> None:
     if grown:
         with _drawn(folder, "cost") as axes:
             _costs(axes, grown)
-    answered = outcome.released != ABSTAIN
-    if outcome.truth is not None and answered.any():
+    truth = np.full_like(outcome.released, UNKNOWN) if outcome.truth is None else outcome.truth
+    known = (outcome.released != ABSTAIN) & (truth != UNKNOWN)
+    if known.any():
         with _drawn(folder, "confusion", (3.3, 3.1)) as axes:
-            _confusion(axes, outcome.truth[answered], outcome.released[answered])
+            _confusion(axes, truth[known], outcome.released[known])
 
 
 def of_sweep(figure: SweepFigure, jobs: Sequence[Job], folder: Path) -> None:

@@ -14,7 +14,7 @@ from nzc._types import Ints
 from nzc.aggregators import GroundTruth
 from nzc.aggregators.aggregator import ABSTAIN
 from nzc.curves import Curves
-from nzc.datasets import Dataset, Roles, Split
+from nzc.datasets import UNKNOWN, Dataset, Roles, Split
 from nzc.errors import InputError, within
 from nzc.inquiry import Inquiry, Terms
 from nzc.report import Report, Round
@@ -50,7 +50,7 @@ class Outcome:
     released   [pool] the labels of the public rows; ABSTAIN where none was released
     student    the last one; None where none was wanted, or no label was there to learn from
     example    public rows, for the signature of the student as a model
-    truth      [pool] the true labels, where known
+    truth      [pool] the true labels, UNKNOWN where nobody knows; None without any
     """
 
     report: Report
@@ -88,7 +88,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
             truth = parts.teachers.truth(roles)
         with within("aggregator"):
             terms.aggregator.check(size.teachers)
-        if isinstance(terms.aggregator, GroundTruth) and truth is None:
+        if isinstance(terms.aggregator, GroundTruth) and (truth is None or (truth == UNKNOWN).any()):
             raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
         learns = parts.learner is not None and roles is not None
         sizes = terms.rounds.sizes(parts.queries, size.rows, learns, terms.aggregator.asks_student)
@@ -125,7 +125,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
         with clock("accounting"):
             epsilon, grown = inquiry.epsilon(ledger, data, ballots), inquiry.growth(curves.POINTS)
         with clock("student"):
-            labels = None if student is None or roles is None else student.predict(roles.test.x)
+            labels = None if student is None or roles is None or not len(roles.test) else student.predict(roles.test.x)
 
     report = Report(
         **parts.names,
@@ -172,6 +172,6 @@ def _learn(parts: Parts, roles: Roles | None, labels: Ints, what: str, draw: Dra
 
 
 def _share(labels: Ints, truth: Ints) -> float | None:
-    """How often labels are right where there are any; None where there is none."""
-    there = labels != ABSTAIN
+    """How often labels are right where there are any, and the truth is known; None where there is none."""
+    there = (labels != ABSTAIN) & (truth != UNKNOWN)
     return float((labels == truth)[there].mean()) if there.any() else None

@@ -126,6 +126,10 @@ def test_label_files(nzc: Nzc, labels: np.ndarray, allows: str) -> None:
 def test_ground_truth_without_truth(nzc: Nzc) -> None:
     np.save("votes.npy", _votes())
     _complains(nzc, [*VOTES, "teachers.path=votes.npy", "aggregator=ground_truth"], "aggregator=ground_truth", "labels")
+    role = np.repeat(["private", "public"], 30)
+    np.savez("data.npz", x=X, y=np.where(role == "private", Y, -1), role=role)
+    own = ["dataset=npz", "dataset.path=data.npz", "teachers.count=3"]
+    _complains(nzc, [*own, "aggregator=ground_truth"], "aggregator=ground_truth", "labels")
 
 
 X, Y = np.random.default_rng(0).random((60, 4)), np.arange(60) % 3
@@ -139,6 +143,10 @@ NPZ_FILES = {
     "huge": ({"x": X, "y": Y * 10**9}, "whole numbers"),
     "not finite": ({"x": X * np.nan, "y": Y}, "finite"),
     "one group": ({"x": X, "y": Y, "group": 0 * Y}, "groups"),
+    "unknown without roles": ({"x": X, "y": Y - 1}, "role"),
+    "own role": ({"x": X, "y": Y, "role": np.array(["private", "public", "mine"])[Y]}, "private, public, test"),
+    "roles without public rows": ({"x": X, "y": Y, "role": np.array(["private", "test"])[Y // 2]}, "public"),
+    "unknown private rows": ({"x": X, "y": Y - 1, "role": np.array(["private", "public", "test"])[Y]}, "public rows"),
 }
 
 

@@ -97,6 +97,25 @@ def test_own_arrays(nzc: Nzc) -> None:
     assert ran.result["teachers"]["ensemble_accuracy"] > 0.9
 
 
+def test_own_rows_that_nobody_has_labelled(nzc: Nzc) -> None:
+    rng = np.random.default_rng(0)
+    y, role = np.arange(600) % 3, np.repeat(["private", "public"], 300)
+    known = np.where(role == "private", y, -1)
+    np.savez("data.npz", x=rng.normal(size=(600, 5)) + 3 * y[:, None], y=known, role=role)
+    own = ["dataset=npz", "dataset.path=data.npz", *TEACHERS, "student.steps=50", "aggregator=plurality"]
+    ran = nzc(*own)
+    assert ran.code == 0, ran.err
+    assert (ran.result["data"]["private"], ran.result["data"]["public"], ran.result["data"]["test"]) == (300, 300, 0)
+    assert ran.result["label_accuracy"] is ran.result["accuracy"] is ran.result["teachers"]["mean_accuracy"] is None
+    labels = np.loadtxt(next(ran.folder.glob("outputs/*/*/labels.csv")), delimiter=",", skiprows=1, dtype=int)
+    assert (labels[:, 1] == y[300:]).mean() > 0.9
+
+    known[300:310] = y[300:310]  # a few that somebody checked
+    np.savez("data.npz", x=rng.normal(size=(600, 5)) + 3 * y[:, None], y=known, role=role)
+    ran = nzc(*own)
+    assert ran.result["label_accuracy"] in [right / 10 for right in range(11)]
+
+
 def _fresh(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)

@@ -7,16 +7,21 @@ import numpy as np
 
 from nzc._types import AnyArray, Bools, Ints
 from nzc.datasets.augment import Affine
-from nzc.datasets.roles import Dataset, Roles, Split, by_share, check_shares
+from nzc.datasets.roles import UNKNOWN, Dataset, Roles, Split, by_share, check_shares
 from nzc.errors import InputError
+
+#: What the array role may say.
+ROLES = ("private", "public", "test")
 
 
 @dataclass(frozen=True)
 class Npz(Dataset):
-    """x [rows, ...], y [rows] whole numbers from 0, and optionally group [rows]: rows of one group share a role.
+    """x [rows, ...], y [rows] whole numbers from 0, and optionally group [rows] or role [rows].
 
-    Roles are shares of the groups (of the rows, where there are none). uint8 x is taken for images; anything else
-    for features, standardised by the public rows' mean and deviation.
+    role says whose a row is: private, public or test, of which the last may be missing; a public row of which nobody
+    knows the label has y = −1. Without it roles are shares of the groups (of the rows, where there are none): rows of
+    one group share a role. uint8 x is taken for images; anything else for features, standardised by the public rows'
+    mean and deviation.
     """
 
     path: str
@@ -30,16 +35,33 @@ class Npz(Dataset):
         check_shares(self.seed, self.private, self.public)
 
     def load(self) -> Roles:
-        x, y, group = self._read()
-        chosen = by_share(group, self.private, self.public, self.seed)
-        if chosen is None:
-            few = len(np.unique(group))
-            raise InputError("path", self.path, f"must have enough rows or groups for three roles, not {few}")
+        x, y, arrays = self._read()
+        chosen = self._given(arrays["role"], y) if "role" in arrays else self._drawn(arrays.get("group"), y)
         x = _images(x) if x.dtype == np.uint8 else _standardised(x, chosen[1])
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         return Roles(private, public, test, int(y.max()) + 1, np.flatnonzero(chosen[1]))
 
-    def _read(self) -> tuple[AnyArray, Ints, AnyArray]:
+    def _given(self, role: AnyArray, y: Ints) -> list[Bools]:
+        """Rows of each role, as masks, as the file says."""
+        names = np.unique(role)
+        if role.shape != y.shape or not set(names.tolist()) <= set(ROLES) or "public" not in names:
+            raise InputError("path", self.path, f"must have one role a row ({', '.join(ROLES)}), some of them public")
+        private, public, test = (role == name for name in ROLES)
+        if (y[~public] < 0).any():
+            raise InputError("path", self.path, "must have y = -1 in public rows only")
+        return [private, public, test]
+
+    def _drawn(self, group: AnyArray | None, y: Ints) -> list[Bools]:
+        group = np.arange(len(y)) if group is None else group
+        if group.shape != y.shape or (y < 0).any():
+            raise InputError("path", self.path, "must have y of 0 or more, one group a row, or else a role for each")
+        chosen = by_share(group, self.private, self.public, self.seed)
+        if chosen is None:
+            few = len(np.unique(group))
+            raise InputError("path", self.path, f"must have enough rows or groups for three roles, not {few}")
+        return chosen
+
+    def _read(self) -> tuple[AnyArray, Ints, dict[str, AnyArray]]:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
@@ -50,18 +72,17 @@ class Npz(Dataset):
                 "path", self.path, f"must hold the arrays x and y; {', '.join(sorted(missing))} is missing"
             )
         x, y = arrays["x"], arrays["y"]
-        group = arrays.get("group", np.arange(len(y)) if y.ndim else y)
-        if y.ndim != 1 or x.ndim < 2 or not len(x) == len(y) == len(group):
-            raise InputError("path", self.path, f"must have one y (and group) a row of x, not {x.shape} and {y.shape}")
+        if y.ndim != 1 or x.ndim < 2 or len(x) != len(y):
+            raise InputError("path", self.path, f"must have one y a row of x, not {x.shape} and {y.shape}")
         if len(y) == 0:
             raise InputError("path", self.path, "must hold at least one row; it is empty")
-        if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= len(y):
+        if y.dtype.kind not in "iu" or y.min() < UNKNOWN or y.max() >= len(y):
             raise InputError("path", self.path, "must have y in whole numbers 0, 1, ... below the number of rows")
-        if len(np.unique(y)) < 2:
+        if len(np.unique(y[y >= 0])) < 2:
             raise InputError("path", self.path, f"must have at least two classes; every y is {y[0]}")
         if x.dtype.kind not in "iuf" or not np.isfinite(x).all():
             raise InputError("path", self.path, "must have finite numbers in x")
-        return x, y.astype(np.int64), group
+        return x, y.astype(np.int64), arrays
 
 
 def _images(x: AnyArray) -> AnyArray:

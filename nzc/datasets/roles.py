@@ -11,6 +11,9 @@ from nzc._types import AnyArray, Bools, Ints
 from nzc.datasets.augment import Affine
 from nzc.errors import InputError, fraction, share, whole
 
+#: The label of a public row of which nobody knows it.
+UNKNOWN = -1
+
 
 @dataclass(frozen=True)
 class Split:

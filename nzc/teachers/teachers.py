@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nzc._types import AnyArray, Floats, Ints
-from nzc.datasets import Roles
+from nzc.datasets import UNKNOWN, Roles
 from nzc.privacy.theorem import gaps
 from nzc.store import Store
 from nzc.training import Training
@@ -15,7 +15,7 @@ from nzc.training import Training
 
 @dataclass(frozen=True)
 class Ballots:
-    """Votes [queries, classes] of `count` teachers; truth [queries] where it is known. Votes are private."""
+    """Votes [queries, classes] of `count` teachers; truth [queries], UNKNOWN where nobody knows. Votes are private."""
 
     votes: Ints
     count: int
@@ -24,16 +24,22 @@ class Ballots:
     @property
     def mean_accuracy(self) -> float | None:
         """How often a teacher is right, on average over teachers and rows."""
-        if self.truth is None or self.count == 0:
-            return None
-        return float(self.votes[np.arange(len(self.votes)), self.truth].mean() / self.count)
+        votes, truth = self._known
+        return float(votes[np.arange(len(votes)), truth].mean() / self.count) if len(votes) else None
 
     @property
     def ensemble_accuracy(self) -> float | None:
         """How often the plurality is right ("clean votes")."""
+        votes, truth = self._known
+        return float((votes.argmax(axis=1) == truth).mean()) if len(votes) else None
+
+    @property
+    def _known(self) -> tuple[Ints, Ints]:
+        """The votes on rows whose truth is known, and that truth; none where nobody voted."""
         if self.truth is None or self.count == 0:
-            return None
-        return float((self.votes.argmax(axis=1) == self.truth).mean())
+            return self.votes[:0], np.zeros(0, np.int64)
+        known = self.truth != UNKNOWN
+        return self.votes[known], self.truth[known]
 
     @property
     def gaps(self) -> Floats:
@@ -84,7 +90,7 @@ class Teachers(ABC):
 
     @abstractmethod
     def truth(self, roles: Roles | None) -> Ints | None:
-        """The true labels of those rows, where known."""
+        """The true labels of those rows, UNKNOWN where nobody knows; None without any."""
 
     @abstractmethod
     def learnt_from(self, roles: Roles | None) -> str:
