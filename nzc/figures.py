@@ -183,6 +183,8 @@ def _by_key(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
             if isinstance(paper := job.paper.get(key), int | float) and np.isfinite(x):
                 axes.plot(x, paper, **look, markerfacecolor="white", linestyle="none", zorder=3)
                 printed = True
+        if not points:
+            continue
         xs |= {x for x in points if np.isfinite(x)}
         ys |= {y for values in points.values() for y in values if np.isfinite(y)}
         names = [heading(key)] if not group else [group] if len(keys) == 1 else [group, heading(key)]
@@ -267,7 +269,7 @@ def _legend(axes: Axes, title: str | None = None, beside: bool = False) -> None:
     """Inside where there is room, beside the axes for many lines."""
     where: dict[str, Any] = {}
     if beside or len(axes.get_legend_handles_labels()[1]) > _INSIDE:
-        where = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+        where = {"loc": "upper left", "bbox_to_anchor": (1.05, 1)}  # beyond what stands at the edge
         cast(Figure, axes.figure).set_figwidth(1.35 * _SIZE[0])
     axes.legend(title=title, title_fontsize=8, handlelength=3, **where)
 
