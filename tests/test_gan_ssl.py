@@ -132,11 +132,12 @@ def test_any_shape_is_played_for(shape: tuple[int, ...]) -> None:
     assert (generated <= torch.from_numpy(np.asarray(high + 1e-6))).all()
 
 
+@pytest.mark.parametrize("network", ["gan_conv", "gan_conv_small"])
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 17, 30), (3, 64, 48), (1, 28, 28)])
-def test_convolutions_take_any_image(shape: tuple[int, ...]) -> None:
-    x = networks.generator("gan_conv", shape)(torch.rand(2, 100))
+def test_convolutions_take_any_image(network: str, shape: tuple[int, ...]) -> None:
+    x = networks.generator(network, shape)(torch.rand(2, 100))
     assert x.shape == (2, *shape)
-    assert networks.build("gan_conv", shape, 3)(x).shape == (2, 3)
+    assert networks.build(network, shape, 3)(x).shape == (2, 3)
 
 
 def test_other_networks_play_too_and_keep_their_statistics() -> None:

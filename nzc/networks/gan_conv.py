@@ -9,9 +9,9 @@ from nzc.networks._conv import GlobalAverage
 from nzc.networks._gan import LATENT, WeightNormConv2d, WeightNormLinear
 
 
-def build(shape: tuple[int, ...], classes: int) -> nn.Module:
+def build(shape: tuple[int, ...], classes: int, maps: int = 64) -> nn.Module:
     """The discriminator: two stages of three 3 × 3 convolutions (64, 128), each halved by its last; one without border,
-    two 1 × 1 (128) and the global average.
+    two 1 × 1 (128) and the global average. Another number of `maps` stands for 64, twice for 128.
 
     Weight normalisation, leaky ReLU 0.2, and dropout of 0.2 on the input and 0.5 on every stage.
     """
@@ -20,12 +20,14 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
         return [WeightNormConv2d(of, to, size, 0.2, stride, padding), nn.LeakyReLU(0.2)]
 
     border = 0 if min(shape[1:]) > 8 else 1  # a quarter of it must cover a filter
+    twice = 2 * maps
     return nn.Sequential(
-        *(nn.Dropout(0.2), *layer(shape[0], 64), *layer(64, 64), *layer(64, 64, stride=2)),
-        *(nn.Dropout(0.5), *layer(64, 128), *layer(128, 128), *layer(128, 128, stride=2)),
-        *(nn.Dropout(0.5), *layer(128, 128, padding=border), *layer(128, 128, 1, 1, 0), *layer(128, 128, 1, 1, 0)),
+        *(nn.Dropout(0.2), *layer(shape[0], maps), *layer(maps, maps), *layer(maps, maps, stride=2)),
+        *(nn.Dropout(0.5), *layer(maps, twice), *layer(twice, twice), *layer(twice, twice, stride=2)),
+        *(nn.Dropout(0.5), *layer(twice, twice, padding=border)),
+        *(*layer(twice, twice, 1, 1, 0), *layer(twice, twice, 1, 1, 0)),
         GlobalAverage(),
-        WeightNormLinear(128, classes, None),
+        WeightNormLinear(twice, classes, None),
     )
 
 
@@ -40,15 +42,16 @@ class _Crop(nn.Module):
         return x[..., : self.height, : self.width]
 
 
-def generator(shape: tuple[int, ...]) -> nn.Module:
+def generator(shape: tuple[int, ...], maps: int = 128) -> nn.Module:
     """[rows, LATENT] → maps of about 4 × 4, doubled by 5 × 5 transposed convolutions → [rows, *shape] from 0 to 1.
 
-    At 32 × 32 as in the paper: 512 maps of 4 × 4, 256, 128, then the image; ReLU, batch-normalised.
+    At 32 × 32 as in the paper: 512 maps of 4 × 4, 256, 128, then the image; ReLU, batch-normalised. Another number
+    of `maps` stands for 128.
     """
     channels, height, width = shape
     doublings = max(1, round(log2(min(height, width) / 4)))
     high, wide = (-(-side // 2**doublings) for side in (height, width))
-    widths = [128 * 2**i for i in reversed(range(doublings))]
+    widths = [maps * 2**i for i in reversed(range(doublings))]
     first = widths[0] * high * wide
     layers: list[nn.Module] = [nn.Linear(LATENT, first, bias=False), nn.BatchNorm1d(first), nn.ReLU()]
     layers.append(nn.Unflatten(1, (widths[0], high, wide)))
