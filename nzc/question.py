@@ -16,7 +16,7 @@ class SweepFigure:
     """An entry of `sweep.figures`: keys y of the runs by their key x, a line each; or one curve of every run.
 
     A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short) or of the configuration
-    (`aggregator.gamma`); a curve is one of nzc/curves.py.
+    (`aggregator.gamma`), or `run`, the number of the run; a curve is one of nzc/curves.py.
     """
 
     name: str

@@ -218,6 +218,12 @@ def test_curves_of_one_run_by_several_seeds_are_one_entry(tmp_path: Path) -> Non
     assert colours[0] == colours[1] != colours[2]
 
 
+def test_runs_can_be_told_by_their_number(tmp_path: Path) -> None:
+    jobs = [_job(tmp_path / str(at), {}, {"answered": 10 - at}) for at in range(3)]
+    (line,) = _axes(jobs, x="run", y="answered").lines
+    assert line.get_xydata().tolist() == [[1, 10], [2, 9], [3, 8]]
+
+
 def test_what_is_infinite_stands_at_the_top(jobs: list[Job]) -> None:
     axes = _axes(jobs, x="aggregator.gamma", y=["epsilon.exact"], by="aggregator.name")
     assert [(note.get_text(), note.xy) for note in axes.texts] == [("∞", (0.01, 1)), ("∞", (1, 1))]

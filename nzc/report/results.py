@@ -71,7 +71,10 @@ class Job:
         return key if key in known or not longer else longer[0]
 
     def value(self, key: str) -> Any:
-        """The value of a whole key in result.json or else in the configuration; KeyError where there is none."""
+        """The value of a whole key in result.json or else in the configuration, or the number of the `run`, from 1;
+        KeyError where there is none."""
+        if key == "run":
+            return int(self.folder.name) + 1
         if self.result is not None and key in self.result:
             return self.result[key]
         if (value := OmegaConf.select(self._config, key)) is None or OmegaConf.is_config(value):
