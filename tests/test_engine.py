@@ -18,6 +18,7 @@ from nzc import networks
 from nzc.datasets import Roles
 from nzc.datasets.augment import Affine
 from nzc.datasets.digits import Digits
+from nzc.store.store import save
 from nzc.teachers.engine import TeacherEnsemble, _Stacked, _Teacher, _Threads
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import partition
@@ -89,7 +90,7 @@ def test_dropout_belongs_to_its_teacher(roles: Roles, tmp_path: Path) -> None:
     first = _predictions(replace(settings, parallel=3, stacked=True), _larger(roles), tmp_path / "a")
     torch.manual_seed(99)
     (tmp_path / "b").mkdir()
-    np.save(tmp_path / "b" / "0.npy", first[0])  # teacher 0 is done: the others must not notice
+    save(tmp_path / "b" / "0.npy", first[0])  # teacher 0 is done: the others must not notice
     np.testing.assert_array_equal(_predictions(settings, _larger(roles), tmp_path / "b"), first)
 
 
@@ -107,8 +108,9 @@ def test_ranks_share_the_teachers(roles: Roles, tmp_path: Path) -> None:
 def test_what_is_trained_is_not_trained_again(roles: Roles, tmp_path: Path) -> None:
     whole = _predictions(SETTINGS, roles, tmp_path / "a")
     marked = np.full(50, 7, dtype=np.int16)
-    np.save(tmp_path / "a" / "2.npy", marked)
+    save(tmp_path / "a" / "2.npy", marked)
     (tmp_path / "a" / "4.npy").unlink()
+    (tmp_path / "a" / "3.npy").write_bytes(b"")  # damaged: trained again
     resumed = _predictions(SETTINGS, roles, tmp_path / "a")
     np.testing.assert_array_equal(resumed[[0, 1, 3, 4]], whole[[0, 1, 3, 4]])
     np.testing.assert_array_equal(resumed[2], marked)

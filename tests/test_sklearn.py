@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from nzc.datasets import Roles, Split
 from nzc.datasets.digits import Digits
 from nzc.errors import InputError
 from nzc.store import Store
+from nzc.store.store import save
 from nzc.teachers.sklearn import Sklearn, _described
 from nzc.training import Training
 
@@ -84,29 +86,42 @@ def test_what_shards_refuse_to_teach_is_said(nzc: Nzc) -> None:
     assert "12 records" in ran.err
 
 
+def _predictions(teachers: Sklearn, roles: Roles) -> np.ndarray:
+    with TemporaryDirectory() as work:
+        return teachers._fit(roles, Path(work))["predictions"]
+
+
 def test_a_teacher_does_not_depend_on_those_beside_it(roles: Roles) -> None:
-    together, alone = replace(TEACHERS, parallel=2)._fit(roles), TEACHERS._fit(roles)
-    np.testing.assert_array_equal(together["predictions"], alone["predictions"])
-    assert len({row.tobytes() for row in alone["predictions"]}) == 4
-    other = replace(TEACHERS, seed=1)._fit(roles)
-    assert (other["predictions"] != alone["predictions"]).any()
+    together, alone = _predictions(replace(TEACHERS, parallel=2), roles), _predictions(TEACHERS, roles)
+    np.testing.assert_array_equal(together, alone)
+    assert len({row.tobytes() for row in alone}) == 4
+    assert (_predictions(replace(TEACHERS, seed=1), roles) != alone).any()
+
+
+def test_what_is_fitted_is_not_fitted_again(roles: Roles, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = TEACHERS._fit(roles, tmp_path)["predictions"]
+    save(tmp_path / "2.npy", marked := np.full(100, 7, np.uint8))
+    (tmp_path / "1.npy").unlink()
+    (tmp_path / "3.npy").write_bytes((tmp_path / "3.npy").read_bytes()[:-40])  # cut: seen, and made good
+    again = TEACHERS._fit(roles, tmp_path)["predictions"]
+    np.testing.assert_array_equal(again[[0, 1, 3]], whole[[0, 1, 3]])
+    np.testing.assert_array_equal(again[2], marked)
+    assert capsys.readouterr().err.count("3.npy was damaged") == 1
 
 
 def test_shards_of_few_classes(roles: Roles) -> None:
     """One record a teacher, and so one class: it is what the teacher says; two classes: one of them."""
     few = Roles(Split(roles.private.x[:30], roles.private.y[:30]), roles.public, roles.test, 10)
-    single = Sklearn(count=30, estimator=LogisticRegression(), seed=0, parallel=1)._fit(few)["predictions"]
+    single = _predictions(Sklearn(count=30, estimator=LogisticRegression(), seed=0, parallel=1), few)
     assert (single == single[:, :1]).all()
     assert sorted(single[:, 0]) == sorted(few.private.y)
-    pairs = Sklearn(count=15, estimator=LogisticRegression(), seed=0, parallel=1)._fit(few)["predictions"]
+    pairs = _predictions(Sklearn(count=15, estimator=LogisticRegression(), seed=0, parallel=1), few)
     assert max(len(set(row)) for row in pairs) == 2
 
 
 def test_nested_estimators_are_seeded(roles: Roles) -> None:
     pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(3))
-    first, again = (
-        Sklearn(count=2, estimator=pipeline, seed=0, parallel=1)._fit(roles)["predictions"] for _ in range(2)
-    )
+    first, again = (_predictions(Sklearn(count=2, estimator=pipeline, seed=0, parallel=1), roles) for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
 

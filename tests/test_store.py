@@ -101,11 +101,28 @@ def _remove(name: str) -> Callable[[Path], None]:
     return lambda entry: (entry / name).unlink()
 
 
-def _empty(entry: Path) -> None:
-    (entry / "arrays.json").write_text("")
+def _rewrite(name: str, text: str, by: str = "") -> Callable[[Path], None]:
+    """Replace `text` of a file, or all of it."""
+
+    def rewrite(entry: Path) -> None:
+        whole = (entry / name).read_text()
+        (entry / name).write_text(whole.replace(text, by) if text else by)
+        assert (entry / name).read_text() != whole
+
+    return rewrite
 
 
-@pytest.mark.parametrize("damage", [_truncate, _flip, _remove("a.npy"), _remove("arrays.json"), _empty])
+DAMAGES = [
+    _truncate,
+    _flip,
+    *(_remove(name) for name in ("a.npy", "arrays.json", "request.json")),
+    *(_rewrite("arrays.json", "", text) for text in ("", "{}", "[1]")),
+    *(_rewrite("arrays.json", text, by) for text, by in (("<i8", "<i9"), ("<i8", "<f8"), ('"a"', '"b"'))),
+    _rewrite("request.json", "{", '{"x": 1'),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_entry_is_set_aside_and_made_again(
     store: Store, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +148,15 @@ def test_what_a_killed_writer_left_is_in_nobodys_way(store: Store) -> None:
     assert [entry.state for entry in store.entries()] == ["partial"]
     assert store.fetch("kind", {}, Make())["a"].tolist() == [0, 1, 2]
     assert [entry.state for entry in store.entries()] == ["whole"]
+
+
+def test_a_writer_killed_before_it_cleans_up_is_cleaned_up_after(store: Store) -> None:
+    store.fetch("kind", {}, Make())
+    (entry,) = store.entries()
+    (work := entry.folder.with_suffix(".work")).mkdir()
+    (work / "0.npy").write_bytes(b"")
+    store.fetch("kind", {}, Make())
+    assert store.entries() == [entry]
 
 
 def test_two_processes_make_it_once(store: Store) -> None:

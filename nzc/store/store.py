@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +80,21 @@ class Store:
 
         An entry that is no longer what was written is set aside as HASH.damaged-N and made again.
         """
-        folder = self.root / kind / sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:20]
+        folder = self.root / kind / _key(request)
         folder.parent.mkdir(mode=0o700, exist_ok=True)
+        work = _suffixed(folder, "work")
         with _lock(folder):
             if folder.is_dir():
                 try:
-                    return _read(folder)
-                except (OSError, ValueError, KeyError, EOFError) as error:
+                    found = _read(folder)
+                    shutil.rmtree(work, ignore_errors=True)  # of a writer killed between the entry and this
+                    return found
+                except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
                     aside = next(name for i in range(10**6) if not (name := _suffixed(folder, f"damaged-{i}")).exists())
                     folder.rename(aside)
                     print(
                         f"nzc: {folder} was damaged ({error}): set aside as {aside.name}, made again", file=sys.stderr
                     )
-            work = _suffixed(folder, "work")
             work.mkdir(mode=0o700, exist_ok=True)
             _write(folder, request, make(work))
             shutil.rmtree(work)
@@ -119,6 +122,10 @@ class Store:
         """Remove an entry, once nobody makes or reads it. Its lock file stays: somebody may be waiting for it."""
         with _lock(entry.folder):
             shutil.rmtree(entry.folder, ignore_errors=True)
+
+
+def _key(request: Any) -> str:
+    return sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:20]
 
 
 def _suffixed(folder: Path, suffix: str) -> Path:
@@ -152,13 +159,19 @@ def _write(folder: Path, request: dict[str, Any], arrays: dict[str, AnyArray]) -
 
 def _read(folder: Path) -> dict[str, AnyArray]:
     """The arrays; ValueError and its like where they are not what was written."""
-    arrays = {}
-    for name, about in json.loads((folder / _ARRAYS).read_text()).items():
+    arrays, told = {}, json.loads((folder / _ARRAYS).read_text())
+    if _key(json.loads((folder / _REQUEST).read_text())) != folder.name:
+        raise ValueError(f"{_REQUEST} is not what was written")
+    if told.keys() != {path.stem for path in folder.glob("*.npy")}:
+        raise ValueError(f"{_ARRAYS} is not what was written")
+    for name, about in told.items():
         path = folder / f"{name}.npy"
         if _digest(path) != about["sha256"]:
             raise ValueError(f"{path.name} is not what was written")
         array = np.load(path, allow_pickle=False)
-        arrays[name] = array.astype(about["dtype"], copy=False) if array.dtype.kind in "iu" else array
+        arrays[name] = array.astype(about["dtype"], copy=False)
+        if _compact(arrays[name]).dtype != array.dtype:
+            raise ValueError(f"{path.name} is of another type than was written")
     return arrays
 
 
@@ -191,8 +204,23 @@ def code_digest(files: Iterable[Path]) -> str:
 
 
 def save(path: Path, array: AnyArray) -> None:
-    """An .npy file that appears whole or not at all."""
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
-    partial.rename(path)
+    """An .npy file that appears whole or not at all, and behind the array, where numpy does not look, its digest."""
+    file = BytesIO()
+    np.save(file, array, allow_pickle=False)
+    written(path, file.getvalue() + sha256(file.getvalue()).digest())
+
+
+def sift(work: Path) -> None:
+    """Of what `save` left in a folder, remove what is no longer as it was."""
+    for path in work.glob("*.npy"):
+        data = path.read_bytes()
+        if sha256(data[:-32]).digest() != data[-32:]:
+            path.unlink()
+            print(f"nzc: {path} was damaged: removed, made again", file=sys.stderr)
+
+
+def written(path: Path, data: bytes) -> Path:
+    """A file that appears whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(data)
+    return partial.rename(path)

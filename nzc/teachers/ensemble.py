@@ -11,7 +11,7 @@ from nzc.datasets import Roles
 from nzc.datasets.augment import Affine
 from nzc.errors import not_negative, positive, whole
 from nzc.store import Store
-from nzc.store.store import code_digest
+from nzc.store.store import code_digest, sift
 from nzc.teachers.sharded import Sharded
 from nzc.training import Training
 
@@ -55,6 +55,7 @@ class Ensemble(Sharded):
     def _fit(self, roles: Roles, training: Training, work: Path) -> dict[str, AnyArray]:
         from nzc.teachers.engine import TeacherEnsemble
 
+        sift(work)
         shards = self.shards(roles)
         engine = TeacherEnsemble(self, roles.private, roles.public.x, shards, roles.classes, work)
         training.fit(engine, "Teachers", max_epochs=1, use_distributed_sampler=False)

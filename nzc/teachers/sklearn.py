@@ -15,7 +15,7 @@ from nzc._types import AnyArray, Floats, Ints
 from nzc.datasets import Roles
 from nzc.errors import InputError
 from nzc.store import Store
-from nzc.store.store import code_digest
+from nzc.store.store import code_digest, save, sift
 from nzc.teachers.sharded import Sharded
 from nzc.training import Training
 
@@ -43,30 +43,37 @@ class Sklearn(Sharded):
             "seed": self.seed,
             "stratify": self.stratify,
         }
-        return store.fetch("predictions", request, lambda _: self._fit(roles, training.progress))["predictions"]
+        made = store.fetch("predictions", request, lambda work: self._fit(roles, work, training.progress))
+        return made["predictions"]
 
-    def _fit(self, roles: Roles, progress: bool = False) -> dict[str, AnyArray]:
+    def _fit(self, roles: Roles, work: Path, progress: bool = False) -> dict[str, AnyArray]:
+        """What `work` holds already is not fitted again."""
         from joblib import Parallel, cpu_count, delayed
 
-        shards = self.shards(roles)
-        public = _features(roles.public.x)
-        predictions = np.zeros((self.count, len(public)), dtype=np.min_scalar_type(roles.classes - 1))
+        sift(work)
+        files = [work / f"{teacher}.npy" for teacher in range(self.count)]
+        missing = [teacher for teacher, file in enumerate(files) if not file.is_file()]
+        shards, public = self.shards(roles), _features(roles.public.x)
         pool = Parallel(min(self.parallel or cpu_count(), self.count), return_as="generator")
         bar = Bar("Teachers", progress)
         try:
-            bar.start(self.count)
+            bar.start(len(missing))
             tasks = (
                 delayed(_teach)(
-                    self.estimator, _features(roles.private.x[shard]), roles.private.y[shard], public, [self.seed, i]
+                    self.estimator,
+                    _features(roles.private.x[shards[i]]),
+                    roles.private.y[shards[i]],
+                    public,
+                    [self.seed, i],
                 )
-                for i, shard in enumerate(shards)
+                for i in missing
             )
-            for i, labels in enumerate(pool(tasks)):
-                predictions[i] = labels
+            for i, labels in zip(missing, pool(tasks), strict=True):
+                save(files[i], labels.astype(np.min_scalar_type(roles.classes - 1)))
                 bar.advance()
         finally:
             bar.stop()
-        return {"predictions": predictions}
+        return {"predictions": np.stack([np.load(file) for file in files])}
 
 
 def _teach(estimator: Any, x: Floats, y: Ints, public: Floats, seed: list[int]) -> Ints:
