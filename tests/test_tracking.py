@@ -3,18 +3,21 @@
 import json
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from alembic.runtime.migration import HeadMaintainer
 from conftest import SMALL, TEACHERS, VOTES, Nzc
 from mlflow import MlflowClient
 from mlflow.entities import Run
@@ -101,6 +104,37 @@ def test_a_sweep_whose_tracker_cannot_be_opened_does_not_begin(nzc: Nzc, histogr
     assert ran.code == 2
     assert len(ran.err.strip().splitlines()) == 1
     assert "tracking.uri" in ran.err
+
+
+def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow can go on with no half of one, and two processes break one that they make at once."""
+    monkeypatch.chdir(tmp_path)
+    whole, steps = HeadMaintainer.update_to_step, iter(range(1000))
+
+    def stop(maintainer: HeadMaintainer, step: Any) -> None:
+        if next(steps) == 9:
+            raise KeyboardInterrupt
+        whole(maintainer, step)
+
+    def start(name: str) -> str:
+        return MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", name, {}, None)
+
+    monkeypatch.setattr(HeadMaintainer, "update_to_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        start("stopped")
+    assert not Path("mlflow.db").exists()
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(start, "abcd"))) == 4
+    assert len(_runs(_client())) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db"}
+
+
+def test_a_run_that_is_stopped_while_it_opens_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(MlflowClient, "log_batch", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", "run", {"a": 1}, None)
+    assert [run.info.status for run in _runs(_client())] == ["KILLED"]
 
 
 def test_runs_of_a_process_that_was_killed_are_closed_by_the_next_start(

@@ -8,12 +8,15 @@ import platform
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import psutil
+from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
@@ -48,6 +51,8 @@ class MLflow(Tracker):
     def client(self) -> MlflowClient:
         """The connection; made when the first run starts, so that wrong input leaves no database behind."""
         try:
+            if self.uri.startswith("sqlite:///"):
+                _make(Path(self.uri.removeprefix("sqlite:///")))
             client = MlflowClient(tracking_uri=self.uri)
             client.search_experiments(max_results=1)
         except Exception as error:  # MLflow raises many kinds, down to SQLAlchemy's
@@ -61,12 +66,17 @@ class MLflow(Tracker):
             if parent is None:
                 self._kill([run for run in self._open() if _dead(run)])
             run: str = client.create_run(self._experiment(experiment), tags=tags).info.run_id
-            client.log_batch(run, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
+            try:
+                client.log_batch(run, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
+                if self.system_metrics and params:  # not of a sweep's parent
+                    self.monitors[run] = SystemMetricsMonitor(run, tracking_uri=self.uri)
+                    self.monitors[run].start()
+            except BaseException as error:  # nobody else knows of it yet
+                with suppress(Exception):  # why it was not opened is what must be said
+                    self.fail(run, isinstance(error, KeyboardInterrupt))
+                raise
         except MlflowException as error:
             raise self._unusable(error) from error
-        if self.system_metrics and params:  # not of a sweep's parent
-            self.monitors[run] = SystemMetricsMonitor(run, tracking_uri=self.uri)
-            self.monitors[run].start()
         return run
 
     def draw(self, run: str, values: Mapping[str, float], step: int) -> None:
@@ -183,6 +193,22 @@ class MLflow(Tracker):
                 )
         finally:
             mlflow.set_tracking_uri(before)
+
+
+def _make(database: Path) -> None:
+    """A new database, whole or not at all: MLflow builds one in seconds and many steps, and can neither go on with half
+    of one nor let two processes build it at once."""
+    lock = Path(f"{database}.lock")
+    if database.exists():
+        return
+    with FileLock(lock, mode=0o600):
+        if not database.exists():
+            for stray in database.parent.glob(f"{database.name}.*.partial"):
+                stray.unlink()
+            partial = database.with_name(f"{database.name}.{uuid4().hex}.partial")
+            MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
+            partial.rename(database)
+        lock.unlink(missing_ok=True)  # whoever waits for it finds the database
 
 
 def _process() -> str:
