@@ -1,5 +1,7 @@
 """The command line: compose, check, build, run; and what is said and left when that fails."""
 
+from nzc import _stopped  # isort: skip  # before what takes long
+
 import os
 import shutil
 import signal
@@ -27,6 +29,7 @@ from nzc.queries import Rounds
 from nzc.report import Report, show
 from nzc.report.results import ERROR, flat
 from nzc.store import Store
+from nzc.store.store import written
 from nzc.sweep import closing, parent
 
 
@@ -143,7 +146,7 @@ class _Tracked:
 
     def write(self, folder: Path) -> None:
         if len(self.lines) > 1:
-            (folder / "student.csv").write_text("\n".join(self.lines) + "\n")
+            written(folder / "student.csv", ("\n".join(self.lines) + "\n").encode())
 
     def finish(self, folder: Path, outcome: pipeline.Outcome) -> None:
         try:
@@ -167,7 +170,7 @@ class _Tracked:
 
 def _write_labels(folder: Path, outcome: pipeline.Outcome) -> None:
     lines = ["row,label", *(f"{row},{label}" for row, label in enumerate(outcome.released) if label >= 0)]
-    (folder / "labels.csv").write_text("\n".join(lines) + "\n")
+    written(folder / "labels.csv", ("\n".join(lines) + "\n").encode())
 
 
 def _flat(cfg: DictConfig) -> dict[str, Any]:
@@ -209,11 +212,12 @@ def main() -> None:
     def task(cfg: DictConfig) -> float | list[float] | None:
         return job(cfg, traceback)
 
+    sys.excepthook = sys.__excepthook__
     try:
         with closing():
             task()
     except KeyboardInterrupt:
-        print("nzc: stopped; what was finished is stored, and the same command goes on from there", file=sys.stderr)
+        print(_stopped.LINE, file=sys.stderr)
         sys.exit(130)
     except MissingConfigException as error:
         _stop(*complaint(error))

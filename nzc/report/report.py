@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 from nzc.privacy import Epsilon
 from nzc.report.origin import now
 from nzc.report.words import EPSILONS, between, number, percent
+from nzc.store.store import written
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,8 @@ class Report:
 
     def write(self, folder: Path) -> Path:
         """result.json in `folder`, whole or not at all."""
-        target, partial = folder / "result.json", folder / ".result.json.partial"
-        partial.write_text(json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n")
-        return partial.rename(target)
+        text = json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n"
+        return written(folder / "result.json", text.encode())
 
     def table(self) -> Table:
         """The same, for reading."""
