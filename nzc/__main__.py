@@ -49,6 +49,7 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
             plan=partial(release.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
             audit_trials=cfg.audit_trials if cfg.audit else None,
             name=choices["aggregator"],
+            rng=cfg.rng,
         ),
         queries=cfg.queries,
         learner=build(cfg, "student"),

@@ -14,7 +14,8 @@ from hydra.errors import InstantiationException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from nzc.errors import GROUPS, InputError, positive, share, whole
+from nzc.errors import GROUPS, InputError, one_of, positive, share, whole
+from nzc.randomness import KINDS
 
 _PACKAGE = Path(__file__).parent
 #: The folder that holds conf/ and sweeps/: the package itself in a wheel, the folder above it in a checkout.
@@ -50,6 +51,7 @@ class Config:
     """The scalars are typed here; each group's YAML names a class whose fields are its schema."""
 
     seed: int = MISSING
+    rng: str = MISSING
     delta: float = MISSING
     queries: int | None = None
     query_choice: str = MISSING
@@ -73,6 +75,7 @@ class Config:
 def check(cfg: Any) -> None:
     """The ranges of the spine's scalars."""
     whole(0, 2**32 - 1, seed=cfg.seed)
+    one_of(KINDS, rng=cfg.rng)
     share(delta=cfg.delta)
     if cfg.queries is not None:
         whole(1, queries=cfg.queries)

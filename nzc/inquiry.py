@@ -1,15 +1,16 @@
 """Asking the teachers, round by round: the line between private and public, and what crossing it cost."""
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from hashlib import sha256
 from operator import add
 from pathlib import Path
 
 import numpy as np
 
-from nzc._types import Floats, Ints
+from nzc._types import AnyArray, Floats, Ints
 from nzc.aggregators import Aggregator
 from nzc.aggregators.aggregator import ABSTAIN
 from nzc.errors import InputError
@@ -19,6 +20,7 @@ from nzc.privacy.cost import Cost, growth, planned
 from nzc.privacy.filter import Filter
 from nzc.privacy.release import Plan
 from nzc.queries import Rounds
+from nzc.randomness import SEEDED, system
 from nzc.store import Ledger, Release
 from nzc.teachers import Ballots
 
@@ -31,6 +33,8 @@ class Terms:
     plan          makes the plan of the sanitised ε (privacy.release)
     audit_trials  how often the sampler is run for a lower bound; None: not at all
     name          of the aggregator, for messages and the ledger
+    rng           whose noise labels and the sanitised ε get: the seed's, or the operating system's (nzc/randomness.py).
+                  What is public is drawn from the seed either way: rows, the student's first weights, the audit
     """
 
     aggregator: Aggregator
@@ -41,6 +45,7 @@ class Terms:
     plan: Callable[..., Plan]
     audit_trials: int | None
     name: str
+    rng: str = SEEDED
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Asked:
 
     known   the student's probabilities at these rows, [rows, classes]; None before there is a student
     spent   what it took from the budget, in the filter's unit
+    nonce   what tells this draw from others of the same question; empty where the noise is the seed's
     """
 
     mechanism: Aggregator
@@ -57,6 +63,7 @@ class Asked:
     known: Floats | None
     cost: Cost
     spent: float
+    nonce: bytes
 
     @property
     def answered(self) -> int:
@@ -65,11 +72,17 @@ class Asked:
 
 
 class Inquiry:
-    """A run's questions to its teachers: `sizes` rounds of so many rows each, out of a pool of `rows`."""
+    """A run's questions to its teachers: `sizes` rounds of so many rows each, out of a pool of `rows`.
 
-    def __init__(self, terms: Terms, sizes: list[int], rows: int) -> None:
+    ledger   the file that hears of every release
+    data     whose privacy it spends: `Teachers.learnt_from`
+    """
+
+    def __init__(self, terms: Terms, sizes: list[int], rows: int, ledger: Path, data: str) -> None:
         self.terms, self.sizes, self.released = terms, sizes, np.full(rows, ABSTAIN)
+        self.ledger, self.data = ledger, data
         self.asked: list[Asked] = []
+        self.drawn: list[str] = []  # the questions that this run has drawn noise of the system for
         aggregator = terms.aggregator
         self.mechanisms = [aggregator.first or aggregator, *[aggregator] * (len(sizes) - 1)]
         self.filters = [self._filter(mechanism) for mechanism in self.mechanisms]
@@ -99,7 +112,8 @@ class Inquiry:
         rows = terms.rounds.choose(left, self.sizes[number], known, np.random.default_rng([terms.seed, 4, number]))
         before = None if known is None else known[rows]
         # The line: on its right are votes, on its left what may be published at the cost counted below.
-        labels = mechanism.label(ballots.votes[rows], np.random.default_rng([terms.seed, 2, number]), before)
+        votes, question = ballots.votes[rows], self._key(mechanism, number, ballots, rows, before)
+        labels, nonce = self._draw([2, number], question, lambda rng: mechanism.label(votes, rng, before))
         spent = 0.0
         if limit is not None:
             passed = labels != ABSTAIN
@@ -107,39 +121,76 @@ class Inquiry:
             rows, labels, before = rows[admitted], labels[admitted], None if before is None else before[admitted]
             spent = limit.spends(len(rows), int(passed[admitted].sum()))
         cost = mechanism.cost(ballots.votes[rows], labels, before)
-        self.asked.append(Asked(mechanism, rows, labels, before, cost, spent))
+        self.asked.append(Asked(mechanism, rows, labels, before, cost, spent, nonce))
         self.released[rows] = labels
         return self.asked[-1]
 
-    def record(self, ledger: Path, data: str, ballots: Ballots) -> None:
-        """Tell the ledger, a file, of the last round before anyone else hears of it. `data`: `Teachers.learnt_from`."""
-        asked, terms = self.asked[-1], self.terms
+    def _draw(
+        self, stream: list[int], question: str, draw: Callable[[np.random.Generator], Ints | Floats]
+    ) -> tuple[AnyArray, bytes]:
+        """What `draw` made of the noise, and the nonce of the draw. `stream`: which of the seed's, where it is that.
+
+        The system's noise is drawn once a question until `close`: a run that was killed and is started again goes on
+        with what it drew before. To ask again in hope of other labels would be a second release.
+        """
+        if self.terms.rng == SEEDED:
+            return draw(np.random.default_rng([self.terms.seed, *stream])), b""
+        drawn = draw(system())
+        kept = Ledger(self.ledger).draw(self.data, question, secrets.token_bytes(16) + drawn.tobytes())
+        self.drawn.append(question)
+        return np.frombuffer(kept[16:], drawn.dtype).reshape(drawn.shape).copy(), kept[:16]
+
+    def _key(
+        self, mechanism: Aggregator, number: int, ballots: Ballots, rows: Ints, known: Floats | None, nonce: bytes = b""
+    ) -> str:
+        """Of what is asked in round `number`, and of whom; with a nonce, of one draw of the answers."""
+        key = sha256(repr((mechanism, self.terms.seed, number + 1)).encode())
+        for array in (ballots.votes[rows], rows, known):
+            key.update(b"" if array is None else np.ascontiguousarray(array).data)
+        key.update(nonce)
+        return key.hexdigest()
+
+    def record(self, ballots: Ballots) -> None:
+        """Tell the ledger of the last round before anyone else hears of it."""
+        asked = self.asked[-1]
         if asked.cost.exact is None or not len(asked.rows):
             return
-        spent = sha256(repr((asked.mechanism, terms.seed, len(self.asked))).encode())
-        for array in (ballots.votes[asked.rows], asked.rows, asked.known):
-            spent.update(b"" if array is None else np.ascontiguousarray(array).data)
+        key = self._key(asked.mechanism, len(self.asked) - 1, ballots, asked.rows, asked.known, asked.nonce)
         facts = {"aggregator": repr(asked.mechanism), "asked": len(asked.rows), "answered": asked.answered}
-        Ledger(ledger).record(Release(
-            data, spent.hexdigest(), ORDERS, asked.cost.rdp(ORDERS), asked.labels.astype("<i8").tobytes(),
-            terms.name, facts, leak=asked.cost.leak,
+        Ledger(self.ledger).record(Release(
+            self.data, key, ORDERS, asked.cost.rdp(ORDERS), asked.labels.astype("<i8").tobytes(),
+            self.terms.name, facts, leak=asked.cost.leak,
         ))  # fmt: skip
 
-    def epsilon(self, ledger: Path, data: str, ballots: Ballots) -> Epsilon:
+    def epsilon(self, ballots: Ballots) -> Epsilon:
         """Every ε of all rounds together."""
-        terms, noise = self.terms, partial(np.random.default_rng, [self.terms.seed, 3])
+        terms = self.terms
         cost = reduce(add, (asked.cost for asked in self.asked))
         audited = None
         if terms.audit_trials is not None:
             audited = terms.aggregator.audit(
-                ballots.count, ballots.votes.shape[1], cost.queries, terms.audit_trials, terms.delta, noise()
-            )
+                ballots.count, ballots.votes.shape[1], cost.queries, terms.audit_trials, terms.delta,
+                np.random.default_rng([terms.seed, 3]),
+            )  # fmt: skip
         return replace(
             cost.epsilon(terms.delta),
-            sanitised=cost.sanitised(terms.delta, noise(), self.plan),
+            sanitised=self._sanitised(cost),
             audited=audited,
-            ledger_total=None if cost.exact is None else Ledger(ledger).total(data, terms.delta),
+            ledger_total=None if cost.exact is None else Ledger(self.ledger).total(self.data, terms.delta),
         )
+
+    def _sanitised(self, cost: Cost) -> float | None:
+        if not cost.bounded or self.plan is None:
+            return None
+        plan, delta = self.plan, self.terms.delta
+        question = sha256(repr((plan, delta)).encode() + b"".join(asked.nonce for asked in self.asked)).hexdigest()
+        drawn, _ = self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
+        return float(drawn[0])
+
+    def close(self) -> None:
+        """To be called once everything is kept that was drawn: whoever asks again draws anew, and releases more."""
+        if self.drawn:
+            Ledger(self.ledger).close(self.data, self.drawn)
 
     def growth(self, points: int) -> tuple[Ints, dict[str, Floats]]:
         """privacy.cost.growth of all rounds."""

@@ -51,6 +51,7 @@ class Outcome:
     student    the last one; None where none was wanted, or no label was there to learn from
     example    public rows, for the signature of the student as a model
     truth      [pool] the true labels, UNKNOWN where nobody knows; None without any
+    close      to be called once all of it is kept (Inquiry.close)
     """
 
     report: Report
@@ -59,6 +60,7 @@ class Outcome:
     example: Split | None
     truth: Ints | None
     curves: Curves
+    close: Callable[[], None]
 
 
 @dataclass
@@ -92,7 +94,8 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
             raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
         learns = parts.learner is not None and roles is not None
         sizes = terms.rounds.sizes(parts.queries, size.rows, learns, terms.aggregator.asks_student)
-        inquiry = Inquiry(terms, sizes, size.rows)
+        ledger, data = parts.store.root / "ledger.db", parts.teachers.learnt_from(roles)
+        inquiry = Inquiry(terms, sizes, size.rows, ledger, data)
         parts.store.open()
         if learns:
             parts.training.check()
@@ -105,15 +108,13 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
                 trained = parts.teachers.train(roles, parts.store, parts.training)
             with clock("votes"):
                 ballots = parts.teachers.vote(roles, trained)
-        ledger = parts.store.root / "ledger.db"
-        data = parts.teachers.learnt_from(roles)
 
         student, known, rounds = None, None, []
         for number in range(len(sizes)):
             with clock("labels"):  # here private becomes public: nothing below reads votes but the accountant
                 asked = inquiry.ask(ballots, known)
             with clock("accounting"):
-                inquiry.record(ledger, data, ballots)
+                inquiry.record(ballots)
             taught = inquiry.taught(known)
             reinforced = int((taught != ABSTAIN).sum() - (inquiry.released != ABSTAIN).sum())
             right = None if truth is None else _share(asked.labels, truth[asked.rows])
@@ -123,13 +124,15 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
                 student = _learn(parts, roles, taught, name, draw)
                 known = None if student is None or roles is None else student.probabilities(roles.public.x)
         with clock("accounting"):
-            epsilon, grown = inquiry.epsilon(ledger, data, ballots), inquiry.growth(curves.POINTS)
+            epsilon, grown = inquiry.epsilon(ballots), inquiry.growth(curves.POINTS)
         with clock("student"):
             labels = None if student is None or roles is None or not len(roles.test) else student.predict(roles.test.x)
 
     report = Report(
         **parts.names,
         seed=terms.seed,
+        rng=terms.rng,
+        mechanism=repr(terms.aggregator),
         delta=terms.delta,
         queries=sum(sizes),
         answered=sum(each.answered for each in rounds),
@@ -145,7 +148,8 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
         versions=made_by,
     )
     drawn = curves.of_run(ballots, inquiry.rows, inquiry.released, grown)
-    return Outcome(report, inquiry.released, student, None if roles is None else roles.public, truth, drawn)
+    public = None if roles is None else roles.public
+    return Outcome(report, inquiry.released, student, public, truth, drawn, inquiry.close)
 
 
 @lru_cache(maxsize=1)

@@ -1,5 +1,7 @@
 """Rounds of asking: which rows, on what terms, at what cost, and what the student adds itself."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from conftest import SMALL, TEACHERS, VOTES, Nzc
@@ -91,6 +93,10 @@ def _terms(aggregator: NoisyArgmax, rounds: Rounds, budget: float | None = None)
     return Terms(aggregator, rounds, 0, 1e-5, budget, release.plan, None, "it")
 
 
+def _inquiry(terms: Terms, sizes: list[int]) -> Inquiry:
+    return Inquiry(terms, sizes, POOL, Path("ledger.db"), "")
+
+
 def _ballots() -> Ballots:
     rng = np.random.default_rng(1)
     return Ballots(rng.multinomial(100, [0.7, 0.1, 0.1, 0.1], size=POOL)[:, rng.permutation(CLASSES)], 100)
@@ -107,7 +113,7 @@ def test_rounds_of_one_mechanism_cost_what_one_round_costs(noise: object) -> Non
     """Without a screen the cost does not depend on what is drawn: asking in parts must change nothing."""
     costs = []
     for parts in (1, 4):
-        inquiry = _ask_all(Inquiry(_terms(NoisyArgmax(noise), Rounds("first", parts)), [POOL // parts] * parts, POOL))
+        inquiry = _ask_all(_inquiry(_terms(NoisyArgmax(noise), Rounds("first", parts)), [POOL // parts] * parts))
         costs.append(sum((asked.cost for asked in inquiry.asked[1:]), inquiry.asked[0].cost).epsilon(1e-5))
     assert costs[0].exact == pytest.approx(costs[1].exact, rel=1e-9)
     assert costs[0].theorem == pytest.approx(costs[1].theorem, rel=1e-9)
@@ -122,7 +128,7 @@ def _interactive() -> NoisyArgmax:
 def test_rounds_of_two_mechanisms_add_up() -> None:
     """Two routes: the sum of the rounds, and each round's own mechanism by itself."""
     known, votes, delta = _probabilities(), _ballots().votes, 1e-5
-    inquiry = _ask_all(Inquiry(_terms(_interactive(), Rounds("random", None)), [20, 30], POOL), known)
+    inquiry = _ask_all(_inquiry(_terms(_interactive(), Rounds("random", None)), [20, 30]), known)
     one, two = inquiry.asked
     assert (one.known, len(two.rows)) == (None, 30)
     orders = np.array([2.0, 8.0, 40.0])
@@ -140,7 +146,7 @@ def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
     known = np.full((POOL, CLASSES), 0.01)
     known[:, 2] = 0.97
     known[::2] = 1 / CLASSES
-    inquiry = _ask_all(Inquiry(_terms(_interactive(), Rounds("first", None)), [20, 20], POOL), known)
+    inquiry = _ask_all(_inquiry(_terms(_interactive(), Rounds("first", None)), [20, 20]), known)
     taught, released = inquiry.taught(known), inquiry.released
     assert (taught[released != ABSTAIN] == released[released != ABSTAIN]).all()
     silent = np.flatnonzero(released[:40] == ABSTAIN)
@@ -152,7 +158,7 @@ def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
 @pytest.mark.parametrize("budget", [0.8, 1.5, 3.0])
 def test_a_budget_holds_over_all_rounds(budget: float) -> None:
     known = _probabilities()
-    inquiry = _ask_all(Inquiry(_terms(_interactive(), Rounds("first", None), budget), [20, 40], POOL), known)
+    inquiry = _ask_all(_inquiry(_terms(_interactive(), Rounds("first", None), budget), [20, 40]), known)
     epsilon = (inquiry.asked[0].cost + inquiry.asked[1].cost).epsilon(1e-5)
     assert epsilon.data_independent is not None
     assert epsilon.data_independent <= budget
@@ -161,7 +167,7 @@ def test_a_budget_holds_over_all_rounds(budget: float) -> None:
 def test_a_budget_needs_one_unit() -> None:
     mixed = NoisyArgmax(Laplace(0.05), first=NoisyArgmax(Gaussian(40)))
     with pytest.raises(InputError, match=r"budget\.epsilon=50"):
-        Inquiry(_terms(mixed, Rounds("first", 2), 50), [20, 20], POOL)
+        _inquiry(_terms(mixed, Rounds("first", 2), 50), [20, 20])
 
 
 def test_interactive_end_to_end(nzc: Nzc) -> None:

@@ -45,6 +45,8 @@ from nzc.privacy.theorem import Bound
 _EXPECTED = 0.2
 #: q is rounded up to e^(this); steps of 0.05 %.
 _LOG_Q: Floats = np.append(-np.geomspace(1e6, 1e-3, 40_000), 0.0)
+#: Of the released log bound: a millionth of the bound.
+_STEP = 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,13 @@ def sanitise(
 
 
 def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
-    """Y: what is released in the place of the private log f̂. The line between private and public."""
-    return log_bound + plan.beta * (plan.noise * rng.standard_normal() + plan.margin)
+    """Y: what is released in the place of the private log f̂. The line between private and public.
+
+    It is rounded up to steps in which nothing is left of the lowest bits of float64 sums, which could tell f̂ from its
+    neighbours (Mironov 2012: "On significance of the least significant bits for differential privacy").
+    """
+    released = log_bound + plan.beta * (plan.noise * rng.standard_normal() + plan.margin)
+    return float(np.ceil(released / _STEP)) * _STEP
 
 
 def log_smooth_bound(released: Sequence[tuple[Bound, AnyArray]], order: float, beta: float) -> float:

@@ -37,6 +37,8 @@ class Report:
     aggregator: str
     student: str
     seed: int
+    rng: str
+    mechanism: str
     delta: float
     queries: int
     answered: int

@@ -1,13 +1,15 @@
 """What has all that was ever released from one private dataset cost together? An SQLite file that only grows.
 
 A release is known by its key, a hash of the full configuration and the seed: recording it again returns what is stored
-and costs nothing more, for then the same labels are published again. A dataset is known by its private digest.
+and costs nothing more, for then the same labels are published again. Where the noise is the operating system's, the
+key is that of one draw, and draws of runs that are not finished are kept beside: a run that is started again after a
+kill publishes what it drew before. A dataset is known by its private digest.
 Rows are private: costs may follow the votes, and a digest tells who holds the data. The file is its owner's alone.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +27,9 @@ CREATE TABLE IF NOT EXISTS releases (
     dataset TEXT NOT NULL, key TEXT NOT NULL, recorded TEXT NOT NULL, description TEXT NOT NULL, facts TEXT NOT NULL,
     orders BLOB NOT NULL, rdp BLOB NOT NULL, leak REAL NOT NULL, labels BLOB NOT NULL,
     PRIMARY KEY (dataset, key)
+) STRICT;
+CREATE TABLE IF NOT EXISTS draws (
+    dataset TEXT NOT NULL, question TEXT NOT NULL, drawn BLOB NOT NULL, PRIMARY KEY (dataset, question)
 ) STRICT
 """
 _COLUMNS = "dataset, key, recorded, description, facts, orders, rdp, leak, labels"
@@ -74,7 +79,8 @@ class Ledger:
         except OSError as error:
             raise InputError("ledger", self.path, f"must be a file that you own ({error.strerror})") from error
         with self._transaction() as connection:
-            connection.execute(_SCHEMA)
+            for table in _SCHEMA.split(";"):
+                connection.execute(table)
 
     def record(self, release: Release) -> Release:
         """Store a release and return what is stored for its dataset and key: publish those labels, and no others.
@@ -96,6 +102,21 @@ class Ledger:
             connection.execute(f"INSERT OR IGNORE INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             found = self._select(connection, "WHERE dataset = ? AND key = ?", release.dataset, release.key)
         return found[0]
+
+    def draw(self, dataset: str, question: str, drawn: bytes) -> bytes:
+        """What was drawn for a question that nobody has closed yet; `drawn`, if nothing was. On disk on return."""
+        with self._transaction() as connection:
+            connection.execute("INSERT OR IGNORE INTO draws VALUES (?, ?, ?)", (dataset, question, drawn))
+            where = "SELECT drawn FROM draws WHERE dataset = ? AND question = ?"
+            kept: bytes = connection.execute(where, (dataset, question)).fetchone()[0]
+        return kept
+
+    def close(self, dataset: str, questions: Iterable[str]) -> None:
+        """Forget what was drawn for these questions: what came of it is kept elsewhere."""
+        with self._transaction() as connection:
+            connection.executemany(
+                "DELETE FROM draws WHERE dataset = ? AND question = ?", [(dataset, question) for question in questions]
+            )
 
     def releases(self, dataset: str | None = None) -> list[Release]:
         """Every release, of one dataset or of all, in the order of recording."""
