@@ -27,10 +27,13 @@ from nzc.inquiry import Terms
 from nzc.privacy import release
 from nzc.queries import Rounds
 from nzc.report import Report, show
-from nzc.report.results import ERROR, flat
+from nzc.report.results import ERROR, LABELS, STUDENT, flat
 from nzc.store import Store
 from nzc.store.store import written
 from nzc.sweep import closing, parent
+
+#: What a run leaves is its owner's alone: most of it follows from votes.
+PRIVATE = 0o077
 
 
 def parts(cfg: DictConfig) -> pipeline.Parts:
@@ -62,6 +65,7 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
 def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     """One run; what it found of the `objective`. Of a wrong input nothing is left; in a sweep, its line, and the other
     jobs go on."""
+    os.umask(PRIVATE)  # of a worker too, whoever started it
     settings = HydraConfig.get()
     folder, sweeping = Path(settings.runtime.output_dir), settings.mode == RunMode.MULTIRUN
     tracked = _Tracked(cfg, parent(settings.sweep.dir) if sweeping else None)
@@ -74,6 +78,8 @@ def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
         if traceback or not isinstance(error, Exception):
             raise
         code, line = complaint(error)
+        if code == 1 and not config.shows_private(cfg):  # no words of ours: they may say what they failed at
+            line = f"{type(error).__name__} (HYDRA_FULL_ERROR=1 shows where)"
         if not sweeping:
             if code == 2:
                 _remove(folder)
@@ -99,8 +105,10 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: "_Tracked") -> 
     put_together = parts(cfg)
     tracked.tracker = build(cfg, "tracking")
     outcome = pipeline.run(put_together, tracked.open, tracked.draw)
-    outcome.report.write(folder)
     _write_labels(folder, outcome)
+    _write_student(folder, outcome)
+    outcome.report.write(folder)
+    outcome.close()
     tracked.write(folder)
     if put_together.learner is not None and outcome.student is None:
         print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
@@ -109,7 +117,8 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: "_Tracked") -> 
         from nzc import figures  # matplotlib: nearly half a second
 
         figures.of_run(outcome, folder / figures.FOLDER)
-    show(outcome.report.line() if sweeping else outcome.report.table())
+    shown = outcome.report if config.shows_private(cfg) else outcome.report.public
+    show(shown.line() if sweeping else shown.table())
     if not sweeping:
         show(f"[dim]{folder / 'result.json'}[/dim]")
     tracked.finish(folder, outcome)
@@ -171,7 +180,18 @@ class _Tracked:
 
 def _write_labels(folder: Path, outcome: pipeline.Outcome) -> None:
     lines = ["row,label", *(f"{row},{label}" for row, label in enumerate(outcome.released) if label >= 0)]
-    written(folder / "labels.csv", ("\n".join(lines) + "\n").encode())
+    written(folder / LABELS, ("\n".join(lines) + "\n").encode())
+
+
+def _write_student(folder: Path, outcome: pipeline.Outcome) -> None:
+    if outcome.student is None or outcome.example is None:
+        return
+    from nzc.students import export
+
+    try:
+        export.write(folder / STUDENT, outcome.student, outcome.example.x)
+    except Exception as error:  # a network of one's own that torch.export does not take: the run is whole without
+        print(f"nzc: the student could not be written ({' '.join(str(error).split())[:200]})", file=sys.stderr)
 
 
 def _flat(cfg: DictConfig) -> dict[str, Any]:
@@ -204,6 +224,7 @@ def _remove(folder: Path) -> None:
 def main() -> None:
     """`nzc`: exit code 0, 1 for a failure while running, 2 for wrong input."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and what is said is said here
+    os.umask(PRIVATE)
     config.register()
     pipeline.load.cache_clear()  # files may have changed since a process last was here
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a run that is told to end closes what it opened

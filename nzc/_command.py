@@ -1,4 +1,4 @@
-"""What the small commands share, `python -m nzc.store` and `python -m nzc.report`: how they end."""
+"""What the small commands share, `python -m nzc.store`, `nzc.report` and `nzc.release`: how they end."""
 
 import sys
 from argparse import ArgumentParser

@@ -89,6 +89,11 @@ def check(cfg: Any) -> None:
             raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
 
 
+def shows_private(cfg: DictConfig) -> bool:
+    """Whether what is said and recorded of a run may follow from votes: tracking.private, which `none` has not."""
+    return bool((cfg.tracking or {}).get("private", True))
+
+
 def build(cfg: DictConfig, group: str) -> Any:
     """The object that a group's YAML names; None where it names none. The only instantiate there is.
 

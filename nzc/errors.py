@@ -46,6 +46,11 @@ def within(group: str) -> Iterator[None]:
         raise error.within(group) from error
 
 
+def reason(error: Exception) -> str:
+    """Why a private file cannot be read: never by quoting it."""
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+
+
 def _number(value: object) -> float | None:
     if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)

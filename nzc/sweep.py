@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.config import build
+from nzc.config import build, shows_private
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
@@ -61,7 +61,8 @@ class SweepReport(Callback):
         jobs = jobs_of(folder, rows_of(config))
         table = Results(jobs, [key for figure in self.figures for key in figure.y])
         (folder / "table.md").write_text(table.markdown(name_of(config)))
-        show(table.rich(name_of(config)))
+        if shows_private(config):
+            show(table.rich(name_of(config)))
         wrong = [] if config.figures is False else _draw(self.figures, jobs, folder)
         show(f"[dim]{page.write(folder)}[/dim]")
         return jobs, wrong

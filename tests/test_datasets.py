@@ -317,7 +317,7 @@ def test_folders_that_are_none(nzc: Nzc, images: Path, tmp_path: Path) -> None:
     whole = (images / "cat" / "3.png").read_bytes()
     for damage in (b"", b"hello", whole[:50], whole[:30]):
         (images / "cat" / "3.png").write_bytes(damage)
-        _complains(nzc, arguments, f"dataset.path={images}", "3.png")
+        _complains(nzc, arguments, f"dataset.path={images}", "number 4 of cat")
     Image.new("RGB", (5, 5)).save(images / "cat" / "3.png")
     _complains(nzc, arguments, "dataset.size=None", "6 × 4 and 5 × 5")
 

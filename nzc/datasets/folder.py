@@ -63,10 +63,9 @@ class Folder(Dataset):
             with Image.open(file) as opened:
                 image = ImageOps.exif_transpose(opened).convert("L" if self.grey else "RGB")
         except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-            line = " ".join(str(error).split())
-            raise InputError(
-                "path", self.path, f"must hold nothing but images; {file.name} is not one ({line})"
-            ) from error
+            number = _listed(file.parent).index(file) + 1  # a name may say whose image it is
+            allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one"
+            raise InputError("path", self.path, allowed) from error
         if self.size is not None:
             image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
         pixels = np.asarray(image)

@@ -8,7 +8,7 @@ import numpy as np
 from nzc._types import AnyArray, Bools, Ints
 from nzc.datasets.augment import Affine
 from nzc.datasets.roles import UNKNOWN, Dataset, Roles, Split, by_share, check_shares
-from nzc.errors import InputError
+from nzc.errors import InputError, reason
 
 #: What the array role may say.
 ROLES = ("private", "public", "test")
@@ -66,7 +66,9 @@ class Npz(Dataset):
             with np.load(self.path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
         except (OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError) as error:
-            raise InputError("path", self.path, f"must be a readable .npz file without pickles ({error})") from error
+            raise InputError(
+                "path", self.path, f"must be a readable .npz file without pickles ({reason(error)})"
+            ) from error
         if missing := {"x", "y"} - arrays.keys():
             raise InputError(
                 "path", self.path, f"must hold the arrays x and y; {', '.join(sorted(missing))} is missing"
@@ -79,7 +81,7 @@ class Npz(Dataset):
         if y.dtype.kind not in "iu" or y.min() < UNKNOWN or y.max() >= len(y):
             raise InputError("path", self.path, "must have y in whole numbers 0, 1, ... below the number of rows")
         if len(np.unique(y[y >= 0])) < 2:
-            raise InputError("path", self.path, f"must have at least two classes; every y is {y[0]}")
+            raise InputError("path", self.path, "must have at least two classes; every y is the same")
         if x.dtype.kind not in "iuf" or not np.isfinite(x).all():
             raise InputError("path", self.path, "must have finite numbers in x")
         return x, y.astype(np.int64), arrays

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+#: Those that may be shown to anyone. What authors claim is none of them: it is no bound.
+PUBLIC = ("data_independent", "sanitised", "audited")
+
 
 @dataclass(frozen=True)
 class Epsilon:

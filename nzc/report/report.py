@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from rich.table import Table
 from scipy.stats import binomtest
 
 from nzc.privacy import Epsilon
+from nzc.privacy.epsilon import PUBLIC
 from nzc.report.origin import now
 from nzc.report.words import EPSILONS, between, number, percent
 from nzc.store.store import written
@@ -53,6 +54,17 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     finished: str = field(default_factory=now)
     versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def public(self) -> "Report":
+        """The same, less all that follows from votes or private records. Accuracies are those of public labels."""
+        return replace(
+            self,
+            teachers={name: value if name == "count" else None for name, value in self.teachers.items()},
+            epsilon=Epsilon(**{name: getattr(self.epsilon, name) for name in PUBLIC}),
+            rounds=[replace(each, epsilon=None) for each in self.rounds],
+            data=None if self.data is None else {**self.data, "digest": "private"},
+        )
 
     @property
     def interval(self) -> tuple[float, float] | None:

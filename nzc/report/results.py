@@ -16,6 +16,8 @@ from nzc.report.words import EPSILONS, heading, is_share, number, percent
 
 #: The ε that are a run's own; the ledger's total counts whatever came before it.
 OF_A_RUN = [f"epsilon.{name}" for name in EPSILONS if name != "ledger_total"]
+#: What a run leaves in its folder beside result.json, and may be published with it: the labels, the student.
+LABELS, STUDENT = "labels.csv", "student.pt2"
 #: What a job leaves in its folder when its input was wrong: the line it printed.
 ERROR = "error.txt"
 #: What a sweep leaves in its folder: its configuration; the overrides of all the jobs that it was to run.

@@ -13,7 +13,7 @@ import numpy as np
 from nzc._bar import Bar
 from nzc._types import AnyArray, Floats, Ints
 from nzc.datasets import Roles
-from nzc.errors import InputError
+from nzc.errors import InputError, reason
 from nzc.store import Store
 from nzc.store.store import code_digest, save, sift
 from nzc.teachers.sharded import Sharded
@@ -90,9 +90,8 @@ def _teach(estimator: Any, x: Floats, y: Ints, public: Floats, seed: list[int]) 
             fitted = clone(estimator).set_params(**dict.fromkeys(names, state)).fit(x, y)
             labels: Ints = fitted.predict(public)
         except (TypeError, ValueError) as error:
-            said = " ".join(str(error).split())
             raise InputError("teachers.estimator", type(estimator).__name__, f"must be able to learn from the {len(y)} "
-                             f"records of teacher {seed[1]} ({said})") from error  # fmt: skip
+                             f"records of teacher {seed[1]} ({reason(error)})") from error  # fmt: skip
     return labels
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nzc._types import AnyArray, Ints
 from nzc.datasets import Roles
-from nzc.errors import InputError
+from nzc.errors import InputError, reason
 from nzc.store import Store
 from nzc.teachers.teachers import Ballots, Size, Teachers
 from nzc.training import Training
@@ -39,12 +39,11 @@ class VoteFile(Teachers):
             raise InputError("path", self.path, "must hold whole numbers of votes")
         votes = votes.astype(np.int64)
         if votes.min() < 0:
-            raise InputError("path", self.path, f"must hold counts of 0 or more, not {votes.min()}")
+            raise InputError("path", self.path, "must hold counts of 0 or more")
         sums = votes.sum(axis=1)
         if (odd := np.flatnonzero(sums != sums[0])).size or sums[0] < 1:
             row = int(odd[0]) if odd.size else 0
-            raise InputError("path", self.path, f"must have rows of one sum, the number of teachers; row 0 sums to "
-                             f"{sums[0]}, row {row} to {sums[row]}")  # fmt: skip
+            raise InputError("path", self.path, f"must have rows of one sum, the number of teachers; row {row} has not")
         return votes
 
     @cached_property
@@ -96,7 +95,7 @@ def _load(path: str, key: str) -> AnyArray:
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise InputError(key, path, f"must be a readable .npy file without pickles ({error})") from error
+        raise InputError(key, path, f"must be a readable .npy file without pickles ({reason(error)})") from error
     if not isinstance(array, np.ndarray):
         raise InputError(key, path, "must be an .npy file of one array, not an archive")
     return array

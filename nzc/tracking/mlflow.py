@@ -25,8 +25,9 @@ from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from nzc import curves
 from nzc.errors import InputError
 from nzc.pipeline import Outcome
-from nzc.report import EPSILONS, number
-from nzc.tracking.tracker import Tracker
+from nzc.report import EPSILONS, Report, number
+from nzc.report.results import STUDENT
+from nzc.tracking.tracker import PUBLIC, Tracker
 
 #: The tag that names the process of a run: by it the next start knows which runs are open but dead.
 _PROCESS = "nzc.process"
@@ -35,13 +36,15 @@ _PROCESS = "nzc.process"
 class MLflow(Tracker):
     """A tracking server, or a local database (`sqlite:///FILE`) with artifacts in a folder."""
 
-    def __init__(self, uri: str, artifacts: str, model: bool, register: str | None, system_metrics: bool) -> None:
+    def __init__(
+        self, uri: str, artifacts: str, model: bool, register: str | None, system_metrics: bool, private: bool = True
+    ) -> None:
         if uri.startswith("sqlite:///"):  # a relative path means the working directory of now
             uri = f"sqlite:///{Path(uri.removeprefix('sqlite:///')).absolute()}"
         if register is not None and not model:
             raise InputError("register", register, "must be null where tracking.model=false")
         self.uri, self.artifacts, self.model, self.register = uri, artifacts, model, register
-        self.system_metrics = system_metrics
+        self.system_metrics, self.private = system_metrics, private
         self.monitors: dict[str, SystemMetricsMonitor] = {}
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # a server that is gone: seconds, not minutes
         logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -55,6 +58,9 @@ class MLflow(Tracker):
                 _make(Path(self.uri.removeprefix("sqlite:///")))
             client = MlflowClient(tracking_uri=self.uri)
             client.search_experiments(max_results=1)
+            for path, mode in {self.uri.removeprefix("sqlite:///"): 0o600, self.artifacts: 0o700}.items():
+                if self.uri.startswith("sqlite:///") and os.path.exists(path):
+                    os.chmod(path, mode)  # of an earlier version, or of `mlflow ui`
         except Exception as error:  # MLflow raises many kinds, down to SQLAlchemy's
             raise self._unusable(error) from error
         return client
@@ -89,13 +95,13 @@ class MLflow(Tracker):
             if outcome is None:
                 self._kill(self._open(run))
             else:
-                self._log(run, outcome)
-            for path in folder.iterdir():
-                if path.is_file() and path.name != curves.FILE:
-                    self.client.log_artifact(run, str(path))
-            for inner, name in {".hydra": "config", "figures": "figures"}.items():
-                if (folder / inner).is_dir():
-                    self.client.log_artifacts(run, str(folder / inner), name)
+                self._log(run, outcome.report if self.private else outcome.report.public)
+            for path in self._files(folder):
+                self.client.log_artifact(run, str(path))
+            figures = {"figures": "figures"} if self.private or outcome is not None else {}
+            for inner, name in {".hydra": "config", **figures}.items():
+                for path in self._files(folder / inner) if (folder / inner).is_dir() else ():
+                    self.client.log_artifact(run, str(path), name)
             if outcome is not None and outcome.student is not None and self.model:
                 self._log_model(run, outcome)
         finally:
@@ -105,6 +111,11 @@ class MLflow(Tracker):
         self._unwatch(run)
         self._kill(self._open(run))
         self.client.set_terminated(run, "KILLED" if stopped else "FAILED")
+
+    def _files(self, folder: Path) -> list[Path]:
+        """What of a folder is sent. The student is, as a model."""
+        files = [path for path in folder.iterdir() if path.is_file() and path.name not in (curves.FILE, STUDENT)]
+        return [path for path in files if self.private or path.name in PUBLIC or folder.name == ".hydra"]
 
     def _unwatch(self, run: str) -> None:
         if monitor := self.monitors.pop(run, None):
@@ -136,9 +147,9 @@ class MLflow(Tracker):
                 raise
             return str(found.experiment_id)  # another process was faster
 
-    def _log(self, run: str, outcome: Outcome) -> None:
+    def _log(self, run: str, report: Report) -> None:
         """Metrics where finite. MLflow would store ∞ as a large number, so every ε stands as a tag too, as it is."""
-        record, epsilon = outcome.report.as_dict(), outcome.report.epsilon
+        record, epsilon = report.as_dict(), report.epsilon
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.headline, "order": epsilon.order}
         values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
@@ -148,10 +159,12 @@ class MLflow(Tracker):
         metrics = [Metric(k, v, now, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
         tags = [RunTag(k, number(v)) for k, v in values.items() if k.startswith("epsilon") and v is not None]
         self.client.log_batch(run, metrics=metrics, tags=tags)
-        if (data := outcome.report.data) is not None:  # name, sizes and a digest: never a row
-            source = {"source_type": "nzc", "source": json.dumps({"dataset": outcome.report.dataset})}
+        if not self.private:
+            self.client.log_dict(run, record, "result.json")
+        if (data := report.data) is not None:  # name, sizes and a digest: never a row
+            source = {"source_type": "nzc", "source": json.dumps({"dataset": report.dataset})}
             profile = json.dumps({key: value for key, value in data.items() if key != "digest"})
-            dataset = Dataset(outcome.report.dataset, str(data["digest"])[:36], **source, profile=profile)
+            dataset = Dataset(report.dataset, str(data["digest"])[:36], **source, profile=profile)
             self.client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all roles")])])
 
     def _log_model(self, run: str, outcome: Outcome) -> None:
@@ -159,20 +172,10 @@ class MLflow(Tracker):
         import torch
         from mlflow.models import infer_signature
 
-        from nzc.networks import as_input
-
-        class Rows(torch.nn.Module):
-            """The student for rows as the dataset has them: whoever asks it need not know what networks take."""
-
-            def __init__(self, classifier: torch.nn.Module) -> None:
-                super().__init__()
-                self.classifier = classifier
-
-            def forward(self, x: torch.Tensor) -> Any:
-                return self.classifier(as_input(x))
+        from nzc.students.export import Rows
 
         assert outcome.student is not None and outcome.example is not None
-        network = Rows(outcome.student.classifier).cpu().eval()
+        network = Rows(outcome.student)
         rows = outcome.example.x
         example = np.zeros((2, *rows.shape[1:]), dtype=rows.dtype)
         with torch.no_grad():

@@ -6,12 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from nzc.pipeline import Outcome
+from nzc.report.results import ASKED, LABELS, SWEEP
+
+#: Of what lies in the folder of a run or a sweep, what carries no vote and no ε that follows from votes.
+PUBLIC = (LABELS, "student.csv", SWEEP, ASKED, "confusion.svg", "confusion.png")
 
 
 class Tracker(ABC):
     """Records runs, and sweeps as parents of runs.
 
-    What it records is public, but for ε, what is said of the teachers, and the figures. Never curves.csv.
+    What it records is public, but for ε, what is said of the teachers, and the figures: these not where it is told so
+    (`tracking.private=false`). Never curves.csv.
     """
 
     @abstractmethod
