@@ -1,6 +1,7 @@
 """The student as one file that anybody can load without this package, and without running a pickle."""
 
 import warnings
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ def write(path: Path, student: "Student", rows: AnyArray) -> None:
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)
         program.example_inputs = None
-        partial = path.with_name(f".{path.name}")  # torch wants the suffix
-        torch.export.save(program, partial)
+        file = BytesIO()
+        torch.export.save(program, file)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(file.getvalue())
     partial.rename(path)

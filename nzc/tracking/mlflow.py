@@ -59,8 +59,9 @@ class MLflow(Tracker):
             client = MlflowClient(tracking_uri=self.uri)
             client.search_experiments(max_results=1)
             for path, mode in {self.uri.removeprefix("sqlite:///"): 0o600, self.artifacts: 0o700}.items():
-                if self.uri.startswith("sqlite:///") and os.path.exists(path):
-                    os.chmod(path, mode)  # of an earlier version, or of `mlflow ui`
+                if self.private and self.uri.startswith("sqlite:///") and os.path.exists(path):
+                    with suppress(PermissionError):  # made by somebody else, whose it is to open or close
+                        os.chmod(path, mode)
         except Exception as error:  # MLflow raises many kinds, down to SQLAlchemy's
             raise self._unusable(error) from error
         return client
