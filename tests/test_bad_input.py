@@ -79,7 +79,7 @@ def _uneven() -> np.ndarray:
 
 VOTE_FILES = {
     "fractions": (_votes() + 0.5, "whole numbers"),
-    "uneven": (_uneven(), "row 7 to 31"),
+    "uneven": (_uneven(), "row 7 has not"),
     "negative": (_votes() - np.array([20, -20, 0]), "0 or more"),
     "flat": (np.arange(9), "[queries, "),
     "empty": (np.zeros((0, 3), int), "[queries, "),
