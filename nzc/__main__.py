@@ -6,8 +6,6 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -30,7 +28,8 @@ from nzc.report import Report, show
 from nzc.report.results import ERROR, LABELS, STUDENT, flat
 from nzc.store import Store
 from nzc.store.store import written
-from nzc.sweep import closing, parent
+from nzc.sweep import closing
+from nzc.tracking.tracked import Tracked
 
 #: What a run leaves is its owner's alone: most of it follows from votes.
 PRIVATE = 0o077
@@ -68,7 +67,7 @@ def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     os.umask(PRIVATE)  # of a worker too, whoever started it
     settings = HydraConfig.get()
     folder, sweeping = Path(settings.runtime.output_dir), settings.mode == RunMode.MULTIRUN
-    tracked = _Tracked(cfg, parent(settings.sweep.dir) if sweeping else None)
+    tracked = Tracked(cfg, folder, Path(settings.sweep.dir) if sweeping else None)
     try:
         report = _run(cfg, folder, sweeping, tracked)
         if sweeping and cfg.objective is not None:
@@ -101,7 +100,7 @@ def _found(objective: Any, report: Report) -> float | list[float]:
     return values[0] if isinstance(objective, str) else values
 
 
-def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: "_Tracked") -> Report:
+def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Report:
     put_together = parts(cfg)
     tracked.tracker = build(cfg, "tracking")
     outcome = pipeline.run(put_together, tracked.open, tracked.draw)
@@ -109,7 +108,7 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: "_Tracked") -> 
     _write_student(folder, outcome)
     outcome.report.write(folder)
     outcome.close()
-    tracked.write(folder)
+    tracked.write()
     if put_together.learner is not None and outcome.student is None:
         print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
     curves.write(folder, outcome.curves)
@@ -121,61 +120,8 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: "_Tracked") -> 
     show(shown.line() if sweeping else shown.table())
     if not sweeping:
         show(f"[dim]{folder / 'result.json'}[/dim]")
-    tracked.finish(folder, outcome)
+    tracked.finish()
     return outcome.report
-
-
-class _Tracked:
-    """The run as its tracker sees it: open while there is work, then closed as what became of it.
-
-    Once it is open, a tracker that fails costs a line, never the run.
-    """
-
-    def __init__(self, cfg: DictConfig, parent: str | None) -> None:
-        self.cfg, self.parent = cfg, parent
-        self.tracker: Any = None
-        self.run: str | None = None
-        self.listens = self.unfinished = True
-        self.lines = ["curve,step,value"]
-
-    def open(self) -> None:
-        if self.tracker is not None:
-            choices = HydraConfig.get().runtime.choices
-            name = f"{choices['aggregator']} · {choices['student']}"
-            self.run = self.tracker.start(choices["dataset"], name, _flat(self.cfg), self.parent)
-
-    def draw(self, whose: str, values: Mapping[str, float], step: int) -> None:
-        """Points of curves: at once, as long as the tracker listens, and all of them into student.csv at the end."""
-        self.lines += [f"{whose}/{name},{step},{value:.6g}" for name, value in values.items()]
-        try:
-            if self.run is not None and self.listens:
-                self.tracker.draw(self.run, {f"{whose}/{key}": value for key, value in values.items()}, step)
-        except Exception as error:  # nothing is lost: all points are kept here
-            self.listens = False
-            print(f"nzc: curves are no longer tracked ({error})", file=sys.stderr)
-
-    def write(self, folder: Path) -> None:
-        if len(self.lines) > 1:
-            written(folder / "student.csv", ("\n".join(self.lines) + "\n").encode())
-
-    def finish(self, folder: Path, outcome: pipeline.Outcome) -> None:
-        try:
-            if self.run is not None:
-                self.tracker.finish(self.run, folder, outcome)
-        except Exception as error:  # nothing is lost: result.json is whole
-            print(f"nzc: the run could not be tracked ({error}); its result is in {folder}", file=sys.stderr)
-        self.unfinished = False
-
-    def fail(self, stopped: bool) -> None:
-        """A job of a sweep fails in sight of the others, even one whose input was wrong."""
-        if not self.unfinished:
-            return
-        with suppress(Exception):  # why the run ended is what must be said
-            if self.run is None and self.parent is not None:
-                self.tracker = self.tracker or build(self.cfg, "tracking")
-                self.open()
-            if self.run is not None:
-                self.tracker.fail(self.run, stopped)
 
 
 def _write_labels(folder: Path, outcome: pipeline.Outcome) -> None:
@@ -192,25 +138,6 @@ def _write_student(folder: Path, outcome: pipeline.Outcome) -> None:
         export.write(folder / STUDENT, outcome.student, outcome.example.x)
     except Exception as error:  # a network of one's own that torch.export does not take: the run is whole without
         print(f"nzc: the student could not be written ({' '.join(str(error).split())[:200]})", file=sys.stderr)
-
-
-def _flat(cfg: DictConfig) -> dict[str, Any]:
-    """The composed configuration as flat keys, less what only puts objects together."""
-    flat: dict[str, Any] = {}
-
-    def walk(prefix: str, node: Any) -> None:
-        if isinstance(node, dict):
-            for key, value in node.items():
-                walk(f"{prefix}.{key}" if prefix else str(key), value)
-        elif not prefix.endswith("_target_"):
-            flat[prefix] = node
-
-    tree: Any = OmegaConf.to_container(cfg, resolve=True)
-    tree.pop("sweep")
-    tree["aggregator"].pop("mechanism")
-    walk("", tree)
-    choices = HydraConfig.get().runtime.choices
-    return {group: choices[group] for group in ("dataset", "teachers", "aggregator", "student")} | flat
 
 
 def _remove(folder: Path) -> None:

@@ -19,7 +19,7 @@ from nzc._command import Parser, end
 from nzc.errors import InputError
 from nzc.privacy.epsilon import PUBLIC
 from nzc.randomness import SEEDED, SYSTEM
-from nzc.report.results import LABELS, STUDENT, SWEEP
+from nzc.report.results import LABELS, RESULT, STUDENT, SWEEP
 
 _EPSILONS = {
     "data_independent": "an upper bound for labels and student whatever the votes, from public facts: noise, queries, "
@@ -101,9 +101,9 @@ def release(run: Path, dest: Path) -> None:
 def _result(run: Path) -> dict[str, Any]:
     if (run / SWEEP).is_file() or not (run / ".hydra" / "config.yaml").is_file():
         raise InputError("RUN", run, "must be the folder of one run, below outputs/")
-    if not (run / "result.json").is_file():
+    if not (run / RESULT).is_file():
         raise InputError("RUN", run, "must have finished; it holds no result.json")
-    result: dict[str, Any] = json.loads((run / "result.json").read_text())
+    result: dict[str, Any] = json.loads((run / RESULT).read_text())
     return result
 
 

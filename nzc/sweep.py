@@ -14,7 +14,8 @@ from nzc.config import build, shows_private
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
-from nzc.report.results import SWEEP, Job, Results, jobs_of
+from nzc.report.results import RESULT, SWEEP, Job, Results, jobs_of
+from nzc.tracking.tracked import PARENT, sending, start
 
 
 class SweepReport(Callback):
@@ -31,13 +32,13 @@ class SweepReport(Callback):
         try:
             self.figures = figures_of(config)
             self.tracker, self.run = build(config, "tracking"), None
+            folder = Path(config.hydra.sweep.dir)
             if self.tracker is not None:
-                self.run = self.tracker.start(config.hydra.runtime.choices.dataset, name_of(config), {}, None)
+                self.run = start(self.tracker, folder, config.hydra.runtime.choices.dataset, name_of(config), {}, None)
         except InputError as error:  # Hydra would make a warning of it
             _stop(error)
-        folder = Path(config.hydra.sweep.dir)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "parent.json").write_text(json.dumps({"run": self.run}))
+        (folder / PARENT).write_text(json.dumps({"run": self.run}))
         OmegaConf.save(config, folder / SWEEP)  # not every sweeper leaves it
         self.config, SweepReport.current = config, self
 
@@ -46,10 +47,9 @@ class SweepReport(Callback):
         folder = Path(config.hydra.sweep.dir)
         jobs, wrong = self.answer()
         if self.tracker is not None:
-            try:
-                self.tracker.finish(self.run, folder, None)
-            except Exception as error:  # nothing is lost: the table is whole
-                wrong.append(f"the sweep could not be tracked ({error}); its table is in {folder}")
+            with sending(folder, "FINISHED"):
+                if self.run is not None:
+                    self.tracker.finish(self.run, folder)
         if failed := sum(job.result is None for job in jobs):
             wrong.append(f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
         if wrong:
@@ -82,11 +82,12 @@ def closing() -> Iterator[None]:
         report, SweepReport.current = SweepReport.current, None
         if report is not None:
             with suppress(Exception):  # why the sweep ended is what must be said
-                if any(Path(report.config.hydra.sweep.dir).glob("*/result.json")):
+                if any(Path(report.config.hydra.sweep.dir).glob(f"*/{RESULT}")):
                     report.answer()
-            with suppress(Exception):
-                if report.tracker is not None:
-                    report.tracker.fail(report.run, stopped)
+            if report.tracker is not None:
+                with sending(Path(report.config.hydra.sweep.dir), "KILLED" if stopped else "FAILED", quiet=True):
+                    if report.run is not None:
+                        report.tracker.fail(report.run, stopped)
 
 
 def _draw(figures: list[SweepFigure], jobs: list[Job], folder: Path) -> list[object]:
@@ -107,12 +108,3 @@ def _stop(*wrong: object) -> None:
     for line in wrong:
         print(f"nzc: {line}", file=sys.stderr)
     sys.exit(2)
-
-
-def parent(sweep_dir: str | None) -> str | None:
-    """The parent run of a job, as the callback left it in the sweep's folder."""
-    path = Path(sweep_dir or "") / "parent.json"
-    if sweep_dir is None or not path.is_file():
-        return None
-    run: str | None = json.loads(path.read_text())["run"]
-    return run

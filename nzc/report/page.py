@@ -17,7 +17,7 @@ from nzc import __version__, config, curves
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report.origin import now
-from nzc.report.results import SWEEP, Job, Results, jobs_of, mean
+from nzc.report.results import RESULT, SWEEP, Job, Results, jobs_of, mean
 from nzc.report.words import EPSILONS, between, heading, is_share, number, percent
 from nzc.store.store import private
 
@@ -226,7 +226,7 @@ def _when(done: Sequence[Job]) -> dict[str, Any]:
 def _ended(job: Job) -> datetime:
     """As recorded; of runs that did not record it, when the result was written."""
     recorded = (job.result or {}).get("finished")
-    written = (job.folder / "result.json").stat().st_mtime
+    written = (job.folder / RESULT).stat().st_mtime
     return datetime.fromisoformat(recorded) if recorded else datetime.fromtimestamp(written, UTC)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 from nzc.privacy import Epsilon
 from nzc.privacy.epsilon import PUBLIC
 from nzc.report.origin import now
+from nzc.report.results import RESULT, numbers
 from nzc.report.words import EPSILONS, between, number, percent
 from nzc.store.store import written
 
@@ -85,7 +86,15 @@ class Report:
     def write(self, folder: Path) -> Path:
         """result.json in `folder`, whole or not at all."""
         text = json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n"
-        return written(folder / "result.json", text.encode())
+        return written(folder / RESULT, text.encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> "Report":
+        """What `write` wrote there."""
+        record = json.loads((folder / RESULT).read_text(), object_hook=numbers)
+        record["epsilon"] = Epsilon(**record["epsilon"], order=record["order"])
+        record["rounds"] = [Round(**each) for each in record["rounds"]]
+        return cls(**{each.name: record[each.name] for each in fields(cls)})
 
     def table(self) -> Table:
         """The same, for reading."""

@@ -16,8 +16,8 @@ from nzc.report.words import EPSILONS, heading, is_share, number, percent
 
 #: The ε that are a run's own; the ledger's total counts whatever came before it.
 OF_A_RUN = [f"epsilon.{name}" for name in EPSILONS if name != "ledger_total"]
-#: What a run leaves in its folder beside result.json, and may be published with it: the labels, the student.
-LABELS, STUDENT = "labels.csv", "student.pt2"
+#: What a run leaves in its folder: the report; the labels and the student, which may be published; its curves.
+RESULT, LABELS, STUDENT, CURVES = "result.json", "labels.csv", "student.pt2", "student.csv"
 #: What a job leaves in its folder when its input was wrong: the line it printed.
 ERROR = "error.txt"
 #: What a sweep leaves in its folder: its configuration; the overrides of all the jobs that it was to run.
@@ -50,10 +50,10 @@ class Job:
     @cached_property
     def result(self) -> dict[str, Any] | None:
         """result.json with dotted keys and infinite numbers as such; None where the run did not finish."""
-        path = self.folder / "result.json"
+        path = self.folder / RESULT
         if not path.is_file():
             return None
-        return dict(flat(json.loads(path.read_text(), object_hook=_numbers)))
+        return dict(flat(json.loads(path.read_text(), object_hook=numbers)))
 
     @cached_property
     def paper(self) -> dict[str, Any]:
@@ -84,7 +84,8 @@ class Job:
         return value
 
 
-def _numbers(record: dict[str, Any]) -> dict[str, Any]:
+def numbers(record: dict[str, Any]) -> dict[str, Any]:
+    """Of a JSON object, infinite numbers as such."""
     return {key: float("inf") if value == "inf" else value for key, value in record.items()}
 
 

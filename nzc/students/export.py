@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nzc._types import AnyArray
 from nzc.networks import as_input
+from nzc.store.store import written
 
 if TYPE_CHECKING:
     from nzc.students.student import Student
@@ -43,6 +44,11 @@ def write(path: Path, student: "Student", rows: AnyArray) -> None:
         program.example_inputs = None
         file = BytesIO()
         torch.export.save(program, file)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(file.getvalue())
-    partial.rename(path)
+    written(path, file.getvalue())
+
+
+def read(path: Path) -> tuple[nn.Module, Tensor]:
+    """The student of a file that `write` wrote, and two empty rows such as it takes."""
+    program = torch.export.load(path)
+    (rows,) = (node.meta["val"] for node in program.graph.nodes if node.name in program.graph_signature.user_inputs)
+    return program.module(), torch.zeros((2, *map(int, rows.shape[1:])), dtype=rows.dtype)

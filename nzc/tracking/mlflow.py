@@ -4,7 +4,6 @@ import json
 import logging
 import math
 import os
-import platform
 import time
 import warnings
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-import psutil
+import requests
 from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
@@ -24,10 +23,10 @@ from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from nzc import curves
 from nzc.errors import InputError
-from nzc.pipeline import Outcome
 from nzc.report import EPSILONS, Report, number
-from nzc.report.results import STUDENT
-from nzc.tracking.tracker import PUBLIC, Tracker
+from nzc.report.results import CURVES, RESULT, STUDENT
+from nzc.tracking.tracked import NOTE, PARENT, dead, process
+from nzc.tracking.tracker import PUBLIC, Tracker, Unreachable
 
 #: The tag that names the process of a run: by it the next start knows which runs are open but dead.
 _PROCESS = "nzc.process"
@@ -53,6 +52,8 @@ class MLflow(Tracker):
     @cached_property
     def client(self) -> MlflowClient:
         """The connection; made when the first run starts, so that wrong input leaves no database behind."""
+        if self.uri.startswith(("http://", "https://")):
+            self._ask()
         try:
             if self.uri.startswith("sqlite:///"):
                 _make(Path(self.uri.removeprefix("sqlite:///")))
@@ -66,13 +67,13 @@ class MLflow(Tracker):
             raise self._unusable(error) from error
         return client
 
-    def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None) -> str:
-        client, tags = self.client, {"mlflow.runName": name, _PROCESS: _process()}
+    def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None, begun: int) -> str:
+        client, tags = self.client, {"mlflow.runName": name, _PROCESS: process()}
         tags |= {"mlflow.parentRunId": parent} if parent else {}
         try:
             if parent is None:
-                self._kill([run for run in self._open() if _dead(run)])
-            run: str = client.create_run(self._experiment(experiment), tags=tags).info.run_id
+                self._kill([run for run in self._open() if dead(run.data.tags.get(_PROCESS) or "? 0 0")])
+            run: str = client.create_run(self._experiment(experiment), begun, tags).info.run_id
             try:
                 client.log_batch(run, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
                 if self.system_metrics and params:  # not of a sweep's parent
@@ -90,23 +91,25 @@ class MLflow(Tracker):
         now = int(1000 * time.time())
         self.client.log_batch(run, metrics=[Metric(k, v, now, step) for k, v in values.items() if math.isfinite(v)])
 
-    def finish(self, run: str, folder: Path, outcome: Outcome | None) -> None:
+    def finish(self, run: str, folder: Path, ended: int | None = None) -> None:
         try:
             self._unwatch(run)
-            if outcome is None:
+            if (folder / RESULT).is_file():
+                report = Report.read(folder)
+                self._log(run, report if self.private else report.public)
+                self._log_curves(run, folder)
+            else:  # a sweep
                 self._kill(self._open(run))
-            else:
-                self._log(run, outcome.report if self.private else outcome.report.public)
             for path in self._files(folder):
                 self.client.log_artifact(run, str(path))
-            figures = {"figures": "figures"} if self.private or outcome is not None else {}
+            figures = {"figures": "figures"} if self.private or (folder / RESULT).is_file() else {}
             for inner, name in {".hydra": "config", **figures}.items():
                 for path in self._files(folder / inner) if (folder / inner).is_dir() else ():
                     self.client.log_artifact(run, str(path), name)
-            if outcome is not None and outcome.student is not None and self.model:
-                self._log_model(run, outcome)
+            if (folder / STUDENT).is_file() and self.model and not self._has_model(run):
+                self._log_model(run, folder / STUDENT)
         finally:
-            self.client.set_terminated(run, "FINISHED")
+            self.client.set_terminated(run, "FINISHED", ended)
 
     def fail(self, run: str, stopped: bool) -> None:
         self._unwatch(run)
@@ -115,8 +118,20 @@ class MLflow(Tracker):
 
     def _files(self, folder: Path) -> list[Path]:
         """What of a folder is sent. The student is, as a model."""
-        files = [path for path in folder.iterdir() if path.is_file() and path.name not in (curves.FILE, STUDENT)]
+        kept = (curves.FILE, STUDENT, NOTE, PARENT)
+        files = [path for path in folder.iterdir() if path.is_file() and path.name not in kept]
         return [path for path in files if self.private or path.name in PUBLIC or folder.name == ".hydra"]
+
+    def _ask(self) -> None:
+        """Whether a server is there at all; MLflow itself would try for minutes."""
+        try:
+            answer = requests.get(f"{self.uri.rstrip('/')}/health", timeout=10)
+        except requests.RequestException as error:
+            if not isinstance(error, requests.ConnectionError | requests.Timeout):
+                raise self._unusable(error) from error
+            raise Unreachable(f"tracking.uri={self.uri} does not answer") from error
+        if answer.status_code >= 500:
+            raise Unreachable(f"tracking.uri={self.uri} answers {answer.status_code}")
 
     def _unwatch(self, run: str) -> None:
         if monitor := self.monitors.pop(run, None):
@@ -161,26 +176,40 @@ class MLflow(Tracker):
         tags = [RunTag(k, number(v)) for k, v in values.items() if k.startswith("epsilon") and v is not None]
         self.client.log_batch(run, metrics=metrics, tags=tags)
         if not self.private:
-            self.client.log_dict(run, record, "result.json")
+            self.client.log_dict(run, record, RESULT)
         if (data := report.data) is not None:  # name, sizes and a digest: never a row
             source = {"source_type": "nzc", "source": json.dumps({"dataset": report.dataset})}
             profile = json.dumps({key: value for key, value in data.items() if key != "digest"})
             dataset = Dataset(report.dataset, str(data["digest"])[:36], **source, profile=profile)
             self.client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all roles")])])
 
-    def _log_model(self, run: str, outcome: Outcome) -> None:
+    def _log_curves(self, run: str, folder: Path) -> None:
+        """The points that were not drawn while the run was under way."""
+        drawn: dict[str, set[int]] = {}
+        missing, now = [], self.client.get_run(run).info.start_time
+        for line in (folder / CURVES).read_text().splitlines()[1:] if (folder / CURVES).is_file() else []:
+            key, step, value = line.rsplit(",", 2)
+            if key not in drawn:
+                drawn[key] = {metric.step for metric in self.client.get_metric_history(run, key)}
+            if int(step) not in drawn[key] and math.isfinite(float(value)):
+                missing.append(Metric(key, float(value), now, int(step)))
+        for at in range(0, len(missing), 500):  # MLflow takes a thousand at once
+            self.client.log_batch(run, metrics=missing[at : at + 500])
+
+    def _has_model(self, run: str) -> bool:
+        outputs = self.client.get_run(run).outputs
+        return outputs is not None and bool(outputs.model_outputs)
+
+    def _log_model(self, run: str, file: Path) -> None:
         import mlflow.pytorch
         import torch
         from mlflow.models import infer_signature
 
-        from nzc.students.export import Rows
+        from nzc.students import export
 
-        assert outcome.student is not None and outcome.example is not None
-        network = Rows(outcome.student)
-        rows = outcome.example.x
-        example = np.zeros((2, *rows.shape[1:]), dtype=rows.dtype)
+        network, example = export.read(file)
         with torch.no_grad():
-            logits = network(torch.from_numpy(example)).numpy()
+            logits = network(example).numpy()
         before = mlflow.get_tracking_uri()
         mlflow.set_tracking_uri(self.uri)
         try:
@@ -189,8 +218,8 @@ class MLflow(Tracker):
                 mlflow.pytorch.log_model(
                     network,
                     name="student",
-                    signature=infer_signature(example, logits),
-                    input_example=example,
+                    signature=infer_signature(example.numpy(), logits),
+                    input_example=example.numpy(),
                     serialization_format="pt2",  # a traced graph: whoever loads it runs no pickle
                     registered_model_name=self.register,
                     pip_requirements=[f"torch=={torch.__version__.split('+')[0]}", f"numpy=={np.__version__}"],
@@ -213,20 +242,3 @@ def _make(database: Path) -> None:
             MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
             partial.rename(database)
         lock.unlink(missing_ok=True)  # whoever waits for it finds the database
-
-
-def _process() -> str:
-    """This process, for good: its number alone may be another's later."""
-    return f"{platform.node()} {os.getpid()} {psutil.Process().create_time():.0f}"
-
-
-def _dead(run: Run) -> bool:
-    """Whether the run's process was on this machine, and is no more."""
-    host, number, created = (run.data.tags.get(_PROCESS) or "? 0 0").rsplit(" ", 2)
-    if host != platform.node():
-        return False
-    try:
-        process = psutil.Process(int(number))
-        return bool(abs(process.create_time() - int(created)) > 10 or process.status() == psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return True

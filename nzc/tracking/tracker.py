@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nzc.pipeline import Outcome
-from nzc.report.results import ASKED, LABELS, SWEEP
+from nzc.report.results import ASKED, CURVES, LABELS, SWEEP
 
 #: Of what lies in the folder of a run or a sweep, what carries no vote and no ε that follows from votes.
-PUBLIC = (LABELS, "student.csv", SWEEP, ASKED, "confusion.svg", "confusion.png")
+PUBLIC = (LABELS, CURVES, SWEEP, ASKED, "confusion.svg", "confusion.png")
+
+
+class Unreachable(Exception):
+    """Nobody answers where runs are recorded; later perhaps."""
 
 
 class Tracker(ABC):
@@ -20,16 +23,22 @@ class Tracker(ABC):
     """
 
     @abstractmethod
-    def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None) -> str:
-        """Open a run, below the run `parent` if given; its id."""
+    def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None, begun: int) -> str:
+        """Open a run that began then, in milliseconds since 1970, below the run `parent` if given; its id.
+
+        Unreachable where nobody answers, InputError where it cannot be.
+        """
 
     @abstractmethod
     def draw(self, run: str, values: Mapping[str, float], step: int) -> None:
         """Points of a run's curves, by name, while it runs."""
 
     @abstractmethod
-    def finish(self, run: str, folder: Path, outcome: Outcome | None) -> None:
-        """Record the files of `folder`, its figures and, but for a sweep, the run's outcome; close it as finished."""
+    def finish(self, run: str, folder: Path, ended: int | None = None) -> None:
+        """Record what the finished run, or sweep, left in its folder, and close it; as ended then, or else now.
+
+        What is recorded already is not recorded twice.
+        """
 
     @abstractmethod
     def fail(self, run: str, stopped: bool) -> None:

@@ -1,0 +1,76 @@
+"""`python -m nzc.tracking [FOLDER…]`: send what could not be sent when it was made."""
+
+import sys
+from datetime import datetime
+from json import dumps, loads
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from nzc._command import Parser, end
+from nzc.config import build
+from nzc.errors import InputError
+from nzc.question import name_of
+from nzc.report.results import RESULT, SWEEP
+from nzc.tracking.tracked import NOTE, PARENT, dead, described, note, parent
+
+
+def main() -> None:
+    """Exit code 0; 1 where something could still not be sent; 2 for wrong input."""
+    end(_run)
+
+
+def _run(arguments: list[str]) -> int:
+    parser = Parser("python -m nzc.tracking", description="Send what could not be tracked when it was made.")
+    parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)")
+    parser.add_argument("--uri", help="of the tracker, where not the one that each run was to be sent to")
+    chosen = parser.parse_args(arguments)
+    found: list[Path] = []
+    for folder in map(Path, chosen.folders):
+        if not folder.is_dir():
+            raise InputError("FOLDER", folder, "must be a folder that runs left something in")
+        found += [path.parent for path in folder.rglob(NOTE)]
+    failed = running = 0
+    for folder in sorted(set(found), key=lambda path: (len(path.parts), path)):  # sweeps before their jobs
+        told = note(folder)
+        if told["ended"] is None and not dead(told["process"]):
+            running += 1
+            continue
+        try:
+            _send(folder, told, chosen.uri)
+        except Exception as error:
+            failed += 1
+            print(f"nzc: {folder}: {' '.join(str(error).split())[:200]}", file=sys.stderr)
+    print(f"{len(set(found)) - failed - running} sent, {failed} not, {running} under way")
+    return 1 if failed else 0
+
+
+def _send(folder: Path, told: dict[str, Any], uri: str | None) -> None:
+    sweep = (folder / SWEEP).is_file()
+    cfg: Any = OmegaConf.load(folder / SWEEP if sweep else folder / ".hydra" / "config.yaml")
+    settings = cfg if sweep else OmegaConf.load(folder / ".hydra" / "hydra.yaml")
+    if uri is not None:
+        cfg.tracking.uri = uri
+    tracker, run, choices = build(cfg, "tracking"), told["run"], settings.hydra.runtime.choices
+    above = folder.parent if (folder.parent / PARENT).is_file() else None
+    if run is None:
+        if above is not None and parent(above) is None:
+            raise InputError("FOLDER", above, "must be sent before its jobs")
+        asked = (choices.dataset, name_of(cfg), {}) if sweep else described(cfg, choices)
+        run = tracker.start(*asked, parent(above), told["begun"])
+        note(folder, run=run)
+        if sweep:
+            (folder / PARENT).write_text(dumps({"run": run}))
+    if (folder / RESULT).is_file():
+        finished = datetime.fromisoformat(loads((folder / RESULT).read_text())["finished"])
+        tracker.finish(run, folder, max(told["begun"], int(1000 * finished.timestamp())))
+    elif told["ended"] == "FINISHED":
+        tracker.finish(run, folder)
+    else:
+        tracker.fail(run, stopped=told["ended"] != "FAILED")
+    (folder / NOTE).unlink()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""A run, or a sweep, as its tracker sees it: opened while there is work, then closed as what became of it.
+
+Once the work has begun, a tracker that fails costs a line, never the run: what could not be sent stands in the folder,
+which says so by the file NOTE, and `python -m nzc.tracking` sends it.
+"""
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from nzc.config import build
+from nzc.report.results import CURVES
+from nzc.store.store import written
+from nzc.tracking.tracker import Tracker, Unreachable
+
+#: In the folder of a run or a sweep of which the tracker has not heard everything: its process; the id of its run, null
+#: where it was not opened; when it began, in milliseconds since 1970; once it has ended, how.
+NOTE = "untracked.json"
+#: In a sweep's folder: the id of its run, by which the jobs know their parent.
+PARENT = "parent.json"
+_LATER = "python -m nzc.tracking sends it later"
+
+
+class Tracked:
+    """The run whose folder is `folder`; a job of the sweep in the folder `sweep`, if given."""
+
+    def __init__(self, cfg: DictConfig, folder: Path, sweep: Path | None) -> None:
+        self.cfg, self.folder, self.sweep = cfg, folder, sweep
+        self.tracker: Tracker | None = None
+        self.run: str | None = None
+        self.listens = self.unfinished = True
+        self.lines = ["curve,step,value"]
+
+    def open(self) -> None:
+        if self.tracker is None:
+            return
+        if self.sweep is not None and (self.sweep / PARENT).is_file() and parent(self.sweep) is None:
+            note(self.folder)  # nobody could be reached, as the sweep has said
+        else:
+            choices = HydraConfig.get().runtime.choices
+            self.run = start(self.tracker, self.folder, *described(self.cfg, choices), parent(self.sweep))
+
+    def draw(self, whose: str, values: Mapping[str, float], step: int) -> None:
+        """Points of curves: at once, as long as the tracker listens, and all of them into CURVES at the end."""
+        self.lines += [f"{whose}/{name},{step},{value:.6g}" for name, value in values.items()]
+        try:
+            if self.tracker is not None and self.run is not None and self.listens:
+                self.tracker.draw(self.run, {f"{whose}/{key}": value for key, value in values.items()}, step)
+        except Exception as error:  # nothing is lost: all points are kept here
+            self.listens = False
+            print(f"nzc: curves are no longer tracked ({error})", file=sys.stderr)
+
+    def write(self) -> None:
+        if len(self.lines) > 1:
+            written(self.folder / CURVES, ("\n".join(self.lines) + "\n").encode())
+
+    def finish(self) -> None:
+        self.unfinished = False
+        if self.tracker is not None:
+            with sending(self.folder, "FINISHED"):
+                if self.run is not None:
+                    self.tracker.finish(self.run, self.folder)
+
+    def fail(self, stopped: bool) -> None:
+        """A job of a sweep fails in sight of the others, even one whose input was wrong."""
+        if not self.unfinished:
+            return
+        try:  # why the run ended is what must be said
+            if self.run is None and self.sweep is not None and not (self.folder / NOTE).exists():
+                self.tracker = self.tracker or build(self.cfg, "tracking")
+                self.open()
+            if self.tracker is not None and (self.folder / NOTE).exists():
+                with sending(self.folder, "KILLED" if stopped else "FAILED", quiet=True):
+                    if self.run is not None:
+                        self.tracker.fail(self.run, stopped)
+        except Exception:
+            return
+
+
+def note(folder: Path, **known: Any) -> dict[str, Any]:
+    """What NOTE says, with what is new; made where there is none."""
+    path = folder / NOTE
+    told = {"process": process(), "run": None, "begun": int(1000 * time.time()), "ended": None}
+    if path.is_file():
+        told |= json.loads(path.read_text())
+    written(path, json.dumps(told | known).encode())
+    return told | known
+
+
+def start(
+    tracker: Tracker, folder: Path, experiment: str, name: str, params: dict[str, Any], above: str | None
+) -> str | None:
+    """The id of the run that was opened, as the note in `folder` has it; None where nobody answers, which is said."""
+    begun, run = int(1000 * time.time()), None
+    try:
+        run = tracker.start(experiment, name, params, above, begun)
+    except Unreachable as error:
+        print(f"nzc: {error}: {_LATER}", file=sys.stderr)
+    folder.mkdir(parents=True, exist_ok=True)
+    note(folder, run=run, begun=begun)
+    return run
+
+
+@contextmanager
+def sending(folder: Path, ended: str, quiet: bool = False) -> Iterator[None]:
+    """Takes the note away once all has been sent; what was not opened, or fails, keeps it."""
+    told = note(folder, ended=ended)
+    try:
+        yield
+    except Exception as error:  # nothing is lost: the folder is whole
+        if not quiet:
+            print(f"nzc: {folder} could not be tracked ({_line(error)}): {_LATER}", file=sys.stderr)
+    else:
+        if told["run"] is not None:
+            (folder / NOTE).unlink()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def parent(sweep: Path | None) -> str | None:
+    """The run of a sweep, as it left it in its folder."""
+    if sweep is None or not (sweep / PARENT).is_file():
+        return None
+    run: str | None = json.loads((sweep / PARENT).read_text())["run"]
+    return run
+
+
+def described(cfg: DictConfig, choices: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """Experiment, name and parameters of a run: its composed configuration, less what only puts objects together."""
+    flat: dict[str, Any] = {}
+
+    def walk(prefix: str, node: Any) -> None:
+        if isinstance(node, dict):
+            for key, value in node.items():
+                walk(f"{prefix}.{key}" if prefix else str(key), value)
+        elif not prefix.endswith("_target_"):
+            flat[prefix] = node
+
+    tree: Any = OmegaConf.to_container(cfg, resolve=True)
+    tree.pop("sweep")
+    tree["aggregator"].pop("mechanism")
+    walk("", tree)
+    groups = {group: choices[group] for group in ("dataset", "teachers", "aggregator", "student")}
+    return choices["dataset"], f"{choices['aggregator']} · {choices['student']}", groups | flat
+
+
+def process() -> str:
+    """This process, for good: its number alone may be another's later."""
+    return f"{platform.node()} {os.getpid()} {psutil.Process().create_time():.0f}"
+
+
+def dead(told: str) -> bool:
+    """Whether a `process` was on this machine, and is no more."""
+    host, number, created = told.rsplit(" ", 2)
+    if host != platform.node():
+        return False
+    try:
+        found = psutil.Process(int(number))
+        return bool(abs(found.create_time() - int(created)) > 10 or found.status() == psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return True
