@@ -52,7 +52,7 @@ class Tracked:
 
     def draw(self, whose: str, values: Mapping[str, float], step: int) -> None:
         """Points of curves: at once, as long as the tracker listens, and all of them into CURVES at the end."""
-        self.lines += [f"{whose}/{name},{step},{value:.6g}" for name, value in values.items()]
+        self.lines += [f"{whose}/{name},{step},{value:.9g}" for name, value in values.items()]
         try:
             if self.tracker is not None and self.run is not None and self.listens:
                 self.tracker.draw(self.run, {f"{whose}/{key}": value for key, value in values.items()}, step)
