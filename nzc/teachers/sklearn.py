@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
@@ -68,9 +69,11 @@ class Sklearn(Sharded):
                 )
                 for i in missing
             )
-            for i, labels in zip(missing, pool(tasks), strict=True):
-                save(files[i], labels.astype(np.min_scalar_type(roles.classes - 1)))
-                bar.advance()
+            with warnings.catch_warnings(), closing(pool(tasks)) as answers:
+                warnings.simplefilter("ignore")  # joblib's word on tasks that a Ctrl-C leaves undone
+                for i, labels in zip(missing, answers, strict=True):
+                    save(files[i], labels.astype(np.min_scalar_type(roles.classes - 1)))
+                    bar.advance()
         finally:
             bar.stop()
         return {"predictions": np.stack([np.load(file) for file in files])}
