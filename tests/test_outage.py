@@ -41,15 +41,20 @@ def _send(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(stop.value.code or 0)
 
 
+def _client(uri: str) -> MlflowClient:
+    """MLflow keeps connections, by a relative path from test to test."""
+    return MlflowClient(uri.replace("sqlite:///", f"sqlite:///{Path.cwd()}/"))
+
+
 def _runs(uri: str = DATABASE) -> list[Run]:
-    client = MlflowClient(uri)
+    client = _client(uri)
     everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
     return list(client.search_runs(everywhere, order_by=["attributes.start_time"]))
 
 
 def _recorded(run: Run, uri: str = DATABASE) -> dict[str, Any]:
     """All that is known of a run, but for times, ids, and what differs between two runs of one configuration."""
-    client, id = MlflowClient(uri), run.info.run_id
+    client, id = _client(uri), run.info.run_id
     own = ("seconds", "epsilon_ledger_total", "system")
     metrics = {key: value for key, value in run.data.metrics.items() if not key.startswith(own)}
     curves = {key: [(p.step, np.float32(p.value)) for p in client.get_metric_history(id, key)] for key in metrics}
