@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from nzc.__main__ import main
+from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
 TEACHERS = ["teachers.count=6", "teachers.epochs=20", "trainer.progress=false", "trainer.accelerator=cpu"]
@@ -41,10 +43,19 @@ class Ran:
 Nzc = Callable[..., Ran]
 
 
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MLflow's database before the first run: it takes seconds to make."""
+    path = tmp_path_factory.mktemp("database") / "mlflow.db"
+    mlflow._make(path)
+    return path
+
+
 @pytest.fixture
-def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Nzc:
+def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], database: Path) -> Nzc:
     """Run `nzc ARGUMENTS` in an empty folder, untracked and without figures unless said."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mlflow, "_make", lambda path: path.exists() or shutil.copyfile(database, path))
 
     def run(*arguments: str) -> Ran:
         unsaid = {"tracking": "none", "figures": "false"}
