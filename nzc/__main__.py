@@ -70,6 +70,8 @@ def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     tracked = Tracked(cfg, folder, Path(settings.sweep.dir) if sweeping else None)
     try:
         report = _run(cfg, folder, sweeping, tracked)
+        if report is None:
+            return None
         if sweeping and cfg.objective is not None:
             return _found(cfg.objective, report)
     except BaseException as error:
@@ -100,8 +102,14 @@ def _found(objective: Any, report: Report) -> float | list[float]:
     return values[0] if isinstance(objective, str) else values
 
 
-def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Report:
+def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Report | None:
+    """The report, which the first node alone has."""
     put_together = parts(cfg)
+    if put_together.training.helps:
+        pipeline.help(put_together)
+        if not sweeping:
+            _remove(folder)
+        return None
     tracked.tracker = build(cfg, "tracking")
     outcome = pipeline.run(put_together, tracked.open, tracked.draw)
     _write_labels(folder, outcome)

@@ -1,4 +1,4 @@
-"""One line of progress for a fit, and its curves."""
+"""What goes with a fit: one line of progress, its curves, and its end."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -54,3 +54,10 @@ class ProgressBar(Callback):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         if hasattr(self, "bar"):
             self.bar.stop()
+
+
+class Together(Callback):
+    """No rank ends before the others: a node waits for its own processes only."""
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        trainer.strategy.barrier()

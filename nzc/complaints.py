@@ -13,6 +13,15 @@ from nzc.errors import InputError
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 _NO_KEY = "must be a key of the configuration (nzc --cfg job shows it), and not below one that follows another"
 
+#: What brings the launchers and sweepers that are not Hydra's own.
+_EXTRAS = {
+    "joblib": "joblib",
+    "submitit_local": "submitit",
+    "submitit_slurm": "submitit",
+    "ray": "ray",
+    "optuna": "search",
+}
+
 
 def complaint(error: BaseException) -> tuple[int, str]:
     """The exit code and the line: 2 where the person can mend the input, 1 for a failure while running."""
@@ -45,6 +54,8 @@ def _chain(error: BaseException | None) -> "list[BaseException]":
 def _missing_option(error: MissingConfigException) -> str:
     wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
     group, _, option = wanted.rpartition("/")
+    if option in _EXTRAS:
+        return f'{group}={option}: must be installed: pip install "nzc[{_EXTRAS[option]}]"'
     return f"{group}={option}: must be one of {', '.join(error.options or ())}"
 
 

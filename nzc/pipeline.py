@@ -152,6 +152,16 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
     return Outcome(report, inquiry.released, student, public, truth, drawn, inquiry.close)
 
 
+def help(parts: Parts) -> None:
+    """What another node than the first does for a run: its share of the teachers, and nothing else."""
+    with within("dataset"):
+        roles = None if parts.dataset is None else load(parts.dataset)
+    with within("teachers"):
+        parts.teachers.check(roles)
+    parts.store.open()
+    parts.teachers.help(roles, parts.store, parts.training)
+
+
 @lru_cache(maxsize=1)
 def load(dataset: Dataset) -> Roles:
     """The roles. The jobs of a sweep mostly share one dataset: it is read once a command."""

@@ -1,34 +1,48 @@
 """Lightning's Trainer as this project uses it: quiet, with one progress bar that says what it counts."""
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nzc.errors import InputError, whole
 
 if TYPE_CHECKING:
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
     from pytorch_lightning import LightningModule, Trainer
 
+#: How long a rank waits for the others to begin, and to end.
+_PATIENCE = timedelta(days=1)
 #: Takes points of curves: whose they are, values by name, and the step.
 Draw = Callable[[str, Mapping[str, float], int], None]
 
 
 class Training:
-    """Settings of pytorch_lightning.Trainer, shared by teachers and student; torch is imported when a fit begins."""
+    """Settings of pytorch_lightning.Trainer, shared by teachers and student; torch is imported when a fit begins.
 
-    def __init__(self, *, progress: bool = True, threads: int = 1, **options: Any) -> None:
-        whole(1, threads=threads)
-        if options.get("strategy") == "ddp":
-            options["strategy"] = "ddp_spawn"  # processes that only fit: the rest of the run happens once
-        self.progress, self.threads, self.options = progress, threads, options
+    Of several nodes, each of which starts the same command, the first does the whole run; the others help to train
+    the teachers (`num_nodes=nodes` in a fit), and do nothing else.
+    """
+
+    def __init__(self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, **options: Any) -> None:
+        whole(1, threads=threads, num_nodes=num_nodes)
+        self.progress, self.threads, self.nodes, self.options = progress, threads, num_nodes, options
+
+    @property
+    def helps(self) -> bool:
+        """Whether this process is of another node than the first."""
+        return self.nodes > 1 and self._environment().node_rank() > 0
 
     def fit(self, module: "LightningModule", what: str, draw: Draw | None = None, **options: Any) -> None:
         """Fit `module`, showing progress over its batches under the name `what`; `draw` gets points of its curves."""
-        from nzc._progress import CurveLogger, ProgressBar
+        from nzc._progress import CurveLogger, ProgressBar, Together
 
         logger = False if draw is None else CurveLogger(what, draw)
-        trainer = self._trainer(callbacks=[ProgressBar(what)] if self.progress else [], logger=logger, **options)
+        callbacks = [Together(), *([ProgressBar(what)] if self.progress else [])]
+        trainer = self._trainer(callbacks=callbacks, logger=logger, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -46,6 +60,7 @@ class Training:
         import torch
         from lightning_fabric.utilities.exceptions import MisconfigurationException
         from pytorch_lightning import Trainer
+        from pytorch_lightning.strategies import DDPStrategy
 
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
         torch.set_num_threads(self.threads)
@@ -53,9 +68,28 @@ class Training:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return Trainer(**self.options, **options, **quiet, enable_checkpointing=False)
+                options = {"plugins": [self._environment()]} | self.options | options | quiet
+                make = partial(Trainer, enable_checkpointing=False, **options)
+                trainer = make()
+                if isinstance(trainer.strategy, DDPStrategy):  # its own way starts the whole command again
+                    trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=_PATIENCE))
+                return trainer
         except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
             said = " ".join(str(error).split())
             raise InputError(
                 "trainer", self.options, f"must be options of pytorch_lightning.Trainer ({said})"
             ) from error
+
+    def _environment(self) -> "LightningEnvironment":
+        """Who is where: NODE_RANK, MASTER_ADDR, MASTER_PORT; what nobody set, SLURM knows.
+
+        Never SLURM's own, which wants a task a device, and queues again what Lightning did not start.
+        """
+        from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+        from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+
+        if self.nodes > 1 and "SLURM_NODEID" in os.environ:
+            slurm = SLURMEnvironment(auto_requeue=False)
+            os.environ.setdefault("NODE_RANK", str(slurm.node_rank()))
+            os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = slurm.main_address, str(slurm.main_port)
+        return LightningEnvironment()

@@ -80,14 +80,12 @@ class Store:
 
         An entry that is no longer what was written is set aside as HASH.damaged-N and made again.
         """
-        folder = self.root / kind / _key(request)
-        folder.parent.mkdir(mode=0o700, exist_ok=True)
-        work = _suffixed(folder, "work")
+        folder = self._folder(kind, request)
         with _lock(folder):
             if folder.is_dir():
                 try:
                     found = _read(folder)
-                    shutil.rmtree(work, ignore_errors=True)  # of a writer killed between the entry and this
+                    shutil.rmtree(_suffixed(folder, "work"), ignore_errors=True)  # of a writer killed between the entry and this
                     return found
                 except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
                     aside = next(name for i in range(10**6) if not (name := _suffixed(folder, f"damaged-{i}")).exists())
@@ -95,10 +93,21 @@ class Store:
                     print(
                         f"nzc: {folder} was damaged ({error}): set aside as {aside.name}, made again", file=sys.stderr
                     )
-            work.mkdir(mode=0o700, exist_ok=True)
+            work = _work(folder)
             _write(folder, request, make(work))
             shutil.rmtree(work)
             return _read(folder)
+
+    def help(self, kind: str, request: dict[str, Any], make: Callable[[Path], None]) -> None:
+        """On another node than the maker's: `make` a part in the folder of the maker, who holds the lock and waits."""
+        folder = self._folder(kind, request)
+        if not folder.is_dir():
+            make(_work(folder))
+
+    def _folder(self, kind: str, request: dict[str, Any]) -> Path:
+        folder = self.root / kind / _key(request)
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
     def entries(self) -> list[Entry]:
         """What is stored, the oldest first."""
@@ -130,6 +139,12 @@ def _key(request: Any) -> str:
 
 def _suffixed(folder: Path, suffix: str) -> Path:
     return folder.with_name(f"{folder.name}.{suffix}")
+
+
+def _work(folder: Path) -> Path:
+    work = _suffixed(folder, "work")
+    work.mkdir(mode=0o700, exist_ok=True)
+    return work
 
 
 def _lock(folder: Path) -> FileLock:

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,14 @@ class Ensemble(Sharded):
 
     def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
         assert roles is not None
+        made = store.fetch("predictions", self._request(roles), lambda work: self._fit(roles, training, work))
+        return made["predictions"]
+
+    def help(self, roles: Roles | None, store: Store, training: Training) -> None:
+        assert roles is not None
+        store.help("predictions", self._request(roles), lambda work: self._share(roles, training, work))
+
+    def _request(self, roles: Roles) -> dict[str, Any]:
         package = Path(__file__).parents[1]
         made_by = [
             "teachers/engine",
@@ -50,13 +59,17 @@ class Ensemble(Sharded):
         code = code_digest(package / f"{name}.py" for name in [*made_by, f"networks/{self.network}"])
         request = {"data": roles.digest, "code": code, **asdict(self)}
         del request["parallel"], request["stacked"]  # they change the speed, never the result
-        return store.fetch("predictions", request, lambda work: self._fit(roles, training, work))["predictions"]
+        return request
 
     def _fit(self, roles: Roles, training: Training, work: Path) -> dict[str, AnyArray]:
-        from nzc.teachers.engine import TeacherEnsemble
+        self._share(roles, training, work)
+        return {"predictions": np.stack([np.load(work / f"{teacher}.npy") for teacher in range(self.count)])}
+
+    def _share(self, roles: Roles, training: Training, work: Path) -> None:
+        """This node's share of the teachers; of one node, all."""
+        from nzc.teachers.ranks import RankedEnsemble
 
         sift(work)
         shards = self.shards(roles)
-        engine = TeacherEnsemble(self, roles.private, roles.public.x, shards, roles.classes, work)
-        training.fit(engine, "Teachers", max_epochs=1, use_distributed_sampler=False)
-        return {"predictions": np.stack([np.load(work / f"{teacher}.npy") for teacher in range(self.count)])}
+        engine = RankedEnsemble(self, roles.private, roles.public.x, shards, roles.classes, work)
+        training.fit(engine, "Teachers", max_epochs=1, use_distributed_sampler=False, num_nodes=training.nodes)

@@ -100,6 +100,10 @@ class Teachers(ABC):
     def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
         """What `vote` counts, private: predictions [teachers, rows] or votes [rows, classes]. Never made twice."""
 
+    def help(self, roles: Roles | None, store: Store, training: Training) -> None:
+        """What another node does while the first one trains: nothing, where these are not trained by several."""
+        return None
+
     @abstractmethod
     def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
         """Every teacher's vote on every row that can be asked about."""

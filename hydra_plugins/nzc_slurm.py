@@ -1,0 +1,59 @@
+"""The launcher of `hydra/launcher=slurm`. It stands here because Hydra takes plugins from this package only."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.singleton import Singleton
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.plugins.launcher import Launcher
+
+from nzc.report.results import ERROR
+
+
+class SlurmLauncher(Launcher):
+    """The plugin's, but a job that is lost (cancelled, out of memory, out of time) takes only its own result with it,
+    and a sweep that is stopped takes its jobs back."""
+
+    def __init__(self, submitit_folder: str, max_num_timeout: int, **options: Any) -> None:
+        from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
+
+        self.folder, self.retries, self.options = submitit_folder, max_num_timeout, options
+        self.job = BaseSubmititLauncher()
+
+    def setup(self, **known: Any) -> None:
+        self.job.setup(**known)
+        self.sweep = Path(known["config"].hydra.sweep.dir)
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf
+        from submitit import AutoExecutor
+
+        executor = AutoExecutor(self.folder, cluster="slurm", slurm_max_num_timeout=self.retries)
+        shared = BaseQueueConf.__dataclass_fields__
+        executor.update_parameters(**{key if key in shared else f"slurm_{key}": v for key, v in self.options.items()})
+        numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
+        state = Singleton.get_state()
+        calls = [
+            (list(job), "hydra.sweep.dir", n, str(n), state) for n, job in zip(numbers, job_overrides, strict=True)
+        ]
+        jobs = executor.map_array(self.job, *zip(*calls, strict=True))
+        try:
+            return [self._result(job, number) for job, number in zip(jobs, numbers, strict=True)]
+        except BaseException:
+            for job in jobs:
+                job.cancel(check=False)
+            raise
+
+    def _result(self, job: Any, number: int) -> JobReturn:
+        from submitit.core.utils import FailedJobError, UncompletedJobError
+
+        try:
+            return job.results()[0]
+        except FailedJobError:
+            raise
+        except UncompletedJobError:
+            folder = self.sweep / str(number)
+            folder.mkdir(exist_ok=True)
+            (folder / ERROR).write_text(f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})\n")
+            return JobReturn(status=JobStatus.COMPLETED)
