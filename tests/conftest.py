@@ -1,7 +1,11 @@
 """What tests share: the command line in this process, small runs, and the published votes where they lie."""
 
-import json
 import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # there is a worker a core
+
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -85,7 +85,8 @@ class Store:
             if folder.is_dir():
                 try:
                     found = _read(folder)
-                    shutil.rmtree(_suffixed(folder, "work"), ignore_errors=True)  # of a writer killed between the entry and this
+                    # Of a writer that was killed between the entry and this.
+                    shutil.rmtree(_suffixed(folder, "work"), ignore_errors=True)
                     return found
                 except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
                     aside = next(name for i in range(10**6) if not (name := _suffixed(folder, f"damaged-{i}")).exists())
