@@ -122,7 +122,7 @@ def test_a_run_that_was_killed_goes_on_with_the_noise_it_had(
 ) -> None:
     command = [*FILE, "rng=system", "aggregator=lnmax", "aggregator.gamma=0.01", "budget.epsilon=0.5"]
     with monkeypatch.context() as broken:
-        broken.setattr(Report, "write", lambda *_: signal.raise_signal(signal.SIGINT))
+        broken.setattr(Report, "write", lambda *_: signal.raise_signal(signal.SIGTERM))
         assert nzc(*command).code == 130
     first = (_folder(Ran(0, "", "", histograms.parent)) / "labels.csv").read_text()
     again, other = (nzc(*command) for _ in range(2))

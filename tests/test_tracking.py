@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -129,9 +128,13 @@ def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db"}
 
 
+def _stopped(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_run_that_is_stopped_while_it_opens_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(MlflowClient, "log_batch", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(MlflowClient, "log_batch", _stopped)
     with pytest.raises(KeyboardInterrupt):
         MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", "run", {"a": 1}, None, 0)
     assert [run.info.status for run in _runs(_client())] == ["KILLED"]
