@@ -1,0 +1,145 @@
+"""What would DP-SGD have learned at the same ε? Opacus, trained on the private records, beside nzc's student.
+
+Same private records, same network, same test split, same δ; every seed draws them anew. Both promises are for a record,
+but not for the same neighbours: nzc's ε is for a record replaced by any other, Opacus counts a record added or removed.
+A replaced one is a removed and an added one: (ε, δ) for these means (2ε, (1 + e^ε)δ) for those. So DP-SGD stands here
+twice: at nzc's ε for added or removed records, a weaker promise, and at half of it, which is the same promise by group
+privacy. The truth lies between. DP-SGD needs no public data; nzc's student sees public rows, and no private one.
+
+    pip install -e ".[dpsgd]" && python trials/dp_sgd.py [--seeds 5] [OVERRIDE ...]      such as dataset=mnist
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import hydra
+import numpy as np
+import torch
+from hydra import initialize_config_dir
+from opacus import PrivacyEngine
+from rich.progress import track
+from rich.table import Table
+from scipy.stats import t
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from nzc import config, networks
+from nzc.datasets import Roles
+from nzc.networks import as_input
+from nzc.report import number, show
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What one training came to.
+
+    added, replaced   ε at δ for such a record; None: not what its accountant counts
+    noise             its standard deviation in clipping norms; None: no such thing
+    """
+
+    accuracy: float
+    added: float | None
+    replaced: float | None
+    noise: float | None
+    seconds: float
+
+
+def student(seed: int, overrides: list[str]) -> dict:
+    """result.json of `nzc OVERRIDES`, teachers and all."""
+    quiet = ["tracking=none", "figures=false", "trainer.progress=false", f"seed={seed}"]
+    with TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "nzc", *quiet, *overrides]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        return json.loads(next(Path(folder).glob("outputs/**/result.json")).read_text())
+
+
+def dp_sgd(
+    roles: Roles, network: str, epsilon: float, delta: float, seed: int, arguments: argparse.Namespace
+) -> tuple[float, float, float]:
+    """Opacus at (ε, δ) for a record added or removed: accuracy, standard deviation of the noise, seconds."""
+    start = time.perf_counter()
+    torch.manual_seed(seed)
+    x, y = as_input(torch.from_numpy(roles.private.x)), torch.from_numpy(roles.private.y)
+    module = networks.build(network, tuple(x.shape[1:]), roles.classes)
+    optimizer = torch.optim.SGD(module.parameters(), arguments.lr)
+    engine = PrivacyEngine()
+    module, optimizer, batches = engine.make_private_with_epsilon(
+        module=module,
+        optimizer=optimizer,
+        data_loader=DataLoader(TensorDataset(x, y), batch_size=round(arguments.share * len(y))),
+        target_epsilon=epsilon,
+        target_delta=delta,
+        epochs=arguments.epochs,
+        max_grad_norm=arguments.clip,
+    )
+    for _ in range(arguments.epochs):
+        for rows, labels in batches:
+            optimizer.zero_grad()
+            F.cross_entropy(module(rows), labels).backward()
+            optimizer.step()
+    with torch.no_grad():
+        predicted = module.eval()(as_input(torch.from_numpy(roles.test.x))).argmax(dim=1).numpy()
+    assert engine.get_epsilon(delta) <= epsilon
+    return float((predicted == roles.test.y).mean()), optimizer.noise_multiplier, time.perf_counter() - start
+
+
+def interval(values: list[float]) -> str:
+    """Mean of accuracies, and Student's 95 % interval of it."""
+    mean, half = np.mean(values), t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{100 * mean:.1f} % ± {100 * half:.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=40, help="of DP-SGD")
+    parser.add_argument("--share", type=float, default=0.25, help="of the records in a batch, on average")
+    parser.add_argument("--lr", type=float, default=2.0)
+    parser.add_argument("--clip", type=float, default=1.0, help="norm of a record's gradient")
+    arguments, overrides = parser.parse_known_args()
+    if arguments.seeds < 2:
+        parser.error(f"--seeds {arguments.seeds}: must be 2 or more, or there is no interval")
+    warnings.simplefilter("ignore")  # Opacus: no secure mode; hooks
+    config.register()
+
+    found: dict[str, list[Trained]] = {}
+    for seed in track(range(arguments.seeds), "Seeds", transient=True):
+        with initialize_config_dir(str(config.CONF), version_base="1.3"):
+            cfg = hydra.compose("config", overrides=[*overrides, f"seed={seed}"])
+        roles: Roles = config.build(cfg, "dataset").load()
+        result = student(seed, overrides)
+        epsilon, delta = result["epsilon"], result["delta"]
+        by_nzc = Trained(result["accuracy"], None, epsilon["data_independent"], None, result["seconds"]["total"])
+        found.setdefault(f"nzc: {result['aggregator']}, {result['student']}", []).append(by_nzc)
+        for name in ("data_independent", "exact"):
+            whole, half = epsilon[name], epsilon[name] / 2
+            row = f"DP-SGD at nzc's ε {name.replace('_', '-')}"
+            for end, added, left in (("", whole, delta), (", by group privacy", half, delta / (1 + np.exp(half)))):
+                accuracy, noise, seconds = dp_sgd(roles, cfg.dataset.network, added, left, seed, arguments)
+                found.setdefault(row + end, []).append(
+                    Trained(accuracy, added, 2 * half if end else None, noise, seconds)
+                )
+
+    table = Table(title=f"{result['dataset']}, {arguments.seeds} seeds, δ = {delta:g}", title_style="bold")
+    for column in ("trained", "ε, record added or removed", "ε, record replaced", "noise", "accuracy", "seconds"):
+        table.add_column(column, justify="left" if column == "trained" else "right")
+    for name, runs in found.items():
+        means = [
+            None if getattr(runs[0], key) is None else float(np.mean([getattr(run, key) for run in runs]))
+            for key in ("added", "replaced", "noise", "seconds")
+        ]
+        accuracy = interval([run.accuracy for run in runs])
+        table.add_row(name, *map(number, means[:3]), accuracy, f"{means[3]:.1f}")
+    table.caption = "means over the seeds; accuracy on the test split, with Student's 95 % interval"
+    show(table)
+
+
+if __name__ == "__main__":
+    main()
