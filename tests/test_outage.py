@@ -9,18 +9,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import requests
 from conftest import SMALL, TEACHERS, VOTES, Nzc
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from nzc.tracking import __main__ as command
+from nzc.tracking.mlflow import MLflow
 from nzc.tracking.tracked import NOTE
 
 DATABASE = "sqlite:///mlflow.db"
@@ -112,17 +115,90 @@ def test_a_full_disk_costs_a_line_and_the_run_is_completed_later(
     assert "result.json" in _recorded(run)["artifacts"]
 
 
+def _broken(monkeypatch: pytest.MonkeyPatch, call: str) -> Callable[[], None]:
+    """A call to MLflow does what it does, and its answer is lost; the function that mends it."""
+    whole = getattr(MlflowClient, call)
+
+    def lost(*arguments: Any, **options: Any) -> None:
+        whole(*arguments, **options)
+        raise OSError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(MlflowClient, call, lost)
+    return lambda: monkeypatch.setattr(MlflowClient, call, whole)
+
+
+@pytest.mark.parametrize("call", ["log_model_artifacts", "create_model_version"])
+def test_a_model_that_was_half_sent_is_sent_whole_and_once(
+    nzc: Nzc, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    mend = _broken(monkeypatch, call)
+    ran = nzc(*SMALL, "tracking=mlflow", "tracking.register=digits")
+    assert ran.code == 0
+    assert "Broken pipe" in ran.err
+    mend()
+    assert _send(monkeypatch) == 0
+    client, (run,) = _client(DATABASE), _runs()
+    (model,) = client.search_logged_models([run.info.experiment_id])
+    assert model.status == "READY"
+    assert [version.source for version in client.search_model_versions("name = 'digits'")] == [
+        f"models:/{model.model_id}"
+    ]
+
+
+@pytest.mark.parametrize("call", ["create_run", "log_batch"])
+def test_a_run_whose_opening_was_broken_off_is_completed(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    nzc(*FILE, f"tracking.uri={_nowhere()}")
+    mend = _broken(monkeypatch, call)
+    assert _send(monkeypatch, "--uri", DATABASE) == 1
+    assert len(_runs()) == 1
+    mend()
+    assert _send(monkeypatch, "--uri", DATABASE) == 0
+    (run,) = _runs()
+    assert run.info.status == "FINISHED"
+    assert run.data.params["aggregator"] == "gnmax"
+
+
+def test_a_backlog_is_sent_from_anywhere_and_to_anywhere(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mend = _broken(monkeypatch, "log_artifact")
+    assert nzc(*FILE).code == nzc(*FILE).code == 0
+    mend()
+    home, away = Path.cwd(), Path.cwd() / "away"
+    away.mkdir()
+    monkeypatch.chdir(away)
+    first, second = (str(path.parent) for path in sorted((home / "outputs").rglob(NOTE)))
+    assert _send(monkeypatch, first) == 0
+    assert not list(away.iterdir())
+    assert _send(monkeypatch, second, "--uri", DATABASE) == 0  # of here
+    assert [run.info.status for run in _runs()] == ["FINISHED"]
+    monkeypatch.chdir(home)
+    assert len(_runs()) == 2
+
+
+def test_a_server_is_there_whose_certificate_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = requests.exceptions.SSLError("self-signed certificate")
+    monkeypatch.setattr("requests.get", lambda *_, **__: (_ for _ in ()).throw(error))
+    MLflow("https://server", "artifacts", False, None, False)._ask()
+
+
 def test_a_sweep_whose_server_is_down_is_sent_as_a_sweep(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    begun = time.time()
     ran = nzc("--multirun", *FILE, "queries=10,1000,20", f"tracking.uri={_nowhere()}")
     assert ran.code == 2  # of the wrong one
     assert ran.err.count("does not answer") == 1
     assert len(list(Path("outputs").rglob(NOTE))) == 4
+    ended = time.time()
     assert _send(monkeypatch, "outputs/sweeps", "--uri", DATABASE) == 0
     parent, *jobs = _runs()
     assert [run.info.status for run in (parent, *jobs)] == ["FINISHED", "FINISHED", "FAILED", "FINISHED"]
     assert {run.data.tags["mlflow.parentRunId"] for run in jobs} == {parent.info.run_id}
+    assert all(begun <= run.info.start_time / 1000 + 0.001 for run in (parent, *jobs))
+    assert all(run.info.start_time <= run.info.end_time <= 1000 * ended for run in (parent, *jobs))
     assert "table.md" in _recorded(parent)["artifacts"]
 
 
@@ -167,7 +243,10 @@ def _server(port: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_while_a_run_is_under_way(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_server_that_is_gone_or_hangs_while_a_run_is_under_way(
+    nzc: Nzc, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
     uri = _nowhere()
     port = uri.rpartition(":")[2]
     run = [sys.executable, "-m", "nzc", *TEACHERS, "student.steps=4000", f"tracking.uri={uri}"]
@@ -176,11 +255,13 @@ def test_a_server_that_is_killed_while_a_run_is_under_way(nzc: Nzc, monkeypatch:
         while not [run for run in _runs(uri) if any(key.startswith("Student/") for key in run.data.metrics)]:
             time.sleep(0.2)
             assert running.poll() is None
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
+        os.killpg(server.pid, how)
         _, said = running.communicate(timeout=600)
     assert running.returncode == 0, said
     assert "python -m nzc.tracking" in said
+    assert said.count("\n") == 2  # of curves, of the run
+    finished = datetime.fromisoformat(json.loads(next(Path("outputs").rglob("result.json")).read_text())["finished"])
+    assert time.time() - finished.timestamp() < 60
     assert "Traceback" not in said
     assert next(Path("outputs").rglob("result.json")).is_file()
     with _server(port):

@@ -116,7 +116,7 @@ def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
         whole(maintainer, step)
 
     def start(name: str) -> str:
-        return MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", name, {}, None, 0)
+        return MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", name, {}, None, 0, name)
 
     monkeypatch.setattr(HeadMaintainer, "update_to_step", stop)
     with pytest.raises(KeyboardInterrupt):
@@ -136,7 +136,7 @@ def test_a_run_that_is_stopped_while_it_opens_is_closed(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(MlflowClient, "log_batch", _stopped)
     with pytest.raises(KeyboardInterrupt):
-        MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", "run", {"a": 1}, None, 0)
+        MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", "run", {"a": 1}, None, 0, "a")
     assert [run.info.status for run in _runs(_client())] == ["KILLED"]
 
 
@@ -145,22 +145,23 @@ def test_runs_of_a_process_that_was_killed_are_closed_by_the_next_start(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     tracker = MLflow("sqlite:///mlflow.db", "artifacts", model=False, register=None, system_metrics=False)
-    alive = tracker.start("one", "alive", {}, None, 0)
-    elsewhere = tracker.start("one", "on another machine", {}, None, 0)
+    alive = tracker.start("one", "alive", {}, None, 0, "a")
+    elsewhere = tracker.start("one", "on another machine", {}, None, 0, "b")
     tracker.client.set_tag(elsewhere, _PROCESS, "another-machine 1 1700000000")
     script = (
         "import os; from nzc.tracking.mlflow import MLflow\n"
         "tracker = MLflow('sqlite:///mlflow.db', 'artifacts', False, None, False)\n"
-        "parent = tracker.start('two', 'sweep', {}, None, 0); tracker.start('two', 'job', {}, parent, 0); os._exit(9)"
+        "parent = tracker.start('two', 'sweep', {}, None, 0, 'c')\n"
+        "tracker.start('two', 'job', {}, parent, 0, 'd'); os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
     assert {run.info.status for run in _runs(tracker.client)} == {"RUNNING"}
-    new = tracker.start("one", "next", {}, None, 0)
+    new = tracker.start("one", "next", {}, None, 0, "e")
     states = {run.info.run_name: run.info.status for run in _runs(tracker.client)}
     assert states == dict.fromkeys(["sweep", "job"], "KILLED") | dict.fromkeys(
         ["alive", "on another machine", "next"], "RUNNING"
     )
-    child = tracker.start("one", "job of a lost worker", {}, alive, 0)
+    child = tracker.start("one", "job of a lost worker", {}, alive, 0, "f")
     tracker.finish(alive, tmp_path)
     assert [tracker.client.get_run(run).info.status for run in (alive, child, new)] == ["FINISHED", "KILLED", "RUNNING"]
 

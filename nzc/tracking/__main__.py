@@ -1,8 +1,8 @@
 """`python -m nzc.tracking [FOLDER…]`: send what could not be sent when it was made."""
 
 import sys
-from datetime import datetime
-from json import dumps, loads
+from contextlib import chdir
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -50,26 +50,33 @@ def _send(folder: Path, told: dict[str, Any], uri: str | None) -> None:
     sweep = (folder / SWEEP).is_file()
     cfg: Any = OmegaConf.load(folder / SWEEP if sweep else folder / ".hydra" / "config.yaml")
     settings = cfg if sweep else OmegaConf.load(folder / ".hydra" / "hydra.yaml")
+    choices = settings.hydra.runtime.choices
+    asked = (choices.dataset, name_of(cfg), {}) if sweep else described(cfg, choices)
     if uri is not None:
         cfg.tracking.uri = uri
-    tracker, run, choices = build(cfg, "tracking"), told["run"], settings.hydra.runtime.choices
+    if "system_metrics" in cfg.tracking:
+        cfg.tracking.system_metrics = False  # of this machine
+    there = Path(settings.hydra.runtime.cwd)  # where a relative path of the configuration begins
+    with chdir(there if uri is None and there.is_dir() else "."):
+        tracker = build(cfg, "tracking")
     above = folder.parent if (folder.parent / PARENT).is_file() else None
-    if run is None:
-        if above is not None and parent(above) is None:
-            raise InputError("FOLDER", above, "must be sent before its jobs")
-        asked = (choices.dataset, name_of(cfg), {}) if sweep else described(cfg, choices)
-        run = tracker.start(*asked, parent(above), told["begun"])
-        note(folder, run=run)
-        if sweep:
-            (folder / PARENT).write_text(dumps({"run": run}))
-    if (folder / RESULT).is_file():
-        finished = datetime.fromisoformat(loads((folder / RESULT).read_text())["finished"])
-        tracker.finish(run, folder, max(told["begun"], int(1000 * finished.timestamp())))
-    elif told["ended"] == "FINISHED":
-        tracker.finish(run, folder)
+    if above is not None and parent(above) is None:
+        raise InputError("FOLDER", above, "must be sent before its jobs")
+    ended = told["until"] or _last(folder, told["begun"])
+    run = tracker.start(*asked, parent(above), told["begun"], told["key"])
+    note(folder, run=run)
+    if sweep:
+        (folder / PARENT).write_text(dumps({"run": run}))
+    if (folder / RESULT).is_file() or told["ended"] == "FINISHED":
+        tracker.finish(run, folder, ended)
     else:
-        tracker.fail(run, stopped=told["ended"] != "FAILED")
+        tracker.fail(run, told["ended"] != "FAILED", ended)
     (folder / NOTE).unlink()
+
+
+def _last(folder: Path, begun: int) -> int:
+    """When a run that was killed outright last wrote, in milliseconds since 1970."""
+    return max(begun, *(int(1000 * path.stat().st_mtime) for path in folder.iterdir() if path.name != NOTE))
 
 
 if __name__ == "__main__":

@@ -6,20 +6,23 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
+import mlflow
 import numpy as np
 import requests
 from filelock import FileLock
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelStatus, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from nzc import curves
 from nzc.errors import InputError
@@ -30,6 +33,8 @@ from nzc.tracking.tracker import PUBLIC, Tracker, Unreachable
 
 #: The tag that names the process of a run: by it the next start knows which runs are open but dead.
 _PROCESS = "nzc.process"
+#: The tag by which a run is known wherever it was sent.
+_KEY = "nzc.key"
 
 
 class MLflow(Tracker):
@@ -42,18 +47,20 @@ class MLflow(Tracker):
             uri = f"sqlite:///{Path(uri.removeprefix('sqlite:///')).absolute()}"
         if register is not None and not model:
             raise InputError("register", register, "must be null where tracking.model=false")
-        self.uri, self.artifacts, self.model, self.register = uri, artifacts, model, register
+        self.uri, self.artifacts = uri, str(Path(artifacts).absolute())
+        self.model, self.register = model, register
         self.system_metrics, self.private = system_metrics, private
         self.monitors: dict[str, SystemMetricsMonitor] = {}
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # a server that is gone: seconds, not minutes
         logging.getLogger("mlflow").setLevel(logging.WARNING)
+        logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)  # whoever sends the run says it
+        logging.getLogger("urllib3").setLevel(logging.ERROR)
         logging.getLogger("alembic").setLevel(logging.WARNING)
 
     @cached_property
     def client(self) -> MlflowClient:
         """The connection; made when the first run starts, so that wrong input leaves no database behind."""
-        if self.uri.startswith(("http://", "https://")):
-            self._ask()
+        self._ask()
         try:
             if self.uri.startswith("sqlite:///"):
                 _make(Path(self.uri.removeprefix("sqlite:///")))
@@ -67,13 +74,16 @@ class MLflow(Tracker):
             raise self._unusable(error) from error
         return client
 
-    def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None, begun: int) -> str:
-        client, tags = self.client, {"mlflow.runName": name, _PROCESS: process()}
+    def start(
+        self, experiment: str, name: str, params: dict[str, Any], parent: str | None, begun: int, key: str
+    ) -> str:
+        client, tags = self.client, {"mlflow.runName": name, _PROCESS: process(), _KEY: key}
         tags |= {"mlflow.parentRunId": parent} if parent else {}
         try:
             if parent is None:
                 self._kill([run for run in self._open() if dead(run.data.tags.get(_PROCESS) or "? 0 0")])
-            run: str = client.create_run(self._experiment(experiment), begun, tags).info.run_id
+            there = self._found(f"tags.`{_KEY}` = '{key}'")
+            run: str = (there or [client.create_run(self._experiment(experiment), begun, tags)])[0].info.run_id
             try:
                 client.log_batch(run, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
                 if self.system_metrics and params:  # not of a sweep's parent
@@ -88,12 +98,14 @@ class MLflow(Tracker):
         return run
 
     def draw(self, run: str, values: Mapping[str, float], step: int) -> None:
+        self._ask()
         now = int(1000 * time.time())
         self.client.log_batch(run, metrics=[Metric(k, v, now, step) for k, v in values.items() if math.isfinite(v)])
 
     def finish(self, run: str, folder: Path, ended: int | None = None) -> None:
+        self._unwatch(run)
+        self._ask()
         try:
-            self._unwatch(run)
             if (folder / RESULT).is_file():
                 report = Report.read(folder)
                 self._log(run, report if self.private else report.public)
@@ -106,15 +118,17 @@ class MLflow(Tracker):
             for inner, name in {".hydra": "config", **figures}.items():
                 for path in self._files(folder / inner) if (folder / inner).is_dir() else ():
                     self.client.log_artifact(run, str(path), name)
-            if (folder / STUDENT).is_file() and self.model and not self._has_model(run):
-                self._log_model(run, folder / STUDENT)
+            if (folder / STUDENT).is_file() and self.model:
+                with self._of_process():
+                    self._register(self._has_model(run) or self._log_model(run, folder / STUDENT))
         finally:
             self.client.set_terminated(run, "FINISHED", ended)
 
-    def fail(self, run: str, stopped: bool) -> None:
+    def fail(self, run: str, stopped: bool, ended: int | None = None) -> None:
         self._unwatch(run)
+        self._ask()
         self._kill(self._open(run))
-        self.client.set_terminated(run, "KILLED" if stopped else "FAILED")
+        self.client.set_terminated(run, "KILLED" if stopped else "FAILED", ended)
 
     def _files(self, folder: Path) -> list[Path]:
         """What of a folder is sent. The student is, as a model."""
@@ -124,8 +138,12 @@ class MLflow(Tracker):
 
     def _ask(self) -> None:
         """Whether a server is there at all; MLflow itself would try for minutes."""
+        if not self.uri.startswith(("http://", "https://")):
+            return
         try:
             answer = requests.get(f"{self.uri.rstrip('/')}/health", timeout=10)
+        except requests.exceptions.SSLError:  # somebody is there; whom to trust is MLflow's to know
+            return
         except requests.RequestException as error:
             if not isinstance(error, requests.ConnectionError | requests.Timeout):
                 raise self._unusable(error) from error
@@ -134,20 +152,28 @@ class MLflow(Tracker):
             raise Unreachable(f"tracking.uri={self.uri} answers {answer.status_code}")
 
     def _unwatch(self, run: str) -> None:
+        """A monitor waits for a server as long as MLflow does; nobody else should."""
         if monitor := self.monitors.pop(run, None):
-            monitor.finish()
+            ending = Thread(target=monitor.finish, daemon=True)
+            ending.start()
+            ending.join(10)
 
     def _open(self, parent: str | None = None) -> list[Run]:
         """Runs that nobody closed, of one parent if given."""
         below = f" and tags.`mlflow.parentRunId` = '{parent}'" if parent else ""
+        return self._found(f"attributes.status = 'RUNNING'{below}")
+
+    def _found(self, query: str) -> list[Run]:
         everywhere = [experiment.experiment_id for experiment in self.client.search_experiments()]
-        return list(self.client.search_runs(everywhere, f"attributes.status = 'RUNNING'{below}"))
+        return list(self.client.search_runs(everywhere, query))
 
     def _kill(self, runs: list[Run]) -> None:
         for run in runs:
             self.client.set_terminated(run.info.run_id, "KILLED")
 
     def _unusable(self, error: Exception) -> InputError:
+        if isinstance(error, MlflowException):
+            self._ask()  # it may have been there a moment ago
         said = " ".join(str(error).split())[:200]
         return InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({said})")
 
@@ -196,11 +222,28 @@ class MLflow(Tracker):
         for at in range(0, len(missing), 500):  # MLflow takes a thousand at once
             self.client.log_batch(run, metrics=missing[at : at + 500])
 
-    def _has_model(self, run: str) -> bool:
+    def _has_model(self, run: str) -> str | None:
+        """The id of the run's model, if it is whole; what is left of another is removed."""
         outputs = self.client.get_run(run).outputs
-        return outputs is not None and bool(outputs.model_outputs)
+        for output in outputs.model_outputs if outputs is not None else ():
+            if self.client.get_logged_model(output.model_id).status == LoggedModelStatus.READY:
+                return str(output.model_id)
+            self.client.delete_logged_model(output.model_id)
+        return None
 
-    def _log_model(self, run: str, file: Path) -> None:
+    def _register(self, model: str) -> None:
+        if self.register is None:
+            return
+        if not self.client.search_registered_models(filter_string=f"name = '{self.register}'"):
+            self.client.create_registered_model(self.register)
+        versions = self.client.search_model_versions(f"name = '{self.register}'")
+        if f"models:/{model}" not in [version.source for version in versions]:
+            made = self.client.create_model_version(self.register, f"models:/{model}", model_id=model)
+            link = json.dumps([{"name": self.register, "version": made.version}])
+            self.client.set_logged_model_tags(model, {MLFLOW_MODEL_VERSIONS: link})
+
+    def _log_model(self, run: str, file: Path) -> str:
+        """Its id."""
         import mlflow.pytorch
         import torch
         from mlflow.models import infer_signature
@@ -210,20 +253,25 @@ class MLflow(Tracker):
         network, example = export.read(file)
         with torch.no_grad():
             logits = network(example).numpy()
+        with warnings.catch_warnings(), mlflow.start_run(run_id=run):
+            warnings.simplefilter("ignore")
+            logged = mlflow.pytorch.log_model(
+                network,
+                name="student",
+                signature=infer_signature(example.numpy(), logits),
+                input_example=example.numpy(),
+                serialization_format="pt2",  # a traced graph: whoever loads it runs no pickle
+                pip_requirements=[f"torch=={torch.__version__.split('+')[0]}", f"numpy=={np.__version__}"],
+            )
+        return str(logged.model_id)
+
+    @contextmanager
+    def _of_process(self) -> Iterator[None]:
+        """MLflow finds models by the address of the whole process only."""
         before = mlflow.get_tracking_uri()
         mlflow.set_tracking_uri(self.uri)
         try:
-            with warnings.catch_warnings(), mlflow.start_run(run_id=run):
-                warnings.simplefilter("ignore")
-                mlflow.pytorch.log_model(
-                    network,
-                    name="student",
-                    signature=infer_signature(example.numpy(), logits),
-                    input_example=example.numpy(),
-                    serialization_format="pt2",  # a traced graph: whoever loads it runs no pickle
-                    registered_model_name=self.register,
-                    pip_requirements=[f"torch=={torch.__version__.split('+')[0]}", f"numpy=={np.__version__}"],
-                )
+            yield
         finally:
             mlflow.set_tracking_uri(before)
 

@@ -10,21 +10,24 @@ import platform
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psutil
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.config import build
+from nzc.errors import InputError
 from nzc.report.results import CURVES
 from nzc.store.store import written
 from nzc.tracking.tracker import Tracker, Unreachable
 
-#: In the folder of a run or a sweep of which the tracker has not heard everything: its process; the id of its run, null
-#: where it was not opened; when it began, in milliseconds since 1970; once it has ended, how.
+#: In the folder of a run or a sweep of which the tracker has not heard everything, from before it hears anything: the
+#: key by which its run is found, its process; the id of its run, null where it was not opened; when it began, in
+#: milliseconds since 1970; once it has ended, how and when.
 NOTE = "untracked.json"
 #: In a sweep's folder: the id of its run, by which the jobs know their parent.
 PARENT = "parent.json"
@@ -90,7 +93,7 @@ class Tracked:
 def note(folder: Path, **known: Any) -> dict[str, Any]:
     """What NOTE says, with what is new; made where there is none."""
     path = folder / NOTE
-    told = {"process": process(), "run": None, "begun": int(1000 * time.time()), "ended": None}
+    told = {"key": uuid4().hex, "process": process(), "run": None, "begun": now(), "ended": None, "until": None}
     if path.is_file():
         told |= json.loads(path.read_text())
     written(path, json.dumps(told | known).encode())
@@ -101,20 +104,32 @@ def start(
     tracker: Tracker, folder: Path, experiment: str, name: str, params: dict[str, Any], above: str | None
 ) -> str | None:
     """The id of the run that was opened, as the note in `folder` has it; None where nobody answers, which is said."""
-    begun, run = int(1000 * time.time()), None
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / NOTE).unlink(missing_ok=True)
+    told = note(folder)
     try:
-        run = tracker.start(experiment, name, params, above, begun)
+        run = tracker.start(experiment, name, params, above, told["begun"], told["key"])
     except Unreachable as error:
         print(f"nzc: {error}: {_LATER}", file=sys.stderr)
-    folder.mkdir(parents=True, exist_ok=True)
-    note(folder, run=run, begun=begun)
+        return None
+    except InputError:
+        (folder / NOTE).unlink()
+        with suppress(OSError):  # a job's holds its configuration
+            folder.rmdir()
+        raise
+    note(folder, run=run)
     return run
+
+
+def now() -> int:
+    """In milliseconds since 1970."""
+    return int(1000 * time.time())
 
 
 @contextmanager
 def sending(folder: Path, ended: str, quiet: bool = False) -> Iterator[None]:
     """Takes the note away once all has been sent; what was not opened, or fails, keeps it."""
-    told = note(folder, ended=ended)
+    told = note(folder, ended=ended, until=now())
     try:
         yield
     except Exception as error:  # nothing is lost: the folder is whole

@@ -23,10 +23,13 @@ class Tracker(ABC):
     """
 
     @abstractmethod
-    def start(self, experiment: str, name: str, params: dict[str, Any], parent: str | None, begun: int) -> str:
+    def start(
+        self, experiment: str, name: str, params: dict[str, Any], parent: str | None, begun: int, key: str
+    ) -> str:
         """Open a run that began then, in milliseconds since 1970, below the run `parent` if given; its id.
 
-        Unreachable where nobody answers, InputError where it cannot be.
+        That of the same `key`, where it is there already. Unreachable where nobody answers, InputError where it cannot
+        be.
         """
 
     @abstractmethod
@@ -41,5 +44,5 @@ class Tracker(ABC):
         """
 
     @abstractmethod
-    def fail(self, run: str, stopped: bool) -> None:
-        """Close the run as failed, or as killed where it was stopped from outside."""
+    def fail(self, run: str, stopped: bool, ended: int | None = None) -> None:
+        """Close the run as failed, or as killed where it was stopped from outside; as ended then, or else now."""
