@@ -24,7 +24,7 @@ from mlflow.entities import Run
 
 from nzc.tracking import __main__ as command
 from nzc.tracking.mlflow import MLflow
-from nzc.tracking.tracked import NOTE
+from nzc.tracking.tracked import NOTE, alone
 
 DATABASE = "sqlite:///mlflow.db"
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
@@ -210,6 +210,10 @@ def test_what_was_killed_is_sent_as_killed_and_what_is_under_way_is_left(
     told = json.loads(note.read_text()) | {"ended": None}
     note.write_text(json.dumps(told))
     assert _send(monkeypatch, "--uri", DATABASE) == 0
+    assert capfd.readouterr().out == "0 sent, 0 not, 1 under way\n"
+    note.write_text(json.dumps(told | {"ended": "FINISHED"}))
+    with alone(note.parent):
+        assert _send(monkeypatch, "--uri", DATABASE) == 0
     assert capfd.readouterr().out == "0 sent, 0 not, 1 under way\n"
     note.write_text(json.dumps(told | {"process": told["process"].rsplit(" ", 1)[0] + " 1000000000"}))
     (note.parent / "result.json").unlink()

@@ -6,6 +6,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
+from filelock import Timeout
 from omegaconf import OmegaConf
 
 from nzc._command import Parser, end
@@ -13,7 +14,7 @@ from nzc.config import build
 from nzc.errors import InputError
 from nzc.question import name_of
 from nzc.report.results import RESULT, SWEEP
-from nzc.tracking.tracked import NOTE, PARENT, dead, described, note, parent
+from nzc.tracking.tracked import NOTE, PARENT, alone, dead, described, note, parent
 
 
 def main() -> None:
@@ -33,12 +34,17 @@ def _run(arguments: list[str]) -> int:
         found += [path.parent for path in folder.rglob(NOTE)]
     failed = running = 0
     for folder in sorted(set(found), key=lambda path: (len(path.parts), path)):  # sweeps before their jobs
-        told = note(folder)
-        if told["ended"] is None and not dead(told["process"]):
-            running += 1
-            continue
         try:
-            _send(folder, told, chosen.uri)
+            with alone(folder):
+                if not (folder / NOTE).is_file():  # somebody else was faster
+                    continue
+                told = note(folder)
+                if told["ended"] is None and not dead(told["process"]):
+                    running += 1
+                else:
+                    _send(folder, told, chosen.uri)
+        except Timeout:
+            running += 1
         except Exception as error:
             failed += 1
             print(f"nzc: {folder}: {' '.join(str(error).split())[:200]}", file=sys.stderr)

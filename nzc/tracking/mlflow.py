@@ -28,7 +28,7 @@ from nzc import curves
 from nzc.errors import InputError
 from nzc.report import EPSILONS, Report, number
 from nzc.report.results import CURVES, RESULT, STUDENT
-from nzc.tracking.tracked import NOTE, PARENT, dead, process
+from nzc.tracking.tracked import LOCK, NOTE, PARENT, dead, process
 from nzc.tracking.tracker import PUBLIC, Tracker, Unreachable
 
 #: The tag that names the process of a run: by it the next start knows which runs are open but dead.
@@ -132,7 +132,7 @@ class MLflow(Tracker):
 
     def _files(self, folder: Path) -> list[Path]:
         """What of a folder is sent. The student is, as a model."""
-        kept = (curves.FILE, STUDENT, NOTE, PARENT)
+        kept = (curves.FILE, STUDENT, NOTE, LOCK, PARENT)
         files = [path for path in folder.iterdir() if path.is_file() and path.name not in kept]
         return [path for path in files if self.private or path.name in PUBLIC or folder.name == ".hydra"]
 

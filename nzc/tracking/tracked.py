@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 import psutil
+from filelock import FileLock
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
@@ -31,6 +32,8 @@ from nzc.tracking.tracker import Tracker, Unreachable
 NOTE = "untracked.json"
 #: In a sweep's folder: the id of its run, by which the jobs know their parent.
 PARENT = "parent.json"
+#: In the folder while somebody sends it.
+LOCK = ".untracked.lock"
 _LATER = "python -m nzc.tracking sends it later"
 
 
@@ -131,13 +134,24 @@ def sending(folder: Path, ended: str, quiet: bool = False) -> Iterator[None]:
     """Takes the note away once all has been sent; what was not opened, or fails, keeps it."""
     told = note(folder, ended=ended, until=now())
     try:
-        yield
+        with alone(folder):
+            yield
     except Exception as error:  # nothing is lost: the folder is whole
         if not quiet:
             print(f"nzc: {folder} could not be tracked ({_line(error)}): {_LATER}", file=sys.stderr)
     else:
         if told["run"] is not None:
             (folder / NOTE).unlink()
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One sender at a time; filelock.Timeout where there is another."""
+    with FileLock(folder / LOCK, timeout=0, mode=0o600):
+        try:
+            yield
+        finally:
+            (folder / LOCK).unlink(missing_ok=True)
 
 
 def _line(error: Exception) -> str:
