@@ -127,14 +127,14 @@ def _broken(monkeypatch: pytest.MonkeyPatch, call: str) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(MlflowClient, call, whole)
 
 
-@pytest.mark.parametrize("call", ["log_model_artifacts", "create_model_version"])
-def test_a_model_that_was_half_sent_is_sent_whole_and_once(
-    nzc: Nzc, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    mend = _broken(monkeypatch, call)
+def test_a_model_that_was_half_sent_is_sent_whole_and_once(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+    mend = _broken(monkeypatch, "log_model_artifacts")
     ran = nzc(*SMALL, "tracking=mlflow", "tracking.register=digits")
     assert ran.code == 0
     assert "Broken pipe" in ran.err
+    mend()
+    mend = _broken(monkeypatch, "create_model_version")
+    assert _send(monkeypatch) == 1
     mend()
     assert _send(monkeypatch) == 0
     client, (run,) = _client(DATABASE), _runs()

@@ -224,11 +224,11 @@ class MLflow(Tracker):
 
     def _has_model(self, run: str) -> str | None:
         """The id of the run's model, if it is whole; what is left of another is removed."""
-        outputs = self.client.get_run(run).outputs
-        for output in outputs.model_outputs if outputs is not None else ():
-            if self.client.get_logged_model(output.model_id).status == LoggedModelStatus.READY:
-                return str(output.model_id)
-            self.client.delete_logged_model(output.model_id)
+        experiment = self.client.get_run(run).info.experiment_id
+        for model in self.client.search_logged_models([experiment], f"source_run_id = '{run}'"):
+            if model.status == LoggedModelStatus.READY:
+                return str(model.model_id)
+            self.client.delete_logged_model(model.model_id)
         return None
 
     def _register(self, model: str) -> None:
