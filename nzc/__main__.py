@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from nzc import config, curves, pipeline
+from nzc.aggregators import Aggregator
 from nzc.complaints import TRACEBACK, complaint
 from nzc.config import build
+from nzc.datasets import Dataset
 from nzc.errors import InputError
 from nzc.inquiry import Terms
 from nzc.privacy import release
@@ -28,8 +31,12 @@ from nzc.report import Report, show
 from nzc.report.results import ERROR, LABELS, STUDENT, flat
 from nzc.store import Store
 from nzc.store.store import written
+from nzc.students import Learner
 from nzc.sweep import closing
+from nzc.teachers import Teachers
+from nzc.tracking import Tracker
 from nzc.tracking.tracked import Tracked
+from nzc.training import Training
 
 #: What a run leaves is its owner's alone: most of it follows from votes.
 PRIVATE = 0o077
@@ -40,10 +47,10 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
     config.check(cfg)
     choices = HydraConfig.get().runtime.choices
     return pipeline.Parts(
-        dataset=build(cfg, "dataset"),
-        teachers=build(cfg, "teachers"),
+        dataset=build(cfg, "dataset", Dataset),
+        teachers=build(cfg, "teachers", Teachers),
         terms=Terms(
-            aggregator=build(cfg, "aggregator"),
+            aggregator=build(cfg, "aggregator", Aggregator),
             rounds=Rounds(cfg.query_choice, list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds),
             seed=cfg.seed,
             delta=cfg.delta,
@@ -54,8 +61,8 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
             rng=cfg.rng,
         ),
         queries=cfg.queries,
-        learner=build(cfg, "student"),
-        training=build(cfg, "trainer"),
+        learner=build(cfg, "student", Learner),
+        training=build(cfg, "trainer", Training),
         store=Store(cfg.paths.store),
         names={group: choices[group] for group in ("dataset", "aggregator", "student")},
     )
@@ -83,7 +90,7 @@ def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
             line = f"{type(error).__name__} (HYDRA_FULL_ERROR=1 shows where)"
         if not sweeping:
             if code == 2:
-                _remove(folder)
+                _remove(folder, Path(settings.runtime.cwd))
                 Store(cfg.paths.store).discard()
             _stop(code, line)
         print(f"nzc: {line}", file=sys.stderr)
@@ -110,7 +117,7 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Rep
         if not sweeping:
             _remove(folder)
         return None
-    tracked.tracker = build(cfg, "tracking")
+    tracked.tracker = build(cfg, "tracking", Tracker)
     outcome = pipeline.run(put_together, tracked.open, tracked.draw)
     _write_labels(folder, outcome)
     _write_student(folder, outcome)
@@ -148,11 +155,34 @@ def _write_student(folder: Path, outcome: pipeline.Outcome) -> None:
         print(f"nzc: the student could not be written ({' '.join(str(error).split())[:200]})", file=sys.stderr)
 
 
+<<<<<<< HEAD
 def _remove(folder: Path) -> None:
+=======
+def _flat(cfg: DictConfig) -> dict[str, Any]:
+    """The composed configuration as flat keys, less what only puts objects together."""
+    flat: dict[str, Any] = {}
+
+    def walk(prefix: str, node: Any) -> None:
+        if isinstance(node, dict):
+            for key, value in node.items():
+                walk(f"{prefix}.{key}" if prefix else str(key), value)
+        elif not prefix.endswith("_target_"):
+            flat[prefix] = node
+
+    tree: Any = OmegaConf.to_container(cfg, resolve=True)
+    tree.pop("sweep")
+    tree["aggregator"].pop("mechanism")
+    walk("", tree)
+    choices = HydraConfig.get().runtime.choices
+    return {group: choices[group] for group in ("dataset", "teachers", "aggregator", "student")} | flat
+
+
+def _remove(folder: Path, here: Path) -> None:
+>>>>>>> d92bce7 (Groups and their parts must be of their kind; whatever a reader makes of a file, and Hydra of its input, is a line; no control characters in it)
     """Take back the run's folder, and the folders above it that it leaves empty."""
     shutil.rmtree(folder, ignore_errors=True)
     for above in list(folder.parents)[:2]:
-        if above != Path.cwd() and above.is_dir() and not any(above.iterdir()):
+        if above != here and above.is_dir() and not any(above.iterdir()):
             above.rmdir()
 
 
@@ -163,14 +193,18 @@ def main() -> None:
     config.register()
     pipeline.load.cache_clear()  # files may have changed since a process last was here
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a run that is told to end closes what it opened
+    began = False
     traceback = TRACEBACK  # goes with the task into the processes that launchers start
 
     @hydra.main(version_base="1.3", config_path=str(config.CONF), config_name="config")
     def task(cfg: DictConfig) -> float | list[float] | None:
+        nonlocal began
+        began = True
         return job(cfg, traceback)
 
     sys.excepthook = sys.__excepthook__
     try:
+        _check_flags()
         with closing():
             task()
     except KeyboardInterrupt:
@@ -185,7 +219,19 @@ def main() -> None:
     except Exception as error:
         if TRACEBACK:
             raise
-        _stop(*complaint(error))
+        code, line = complaint(error)
+        _stop(code if began else 2, line)  # before a job there is nothing but input
+
+
+def _check_flags() -> None:
+    """Hydra's own complaint has a dozen lines."""
+    parser = get_args_parser()
+
+    def complain(message: str) -> NoReturn:
+        raise InputError("nzc", " ".join(sys.argv[1:]), f"{message} (flags stand before or after all KEY=VALUE)")
+
+    parser.error = complain  # type: ignore[method-assign]
+    parser.parse_args()
 
 
 def _stop(code: int, line: str) -> NoReturn:

@@ -7,7 +7,7 @@ import re
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from nzc.errors import InputError
+from nzc.errors import InputError, one_line
 
 #: Whether the person asked for tracebacks.
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
@@ -25,6 +25,11 @@ _EXTRAS = {
 
 def complaint(error: BaseException) -> tuple[int, str]:
     """The exit code and the line: 2 where the person can mend the input, 1 for a failure while running."""
+    code, said = _complaint(error)
+    return code, one_line(said)
+
+
+def _complaint(error: BaseException) -> tuple[int, str]:
     chain = list(_chain(error))
     for cause in chain:
         if isinstance(cause, InputError):

@@ -2,9 +2,9 @@
 
 import inspect
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import hydra
 from hydra.core.config_search_path import ConfigSearchPath
@@ -94,22 +94,48 @@ def shows_private(cfg: DictConfig) -> bool:
     return bool((cfg.tracking or {}).get("private", True))
 
 
-def build(cfg: DictConfig, group: str) -> Any:
-    """The object that a group's YAML names; None where it names none. The only instantiate there is.
+def build(cfg: DictConfig, group: str, kind: type) -> Any:
+    """The object of this kind that a group's YAML names; None where it names none. The only instantiate there is.
 
     Input errors get the group's name.
     """
-    node = cfg[group].get("mechanism", cfg[group]) if cfg[group] else None
-    if node is None or "_target_" not in node:
+    node, key = cfg[group], group
+    if OmegaConf.is_dict(node) and "mechanism" in node:
+        node, key = node.mechanism, f"{group}.mechanism"
+    if not (node is None or OmegaConf.is_dict(node)):
+        raise InputError(key, node, "must be a mapping whose _target_ is a class")
+    wanted = f"must be a {kind.__name__} of nzc, or a class derived from it"
+    if not node or ("_target_" not in node and not OmegaConf.is_missing(node, "_target_")):
+        if group in ("teachers", "aggregator", "trainer"):
+            raise InputError(f"{key}._target_", None, wanted)
         return None
     if missing := OmegaConf.missing_keys(node):
         raise InputError(sorted(missing)[0], "???", "must be given")
     try:
-        return hydra.utils.instantiate(node, _convert_="all")
+        built = hydra.utils.instantiate(node, _convert_="all")
     except InstantiationException as error:
         if isinstance(error.__cause__, InputError):
             raise error.__cause__.within(group) from error
         raise _unusable(cfg, group, error) from error
+    if not isinstance(built, kind):
+        raise InputError(f"{key}._target_", node._target_, wanted)
+    _check_types(key, built)
+    return built
+
+
+def _check_types(key: str, built: Any) -> None:
+    """InputError where a field of a dataclass is not what its annotation says. Numbers are checked by their classes."""
+    if not is_dataclass(built):
+        return
+    hints = get_type_hints(type(built))
+    for name in (each.name for each in fields(built) if each.init):
+        value, allowed = getattr(built, name), get_args(hints[name]) or (hints[name],)
+        named = all(isinstance(kind, type) for kind in allowed) and not {int, float} & set(allowed)
+        unsaid = value is None and str in allowed  # what dataset=none suggests
+        if named and not unsaid and not isinstance(value, allowed):
+            names = " or ".join("null" if kind is type(None) else kind.__name__ for kind in allowed)
+            raise InputError(f"{key}.{name}", value, f"must be of type {names}")
+        _check_types(f"{key}.{name}", value)
 
 
 def _unusable(cfg: DictConfig, group: str, error: InstantiationException) -> InputError:

@@ -25,7 +25,7 @@ class InputError(ValueError):
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
-        super().__init__(f"{key}={value}: {allowed}")
+        super().__init__(one_line(f"{key}={value}: {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Whole in another process too."""
@@ -35,6 +35,11 @@ class InputError(ValueError):
         """The same error, its key below a config group: gamma → aggregator.gamma. Whole keys stay as they are."""
         whole = "." in self.key or self.key in GROUPS
         return self if whole else InputError(f"{group}.{self.key}", self.value, self.allowed)
+
+
+def one_line(text: str) -> str:
+    """With what a terminal would not show as it is, line ends among it, as its escape."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 @contextmanager

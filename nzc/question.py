@@ -82,7 +82,12 @@ def figures_of(config: DictConfig) -> list[SweepFigure]:
 
 
 def _asked(config: DictConfig | None, what: str) -> list[Any]:
-    asked: Any = None if config is None or config.get("sweep") is None else config.sweep.get(what)
+    sweep: Any = None if config is None else config.get("sweep")
+    if not (sweep is None or OmegaConf.is_dict(sweep)):
+        raise InputError("sweep", sweep, "must be a mapping: rows, figures")
+    asked: Any = None if sweep is None else sweep.get(what)
+    if not (asked is None or OmegaConf.is_list(asked)):
+        raise InputError(f"sweep.{what}", asked, "must be a list")
     entries: Any = [] if asked is None else OmegaConf.to_container(asked)
     return list(entries)
 

@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
+from nzc.complaints import TRACEBACK, complaint
 from nzc.config import build, shows_private
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
 from nzc.report.results import RESULT, SWEEP, Job, Results, jobs_of
+from nzc.tracking import Tracker
 from nzc.tracking.tracked import PARENT, sending, start
 
 
@@ -31,12 +33,16 @@ class SweepReport(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         try:
             self.figures = figures_of(config)
-            self.tracker, self.run = build(config, "tracking"), None
+            self.tracker, self.run = build(config, "tracking", Tracker), None
             folder = Path(config.hydra.sweep.dir)
             if self.tracker is not None:
                 self.run = start(self.tracker, folder, config.hydra.runtime.choices.dataset, name_of(config), {}, None)
-        except InputError as error:  # Hydra would make a warning of it
-            _stop(error)
+        except Exception as error:  # Hydra would make a warning of it
+            if TRACEBACK:
+                raise
+            code, line = complaint(error)
+            print(f"nzc: {line}", file=sys.stderr)
+            sys.exit(code)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / PARENT).write_text(json.dumps({"run": self.run}))
         OmegaConf.save(config, folder / SWEEP)  # not every sweeper leaves it

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 #: How long a rank waits for the others to begin, and to end.
 _PATIENCE = timedelta(days=1)
+#: Options of the Trainer that are not a person's to set: how long a fit takes, and what it reports to.
+_OURS = {f"{least}_{unit}" for least in ("max", "min") for unit in ("epochs", "steps")} | {
+    *("max_time", "limit_train_batches", "overfit_batches", "fast_dev_run", "logger", "callbacks"),
+    *("enable_checkpointing", "enable_progress_bar", "enable_model_summary"),
+}
+
 #: Takes points of curves: whose they are, values by name, and the step.
 Draw = Callable[[str, Mapping[str, float], int], None]
 
@@ -29,6 +35,8 @@ class Training:
 
     def __init__(self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, **options: Any) -> None:
         whole(1, threads=threads, num_nodes=num_nodes)
+        for name in sorted(_OURS & options.keys()):
+            raise InputError(name, options[name], "must not be given: nzc sets it itself")
         self.progress, self.threads, self.nodes, self.options = progress, threads, num_nodes, options
 
     @property
@@ -58,7 +66,6 @@ class Training:
 
     def _trainer(self, **options: Any) -> "Trainer":
         import torch
-        from lightning_fabric.utilities.exceptions import MisconfigurationException
         from pytorch_lightning import Trainer
         from pytorch_lightning.strategies import DDPStrategy
 
@@ -74,7 +81,7 @@ class Training:
                 if isinstance(trainer.strategy, DDPStrategy):  # its own way starts the whole command again
                     trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=_PATIENCE))
                 return trainer
-        except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
+        except Exception as error:  # whatever Lightning made of these options
             said = " ".join(str(error).split())
             raise InputError(
                 "trainer", self.options, f"must be options of pytorch_lightning.Trainer ({said})"

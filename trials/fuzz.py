@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 os.environ |= {f"{name}_proxy": "http://127.0.0.1:9" for name in ("http", "https")}  # nothing is downloaded
 os.environ.pop("HYDRA_FULL_ERROR", None)
 
-import pytorch_lightning
-import sklearn.ensemble
-import torch
-import torchvision
+import pytorch_lightning  # noqa: F401
+import sklearn.ensemble  # noqa: F401
+import torch  # noqa: F401
+import torchvision  # noqa: F401
 
 import nzc.__main__
 import fuzz_files  # noqa: F401  (registers its kinds)
@@ -96,13 +96,14 @@ def run(arguments: list[str], folder: Path, limit: float) -> tuple[int | None, s
     return code, text
 
 
-def judge(code: int | None, said: str, folder: Path, before: set[str], asked: set[str]) -> Ended:
-    """What the run was. `asked`: folders that the input itself named to be written to."""
+def judge(code: int | None, said: str, folder: Path, before: set[str], given: list[str]) -> Ended:
+    """What the run was."""
+    shows = {"--cfg", "--help", "--info", "--version"} & set(given)
     if code is None:
         return Ended("hangs", said[-500:])
     if "Traceback" in said:
         return Ended("tracebacks", said[-1500:])
-    stray = {path.name for path in folder.iterdir()} - before - OURS - asked
+    stray = {path.name for path in folder.iterdir()} - before - OURS
     if stray:
         return Ended("stray files", f"{sorted(stray)} (exit {code}, {said[-300:]})")
     if code == 2:
@@ -113,6 +114,8 @@ def judge(code: int | None, said: str, folder: Path, before: set[str], asked: se
         return Ended("one-line errors", said) if one else Ended("other", f"exit 2, not one line: {said[:800]!r}")
     if code:
         return Ended("other", f"exit {code}: {said[-800:]}")
+    if shows:
+        return Ended("ran")
     results = list(folder.glob("**/result.json"))
     try:
         whole = bool(results) and all(json.loads(path.read_text()).keys() >= WHOLE for path in results)
@@ -141,7 +144,7 @@ def main() -> None:
         given = KINDS[kind](random.Random(f"{asked.seed} {kind} {number}"), folder)
         before = {path.name for path in folder.iterdir()}
         began = time.monotonic()
-        ended = judge(*run(given, folder, asked.limit), folder, before, set())
+        ended = judge(*run(given, folder, asked.limit), folder, before, given)
         tallies[kind][ended.tally] += 1
         if asked.verbose or ended.tally not in TALLIES[:2]:
             shown = " ".join(argument[:200] for argument in given)

@@ -36,7 +36,9 @@ def liar(rng: random.Random) -> bytes:
     """A header without the data it promises, or none."""
     shape = rng.choice(("(10**12,)", "(1000000000000,)", "(1000000000000, 3)", "(30, 100000000000)", "(-1, 3)", "(0, 3)", "(30,)", "()",
                         "(9223372036854775807, 2)", "(18446744073709551616, 3)", "(30, 3, 2)", "'x'", "(2000000000, 3)", "(1.5, 2)"))  # fmt: skip
-    descr = rng.choice((*["'<f8'"] * 4, "'<i8'", "'|O'", "'|V0'", "[('a', '<i4')]", "__import__('os')", "'<U1000000000'"))
+    descr = rng.choice(
+        (*["'<f8'"] * 4, "'<i8'", "'|O'", "'|V0'", "[('a', '<i4')]", "__import__('os')", "'<U1000000000'")
+    )
     return header(shape, descr, rng.randbytes(rng.choice((0, 100, 720, 1440))))
 
 
@@ -137,7 +139,9 @@ def npz(rng: random.Random, folder: Path) -> list[str]:
             with zipfile.ZipFile(path, "w", rng.choice((0, 8, 12, 14))) as file:
                 for each, array in arrays.items():
                     data = hostile(rng, array) if each == name else npy(array)
-                    file.writestr(rng.choice((f"{each}.npy",) * 9 + (each, f"../{each}.npy", f"{each}.npy/", "")), data)
+                    file.writestr(
+                        rng.choice((f"{each}.npy",) * 9 + (each, f"../{each}.npy", f"{each}.npy/", "/")), data
+                    )
         case 5:
             words = ["private", "public", "test", "Private", "", "x" * 1000, "tést", "train"]
             arrays["role"] = rng.choice((
@@ -188,7 +192,9 @@ def mnist(rng: random.Random, folder: Path) -> list[str]:
         case 0:
             files[name] = damaged(rng, good)
         case 1:
-            files[name] = struct.pack(">i", rng.choice((0, -1, 0x0D03, 0x0C01, 2049, 2051, 0x7FFFFFFF, 0x080A))) + good[4:]
+            files[name] = (
+                struct.pack(">i", rng.choice((0, -1, 0x0D03, 0x0C01, 2049, 2051, 0x7FFFFFFF, 0x080A))) + good[4:]
+            )
         case 2:
             files[name] = good[:4] + struct.pack(">i", rng.choice((0, -1, 2**31 - 1, 10**9, 1))) + good[8:]
         case 3:
@@ -224,7 +230,15 @@ def svhn(rng: random.Random, folder: Path) -> list[str]:
             held.write(b"MATLAB 5.0")
         data = held.getvalue()
         (root / f"{part}_32x32.mat").write_bytes(damaged(rng, data) if rng.random() < 0.5 else data)
-    return ["dataset=svhn", "dataset.root=data", "dataset.extra=false", "student=none", "teachers=votes", "teachers.path=x", *QUIET]
+    return [
+        "dataset=svhn",
+        "dataset.root=data",
+        "dataset.extra=false",
+        "student=none",
+        "teachers=votes",
+        "teachers.path=x",
+        *QUIET,
+    ]
 
 
 def png(width: int, height: int) -> bytes:
@@ -252,7 +266,9 @@ def images(rng: random.Random, folder: Path) -> list[str]:
         case 0 | 1:
             one.write_bytes(damaged(rng, one.read_bytes()))
         case 2:
-            one.write_bytes(png(*rng.choice(((60_000, 60_000), (2**31 - 1, 2**31 - 1), (1, 10**8), (0, 0), (12_000, 12_000)))))
+            one.write_bytes(
+                png(*rng.choice(((60_000, 60_000), (2**31 - 1, 2**31 - 1), (1, 10**8), (0, 0), (12_000, 12_000))))
+            )
         case 3:
             shutil.rmtree(root / names[1])
             (root / names[1]).mkdir()
@@ -272,14 +288,18 @@ def images(rng: random.Random, folder: Path) -> list[str]:
                 Image.new(mode, (8, 8)).save(held, format=Image.registered_extensions()[suffix])
             except (OSError, ValueError, KeyError):
                 held.write(b"GIF89a")
-            one.with_suffix(suffix).write_bytes(damaged(rng, held.getvalue()) if rng.random() < 0.5 else held.getvalue())
+            one.with_suffix(suffix).write_bytes(
+                damaged(rng, held.getvalue()) if rng.random() < 0.5 else held.getvalue()
+            )
         case 8:
             Image.new("RGB", rng.choice(((1, 1), (9, 8), (500, 1)))).save(one)
         case 9:
             one.unlink()
             one.mkdir()
         case 10:
-            one.write_bytes(rng.choice((b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n", b"P6 99999 99999 255\n", b"<svg/>")))
+            one.write_bytes(
+                rng.choice((b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n", b"P6 99999 99999 255\n", b"<svg/>"))
+            )
         case 11:
             options = [f"dataset.size={rng.choice(('1', '8', '100000', '10000000000', '-1', '0', '2.5', 'null', 'x'))}"]
         case _:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig
 
 from nzc import config
 
@@ -41,7 +41,10 @@ ODD = [
     *("{a: {b: [1, 2]}}", "[1,[2,{a: b}]]", "{_target_: os.getcwd}", "{_target_: no.such.thing}", "[1,2,3]", "1,2"),
     *("${nothing}", "${oc.env:NO}", "${aggregator}", "${seed}", "${oc.env:HOME}", "${hydra:run.dir}", "${", "$x", "~"),
     *(".", "..", "/", "missing/file", "/dev/null", "/proc/x", "/proc/self/mem", "votes.npy", "votes.npy/x"),
-    *(quoted(text) for text in ("a" * 10_000, "a" * 300, "שלום‏", "e\u0301" * 20, "🦊" * 50, "line\nbreak", "\t", "\x1b[31m")),
+    *(
+        quoted(text)
+        for text in ("a" * 10_000, "a" * 300, "שלום‏", "e\u0301" * 20, "🦊" * 50, "line\nbreak", "\t", "\x1b[31m")
+    ),
     *(quoted(text) for text in ("%s %d {}", "../../x", "C:\\x", "'", '"', "\u2028", "\x85", "a\rb", "null", "1")),
     "\udcff\udcfe",  # bytes that are no UTF-8
 ]
@@ -97,7 +100,10 @@ def values(rng: random.Random, folder: Path) -> list[str]:
     plain_data(folder)
     below = [key for key in keys(*base) if key.startswith(f"{group}." if group else "")]
     chosen = rng.sample(below, min(len(below), rng.choice((1, 1, 1, 2, 3))))
-    return [*base, *(f"{rng.choice(('', '', '', '', '', '', '', '', '++', '+'))}{key}={rng.choice(ODD)}" for key in chosen)]
+    return [
+        *base,
+        *(f"{rng.choice(('', '', '', '', '', '', '', '', '++', '+'))}{key}={rng.choice(ODD)}" for key in chosen),
+    ]
 
 
 @kind("unknown keys")
@@ -248,4 +254,6 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
         case 4:
             return data + data
         case _:
-            return rng.choice((b"", b"\x00" * 100, b"\x80\x04.", b"PK\x05\x06" + b"\x00" * 18, b"\x93NUMPY", rng.randbytes(100)))
+            return rng.choice(
+                (b"", b"\x00" * 100, b"\x80\x04.", b"PK\x05\x06" + b"\x00" * 18, b"\x93NUMPY", rng.randbytes(100))
+            )

@@ -1,5 +1,6 @@
 """Your own images: a folder of folders, one a class."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +61,9 @@ class Folder(Dataset):
         from PIL import Image, ImageOps
 
         try:
-            with Image.open(file) as opened:
+            with warnings.catch_warnings(action="ignore"), Image.open(file) as opened:
                 image = ImageOps.exif_transpose(opened).convert("L" if self.grey else "RGB")
-        except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        except Exception as error:  # Pillow's readers have a dozen kinds
             number = _listed(file.parent).index(file) + 1  # a name may say whose image it is
             allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one"
             raise InputError("path", self.path, allowed) from error

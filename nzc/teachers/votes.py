@@ -94,7 +94,7 @@ class VoteFile(Teachers):
 def _load(path: str, key: str) -> AnyArray:
     try:
         array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # whatever NumPy made of these bytes
         raise InputError(key, path, f"must be a readable .npy file without pickles ({reason(error)})") from error
     if not isinstance(array, np.ndarray):
         raise InputError(key, path, "must be an .npy file of one array, not an archive")
