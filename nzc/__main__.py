@@ -155,33 +155,10 @@ def _write_student(folder: Path, outcome: pipeline.Outcome) -> None:
         print(f"nzc: the student could not be written ({' '.join(str(error).split())[:200]})", file=sys.stderr)
 
 
-<<<<<<< HEAD
-def _remove(folder: Path) -> None:
-=======
-def _flat(cfg: DictConfig) -> dict[str, Any]:
-    """The composed configuration as flat keys, less what only puts objects together."""
-    flat: dict[str, Any] = {}
-
-    def walk(prefix: str, node: Any) -> None:
-        if isinstance(node, dict):
-            for key, value in node.items():
-                walk(f"{prefix}.{key}" if prefix else str(key), value)
-        elif not prefix.endswith("_target_"):
-            flat[prefix] = node
-
-    tree: Any = OmegaConf.to_container(cfg, resolve=True)
-    tree.pop("sweep")
-    tree["aggregator"].pop("mechanism")
-    walk("", tree)
-    choices = HydraConfig.get().runtime.choices
-    return {group: choices[group] for group in ("dataset", "teachers", "aggregator", "student")} | flat
-
-
 def _remove(folder: Path, here: Path) -> None:
->>>>>>> d92bce7 (Groups and their parts must be of their kind; whatever a reader makes of a file, and Hydra of its input, is a line; no control characters in it)
-    """Take back the run's folder, and the folders above it that it leaves empty."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for above in list(folder.parents)[:2]:
+    """Take back what Hydra wrote, and the folders that it leaves empty: `hydra.run.dir=.` is the person's own."""
+    shutil.rmtree(folder / ".hydra", ignore_errors=True)
+    for above in [folder, *folder.parents][:3]:
         if above != here and above.is_dir() and not any(above.iterdir()):
             above.rmdir()
 

@@ -11,11 +11,8 @@ Everything is imported once; each input gets a fork of that process, an empty fo
 
 import argparse
 import json
-import os
 import random
-import resource
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -24,23 +21,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-os.environ |= {f"{name}_proxy": "http://127.0.0.1:9" for name in ("http", "https")}  # nothing is downloaded
-os.environ.pop("HYDRA_FULL_ERROR", None)
 
-import pytorch_lightning  # noqa: F401
-import sklearn.ensemble  # noqa: F401
-import torch  # noqa: F401
-import torchvision  # noqa: F401
-
-import nzc.__main__
 import fuzz_files  # noqa: F401  (registers its kinds)
 from fuzz_inputs import KINDS
+from fuzz_run import run
+
 from nzc.report import Report
 
 #: What a run may leave where it is started, besides its input.
 OURS = {"outputs", ".nzc", "mlflow.db", "mlartifacts"}
-#: Address space of a run beyond what is imported.
-MEMORY = 8 << 30
 WHOLE = {field.name for field in fields(Report)}
 TALLIES = ("ran", "one-line errors", "tracebacks", "hangs", "stray files", "other")
 
@@ -53,49 +42,6 @@ class Ended:
     said: str = ""
 
 
-def run(arguments: list[str], folder: Path, limit: float) -> tuple[int | None, str]:
-    """Exit code, None where it hung, and stderr of `nzc ARGUMENTS` in `folder`."""
-    said = folder.parent / f"{folder.name}.err"
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        os.chdir(folder)
-        out = os.open("/dev/null", os.O_RDWR)
-        err = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        for target, source in ((0, out), (1, out), (2, err)):
-            os.dup2(source, target)
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-        sys.argv = ["nzc", *arguments]
-        code = 1
-        try:
-            nzc.__main__.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 1 if stop.code else 0
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    end, code = time.monotonic() + limit, None
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            code = os.waitstatus_to_exitcode(status)
-            break
-        time.sleep(0.01)
-    else:
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    text = said.read_bytes().decode(errors="replace")
-    said.unlink()
-    return code, text
-
-
 def judge(code: int | None, said: str, folder: Path, before: set[str], given: list[str]) -> Ended:
     """What the run was."""
     shows = {"--cfg", "--help", "--info", "--version"} & set(given)
@@ -104,6 +50,8 @@ def judge(code: int | None, said: str, folder: Path, before: set[str], given: li
     if "Traceback" in said:
         return Ended("tracebacks", said[-1500:])
     stray = {path.name for path in folder.iterdir()} - before - OURS
+    if lost := before - {path.name for path in folder.iterdir()}:
+        return Ended("stray files", f"lost {sorted(lost)}: {said[-300:]}")
     if stray:
         return Ended("stray files", f"{sorted(stray)} (exit {code}, {said[-300:]})")
     if code == 2:
@@ -148,8 +96,8 @@ def main() -> None:
         tallies[kind][ended.tally] += 1
         if asked.verbose or ended.tally not in TALLIES[:2]:
             shown = " ".join(argument[:200] for argument in given)
-            print(f"{number} {kind} {ended.tally} {time.monotonic() - began:.1f} s: {shown!r}\n    {ended.said.strip()[:1500]}",
-                  flush=True)  # fmt: skip
+            print(f"{number} {kind} {ended.tally} {time.monotonic() - began:.1f} s: {shown!r}")
+            print(f"    {ended.said.strip()[:1500]}", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(home, ignore_errors=True)
     if made := {path.name for path in Path.cwd().iterdir()} - before_all - {"__pycache__"}:

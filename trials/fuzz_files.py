@@ -10,11 +10,12 @@ import zipfile
 import zlib
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import scipy.io
+from fuzz_inputs import OWN, PLAIN, QUIET, VOTES, Payload, damaged, kind, plain_data, plain_votes
+from fuzz_run import run
 from PIL import Image
-
-from fuzz_inputs import OWN, PLAIN, QUIET, VOTES, Payload, damaged, kind, plain_votes
 
 FUNNY = ["<f8", ">i2", "<u8", "bool", "<c16", "<M8[ns]", "<m8[D]", "<U3", "S4", "f2", "g", "O", "V8", "i1"]
 
@@ -34,8 +35,10 @@ def npy(array: np.ndarray) -> bytes:
 
 def liar(rng: random.Random) -> bytes:
     """A header without the data it promises, or none."""
-    shape = rng.choice(("(10**12,)", "(1000000000000,)", "(1000000000000, 3)", "(30, 100000000000)", "(-1, 3)", "(0, 3)", "(30,)", "()",
-                        "(9223372036854775807, 2)", "(18446744073709551616, 3)", "(30, 3, 2)", "'x'", "(2000000000, 3)", "(1.5, 2)"))  # fmt: skip
+    shape = rng.choice(("(10**12,)", "(1000000000000,)", "(1000000000000, 3)", "(30, 100000000000)",
+                        "(-1, 3)", "(0, 3)", "(30,)", "()",
+                        "(9223372036854775807, 2)", "(18446744073709551616, 3)", "(30, 3, 2)", "'x'", "(1.5, 2)",
+                        "(2000000000, 3)"))  # fmt: skip
     descr = rng.choice(
         (*["'<f8'"] * 4, "'<i8'", "'|O'", "'|V0'", "[('a', '<i4')]", "__import__('os')", "'<U1000000000'")
     )
@@ -146,8 +149,9 @@ def npz(rng: random.Random, folder: Path) -> list[str]:
             words = ["private", "public", "test", "Private", "", "x" * 1000, "tést", "train"]
             arrays["role"] = rng.choice((
                 generator.choice(words, 90), generator.choice(words[:3], 89), generator.choice(words[:2], 90),
-                generator.choice([b"private", b"public", b"test"], 90), generator.integers(0, 3, 90), np.array("public"),
-                np.full(90, "public"), np.array([None] * 90), generator.choice(words[:3], (90, 1)), np.full(90, np.nan),
+                generator.choice([b"private", b"public", b"test"], 90), generator.integers(0, 3, 90),
+                np.array("public"), np.full(90, "public"), np.array([None] * 90),
+                generator.choice(words[:3], (90, 1)), np.full(90, np.nan),
             ))  # fmt: skip
             np.savez(path, **arrays)
         case _:
@@ -307,5 +311,61 @@ def images(rng: random.Random, folder: Path) -> list[str]:
     if rng.random() < 0.3:
         options.append("dataset.size=8")
     learns = ["student=none"] if rng.random() < 0.7 else ["student.steps=3", "student.network=mlp"]
-    return ["dataset=folder", "dataset.path=images", "teachers.count=3", "teachers.epochs=1", "teachers.network=mlp", *learns, *PLAIN,
-            *options]  # fmt: skip
+    small = ["teachers.count=3", "teachers.epochs=1", "teachers.network=mlp"]
+    return ["dataset=folder", "dataset.path=images", *small, *learns, *PLAIN, *options]
+
+
+@kind("adult")
+def adult(rng: random.Random, folder: Path) -> list[str]:
+    """UCI's comma-separated text; its official sizes are checked, so that hardly any is taken."""
+    root = folder / "data" / "adult"
+    root.mkdir(parents=True)
+    row = b"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Husband, White, Male, 2174, 0, 40, US, "
+    for name, end, rows in (("adult.data", b"<=50K\n", 32_561), ("adult.test", b">50K.\n", 16_281)):
+        text = (b"|1x3 Cross validator\n" if name == "adult.test" else b"") + (row + end) * rng.choice((3, rows))
+        (root / name).write_bytes(damaged(rng, text) if rng.random() < 0.6 else text)
+    return ["dataset=adult", "dataset.root=data", "student=none", "teachers=votes", "teachers.path=x", *QUIET]
+
+
+@kind("fonts")
+def fonts(rng: random.Random, folder: Path) -> list[str]:
+    """A folder of fonts, one of them none."""
+    root = folder / "fonts"
+    root.mkdir()
+    good = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    for name in ("DejaVuSans.ttf", "cmr10.ttf"):
+        shutil.copy(good / name, root)
+    spoilt = root / rng.choice(("DejaVuSans.ttf", "cmr10.ttf", "own.otf", "own.ttf", ".hidden.ttf", "a b\n.ttf"))
+    spoilt.write_bytes(damaged(rng, (good / "DejaVuSans.ttf").read_bytes()))
+    if rng.random() < 0.2:
+        (root / "folder.ttf").mkdir()
+    sizes = ["dataset.private=300", "dataset.public=300", "dataset.test=150"]
+    return ["dataset=glyph", "dataset.fonts=fonts", *sizes, "student=none", "teachers=votes", "teachers.path=x", *QUIET]
+
+
+@kind("store")
+def store(rng: random.Random, folder: Path) -> list[str]:
+    """What an earlier run stored, damaged: set aside and made again, or refused."""
+    made = folder.parent / "store"
+    given = [*(argument for argument in OWN if argument != "student.steps=3"), "student=none"]
+    if not made.is_dir():
+        made.mkdir()
+        plain_data(made)
+        run(given, made, 600)
+    for name in (".nzc", "data.npz"):
+        (shutil.copytree if name == ".nzc" else shutil.copy)(made / name, folder / name)
+    files = sorted(path for path in (folder / ".nzc").rglob("*") if path.is_file())
+    one = rng.choice(files)
+    match rng.randrange(5):
+        case 0:
+            one.write_bytes(pickle.dumps(Payload()))
+        case 1:
+            one.unlink()
+            one.mkdir()
+        case 2:
+            one.write_bytes(hostile(rng, np.zeros((3, 18), np.int64)))
+        case 3:
+            one.write_bytes(rng.choice((b"[]", b"{}", b"null", b"3", b'{"predictions": 3}', b"[" * 10**5)))
+        case _:
+            one.write_bytes(damaged(rng, one.read_bytes()))
+    return given

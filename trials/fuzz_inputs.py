@@ -142,36 +142,106 @@ def options(rng: random.Random, folder: Path) -> list[str]:
             *(rng.choice(flags) if rng.random() < 0.2 else [])]  # fmt: skip
 
 
+#: What does not go together, or strains what does: with votes from a file, then with one's own arrays.
+WITH_VOTES = """
+student=supervised
+rounds=[10,10] queries=5
+rounds=[30,0]
+rounds=40
+rounds=[]
+rounds=2
+query_choice=entropy
+aggregator=ground_truth
+aggregator=interactive
+budget.epsilon=1 aggregator=plurality
+budget.epsilon=1e-300
+audit=true audit_trials=100
+audit=true aggregator=plurality audit_trials=100
+sanitise.order=1.0000000001
+sanitise.order=1e300 sanitise.beta=1e-300
+delta=1e-320
+delta=0.9999999999999999
+aggregator.sigma=1e308
+aggregator.sigma=1e-308
+aggregator=lnmax aggregator.gamma=1e308
+aggregator=nzc aggregator.c=1e308 aggregator.sensitivity=smooth aggregator.beta=1e308
+aggregator=confident aggregator.threshold=-1e308
+objective=no
+hydra.run.dir=. seed=-1
+hydra.run.dir=conf seed=-1
+hydra.run.dir=.
+hydra.run.dir=outputs delta=2
+objective=[1,2]
+--multirun objective=no
+hydra.run.dir=. seed=-1
+hydra.run.dir=conf seed=-1
+hydra.run.dir=.
+hydra.run.dir=outputs delta=2
+--multirun aggregator.sigma=-1,abc
+--multirun seed=
+"""
+WITH_ARRAYS = """
+dataset=none
+teachers=votes teachers.path=votes.npy
+query_choice=entropy queries=3
+aggregator=interactive
+teachers.count=91
+teachers.count=63 teachers.stratify=true
+student.batch_size=10**6
+student.folds=50
+student.folds=2 queries=1
+student.validation=0.999
+student.validation=0.5 queries=1
+teachers.network=cnn
+student.network=resnet32
+student.network=gan
+student=gan_ssl student.network=mlp
+student=gan_ssl student.network=gan_conv
+dataset.private=0.9 dataset.public=0.2
+dataset.private=0
+trainer.precision=16-true
+trainer.devices=9
+trainer.accelerator=gpu
+trainer.accelerator=tpu
+trainer.precision=64-true
++trainer.max_steps=0
++trainer.fast_dev_run=true
++trainer.max_time=x
++trainer.max_epochs=2
++trainer.logger=true
++trainer.callbacks=x
++trainer.limit_train_batches=0
++trainer.detect_anomaly=3
++trainer.enable_progress_bar=true
++trainer.gradient_clip_val=-1
++trainer.default_root_dir=/proc/x
++trainer.overfit_batches=1
++trainer.profiler=simple
++trainer.enable_checkpointing=true
+dataset.augment.rotate=5
+student=vat student.unlabelled=1
+student=softmatch student.unlabelled=10**5
+teachers.lr=1e308
+student.lr=1e308
+student.weight_decay=1e308
+student.wrong=0.999
+aggregator=confident aggregator.threshold=1e9
+teachers.batch_size=10**9
+teachers.parallel=10**6
+paths.store=outputs
+paths.output=.nzc
+paths.store=votes.npy
+paths.output=data.npz
+teachers=sklearn teachers.estimator.n_estimators=0
+teachers=sklearn teachers.estimator._target_=builtins.dict
+teachers=sklearn +teachers.estimator.C=1
+teachers=sklearn teachers.estimator=null
+"""
 PAIRS = [
-    [*VOTES, "student=supervised"], [*OWN, "dataset=none"], [*OWN, "teachers=votes", "teachers.path=votes.npy"],
-    [*VOTES, "rounds=[10,10]", "queries=5"], [*VOTES, "rounds=[30,0]"], [*VOTES, "rounds=40"], [*VOTES, "rounds=[]"],
-    [*VOTES, "rounds=2"], [*VOTES, "query_choice=entropy"], [*OWN, "query_choice=entropy", "queries=3"],
-    [*VOTES, "aggregator=ground_truth"], [*VOTES, "aggregator=interactive"], [*OWN, "aggregator=interactive"],
-    [*VOTES, "budget.epsilon=1", "aggregator=plurality"], [*VOTES, "budget.epsilon=1e-300"],
-    [*VOTES, "audit=true", "audit_trials=100"], [*VOTES, "audit=true", "aggregator=plurality", "audit_trials=100"],
-    [*VOTES, "sanitise.order=1.0000000001"], [*VOTES, "sanitise.order=1e300", "sanitise.beta=1e-300"],
-    [*VOTES, "delta=1e-320"], [*VOTES, "delta=0.9999999999999999"], [*VOTES, "aggregator.sigma=1e308"],
-    [*VOTES, "aggregator.sigma=1e-308"], [*VOTES, "aggregator=lnmax", "aggregator.gamma=1e308"],
-    [*VOTES, "aggregator=nzc", "aggregator.c=1e308", "aggregator.sensitivity=smooth", "aggregator.beta=1e308"],
-    [*VOTES, "aggregator=confident", "aggregator.threshold=-1e308"], [*VOTES, "objective=no"], [*VOTES, "objective=[1,2]"],
-    [*VOTES, "--multirun", "objective=no"], [*VOTES, "--multirun", "aggregator.sigma=-1,abc"], [*VOTES, "--multirun", "seed="],
-    [*OWN, "teachers.count=91"], [*OWN, "teachers.count=63", "teachers.stratify=true"], [*OWN, "student.batch_size=10**6"],
-    [*OWN, "student.folds=50"], [*OWN, "student.folds=2", "queries=1"], [*OWN, "student.validation=0.999"],
-    [*OWN, "student.validation=0.5", "queries=1"], [*OWN, "teachers.network=cnn"], [*OWN, "student.network=resnet32"],
-    [*OWN, "student.network=gan"], [*OWN, "student=gan_ssl", "student.network=mlp"], [*OWN, "student=gan_ssl", "student.network=gan_conv"],
-    [*OWN, "dataset.private=0.9", "dataset.public=0.2"], [*OWN, "dataset.private=0"], [*OWN, "trainer.precision=16-true"],
-    [*OWN, "trainer.devices=9"], [*OWN, "trainer.accelerator=gpu"], [*OWN, "trainer.accelerator=tpu"], [*OWN, "trainer.precision=64-true"],
-    [*OWN, "+trainer.max_steps=0"], [*OWN, "+trainer.fast_dev_run=true"], [*OWN, "+trainer.max_time=x"], [*OWN, "+trainer.max_epochs=2"],
-    [*OWN, "+trainer.logger=true"], [*OWN, "+trainer.callbacks=x"], [*OWN, "+trainer.limit_train_batches=0"], [*OWN, "+trainer.detect_anomaly=3"],
-    [*OWN, "+trainer.enable_progress_bar=true"], [*OWN, "+trainer.gradient_clip_val=-1"], [*OWN, "+trainer.default_root_dir=/proc/x"],
-    [*OWN, "+trainer.overfit_batches=1"], [*OWN, "+trainer.profiler=simple"], [*OWN, "+trainer.enable_checkpointing=true"],
-    [*OWN, "dataset.augment.rotate=5"], [*OWN, "student=vat", "student.unlabelled=1"], [*OWN, "student=softmatch", "student.unlabelled=10**5"],
-    [*OWN, "teachers.lr=1e308"], [*OWN, "student.lr=1e308"], [*OWN, "student.weight_decay=1e308"], [*OWN, "student.wrong=0.999"],
-    [*OWN, "aggregator=confident", "aggregator.threshold=1e9"], [*OWN, "teachers.batch_size=10**9"], [*OWN, "teachers.parallel=10**6"],
-    [*OWN, "paths.store=outputs"], [*OWN, "paths.output=.nzc"], [*OWN, "paths.store=votes.npy"], [*OWN, "paths.output=data.npz"],
-    [*OWN, "teachers=sklearn", "teachers.estimator.n_estimators=0"], [*OWN, "teachers=sklearn", "teachers.estimator._target_=builtins.dict"],
-    [*OWN, "teachers=sklearn", "+teachers.estimator.C=1"], [*OWN, "teachers=sklearn", "teachers.estimator=null"],
-]  # fmt: skip
+    [*base, *line.split()]
+    for base, lines in ((VOTES, WITH_VOTES), (OWN, WITH_ARRAYS))
+    for line in lines.split("\n")[1:-1]
+]
 
 
 @kind("pairs")
@@ -185,22 +255,27 @@ def pairs(rng: random.Random, folder: Path) -> list[str]:
     return [argument for argument in given if argument not in removed]
 
 
+#: What may stand in a YAML file.
 YAML = [
-    "", "a", "[", "{", "\t- x", "- a\n- b", "sweep: 1", "sweep: [1]", "sweep: {rows: 1}", "sweep: {rows: [1]}", "sweep: {rows: [{}]}",
-    "sweep: {rows: [{name: a}]}", "sweep: {rows: [{name: 1, set: 3}]}", "sweep: {rows: [{name: a, set: [3]}]}", "a: &a [*a]",
-    "sweep: {rows: [{name: a, set: ['seed=1']}], figures: 3}", "sweep: {rows: [{name: a, set: ['seed=']}], figures: [3]}",
-    "sweep: {rows: [{name: a, set: ['sed=1']}]}", "sweep: {rows: [{name: a, set: 'seed=1'}]}", "sweep: {rows: {a: b}}",
+    "", "a", "[", "{", "\t- x", "- a\n- b", "sweep: 1", "sweep: [1]", "sweep: {rows: 1}", "sweep: {rows: [1]}",
+    "sweep: {rows: [{}]}", "sweep: {rows: [{name: a}]}", "sweep: {rows: [{name: 1, set: 3}]}",
+    "sweep: {rows: [{name: a, set: [3]}]}", "a: &a [*a]", "sweep: {rows: [{name: a, set: ['seed=1']}], figures: 3}",
+    "sweep: {rows: [{name: a, set: ['seed=']}], figures: [3]}", "sweep: {rows: [{name: a, set: ['sed=1']}]}",
+    "sweep: {rows: [{name: a, set: 'seed=1'}]}", "sweep: {rows: {a: b}}",
     "sweep: {figures: [{name: a, x: seed, y: nothing}]}", "sweep: {figures: [{name: '../../x', x: seed, y: queries}]}",
-    "sweep: {figures: [{name: a, x: seed, y: 3}]}", "sweep: {figures: [{name: a, x: [1], y: queries}]}", "sweep: {figures: {}}",
-    "sweep: {figures: [{name: a, curve: no}]}", "sweep: {figures: [{name: a, x: seed, y: queries, ylim: [nan, 1]}]}",
-    "sweep: {only: 3}", "sweep: {rows: [{name: a, set: ['seed=1'], printed: 3}]}", "sweep: {rows: [{name: [a], set: []}]}",
-    "sweep: {rows: [{name: a, set: [null]}]}", "sweep: {rows: [{name: null, set: []}]}", "sweep: ${nothing}", "sweep: ???",
-    "defaults: [nothing]", "defaults: 3", "defaults: [/aggregator: no]", "defaults: [{override /aggregator: [a, b]}]", "seed: abc",
-    "unknown: 1", "seed: 1\nseed: 2", "? [a, b]\n: c", "!!python/object/apply:os.system ['touch PAYLOAD']", "--- 1\n--- 2", "1: 2",
-    "\x00", "\ufeffseed: 1", "seed: 1\n\xa0x", "seed: " + "9" * 5000, "null: null", "true: false", "seed: 2020-01-01",
-    "_target_: os.system\ncommand: touch PAYLOAD", "mechanism: {_target_: nzc.aggregators.NoisyArgmax}", "mechanism: {_target_: 3}",
-    "mechanism: 3", "mechanism: null", "mechanism: [1]", "hydra: {run: {dir: x}}", "hydra: 3", "# @package nothing\na: 1",
-    "# @package _global_\nseed: -1", "# @package _global_\nsed: 1", "a: '" + "x" * 10**6 + "'", "{" * 200, "[" * 2000,
+    "sweep: {figures: [{name: a, x: seed, y: 3}]}", "sweep: {figures: [{name: a, x: [1], y: queries}]}",
+    "sweep: {figures: {}}", "sweep: {figures: [{name: a, curve: no}]}",
+    "sweep: {figures: [{name: a, x: seed, y: queries, ylim: [nan, 1]}]}", "sweep: {only: 3}",
+    "sweep: {rows: [{name: a, set: ['seed=1'], printed: 3}]}", "sweep: {rows: [{name: [a], set: []}]}",
+    "sweep: {rows: [{name: a, set: [null]}]}", "sweep: {rows: [{name: null, set: []}]}", "sweep: ${nothing}",
+    "sweep: ???", "defaults: [nothing]", "defaults: 3", "defaults: [/aggregator: no]",
+    "defaults: [{override /aggregator: [a, b]}]", "seed: abc", "unknown: 1", "seed: 1\nseed: 2", "? [a, b]\n: c",
+    "!!python/object/apply:os.system ['touch PAYLOAD']", "--- 1\n--- 2", "1: 2", "\x00", "\ufeffseed: 1",
+    "seed: 1\n\xa0x", "seed: " + "9" * 5000, "null: null", "true: false", "seed: 2020-01-01",
+    "_target_: os.system\ncommand: touch PAYLOAD", "mechanism: {_target_: nzc.aggregators.NoisyArgmax}",
+    "mechanism: {_target_: 3}", "mechanism: 3", "mechanism: null", "mechanism: [1]", "hydra: {run: {dir: x}}",
+    "hydra: 3", "# @package nothing\na: 1", "# @package _global_\nseed: -1", "# @package _global_\nsed: 1",
+    "a: '" + "x" * 10**6 + "'", "{" * 200, "[" * 2000,
 ]  # fmt: skip
 
 
