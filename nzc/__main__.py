@@ -115,7 +115,7 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Rep
     if put_together.training.helps:
         pipeline.help(put_together)
         if not sweeping:
-            _remove(folder)
+            _remove(folder, Path(HydraConfig.get().runtime.cwd))
         return None
     tracked.tracker = build(cfg, "tracking", Tracker)
     outcome = pipeline.run(put_together, tracked.open, tracked.draw)

@@ -7,15 +7,16 @@ Each check takes its value by keyword, and the keyword becomes the key of the me
 
     >>> positive(gamma=-1)
     Traceback (most recent call last):
-    nzc.errors.InputError: gamma=-1: must be a finite number above 0
+    nzc.errors.InputError: gamma=-1: must be a finite number above 0, from 1e-100 to 1e+100
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
+#: No setting is nearer to 0, but 0, or further from it: squares and quotients stay within what floats hold.
+LEAST, MOST = 1e-100, 1e100
 #: The config groups, which a key may name by itself.
 GROUPS = ("dataset", "teachers", "aggregator", "student", "trainer", "tracking")
 
@@ -57,7 +58,7 @@ def reason(error: Exception) -> str:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+    if isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= MOST:  # type: ignore[operator]
         return float(value)
     return None
 
@@ -65,15 +66,15 @@ def _number(value: object) -> float | None:
 def positive(**values: Any) -> None:
     """A finite number above 0."""
     for key, value in values.items():
-        if (number := _number(value)) is None or number <= 0:
-            raise InputError(key, value, "must be a finite number above 0")
+        if (number := _number(value)) is None or number < LEAST:
+            raise InputError(key, value, f"must be a finite number above 0, from {LEAST:g} to {MOST:g}")
 
 
 def not_negative(**values: Any) -> None:
     """A finite number, 0 or above."""
     for key, value in values.items():
         if (number := _number(value)) is None or number < 0:
-            raise InputError(key, value, "must be a finite number, 0 or above")
+            raise InputError(key, value, f"must be a finite number, 0 or above, up to {MOST:g}")
 
 
 def share(**values: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nzc import curves
+from nzc import curves, networks
 from nzc._types import Ints
 from nzc.aggregators import GroundTruth
 from nzc.aggregators.aggregator import ABSTAIN
@@ -97,8 +97,10 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
         ledger, data = parts.store.root / "ledger.db", parts.teachers.learnt_from(roles)
         inquiry = Inquiry(terms, sizes, size.rows, ledger, data)
         parts.store.open()
-        if learns:
+        if parts.learner is not None and roles is not None:
             parts.training.check()
+            with within("student"):
+                networks.suits(parts.learner.network, roles.public.x.shape[1:], roles.classes)
         ready()
 
         if isinstance(terms.aggregator, GroundTruth) and truth is not None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nzc.errors import InputError, whole
+from nzc.errors import InputError, one_of, whole
 
 if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: How long a rank waits for the others to begin, and to end.
 _PATIENCE = timedelta(days=1)
+#: Weights stay float32, as the rows are.
+PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")
 #: Options of the Trainer that are not a person's to set: how long a fit takes, and what it reports to.
 _OURS = {f"{least}_{unit}" for least in ("max", "min") for unit in ("epochs", "steps")} | {
     *("max_time", "limit_train_batches", "overfit_batches", "fast_dev_run", "logger", "callbacks"),
@@ -35,6 +37,7 @@ class Training:
 
     def __init__(self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, **options: Any) -> None:
         whole(1, threads=threads, num_nodes=num_nodes)
+        one_of(PRECISIONS, precision=str(options.get("precision", PRECISIONS[0])))
         for name in sorted(_OURS & options.keys()):
             raise InputError(name, options[name], "must not be given: nzc sets it itself")
         self.progress, self.threads, self.nodes, self.options = progress, threads, num_nodes, options

@@ -49,6 +49,17 @@ WRONG = [
     (["dataset=mnist", "dataset.root=/proc/x"], "dataset.root=/proc/x", "MNIST/raw"),
     (VOTES, "teachers.path=???", "given"),
     ([*VOTES, "teachers.path=none.npy"], "teachers.path=none.npy", "readable"),
+    ([*VOTES, "teachers.path='a\nb\x1b'"], r"teachers.path=a\nb\x1b", "readable"),
+    (["aggregator.mechanism=true"], "aggregator.mechanism=True", "_target_"),
+    (["aggregator.mechanism.noise=abc"], "aggregator.mechanism.noise=abc", "Noise"),
+    (["aggregator.mechanism._target_=builtins.dict"], "aggregator.mechanism._target_=builtins.dict", "Aggregator"),
+    (["student.augment=abc"], "student.augment=abc", "Affine"),
+    (["aggregator.sigma=1e308"], "aggregator.sigma=1e+308", "1e-100 to 1e+100"),
+    (["trainer.precision=64-true"], "trainer.precision=64-true", "32-true"),
+    (["+trainer.max_steps=0"], "trainer.max_steps=0", "nzc sets it"),
+    (["--cfg", "no"], "--cfg", "choose from"),
+    (["--resolve"], "--resolve", "--cfg"),
+    (["hydra.job.chdir=true", "seed=-1"], "seed=-1", "from 0"),
 ]
 
 
@@ -65,6 +76,22 @@ def _complains(nzc: Nzc, arguments: list[str], names: str, allows: str) -> None:
     assert names in ran.err
     assert allows in ran.err
     assert not ran.out
+
+
+def test_a_folder_of_ones_own_stays(nzc: Nzc) -> None:
+    Path("mine").write_text("kept")
+    for folder in (".", "there"):
+        Path(folder).mkdir(exist_ok=True)
+        (Path(folder) / "result").write_text("kept")
+        _complains(nzc, [f"hydra.run.dir={folder}", "seed=-1"], "seed=-1", "from 0")
+    assert sorted(str(path) for path in Path().rglob("*")) == ["mine", "result", "there", "there/result"]
+
+
+def test_a_sweep_file_that_is_none(nzc: Nzc) -> None:
+    Path("sweeps").mkdir()
+    for text, names in ((b"\xff\xfe", "UnicodeDecodeError"), (b"sweep: [", "mine.yaml"), (b"sweep: 3", "sweep=3")):
+        Path("sweeps/mine.yaml").write_bytes(b"# @package _global_\n" + text)
+        _complains(nzc, ["--multirun", "+sweeps=mine"], names, "")
 
 
 def _votes() -> np.ndarray:

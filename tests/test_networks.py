@@ -8,6 +8,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn import functional as F
 
 from nzc import networks
+from nzc.errors import InputError
 
 SHAPES = [(1, 28, 28), (3, 32, 32)]
 PAPERS = ["conv_large", "conv_small", "resnet32"]
@@ -101,3 +102,13 @@ def test_dropout_is_drawn_for_each_network() -> None:
     run = vmap(lambda w, b: functional_call(one, (w, b), (x,)), randomness="different")
     first, second = run(weights, buffers)
     assert not torch.allclose(first, second)
+
+
+def test_what_suits_a_shape_is_known_before_anything_is_computed() -> None:
+    state = torch.get_rng_state()
+    networks.suits("resnet32", (3, 32, 32), 10)
+    networks.suits("gan", (4,), 3)
+    for network in ("resnet32", "gan_conv"):
+        with pytest.raises(InputError, match=rf"network={network}: must take rows of shape \[4\]"):
+            networks.suits(network, (4,), 3)
+    assert (torch.get_rng_state() == state).all()

@@ -347,7 +347,7 @@ def fonts(rng: random.Random, folder: Path) -> list[str]:
 def store(rng: random.Random, folder: Path) -> list[str]:
     """What an earlier run stored, damaged: set aside and made again, or refused."""
     made = folder.parent / "store"
-    given = [*(argument for argument in OWN if argument != "student.steps=3"), "student=none"]
+    given = [*(argument for argument in OWN if argument != "student.steps=3"), "student=none", "paths.store=.nzc"]
     if not made.is_dir():
         made.mkdir()
         plain_data(made)

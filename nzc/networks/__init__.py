@@ -1,10 +1,11 @@
 """The small networks of the papers: one file each, named by its file. Importing this package does not import torch."""
 
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nzc.errors import one_of
+from nzc.errors import InputError, one_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,6 +27,18 @@ def build(network: str, shape: tuple[int, ...], classes: int) -> "nn.Module":
 
     module: nn.Module = import_module(f"nzc.networks.{network}").build(shape, classes)
     return module.to(memory_format=torch.channels_last)
+
+
+def suits(network: str, shape: tuple[int, ...], classes: int) -> None:
+    """Raise InputError unless `network` takes inputs of `shape`. Nothing is computed or drawn: it is all on `meta`."""
+    import torch
+
+    try:
+        with torch.device("meta"), warnings.catch_warnings(action="ignore"):
+            build(network, shape, classes)(torch.empty(2, *shape))
+    except Exception as error:  # whatever its layers made of them
+        said = " ".join(str(error).split())
+        raise InputError("network", network, f"must take rows of shape {list(shape)} ({said})") from error
 
 
 def generator(network: str, shape: tuple[int, ...]) -> "nn.Module":

@@ -88,7 +88,7 @@ class Store:
                     # Of a writer that was killed between the entry and this.
                     shutil.rmtree(_suffixed(folder, "work"), ignore_errors=True)
                     return found
-                except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+                except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError) as error:
                     aside = next(name for i in range(10**6) if not (name := _suffixed(folder, f"damaged-{i}")).exists())
                     folder.rename(aside)
                     print(

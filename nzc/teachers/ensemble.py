@@ -10,7 +10,7 @@ from nzc import networks
 from nzc._types import AnyArray
 from nzc.datasets import Roles
 from nzc.datasets.augment import Affine
-from nzc.errors import not_negative, positive, whole
+from nzc.errors import not_negative, positive, whole, within
 from nzc.store import Store
 from nzc.store.store import code_digest, sift
 from nzc.teachers.sharded import Sharded
@@ -69,6 +69,8 @@ class Ensemble(Sharded):
         """This node's share of the teachers; of one node, all."""
         from nzc.teachers.ranks import RankedEnsemble
 
+        with within("teachers"):
+            networks.suits(self.network, roles.private.x.shape[1:], roles.classes)
         sift(work)
         shards = self.shards(roles)
         engine = RankedEnsemble(self, roles.private, roles.public.x, shards, roles.classes, work)
