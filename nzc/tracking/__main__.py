@@ -15,6 +15,7 @@ from nzc.errors import InputError
 from nzc.question import name_of
 from nzc.report.results import RESULT, SWEEP
 from nzc.tracking.tracked import NOTE, PARENT, alone, dead, described, note, parent
+from nzc.tracking.tracker import Tracker
 
 
 def main() -> None:
@@ -64,7 +65,7 @@ def _send(folder: Path, told: dict[str, Any], uri: str | None) -> None:
         cfg.tracking.system_metrics = False  # of this machine
     there = Path(settings.hydra.runtime.cwd)  # where a relative path of the configuration begins
     with chdir(there if uri is None and there.is_dir() else "."):
-        tracker = build(cfg, "tracking")
+        tracker = build(cfg, "tracking", Tracker)
     above = folder.parent if (folder.parent / PARENT).is_file() else None
     if above is not None and parent(above) is None:
         raise InputError("FOLDER", above, "must be sent before its jobs")

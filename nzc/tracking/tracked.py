@@ -83,7 +83,7 @@ class Tracked:
             return
         try:  # why the run ended is what must be said
             if self.run is None and self.sweep is not None and not (self.folder / NOTE).exists():
-                self.tracker = self.tracker or build(self.cfg, "tracking")
+                self.tracker = self.tracker or build(self.cfg, "tracking", Tracker)
                 self.open()
             if self.tracker is not None and (self.folder / NOTE).exists():
                 with sending(self.folder, "KILLED" if stopped else "FAILED", quiet=True):
