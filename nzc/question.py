@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.errors import InputError
@@ -65,7 +66,10 @@ def _points(row: dict[str, Any]) -> list[dict[str, Any]]:
     """A row with `aggregator.gamma=0.05,0.1` among what it sets is two rows, told apart by name."""
     grid: list[list[str]] = []
     for text in map(str, row.get("set", [])):
-        override = OverridesParser.create().parse_override(text)
+        try:
+            override = OverridesParser.create().parse_override(text)
+        except HydraException as error:
+            raise InputError("sweep.rows", text, "must read key=value") from error
         values = override.sweep_string_iterator() if override.is_sweep_override() else []
         grid.append([f"{override.get_key_element()}={value}" for value in values] or [text])
     points = list(product(*grid))

@@ -33,6 +33,7 @@ class SweepReport(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         try:
             self.figures = figures_of(config)
+            rows_of(config)
             self.tracker, self.run = build(config, "tracking", Tracker), None
             folder = Path(config.hydra.sweep.dir)
             if self.tracker is not None:

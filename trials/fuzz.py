@@ -81,13 +81,17 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", default="", help="kinds whose name begins so")
     parser.add_argument("--limit", type=float, default=60, help="seconds that an input may take")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no further input after these")
     parser.add_argument("--verbose", action="store_true", help="also say how good inputs and good complaints ended")
     asked = parser.parse_args()
     kinds = [kind for kind in KINDS if kind.startswith(asked.only)]
     tallies: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     home = Path(tempfile.mkdtemp(prefix="nzc-fuzz-"))
+    start = time.monotonic()
     before_all = {path.name for path in Path.cwd().iterdir()}
     for number in range(asked.first, asked.first + asked.count):
+        if time.monotonic() > start + 60 * asked.minutes:
+            break
         kind = kinds[number % len(kinds)]
         folder = home / str(number)
         folder.mkdir()

@@ -200,7 +200,6 @@ student=gan_ssl student.network=gan_conv
 dataset.private=0.9 dataset.public=0.2
 dataset.private=0
 trainer.precision=16-true
-trainer.devices=9
 trainer.accelerator=gpu
 trainer.accelerator=tpu
 trainer.precision=64-true

@@ -37,9 +37,11 @@ class VoteFile(Teachers):
         )
         if not whole:
             raise InputError("path", self.path, "must hold whole numbers of votes")
-        votes = votes.astype(np.int64)
         if votes.min() < 0:
             raise InputError("path", self.path, "must hold counts of 0 or more")
+        if votes.max() > 2**31:
+            raise InputError("path", self.path, f"must hold counts up to {2**31:,}")
+        votes = votes.astype(np.int64)
         sums = votes.sum(axis=1)
         if (odd := np.flatnonzero(sums != sums[0])).size or sums[0] < 1:
             row = int(odd[0]) if odd.size else 0
