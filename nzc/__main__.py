@@ -190,8 +190,11 @@ def main() -> None:
     except MissingConfigException as error:
         _stop(*complaint(error))
     except OSError as error:  # Hydra makes the run's folder before the job begins
-        if TRACEBACK or error.filename is None:
+        if TRACEBACK:
             raise
+        if error.filename is None:  # Hydra's, of a file that is YAML but no mapping
+            code, line = complaint(error)
+            _stop(code if began else 2, line)
         _stop(2, f"paths.output={error.filename}: must be a folder that can be written ({error.strerror})")
     except Exception as error:
         if TRACEBACK:

@@ -64,6 +64,12 @@ def rows_of(config: DictConfig | None) -> list[dict[str, Any]]:
 
 def _points(row: dict[str, Any]) -> list[dict[str, Any]]:
     """A row with `aggregator.gamma=0.05,0.1` among what it sets is two rows, told apart by name."""
+    if (
+        not isinstance(row, dict)
+        or not isinstance(row.get("name"), str | None)
+        or not isinstance(row.get("set", []), list)
+    ):
+        raise InputError("sweep.rows", row, "must each have a name, and a list `set` of key=value")
     grid: list[list[str]] = []
     for text in map(str, row.get("set", [])):
         try:

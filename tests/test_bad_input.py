@@ -87,6 +87,13 @@ def test_a_folder_of_ones_own_stays(nzc: Nzc) -> None:
     assert sorted(str(path) for path in Path().rglob("*")) == ["mine", "result", "there", "there/result"]
 
 
+@pytest.mark.parametrize("rows", ["[1]", "[{name: [a]}]", "[{name: a, set: seed}]"])
+def test_sweep_rows_that_are_none(nzc: Nzc, rows: str) -> None:
+    Path("sweeps").mkdir()
+    Path("sweeps/mine.yaml").write_text(f"# @package _global_\nsweep: {{rows: {rows}}}\n")
+    _complains(nzc, ["--multirun", "+sweeps=mine"], "sweep.rows", "a name, and a list")
+
+
 def test_a_sweep_file_that_is_none(nzc: Nzc) -> None:
     Path("sweeps").mkdir()
     for text, names in ((b"\xff\xfe", "UnicodeDecodeError"), (b"sweep: [", "mine.yaml"), (b"sweep: 3", "sweep=3")):
