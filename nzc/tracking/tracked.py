@@ -71,11 +71,11 @@ class Tracked:
             written(self.folder / CURVES, ("\n".join(self.lines) + "\n").encode())
 
     def finish(self) -> None:
-        self.unfinished = False
         if self.tracker is not None:
             with sending(self.folder, "FINISHED"):
                 if self.run is not None:
                     self.tracker.finish(self.run, self.folder)
+        self.unfinished = False
 
     def fail(self, stopped: bool) -> None:
         """A job of a sweep fails in sight of the others, even one whose input was wrong."""
