@@ -20,10 +20,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc import config, curves, pipeline
 from nzc.aggregators import Aggregator
-from nzc.complaints import TRACEBACK, complaint
+from nzc.complaints import TRACEBACK, complaint, stop
 from nzc.config import build
 from nzc.datasets import Dataset
-from nzc.errors import InputError
+from nzc.errors import InputError, in_a_line
 from nzc.inquiry import Terms
 from nzc.privacy import release
 from nzc.queries import Rounds
@@ -92,7 +92,7 @@ def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
             if code == 2:
                 _remove(folder, Path(settings.runtime.cwd))
                 Store(cfg.paths.store).discard()
-            _stop(code, line)
+            stop(code, line)
         print(f"nzc: {line}", file=sys.stderr)
         (folder / ERROR).write_text(f"{line}\n")
     return None
@@ -152,7 +152,7 @@ def _write_student(folder: Path, outcome: pipeline.Outcome) -> None:
     try:
         export.write(folder / STUDENT, outcome.student, outcome.example.x)
     except Exception as error:  # a network of one's own that torch.export does not take: the run is whole without
-        print(f"nzc: the student could not be written ({' '.join(str(error).split())[:200]})", file=sys.stderr)
+        print(f"nzc: the student could not be written ({in_a_line(error, 200)})", file=sys.stderr)
 
 
 def _remove(folder: Path, here: Path) -> None:
@@ -188,19 +188,14 @@ def main() -> None:
         print(_stopped.LINE, file=sys.stderr)
         sys.exit(130)
     except MissingConfigException as error:
-        _stop(*complaint(error))
-    except OSError as error:  # Hydra makes the run's folder before the job begins
-        if TRACEBACK:
-            raise
-        if error.filename is None:  # Hydra's, of a file that is YAML but no mapping
-            code, line = complaint(error)
-            _stop(code if began else 2, line)
-        _stop(2, f"paths.output={error.filename}: must be a folder that can be written ({error.strerror})")
+        stop(*complaint(error))
     except Exception as error:
         if TRACEBACK:
             raise
+        if isinstance(error, OSError) and error.filename is not None:  # Hydra makes the run's folder before the job
+            stop(2, f"paths.output={error.filename}: must be a folder that can be written ({error.strerror})")
         code, line = complaint(error)
-        _stop(code if began else 2, line)  # before a job there is nothing but input
+        stop(code if began else 2, line)  # before a job there is nothing but input
 
 
 def _check_flags() -> None:
@@ -212,11 +207,6 @@ def _check_flags() -> None:
 
     parser.error = complain  # type: ignore[method-assign]
     parser.parse_args()
-
-
-def _stop(code: int, line: str) -> NoReturn:
-    print(f"nzc: {line}", file=sys.stderr)
-    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 import difflib
 import os
 import re
+import sys
+from typing import NoReturn
 
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from nzc.errors import InputError, one_line
+from nzc.errors import InputError, in_a_line, one_line
 
 #: Whether the person asked for tracebacks.
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
@@ -23,6 +25,13 @@ _EXTRAS = {
 }
 
 
+def stop(code: int, *lines: object) -> NoReturn:
+    """Say so, a line each, and end."""
+    for line in lines:
+        print(f"nzc: {line}", file=sys.stderr)
+    sys.exit(code)
+
+
 def complaint(error: BaseException) -> tuple[int, str]:
     """The exit code and the line: 2 where the person can mend the input, 1 for a failure while running."""
     code, said = _complaint(error)
@@ -35,7 +44,7 @@ def _complaint(error: BaseException) -> tuple[int, str]:
         if isinstance(cause, InputError):
             return 2, str(cause)
     if isinstance(error, OverrideParseException):
-        return 2, f"{error.override}: must read key=value ({_line(error.message)})"
+        return 2, f"{error.override}: must read key=value ({in_a_line(error.message)})"
     if isinstance(error, MissingConfigException):
         return 2, _missing_option(error)
     for cause in chain:
@@ -44,8 +53,8 @@ def _complaint(error: BaseException) -> tuple[int, str]:
     if isinstance(error, ConfigCompositionException):
         return 2, _composition(str(error))
     if isinstance(error, HydraException):
-        return 2, _line(str(error))
-    return 1, f"{type(error).__name__}: {_line(str(error))} (HYDRA_FULL_ERROR=1 shows where)"
+        return 2, in_a_line(error)
+    return 1, f"{type(error).__name__}: {in_a_line(error)} (HYDRA_FULL_ERROR=1 shows where)"
 
 
 def _chain(error: BaseException | None) -> "list[BaseException]":
@@ -68,7 +77,7 @@ def _composition(message: str) -> str:
     """Hydra's own words where a group is not known: Could not override 'X'. No match in the defaults list."""
     found = re.search(r"Could not (?:override|append) '([^']*)'", message)
     if found is None:
-        return _line(message)
+        return in_a_line(message)
     key = found.group(1)
     groups = "dataset, teachers, aggregator, student, trainer, tracking"
     return f"{key}: must be a key of the configuration or one of the groups {groups}"
@@ -86,7 +95,7 @@ def _config(error: BaseException, cause: OmegaConfBaseException) -> str:
         return f"{key}: must be one of the keys {', '.join(keys)}{hint}" if keys else f"{key}: {_NO_KEY}"
     if wanted := re.search(r"could not be converted to (\w+)", str(cause)):
         return f"{key}={_value(cause)}: must be of type {wanted.group(1).lower()}"
-    return f"{key}={_value(cause)}: {_line(str(cause.msg) if cause.msg else str(cause))}"
+    return f"{key}={_value(cause)}: {in_a_line(cause.msg or cause)}"
 
 
 def _type(node: object) -> str:
@@ -97,7 +106,3 @@ def _type(node: object) -> str:
 def _value(cause: OmegaConfBaseException) -> object:
     found = re.search(r"Value '([^']*)'", str(cause))
     return found.group(1) if found else cause.value
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

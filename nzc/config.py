@@ -14,7 +14,7 @@ from hydra.errors import InstantiationException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from nzc.errors import GROUPS, InputError, one_of, positive, share, whole
+from nzc.errors import GROUPS, InputError, in_a_line, one_of, positive, share, whole
 from nzc.randomness import KINDS
 
 _PACKAGE = Path(__file__).parent
@@ -149,8 +149,8 @@ def _unusable(cfg: DictConfig, group: str, error: InstantiationException) -> Inp
         key = f"{key}.{unknown.group(1)}"
         return InputError(key, OmegaConf.select(cfg, key), f"must be one of the settings of {target}: "
                           f"{', '.join(names)}")  # fmt: skip
-    said = " ".join(said.split())
-    return InputError(f"{key}._target_", target, f"must be a class that takes the settings beside it ({said})")
+    allowed = f"must be a class that takes the settings beside it ({in_a_line(said)})"
+    return InputError(f"{key}._target_", target, allowed)
 
 
 class _Home(SearchPathPlugin):

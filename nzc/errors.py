@@ -43,6 +43,11 @@ def one_line(text: str) -> str:
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
+def in_a_line(text: object, at_most: int | None = None) -> str:
+    """What others say, errors mostly, without its line ends; cut after so many signs."""
+    return " ".join(str(text).split())[:at_most]
+
+
 @contextmanager
 def within(group: str) -> Iterator[None]:
     """Input errors raised below get the group's name."""

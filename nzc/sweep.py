@@ -1,23 +1,22 @@
 """A sweep as a whole: its parent run, table, figures and page. Its rows become jobs in hydra_plugins/nzc.py."""
 
-import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.complaints import TRACEBACK, complaint
+from nzc.complaints import TRACEBACK, complaint, stop
 from nzc.config import build, shows_private
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
 from nzc.report.results import RESULT, SWEEP, Job, Results, jobs_of
 from nzc.tracking import Tracker
-from nzc.tracking.tracked import PARENT, sending, start
+from nzc.tracking.tracked import fail, leave_parent, send, start
 
 
 class SweepReport(Callback):
@@ -41,11 +40,9 @@ class SweepReport(Callback):
         except Exception as error:  # Hydra would make a warning of it
             if TRACEBACK:
                 raise
-            code, line = complaint(error)
-            print(f"nzc: {line}", file=sys.stderr)
-            sys.exit(code)
+            stop(*complaint(error))
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / PARENT).write_text(json.dumps({"run": self.run}))
+        leave_parent(folder, self.run)
         OmegaConf.save(config, folder / SWEEP)  # not every sweeper leaves it
         self.config, SweepReport.current = config, self
 
@@ -54,13 +51,11 @@ class SweepReport(Callback):
         folder = Path(config.hydra.sweep.dir)
         jobs, wrong = self.answer()
         if self.tracker is not None:
-            with sending(folder, "FINISHED"):
-                if self.run is not None:
-                    self.tracker.finish(self.run, folder)
+            send(folder, self.run, "FINISHED", partial(self.tracker.finish, folder=folder))
         if failed := sum(job.result is None for job in jobs):
             wrong.append(f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
         if wrong:
-            _stop(*wrong)
+            stop(2, *wrong)
 
     def answer(self) -> tuple[list[Job], list[object]]:
         """The table, figures and page of what has finished; the jobs, and what was wrong with the figures."""
@@ -92,9 +87,7 @@ def closing() -> Iterator[None]:
                 if any(Path(report.config.hydra.sweep.dir).glob(f"*/{RESULT}")):
                     report.answer()
             if report.tracker is not None:
-                with sending(Path(report.config.hydra.sweep.dir), "KILLED" if stopped else "FAILED", quiet=True):
-                    if report.run is not None:
-                        report.tracker.fail(report.run, stopped)
+                fail(Path(report.config.hydra.sweep.dir), report.run, report.tracker, stopped)
 
 
 def _draw(figures: list[SweepFigure], jobs: list[Job], folder: Path) -> list[object]:
@@ -109,9 +102,3 @@ def _draw(figures: list[SweepFigure], jobs: list[Job], folder: Path) -> list[obj
         except InputError as error:
             wrong.append(error)
     return wrong
-
-
-def _stop(*wrong: object) -> None:
-    for line in wrong:
-        print(f"nzc: {line}", file=sys.stderr)
-    sys.exit(2)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nzc.errors import InputError, one_of, whole
+from nzc.errors import InputError, in_a_line, one_of, whole
 
 if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
@@ -85,10 +85,8 @@ class Training:
                     trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=_PATIENCE))
                 return trainer
         except Exception as error:  # whatever Lightning made of these options
-            said = " ".join(str(error).split())
-            raise InputError(
-                "trainer", self.options, f"must be options of pytorch_lightning.Trainer ({said})"
-            ) from error
+            allowed = f"must be options of pytorch_lightning.Trainer ({in_a_line(error)})"
+            raise InputError("trainer", self.options, allowed) from error
 
     def _environment(self) -> "LightningEnvironment":
         """Who is where: NODE_RANK, MASTER_ADDR, MASTER_PORT; what nobody set, SLURM knows.

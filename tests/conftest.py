@@ -7,6 +7,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import json
 import shutil
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,21 @@ def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         return Ran(code, out, err, tmp_path)
 
     return run
+
+
+def call(monkeypatch: pytest.MonkeyPatch, command: Callable[[], None], *arguments: str) -> int:
+    """The exit code of a small command, such as nzc.report.__main__.main."""
+    monkeypatch.setattr("sys.argv", ["nzc", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        command()
+    return int(stop.value.code or 0)
+
+
+def nowhere() -> str:
+    """An address at which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran
+from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran, call
 from mlflow import MlflowClient
 from scipy import stats
 
@@ -409,11 +409,9 @@ def test_what_must_not_be_published_is_refused(
     nzc: Nzc, histograms: Path, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     ran = nzc(*FILE, *(["rng=system"] if "rng=seeded" not in arguments else []), *arguments)
-    monkeypatch.setattr("sys.argv", ["nzc.release", str(_folder(ran)), "released"])
-    with pytest.raises(SystemExit) as stop:
-        releasing.main()
+    code = call(monkeypatch, releasing.main, str(_folder(ran)), "released")
     err = capfd.readouterr().err
-    assert (stop.value.code, err.count("\n")) == (2, 1)
+    assert (code, err.count("\n")) == (2, 1)
     assert said in err
     assert not list(histograms.parent.glob("*released*"))
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import requests
-from conftest import SMALL, TEACHERS, VOTES, Nzc
+from conftest import SMALL, TEACHERS, VOTES, Nzc, call, nowhere
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
@@ -30,18 +30,8 @@ DATABASE = "sqlite:///mlflow.db"
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
 
 
-def _nowhere() -> str:
-    """Where nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
-
-
 def _send(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr("sys.argv", ["nzc.tracking", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        command.main()
-    return int(stop.value.code or 0)
+    return call(monkeypatch, command.main, *arguments)
 
 
 def _client(uri: str) -> MlflowClient:
@@ -76,7 +66,7 @@ def _recorded(run: Run, uri: str = DATABASE) -> dict[str, Any]:
 
 
 def test_a_run_whose_server_is_down_is_whole_and_sent_later(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
-    down = nzc(*SMALL, f"tracking.uri={_nowhere()}", "tracking.system_metrics=false")
+    down = nzc(*SMALL, f"tracking.uri={nowhere()}", "tracking.system_metrics=false")
     assert down.code == 0
     assert down.err.count("\n") == 1
     assert "does not answer" in down.err
@@ -149,7 +139,7 @@ def test_a_model_that_was_half_sent_is_sent_whole_and_once(nzc: Nzc, monkeypatch
 def test_a_run_whose_opening_was_broken_off_is_completed(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    nzc(*FILE, f"tracking.uri={_nowhere()}")
+    nzc(*FILE, f"tracking.uri={nowhere()}")
     mend = _broken(monkeypatch, call)
     assert _send(monkeypatch, "--uri", DATABASE) == 1
     assert len(_runs()) == 1
@@ -188,7 +178,7 @@ def test_a_sweep_whose_server_is_down_is_sent_as_a_sweep(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = time.time()
-    ran = nzc("--multirun", *FILE, "queries=10,1000,20", f"tracking.uri={_nowhere()}")
+    ran = nzc("--multirun", *FILE, "queries=10,1000,20", f"tracking.uri={nowhere()}")
     assert ran.code == 2  # of the wrong one
     assert ran.err.count("does not answer") == 1
     assert len(list(Path("outputs").rglob(NOTE))) == 4
@@ -205,7 +195,7 @@ def test_a_sweep_whose_server_is_down_is_sent_as_a_sweep(
 def test_what_was_killed_is_sent_as_killed_and_what_is_under_way_is_left(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    nzc(*FILE, f"tracking.uri={_nowhere()}")
+    nzc(*FILE, f"tracking.uri={nowhere()}")
     (note,) = Path("outputs").rglob(NOTE)
     told = json.loads(note.read_text()) | {"ended": None}
     note.write_text(json.dumps(told))
@@ -251,7 +241,7 @@ def _server(port: str) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_server_that_is_gone_or_hangs_while_a_run_is_under_way(
     nzc: Nzc, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
-    uri = _nowhere()
+    uri = nowhere()
     port = uri.rpartition(":")[2]
     run = [sys.executable, "-m", "nzc", *TEACHERS, "student.steps=4000", f"tracking.uri={uri}"]
     with _server(port) as server:

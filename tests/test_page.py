@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from conftest import VOTES, Nzc, Ran
+from conftest import VOTES, Nzc, Ran, call
 
 import nzc as package
 from nzc.report import __main__ as command
@@ -242,10 +242,7 @@ def test_a_run_shows_its_rounds_and_how_sure_its_accuracy_is(nzc: Nzc, histogram
 
 
 def _call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr("sys.argv", ["nzc.report", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        command.main()
-    return int(stop.value.code or 0)
+    return call(monkeypatch, command.main, *arguments)
 
 
 def test_a_wrong_folder_is_a_line(

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alembic.runtime.migration import HeadMaintainer
-from conftest import SMALL, TEACHERS, VOTES, Nzc
+from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
@@ -202,12 +201,9 @@ def test_the_student_is_registered_and_takes_rows_as_the_dataset_has_them(nzc: N
 @contextmanager
 def _served(*command: str) -> Iterator[str]:
     """An `mlflow …` server; its address, once it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
+    address = nowhere()
     server = subprocess.Popen(
-        [sys.executable, "-m", "mlflow", *command, "--port", str(port), "--workers", "1"],
+        [sys.executable, "-m", "mlflow", *command, "--port", address.rpartition(":")[2], "--workers", "1"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from nzc.report.origin import versions
 
@@ -104,44 +104,61 @@ def apart(task: Callable[[], object]) -> None:
         raise RuntimeError(f"ended with {code}")
 
 
-def start(folder: Path, command: list[str], trap: Trap | None = None, name: str = "") -> int:
-    """`nzc COMMAND` in `folder`, in a process of its own; its number. What it says goes into name + ERR there."""
-    sys.stdout.flush()
-    if process := os.fork():
-        return process
-    code = 1
+def become(command: list[str], before: Callable[[], object]) -> NoReturn:
+    """In a fork: be `nzc COMMAND` from here on, once `before` is done."""
+    code: int | str | None = 1
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        os.chdir(folder)
-        for stream, file in ((1, OUT), (2, ERR)):
-            os.dup2(os.open(name + file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), stream)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        before()
         from nzc.__main__ import main
 
-        if trap is not None:
-            trap.set()
         sys.argv = ["nzc", *command]
         try:
             main()
             code = 0
         except SystemExit as end:
-            code = int(end.code or 0)
+            code = end.code
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
-        os._exit(code)
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else int(bool(code)))
 
 
-def wait(process: int, seconds: float | None = None, then: int = signal.SIGKILL) -> int:
-    """How a process ended: its exit code, or less than 0 where a signal ended it; `then` is sent after so long."""
-    end = None if seconds is None else time.monotonic() + seconds
-    while end is not None and time.monotonic() < end:
+def ended(process: int, seconds: float) -> int | None:
+    """How a process ended within so long; None where it did not."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         done, status = os.waitpid(process, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.01)
-    if end is not None:
+    return None
+
+
+def start(folder: Path, command: list[str], trap: Trap | None = None, name: str = "") -> int:
+    """`nzc COMMAND` in `folder`, in a process of its own; its number. What it says goes into name + ERR there."""
+    sys.stdout.flush()
+    if process := os.fork():
+        return process
+
+    def before() -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.chdir(folder)
+        for stream, file in ((1, OUT), (2, ERR)):
+            os.dup2(os.open(name + file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), stream)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if trap is not None:
+            trap.set()
+
+    become(command, before)
+
+
+def wait(process: int, seconds: float | None = None, then: int = signal.SIGKILL) -> int:
+    """How a process ended: its exit code, or less than 0 where a signal ended it; `then` is sent after so long."""
+    if seconds is not None:
+        if (code := ended(process, seconds)) is not None:
+            return code
         os.kill(process, then)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
@@ -188,9 +205,14 @@ def left(folder: Path) -> Left:
         [(path.parent / "labels.csv").read_text() for path in paths if (path.parent / "labels.csv").is_file()],
         releases(folder / ".nzc"),
         trained(folder),
-        {str(path.relative_to(folder)) for path in folder.glob(".nzc/**/*")},
+        files(folder),
         states(folder),
     )
+
+
+def files(folder: Path) -> set[str]:
+    """The names of what is in the store of a folder where commands ran."""
+    return {str(path.relative_to(folder)) for path in folder.glob(".nzc/**/*")}
 
 
 def result(path: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from _nzc import BASE, ERR, SMALL, Trap, progress, releases, result, run, start, states, trained, wait, warm
+from _nzc import BASE, ERR, SMALL, Trap, files, progress, releases, result, run, start, states, trained, wait, warm
 from rich.table import Table
 
 from nzc.report import show
@@ -63,7 +63,7 @@ class Alone:
             if run(folder, command):
                 raise RuntimeError((folder / ERR).read_text())
         self.results, self.releases = _results(folder), releases(folder / ".nzc")
-        self.store = _files(folder)
+        self.store = files(folder)
 
 
 def _results(folder: Path) -> list[dict[str, Any]]:
@@ -72,10 +72,6 @@ def _results(folder: Path) -> list[dict[str, Any]]:
     for each in found:
         del each["epsilon"]["ledger_total"]
     return found
-
-
-def _files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.glob(".nzc/**/*")}
 
 
 def crowd(name: str, folder: Path, alone: Alone, commands: list[list[str]], kills: int, rng: random.Random) -> Found:
@@ -102,7 +98,7 @@ def crowd(name: str, folder: Path, alone: Alone, commands: list[list[str]], kill
     if kills and run(folder, commands[-1]):  # the next start closes the tracked runs of the killed
         found.wrong.append(f"the run after: {(folder / ERR).read_text().strip()[-300:]}")
     _count(found, folder, alone, least=len(commands))
-    if extra := _files(folder) - alone.store:
+    if extra := files(folder) - alone.store:
         found.wrong.append(f"left in the store: {', '.join(sorted(extra))}")
     return found
 

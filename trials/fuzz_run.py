@@ -3,9 +3,6 @@
 import os
 import resource
 import signal
-import sys
-import time
-import traceback
 from pathlib import Path
 
 os.environ |= {f"{name}_proxy": "http://127.0.0.1:9" for name in ("http", "https")}  # nothing is downloaded
@@ -17,8 +14,9 @@ import pytorch_lightning  # noqa: F401
 import sklearn.ensemble  # noqa: F401
 import torch  # noqa: F401
 import torchvision  # noqa: F401
+from _nzc import become, ended
 
-import nzc.__main__
+import nzc.__main__  # noqa: F401
 
 #: Address space of a run beyond what is imported.
 MEMORY = 8 << 30
@@ -27,8 +25,8 @@ MEMORY = 8 << 30
 def run(arguments: list[str], folder: Path, limit: float) -> tuple[int | None, str]:
     """Exit code, None where it hung, and stderr of `nzc ARGUMENTS` in `folder`."""
     said = folder.parent / f"{folder.name}.err"
-    child = os.fork()
-    if child == 0:
+
+    def before() -> None:
         os.setsid()
         os.chdir(folder)
         out = os.open("/dev/null", os.O_RDWR)
@@ -37,27 +35,10 @@ def run(arguments: list[str], folder: Path, limit: float) -> tuple[int | None, s
             os.dup2(source, target)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-        sys.argv = ["nzc", *arguments]
-        code = 1
-        try:
-            nzc.__main__.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 1 if stop.code else 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    end, code = time.monotonic() + limit, None
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            code = os.waitstatus_to_exitcode(status)
-            break
-        time.sleep(0.01)
-    else:
+
+    if not (child := os.fork()):
+        become(arguments, before)
+    if (code := ended(child, limit)) is None:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
     text = said.read_bytes().decode(errors="replace")

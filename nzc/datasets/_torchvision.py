@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from nzc.errors import InputError
+from nzc.errors import InputError, in_a_line
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ def obtain(root: str, files: str, read: Callable[[], T]) -> T:
         for folder in sorted((path for path in Path(root).rglob("*") if path.is_dir()), reverse=True):
             _remove(folder, kept)
         _remove(Path(root), kept)
-        line = " ".join(str(error).split()) or type(error).__name__
+        line = in_a_line(error) or type(error).__name__
         raise InputError(
             "root", root, f"must hold {files}, whole and unchanged; they could not be downloaded either ({line})"
         ) from error

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nzc.errors import InputError, one_of
+from nzc.errors import InputError, in_a_line, one_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -37,8 +37,8 @@ def suits(network: str, shape: tuple[int, ...], classes: int) -> None:
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
             build(network, shape, classes)(torch.empty(2, *shape))
     except Exception as error:  # whatever its layers made of them
-        said = " ".join(str(error).split())
-        raise InputError("network", network, f"must take rows of shape {list(shape)} ({said})") from error
+        allowed = f"must take rows of shape {list(shape)} ({in_a_line(error)})"
+        raise InputError("network", network, allowed) from error
 
 
 def generator(network: str, shape: tuple[int, ...]) -> "nn.Module":

@@ -19,7 +19,7 @@ from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report.origin import now
 from nzc.report.results import RESULT, SWEEP, Job, Results, jobs_of, mean
 from nzc.report.words import EPSILONS, between, heading, is_share, number, percent
-from nzc.store.store import private
+from nzc.store.store import written
 
 #: In the folder that it is about.
 FILE = "report.html"
@@ -38,12 +38,7 @@ _TURNED = {"": "", "≈": "≈ ", ">": "< ", "<": "> "}
 
 def write(folder: Path) -> Path:
     """FILE in `folder`, whole or not at all. Only its owner may read it: what it shows depends on the votes."""
-    html = _page(folder)
-    partial = folder / f".{FILE}.partial"
-    partial.unlink(missing_ok=True)
-    with private(partial) as file:
-        file.write(html.encode())
-    return partial.rename(folder / FILE)
+    return written(folder / FILE, _page(folder).encode())
 
 
 def _page(folder: Path) -> str:

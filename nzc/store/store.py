@@ -236,7 +236,9 @@ def sift(work: Path) -> None:
 
 
 def written(path: Path, data: bytes) -> Path:
-    """A file that appears whole or not at all."""
+    """A file of its owner's alone that appears whole or not at all."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(data)
+    partial.unlink(missing_ok=True)
+    with private(partial) as file:
+        file.write(data)
     return partial.rename(path)

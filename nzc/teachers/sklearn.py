@@ -14,7 +14,7 @@ import numpy as np
 from nzc._bar import Bar
 from nzc._types import AnyArray, Floats, Ints
 from nzc.datasets import Roles
-from nzc.errors import InputError, reason
+from nzc.errors import InputError, in_a_line, reason
 from nzc.store import Store
 from nzc.store.store import code_digest, save, sift
 from nzc.teachers.sharded import Sharded
@@ -114,7 +114,7 @@ def _check_estimator(estimator: Any) -> None:
     try:
         estimator._validate_params()
     except ValueError as error:
-        said = " ".join(str(error).split())
+        said = in_a_line(error)
         found = re.match(r"The '(\w+)' parameter of \S+ (must .*?)\.? Got .* instead\.?$", said)
         if found is None:
             raise InputError("teachers.estimator", type(estimator).__name__, said) from error

@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import chdir
-from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ from omegaconf import OmegaConf
 
 from nzc._command import Parser, end
 from nzc.config import build
-from nzc.errors import InputError
+from nzc.errors import InputError, in_a_line
 from nzc.question import name_of
 from nzc.report.results import RESULT, SWEEP
-from nzc.tracking.tracked import NOTE, PARENT, alone, dead, described, note, parent
+from nzc.tracking.tracked import NOTE, PARENT, alone, dead, described, leave_parent, note, parent
 from nzc.tracking.tracker import Tracker
 
 
@@ -48,7 +47,7 @@ def _run(arguments: list[str]) -> int:
             running += 1
         except Exception as error:
             failed += 1
-            print(f"nzc: {folder}: {' '.join(str(error).split())[:200]}", file=sys.stderr)
+            print(f"nzc: {folder}: {in_a_line(error, 200)}", file=sys.stderr)
     print(f"{len(set(found)) - failed - running} sent, {failed} not, {running} under way")
     return 1 if failed else 0
 
@@ -73,7 +72,7 @@ def _send(folder: Path, told: dict[str, Any], uri: str | None) -> None:
     run = tracker.start(*asked, parent(above), told["begun"], told["key"])
     note(folder, run=run)
     if sweep:
-        (folder / PARENT).write_text(dumps({"run": run}))
+        leave_parent(folder, run)
     if (folder / RESULT).is_file() or told["ended"] == "FINISHED":
         tracker.finish(run, folder, ended)
     else:

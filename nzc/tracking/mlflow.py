@@ -25,7 +25,7 @@ from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from nzc import curves
-from nzc.errors import InputError
+from nzc.errors import InputError, in_a_line
 from nzc.report import EPSILONS, Report, number
 from nzc.report.results import CURVES, RESULT, STUDENT
 from nzc.tracking.tracked import LOCK, NOTE, PARENT, dead, process
@@ -174,8 +174,7 @@ class MLflow(Tracker):
     def _unusable(self, error: Exception) -> InputError:
         if isinstance(error, MlflowException):
             self._ask()  # it may have been there a moment ago
-        said = " ".join(str(error).split())[:200]
-        return InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({said})")
+        return InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({in_a_line(error, 200)})")
 
     def _experiment(self, name: str) -> str:
         found = self.client.get_experiment_by_name(name)

@@ -9,8 +9,9 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,7 +22,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.config import build
-from nzc.errors import InputError
+from nzc.errors import InputError, in_a_line
 from nzc.report.results import CURVES
 from nzc.store.store import written
 from nzc.tracking.tracker import Tracker, Unreachable
@@ -72,25 +73,19 @@ class Tracked:
 
     def finish(self) -> None:
         if self.tracker is not None:
-            with sending(self.folder, "FINISHED"):
-                if self.run is not None:
-                    self.tracker.finish(self.run, self.folder)
+            send(self.folder, self.run, "FINISHED", partial(self.tracker.finish, folder=self.folder))
         self.unfinished = False
 
     def fail(self, stopped: bool) -> None:
         """A job of a sweep fails in sight of the others, even one whose input was wrong."""
         if not self.unfinished:
             return
-        try:  # why the run ended is what must be said
+        with suppress(Exception):  # why the run ended is what must be said
             if self.run is None and self.sweep is not None and not (self.folder / NOTE).exists():
                 self.tracker = self.tracker or build(self.cfg, "tracking", Tracker)
                 self.open()
             if self.tracker is not None and (self.folder / NOTE).exists():
-                with sending(self.folder, "KILLED" if stopped else "FAILED", quiet=True):
-                    if self.run is not None:
-                        self.tracker.fail(self.run, stopped)
-        except Exception:
-            return
+                fail(self.folder, self.run, self.tracker, stopped)
 
 
 def note(folder: Path, **known: Any) -> dict[str, Any]:
@@ -129,19 +124,24 @@ def now() -> int:
     return int(1000 * time.time())
 
 
-@contextmanager
-def sending(folder: Path, ended: str, quiet: bool = False) -> Iterator[None]:
-    """Takes the note away once all has been sent; what was not opened, or fails, keeps it."""
-    told = note(folder, ended=ended, until=now())
+def send(folder: Path, run: str | None, ended: str, last: Callable[[str], None], quiet: bool = False) -> None:
+    """Send the last of a run, and take the note away; of one that was not opened, or where that fails, it stays."""
+    note(folder, ended=ended, until=now())
+    if run is None:
+        return
     try:
         with alone(folder):
-            yield
+            last(run)
     except Exception as error:  # nothing is lost: the folder is whole
         if not quiet:
-            print(f"nzc: {folder} could not be tracked ({_line(error)}): {_LATER}", file=sys.stderr)
+            print(f"nzc: {folder} could not be tracked ({in_a_line(error, 200)}): {_LATER}", file=sys.stderr)
     else:
-        if told["run"] is not None:
-            (folder / NOTE).unlink()
+        (folder / NOTE).unlink()
+
+
+def fail(folder: Path, run: str | None, tracker: Tracker, stopped: bool) -> None:
+    """Close a run that did not come to its end; in silence, for why it ended is what must be said."""
+    send(folder, run, "KILLED" if stopped else "FAILED", partial(tracker.fail, stopped=stopped), quiet=True)
 
 
 @contextmanager
@@ -154,12 +154,13 @@ def alone(folder: Path) -> Iterator[None]:
             (folder / LOCK).unlink(missing_ok=True)
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+def leave_parent(sweep: Path, run: str | None) -> None:
+    """Leave the run of a sweep in its folder, for `parent`."""
+    (sweep / PARENT).write_text(json.dumps({"run": run}))
 
 
 def parent(sweep: Path | None) -> str | None:
-    """The run of a sweep, as it left it in its folder."""
+    """The run of a sweep, as `leave_parent` left it."""
     if sweep is None or not (sweep / PARENT).is_file():
         return None
     run: str | None = json.loads((sweep / PARENT).read_text())["run"]
