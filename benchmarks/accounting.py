@@ -20,7 +20,7 @@ from nzc.aggregators.noise import Gaussian, Gumbel, Laplace
 from nzc.aggregators.screen import Threshold
 from nzc.privacy.conversion import ORDERS, epsilon
 from nzc.privacy.cost import planned
-from nzc.privacy.release import plan
+from nzc.privacy.sanitised import plan
 
 MECHANISMS = {
     "gaussian": NoisyArgmax(Gaussian(40)),

@@ -25,7 +25,7 @@ from nzc.config import build
 from nzc.datasets import Dataset
 from nzc.errors import InputError, in_a_line
 from nzc.inquiry import Terms
-from nzc.privacy import release
+from nzc.privacy import sanitised
 from nzc.queries import Rounds
 from nzc.report import Report, show
 from nzc.report.results import ERROR, LABELS, STUDENT, flat
@@ -55,7 +55,7 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
             seed=cfg.seed,
             delta=cfg.delta,
             budget=cfg.budget.epsilon,
-            plan=partial(release.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
+            plan=partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
             audit_trials=cfg.audit_trials if cfg.audit else None,
             name=choices["aggregator"],
             rng=cfg.rng,

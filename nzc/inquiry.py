@@ -18,7 +18,7 @@ from nzc.privacy import Epsilon
 from nzc.privacy.conversion import ORDERS
 from nzc.privacy.cost import Cost, growth, planned
 from nzc.privacy.filter import Filter
-from nzc.privacy.release import Plan
+from nzc.privacy.sanitised import Plan
 from nzc.queries import Rounds
 from nzc.randomness import SEEDED, system
 from nzc.store import Ledger, Release
@@ -30,7 +30,7 @@ class Terms:
     """On what terms teachers are asked; fixed before a vote is seen.
 
     budget        ε at δ that no answer may pass, whatever the votes; None: no limit
-    plan          makes the plan of the sanitised ε (privacy.release)
+    plan          makes the plan of the sanitised ε (privacy.sanitised)
     audit_trials  how often the sampler is run for a lower bound; None: not at all
     name          of the aggregator, for messages and the ledger
     rng           whose noise labels and the sanitised ε get: the seed's, or the operating system's (nzc/randomness.py).

@@ -20,14 +20,13 @@ from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran, call
 from mlflow import MlflowClient
 from scipy import stats
 
-from nzc import release as releasing
+from nzc import release
 from nzc.datasets.roles import by_share
 from nzc.errors import InputError
-from nzc.privacy import release
+from nzc.privacy import sanitised
 from nzc.privacy.epsilon import PUBLIC
 from nzc.privacy.theorem import gaussian_bound
 from nzc.randomness import system
-from nzc.release import release as publish
 from nzc.report import EPSILONS
 from nzc.report.report import Report
 from nzc.store import Ledger
@@ -138,10 +137,10 @@ def test_a_kind_of_noise_that_there_is_not(nzc: Nzc, histograms: Path) -> None:
 
 
 def test_a_released_bound_is_rounded_up_to_a_coarse_step() -> None:
-    plan = release.plan([(100, gaussian_bound(20))], 1e-5)
+    plan = sanitised.plan([(100, gaussian_bound(20))], 1e-5)
     for seed in range(100):
         exact = 0.3 + plan.beta * (plan.noise * np.random.default_rng(seed).standard_normal() + plan.margin)
-        drawn = release.draw(0.3, plan, np.random.default_rng(seed))
+        drawn = sanitised.draw(0.3, plan, np.random.default_rng(seed))
         assert 0 <= drawn - exact <= 2**-20
         assert (drawn * 2**20).is_integer()
 
@@ -227,7 +226,7 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
     ran = nzc(*command, "tracking.private=false")
     assert ran.code == 0, ran.err
     secrets = {"record": forms, "group": [WORD.encode()]} | _private(ran, here / ".nzc")
-    publish(_folder(ran), here / "released")
+    release.release(_folder(ran), here / "released")
     said = ("said", (ran.out + ran.err).encode())
     public = [said, *_contents(here / "released", here / "mlflow.db", here / "mlartifacts")]
     assert _found(secrets, iter(public)) == set()
@@ -365,7 +364,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     ran = nzc(*SMALL, "rng=system", "audit=true", "audit_trials=200", "teachers.stratify=true", "budget.epsilon=9")
     dest, result = tmp_path / "new" / "released", ran.result
     os.umask(0o022)
-    publish(_folder(ran), dest)
+    release.release(_folder(ran), dest)
     assert sorted(path.name for path in dest.iterdir()) == ["README.md", "labels.csv", "privacy.json", "student.pt2"]
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in (dest, *dest.iterdir()))
     told = json.loads((dest / "privacy.json").read_text())
@@ -389,7 +388,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
 
 def test_labels_of_a_votes_file_are_released_without_a_student(nzc: Nzc, histograms: Path) -> None:
     ran = nzc(*FILE, "rng=system", "aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5")
-    publish(_folder(ran), histograms.parent / "released")
+    release.release(_folder(ran), histograms.parent / "released")
     assert sorted(path.name for path in (histograms.parent / "released").iterdir()) == [
         "README.md", "labels.csv", "privacy.json",
     ]  # fmt: skip
@@ -409,7 +408,7 @@ def test_what_must_not_be_published_is_refused(
     nzc: Nzc, histograms: Path, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     ran = nzc(*FILE, *(["rng=system"] if "rng=seeded" not in arguments else []), *arguments)
-    code = call(monkeypatch, releasing.main, str(_folder(ran)), "released")
+    code = call(monkeypatch, release.main, str(_folder(ran)), "released")
     err = capfd.readouterr().err
     assert (code, err.count("\n")) == (2, 1)
     assert said in err
@@ -422,16 +421,16 @@ def test_what_is_no_finished_run_is_refused(nzc: Nzc, histograms: Path) -> None:
     run = _folder(ran)
     for dest in (here, run):
         with pytest.raises(InputError, match=r"DEST=.*not be there"):
-            publish(run, dest)
+            release.release(run, dest)
     for folder in (here, here / "nowhere", here / "outputs"):
         with pytest.raises(InputError, match=r"RUN=.*one run"):
-            publish(folder, here / "released")
+            release.release(folder, here / "released")
     with pytest.raises(InputError, match=r"DEST=.*can be made"):
-        publish(run, here / "votes.npy" / "released")
+        release.release(run, here / "votes.npy" / "released")
     (run / "labels.csv").rename(run / "kept")
     with pytest.raises(InputError, match=r"RUN=.*labels.csv"):
-        publish(run, here / "released")
+        release.release(run, here / "released")
     (run / "result.json").unlink()
     with pytest.raises(InputError, match=r"RUN=.*finished"):
-        publish(run, here / "released")
+        release.release(run, here / "released")
     assert not list(here.glob("*released*"))

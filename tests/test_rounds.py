@@ -14,7 +14,7 @@ from nzc.aggregators.noise import Gaussian, Laplace
 from nzc.aggregators.screen import Interactive, Threshold
 from nzc.errors import InputError
 from nzc.inquiry import Inquiry, Terms
-from nzc.privacy import release
+from nzc.privacy import sanitised
 from nzc.privacy.independent import gaussian
 from nzc.queries import CHOICES, Rounds
 from nzc.teachers import Ballots
@@ -90,7 +90,7 @@ def test_bad_rounds(nzc: Nzc, arguments: list[str], key: str, allowed: str) -> N
 
 
 def _terms(aggregator: NoisyArgmax, rounds: Rounds, budget: float | None = None) -> Terms:
-    return Terms(aggregator, rounds, 0, 1e-5, budget, release.plan, None, "it")
+    return Terms(aggregator, rounds, 0, 1e-5, budget, sanitised.plan, None, "it")
 
 
 def _inquiry(terms: Terms, sizes: list[int]) -> Inquiry:

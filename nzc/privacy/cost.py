@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from nzc._types import AnyArray, Bools, Floats, Ints
-from nzc.privacy import independent, release
+from nzc.privacy import independent, sanitised
 from nzc.privacy.conversion import ORDERS, cks, epsilon
 from nzc.privacy.epsilon import Epsilon
 from nzc.privacy.exact import ExactCost
-from nzc.privacy.release import Plan
+from nzc.privacy.sanitised import Plan
 from nzc.privacy.theorem import Bound
 
 
@@ -84,7 +84,7 @@ class Cost:
         """
         if not self.bounded or plan is None:
             return None
-        return release.sanitise(self.bounded, plan, delta, rng).epsilon
+        return sanitised.sanitise(self.bounded, plan, delta, rng).epsilon
 
 
 def growth(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:

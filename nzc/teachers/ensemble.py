@@ -48,15 +48,14 @@ class Ensemble(Sharded):
         store.help("predictions", self._request(roles), lambda work: self._share(roles, training, work))
 
     def _request(self, roles: Roles) -> dict[str, Any]:
-        package = Path(__file__).parents[1]
         made_by = [
             "teachers/engine",
-            "datasets/augment",
             "teachers/sharded",
+            "datasets/augment",
             "networks/_conv",
-            "networks/" + self.network,
+            f"networks/{self.network}",
         ]
-        code = code_digest(package / f"{name}.py" for name in [*made_by, f"networks/{self.network}"])
+        code = code_digest(Path(__file__).parents[1] / f"{name}.py" for name in made_by)
         request = {"data": roles.digest, "code": code, **asdict(self)}
         del request["parallel"], request["stacked"]  # they change the speed, never the result
         return request

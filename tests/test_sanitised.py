@@ -11,9 +11,9 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 from scipy.stats import binom
 
 from nzc.errors import InputError
-from nzc.privacy import release
+from nzc.privacy import sanitised
 from nzc.privacy.conversion import epsilon
-from nzc.privacy.release import Plan
+from nzc.privacy.sanitised import Plan
 from nzc.privacy.theorem import gaussian_bound, laplace_bound, screen_bound, screen_votes
 
 BOUNDS = {
@@ -41,7 +41,7 @@ def test_growth_covers_every_histogram_within_reach(name, teachers, classes):
     for order in (1.5, 3.0):
         cost = bound.rdp(bound.log_flip(every), np.array([order]))[:, 0]
         for row in range(0, len(every), max(1, len(every) // 40)):
-            worst, _ = release._worst(bound, every[row : row + 1], order)
+            worst, _ = sanitised._worst(bound, every[row : row + 1], order)
             for distance in range(teachers + 1):
                 brute = cost[reach[row] <= distance].max()
                 assert worst(distance) >= brute * (1 - 1e-12)
@@ -59,7 +59,7 @@ def test_log_smooth_bound_has_sensitivity_beta(name):
         other[:, 0] = rng.integers(0, 3, size=6)
         votes, moved = (np.stack([(t == k).sum(axis=1) for k in range(3)], axis=1) for t in (teachers, other))
         beta = float(rng.choice([0.02, 0.1, 0.5]))
-        here, there = (release.log_smooth_bound([(bound, v)], 2.0, beta) for v in (votes, moved))
+        here, there = (sanitised.log_smooth_bound([(bound, v)], 2.0, beta) for v in (votes, moved))
         assert abs(here - there) <= beta * (1 + 1e-9)
         assert here >= np.log(theorem_total([(bound, votes)], 2.0)) - 1e-12
 
@@ -90,7 +90,7 @@ def test_bound_by_mpmath():
 
 
 def check(bound, row, order, expected):
-    worst, _ = release._worst(bound, row[None], float(order))
+    worst, _ = sanitised._worst(bound, row[None], float(order))
     assert float(expected) * (1 - 1e-9) <= worst(0) <= float(expected) * 1.02
 
 
@@ -108,10 +108,10 @@ def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
     """Where the smooth bound is the bound itself, the planned rate is met, not just kept."""
     votes, bound = np.array([[30, 20, 0]] * 40 + [[49, 1, 0]] * 10), gaussian_bound(10)
     plan, draws, rng = Plan(order=3.0, beta=0.3, noise=2.0, failure=0.02), 200_000, np.random.default_rng(2)
-    log_bound = release.log_smooth_bound([(bound, votes)], plan.order, plan.beta)
+    log_bound = sanitised.log_smooth_bound([(bound, votes)], plan.order, plan.beta)
     total = theorem_total([(bound, votes)], plan.order)
     assert total <= np.exp(log_bound) <= 1.02 * total
-    released = np.array([release.draw(log_bound, plan, rng) for _ in range(draws)])
+    released = np.array([sanitised.draw(log_bound, plan, rng) for _ in range(draws)])
     low, high = binom.ppf([1e-6, 1 - 1e-6], draws, plan.failure)
     assert low <= (released < log_bound).sum() <= high
     assert (released < np.log(total)).sum() <= high
@@ -125,14 +125,14 @@ def test_published_epsilon_is_too_low_no_more_often_than_planned():
     votes, bound, delta = np.array([[30, 20, 0]] * 40), gaussian_bound(10), 0.1
     plan, rng = Plan(order=3.0, beta=0.1, noise=2.0, failure=0.05), np.random.default_rng(4)
     truth = plan.convert(theorem_total([(bound, votes)], plan.order), delta)
-    epsilons = np.array([release.sanitise([(bound, votes)], plan, delta, rng).epsilon for _ in range(1000)])
+    epsilons = np.array([sanitised.sanitise([(bound, votes)], plan, delta, rng).epsilon for _ in range(1000)])
     assert (epsilons < truth).sum() <= binom.ppf(1 - 1e-6, 1000, plan.failure)
 
 
 def test_published_epsilon_includes_its_own_cost_and_failure():
     votes, bound, delta = np.array([[200, 40, 10]] * 100), gaussian_bound(40), 1e-5
-    plan = release.plan([(100, bound)], delta)
-    got = release.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
+    plan = sanitised.plan([(100, bound)], delta)
+    got = sanitised.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
     alone = epsilon(lambda orders: np.full(len(orders), got.rdp), delta, np.array([plan.order]))[0]
     assert got.epsilon > alone
     a = plan.order
@@ -145,10 +145,10 @@ def test_published_epsilon_includes_its_own_cost_and_failure():
     "votes", [[[5000, 0]], [[0, 5000, 0]], [[2500, 2500]], [[1, 1, 1]], [[0, 3, 9, 1]], [[5000, 0], [2501, 2499]]]
 )
 def test_edges(bound, votes):
-    votes, plan = np.array(votes), release.plan([(len(votes), bound)], 1e-6)
-    got = release.sanitise([(bound, votes)], plan, 1e-6, np.random.default_rng(0))
+    votes, plan = np.array(votes), sanitised.plan([(len(votes), bound)], 1e-6)
+    got = sanitised.sanitise([(bound, votes)], plan, 1e-6, np.random.default_rng(0))
     assert np.isfinite(got.epsilon) and got.epsilon > 0
-    shuffled = release.sanitise([(bound, votes[:, ::-1])], plan, 1e-6, np.random.default_rng(0))
+    shuffled = sanitised.sanitise([(bound, votes[:, ::-1])], plan, 1e-6, np.random.default_rng(0))
     assert got == shuffled
     ceiling = len(votes) * bound.independent(np.array([plan.order]))[0]
     assert got.rdp <= ceiling * (1 + 1e-12)
@@ -158,14 +158,14 @@ def test_edges(bound, votes):
 def test_charge_is_finite_and_monotone_at_any_noise(scale):
     for bound in (gaussian_bound(scale), laplace_bound(1 / scale)):
         for order in (1.01, 2.0, 50.0, 1e4):
-            charge = release._charge(bound, order)
+            charge = sanitised._charge(bound, order)
             assert np.isfinite(charge).all() and (charge >= 0).all() and (np.diff(charge) >= 0).all()
 
 
 def test_nothing_released_costs_only_the_plan():
     bound = gaussian_bound(40)
-    plan = release.plan([(10, bound)], 1e-5)
-    assert release.sanitise([(bound, np.zeros((0, 10)))], plan, 1e-5, np.random.default_rng(0)).rdp == 0
+    plan = sanitised.plan([(10, bound)], 1e-5)
+    assert sanitised.sanitise([(bound, np.zeros((0, 10)))], plan, 1e-5, np.random.default_rng(0)).rdp == 0
 
 
 @pytest.mark.parametrize("field", ["order", "beta", "noise", "failure"])
@@ -177,15 +177,15 @@ def test_bad_plan(field, value):
 
 def test_failure_must_leave_room_in_delta():
     with pytest.raises(InputError, match="failure"):
-        release.sanitise([], Plan(2.0, 0.1, 2.0, 1e-5), 1e-5, np.random.default_rng(0))
+        sanitised.sanitise([], Plan(2.0, 0.1, 2.0, 1e-5), 1e-5, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
 def test_published_votes(name, queries, delta):
     votes, bound = published_votes(name, queries), gaussian_bound(40)
-    plan = release.plan([(queries, bound)], delta)
+    plan = sanitised.plan([(queries, bound)], delta)
     start = time.process_time()
-    got = release.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
+    got = sanitised.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
     seconds = time.process_time() - start
     theorem = epsilon(lambda orders: bound.rdp(bound.log_flip(votes), orders).sum(axis=0), delta)[0]
     assert theorem < got.epsilon < 1.5 * theorem
@@ -198,8 +198,8 @@ def test_published_votes_with_a_screen():
     rng = np.random.default_rng(0)
     answered = votes.max(axis=1) + rng.normal(scale=200, size=len(votes)) >= 300
     released = [(bounds[0], screen_votes(votes.max(axis=1), 300)), (bounds[1], votes[answered])]
-    plan = release.plan([(len(votes), bound) for bound in bounds], delta)
-    got = release.sanitise(released, plan, delta, rng)
+    plan = sanitised.plan([(len(votes), bound) for bound in bounds], delta)
+    got = sanitised.sanitise(released, plan, delta, rng)
     assert theorem_total(released, plan.order) < got.rdp
     assert got.epsilon < 10
 
@@ -210,7 +210,7 @@ def test_growth_of_a_screen_covers_every_score_within_reach(order):
     scores = np.linspace(0, 60, 241)
     cost = bound.rdp(bound.log_flip(screen_votes(scores, threshold)), np.array([order]))[:, 0]
     for score in (0, 11, 25, 30, 31, 44.25, 60):
-        worst, _ = release._worst(bound, screen_votes(np.array([score]), threshold), order)
+        worst, _ = sanitised._worst(bound, screen_votes(np.array([score]), threshold), order)
         for distance in range(12):
             near = cost[np.abs(scores - score) <= distance]
             assert near.max() * (1 - 1e-12) <= worst(distance) <= bound.independent(np.array([order]))[0] * (1 + 1e-12)
@@ -257,5 +257,5 @@ def test_one_step_stays_within_the_conditions_of_2018(sigma, classes, order):
     assert (np.diff(step) >= -1e-15).all()  # C6
     rng = np.random.default_rng(0)
     for row in rng.multinomial(250, rng.dirichlet(np.full(classes, 0.2), size=100)):
-        worst, _ = release._worst(bound, row[None], order)
+        worst, _ = sanitised._worst(bound, row[None], order)
         assert worst(1) <= 1.01 * bound.rdp(up(bound.log_flip(row[None])), at)[0, 0]
