@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from nzc.errors import InputError, in_a_line, one_of, whole
@@ -74,6 +75,9 @@ class Training:
 
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
         torch.set_num_threads(self.threads)
+        for name, option in signature(Trainer).parameters.items():  # Lightning looks at none of these before the fit
+            if isinstance(option.default, bool) and not isinstance(self.options.get(name, False), bool):
+                raise InputError(f"trainer.{name}", self.options[name], "must be true or false")
         quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
         try:
             with warnings.catch_warnings():

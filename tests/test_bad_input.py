@@ -57,6 +57,7 @@ WRONG = [
     (["aggregator.sigma=1e308"], "aggregator.sigma=1e+308", "1e-100 to 1e+100"),
     (["trainer.precision=64-true"], "trainer.precision=64-true", "32-true"),
     (["+trainer.max_steps=0"], "trainer.max_steps=0", "nzc sets it"),
+    (["+trainer.detect_anomaly=3"], "trainer.detect_anomaly=3", "true or false"),
     (["--cfg", "no"], "--cfg", "choose from"),
     (["--resolve"], "--resolve", "--cfg"),
     (["hydra.job.chdir=true", "seed=-1"], "seed=-1", "from 0"),
