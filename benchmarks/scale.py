@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import psutil
 import torch
 
 from nzc.datasets import Roles, Split
@@ -116,7 +117,7 @@ def check(network: str, rates: Rates, shape: tuple[int, ...]) -> None:
     show(f"store    {size.store:14,} | {stored:,} bytes")
     if GPU:
         return
-    large, before = Size(shape, 10, 200_000, 1, 20_000), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    large, before = Size(shape, 4, 400_000, 1, 20_000), psutil.Process().memory_info().rss
     run("mlp", large)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     show(f"memory   {large.memory(1) / 2**20:14.0f} | {grown / 2**20:.0f} MiB more, of {large.records:,} records")
