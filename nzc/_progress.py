@@ -7,7 +7,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
 
 from nzc._bar import Bar
-from nzc.training import Draw
+from nzc._types import Draw
 
 
 class CurveLogger(Logger):

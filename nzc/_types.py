@@ -1,5 +1,6 @@
-"""The array types of the torch-free half, spelled once."""
+"""Types that many files share, spelled once; without torch."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,3 +10,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 AnyArray = NDArray[Any]
+
+#: Takes points of curves: whose they are, values by name, and the step.
+Draw = Callable[[str, Mapping[str, float], int], None]

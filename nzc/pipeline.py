@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nzc import curves, networks
-from nzc._types import Ints
+from nzc._types import Draw, Ints
 from nzc.aggregators import GroundTruth
 from nzc.aggregators.aggregator import ABSTAIN
 from nzc.curves import Curves
@@ -23,7 +23,7 @@ from nzc.store import Store
 from nzc.students import Learner, Material
 from nzc.students.doubt import believed
 from nzc.teachers import Ballots, Teachers
-from nzc.training import Draw, Training
+from nzc.training import Training
 
 if TYPE_CHECKING:
     from nzc.students.student import Student

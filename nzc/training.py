@@ -3,12 +3,12 @@
 import logging
 import os
 import warnings
-from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from nzc._types import Draw
 from nzc.errors import InputError, in_a_line, one_of, whole
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ _OURS = {f"{least}_{unit}" for least in ("max", "min") for unit in ("epochs", "s
     *("max_time", "limit_train_batches", "overfit_batches", "fast_dev_run", "logger", "callbacks"),
     *("enable_checkpointing", "enable_progress_bar", "enable_model_summary"),
 }
-
-#: Takes points of curves: whose they are, values by name, and the step.
-Draw = Callable[[str, Mapping[str, float], int], None]
 
 
 class Training:
