@@ -52,18 +52,16 @@ class Terms:
 class Asked:
     """One round: rows of the pool in the order of asking, what was released of them (ABSTAIN: nothing), at what cost.
 
-    known   the student's probabilities at these rows, [rows, classes]; None before there is a student
     spent   what it took from the budget, in the filter's unit
-    nonce   what tells this draw from others of the same question; empty where the noise is the seed's
+    key     by which the ledger knows this release: the question, what was released, and of the system's noise the draw
     """
 
     mechanism: Aggregator
     rows: Ints
     labels: Ints
-    known: Floats | None
     cost: Cost
     spent: float
-    nonce: bytes
+    key: str
 
     @property
     def answered(self) -> int:
@@ -121,7 +119,8 @@ class Inquiry:
             rows, labels, before = rows[admitted], labels[admitted], None if before is None else before[admitted]
             spent = limit.spends(len(rows), int(passed[admitted].sum()))
         cost = mechanism.cost(ballots.votes[rows], labels, before)
-        self.asked.append(Asked(mechanism, rows, labels, before, cost, spent, nonce))
+        key = self._key(mechanism, number, ballots, rows, before, labels.astype("<i8").tobytes(), nonce)
+        self.asked.append(Asked(mechanism, rows, labels, cost, spent, key))
         self.released[rows] = labels
         return self.asked[-1]
 
@@ -141,24 +140,24 @@ class Inquiry:
         return np.frombuffer(kept[16:], drawn.dtype).reshape(drawn.shape).copy(), kept[:16]
 
     def _key(
-        self, mechanism: Aggregator, number: int, ballots: Ballots, rows: Ints, known: Floats | None, nonce: bytes = b""
+        self, mechanism: Aggregator, number: int, ballots: Ballots, rows: Ints, known: Floats | None, *drawn: bytes
     ) -> str:
-        """Of what is asked in round `number`, and of whom; with a nonce, of one draw of the answers."""
+        """Of what is asked in round `number`, and of whom; and of what was drawn, if given."""
         key = sha256(repr((mechanism, self.terms.seed, number + 1)).encode())
         for array in (ballots.votes[rows], rows, known):
             key.update(b"" if array is None else np.ascontiguousarray(array).data)
-        key.update(nonce)
+        for part in drawn:
+            key.update(part)
         return key.hexdigest()
 
-    def record(self, ballots: Ballots) -> None:
+    def record(self) -> None:
         """Tell the ledger of the last round before anyone else hears of it."""
         asked = self.asked[-1]
         if asked.cost.exact is None or not len(asked.rows):
             return
-        key = self._key(asked.mechanism, len(self.asked) - 1, ballots, asked.rows, asked.known, asked.nonce)
         facts = {"aggregator": repr(asked.mechanism), "asked": len(asked.rows), "answered": asked.answered}
         Ledger(self.ledger).record(Release(
-            self.data, key, ORDERS, asked.cost.rdp(ORDERS), asked.labels.astype("<i8").tobytes(),
+            self.data, asked.key, ORDERS, asked.cost.rdp(ORDERS), asked.labels.astype("<i8").tobytes(),
             self.terms.name, facts, leak=asked.cost.leak,
         ))  # fmt: skip
 
@@ -168,9 +167,11 @@ class Inquiry:
         cost = reduce(add, (asked.cost for asked in self.asked))
         audited = None
         if terms.audit_trials is not None:
-            audited = terms.aggregator.audit(
-                ballots.count, ballots.votes.shape[1], cost.queries, terms.audit_trials, terms.delta,
-                np.random.default_rng([terms.seed, 3]),
+            dearest = max(self.asked, key=lambda asked: asked.cost.independent(terms.delta)).mechanism
+            audited = dearest.audit(
+                ballots.count, ballots.votes.shape[1],
+                sum(len(asked.rows) for asked in self.asked if asked.mechanism == dearest),
+                terms.audit_trials, terms.delta, np.random.default_rng([terms.seed, 3]),
             )  # fmt: skip
         return replace(
             cost.epsilon(terms.delta),
@@ -183,7 +184,7 @@ class Inquiry:
         if not cost.bounded or self.plan is None:
             return None
         plan, delta = self.plan, self.terms.delta
-        question = sha256(repr((plan, delta)).encode() + b"".join(asked.nonce for asked in self.asked)).hexdigest()
+        question = sha256(repr((plan, delta, [asked.key for asked in self.asked])).encode()).hexdigest()
         drawn, _ = self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
         return float(drawn[0])
 

@@ -116,7 +116,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
             with clock("labels"):  # here private becomes public: nothing below reads votes but the accountant
                 asked = inquiry.ask(ballots, known)
             with clock("accounting"):
-                inquiry.record(ballots)
+                inquiry.record()
             taught = inquiry.taught(known)
             reinforced = int((taught != ABSTAIN).sum() - (inquiry.released != ABSTAIN).sum())
             right = None if truth is None else _share(asked.labels, truth[asked.rows])

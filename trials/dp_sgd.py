@@ -51,9 +51,9 @@ class Trained:
     seconds: float
 
 
-def student(seed: int, overrides: list[str]) -> dict:
+def student(overrides: list[str]) -> dict:
     """result.json of `nzc OVERRIDES`, teachers and all."""
-    quiet = ["tracking=none", "figures=false", "trainer.progress=false", f"seed={seed}"]
+    quiet = ["tracking=none", "figures=false", "trainer.progress=false"]
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "nzc", *quiet, *overrides]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
@@ -113,8 +113,10 @@ def main() -> None:
     for seed in track(range(arguments.seeds), "Seeds", transient=True):
         with initialize_config_dir(str(config.CONF), version_base="1.3"):
             cfg = hydra.compose("config", overrides=[*overrides, f"seed={seed}"])
+            seeds = [f"seed={seed}", *[f"dataset.seed={seed}"] * ("seed" in cfg.dataset)]
+            cfg = hydra.compose("config", overrides=[*overrides, *seeds])
         roles: Roles = config.build(cfg, "dataset").load()
-        result = student(seed, overrides)
+        result = student([*overrides, *seeds])
         epsilon, delta = result["epsilon"], result["delta"]
         by_nzc = Trained(result["accuracy"], None, epsilon["data_independent"], None, result["seconds"]["total"])
         found.setdefault(f"nzc: {result['aggregator']}, {result['student']}", []).append(by_nzc)

@@ -16,6 +16,8 @@ from nzc.errors import InputError, whole
 class Folder(Dataset):
     """path/CLASS/IMAGE in any format that Pillow reads; classes and images in the order of their names.
 
+    Images of all classes together: one that moves to another class keeps its row, and so do all others.
+
     Images are brought to `size` × `size`, grey or RGB; without `size` they must be of one size. Roles are shares of
     the images. Names that begin with a dot are left out.
     """
@@ -45,6 +47,7 @@ class Folder(Dataset):
                 "path", self.path, "must be a folder with a folder of images for each of 2 or more classes"
             )
         files = [(file, label) for label, folder in enumerate(folders) for file in _listed(folder)]
+        files.sort(key=lambda each: each[0].name)
         chosen = by_share(np.arange(len(files)), self.private, self.public, self.seed)
         if chosen is None:
             raise InputError("path", self.path, f"must have enough images for three roles, not {len(files)}")

@@ -7,7 +7,7 @@ import numpy as np
 from nzc._types import AnyArray, Bools, Ints
 from nzc.datasets.augment import Affine
 from nzc.datasets.roles import UNKNOWN, Dataset, Roles, Split, by_share, check_shares
-from nzc.errors import InputError, reason
+from nzc.errors import InputError, reason, whole
 
 #: What the array role may say.
 ROLES = ("private", "public", "test")
@@ -20,25 +20,29 @@ class Npz(Dataset):
     role says whose a row is: private, public or test, of which the last may be missing; a public row of which nobody
     knows the label has y = −1. Without it roles are shares of the groups (of the rows, where there are none): rows of
     one group share a role. uint8 x is taken for images; anything else for features, standardised by the public rows'
-    mean and deviation.
+    mean and deviation. Without `classes` there are as many as the largest y says, private or not, which is no secret
+    then.
     """
 
     path: str
     seed: int
     private: float
     public: float
+    classes: int | None = None
     network: str | None = None
     augment: Affine | None = None
 
     def __post_init__(self) -> None:
         check_shares(self.seed, self.private, self.public)
+        if self.classes is not None:
+            whole(2, classes=self.classes)
 
     def load(self) -> Roles:
         x, y, arrays = self._read()
         chosen = self._given(arrays["role"], y) if "role" in arrays else self._drawn(arrays.get("group"), y)
         x = _images(x) if x.dtype == np.uint8 else _standardised(x, chosen[1])
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
-        return Roles(private, public, test, int(y.max()) + 1, np.flatnonzero(chosen[1]))
+        return Roles(private, public, test, self.classes or int(y.max()) + 1, np.flatnonzero(chosen[1]))
 
     def _given(self, role: AnyArray, y: Ints) -> list[Bools]:
         """Rows of each role, as masks, as the file says."""
@@ -81,6 +85,8 @@ class Npz(Dataset):
             raise InputError("path", self.path, "must hold at least one row; it is empty")
         if y.dtype.kind not in "iu" or y.min() < UNKNOWN or y.max() >= len(y):
             raise InputError("path", self.path, "must have y in whole numbers 0, 1, ... below the number of rows")
+        if self.classes is not None and y.max() >= self.classes:
+            raise InputError("classes", self.classes, "must be more than every y of the file")
         if len(np.unique(y[y >= 0])) < 2:
             raise InputError("path", self.path, "must have at least two classes; every y is the same")
         if x.dtype.kind not in "iuf" or not np.isfinite(x).all():

@@ -59,9 +59,13 @@ class Cost:
             exact=exact,
             order=order,
             theorem=self.theorem(delta),
-            data_independent=_independent(self.releases, delta - self.leak),
+            data_independent=self.independent(delta),
             claimed=None if self.claim is None else self.claim(self.queries, delta),
         )
+
+    def independent(self, delta: float) -> float:
+        """ε by bounds that hold for any votes."""
+        return _independent(self.releases, delta - self.leak)
 
     def exactly(self, delta: float) -> tuple[float | None, float | None]:
         """Exact ε, and its Rényi order; None without a law."""

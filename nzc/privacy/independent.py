@@ -74,11 +74,13 @@ def compose(parts: list[tuple[int, Release]], delta: float) -> float:
 
 
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
-    """The largest Rényi divergence that ε₀-privacy allows, [orders]: randomised response's (Mironov 2017, Prop. 5)."""
-    stay, flip = -np.logaddexp(0, -epsilon0), -np.logaddexp(0, epsilon0)
-    up = orders * stay + (1 - orders) * flip
-    down = orders * flip + (1 - orders) * stay
-    return np.asarray(np.logaddexp(up, down) / (orders - 1))
+    """The largest Rényi divergence that ε₀-privacy allows, [orders]: randomised response's (Mironov 2017, Prop. 5).
+
+    Its (p^α q^(1−α) + q^α p^(1−α)) − 1 is (e^(αε₀) − 1)(1 − e^((1−α)ε₀))/(1 + e^ε₀), in which nothing cancels.
+    """
+    up, down = orders * epsilon0, (orders - 1) * epsilon0
+    log_more = up + np.log(-np.expm1(-up)) + np.log(-np.expm1(-down)) - np.logaddexp(0, epsilon0)
+    return np.asarray(np.logaddexp(0, log_more) / (orders - 1) * (1 + 1e-12))
 
 
 def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
@@ -132,11 +134,12 @@ def gaussian(mu: float, delta: float) -> float:
 
     def excess(eps: float) -> float:
         log_first, log_second = log_ndtr(-eps / mu + mu / 2), eps + log_ndtr(-eps / mu - mu / 2)
-        return float(log_first + np.log(-np.expm1(min(log_second - log_first, -1e-300))) - np.log(delta))
+        rounding = 1e-14 * (1 - log_first)  # what is left of their difference where μ is tiny
+        return float(log_first + np.log(-np.expm1(min(log_second - log_first, 0.0) - rounding)) - np.log(delta))
 
     if excess(0.0) <= 0:
         return 0.0
     top = 1.0
     while excess(top) > 0:
         top *= 2
-    return float(brentq(excess, 0.0, top, xtol=1e-12, rtol=1e-12)) * (1 + 1e-9)  # never below the root
+    return float(brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-12, maxiter=2000)) * (1 + 1e-9)  # never below the root

@@ -64,6 +64,7 @@ class Report:
             teachers={name: value if name == "count" else None for name, value in self.teachers.items()},
             epsilon=Epsilon(**{name: getattr(self.epsilon, name) for name in PUBLIC}),
             rounds=[replace(each, epsilon=None) for each in self.rounds],
+            seconds={"total": self.seconds["total"]},  # how long accounting took follows the votes
             data=None if self.data is None else {**self.data, "digest": "private"},
         )
 

@@ -13,7 +13,7 @@ EPSILONS = {
     "sanitised": "upper bound, released privately; may be published",
     "claimed": "what the authors claim; not a bound",
     "audited": "measured lower bound; may be published",
-    "ledger_total": "all releases from this data so far; private",
+    "ledger_total": "all labels from this data so far; private",
 }
 
 
