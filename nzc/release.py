@@ -39,7 +39,7 @@ public pool. {asked:,} rows were asked about, {answered:,} labels released by {a
     {mechanism}
 
 **Neighbours.** Two private data sets are neighbours when one record differs{stratified}. A record is in one teacher's
-part, so one teacher may vote differently, on any number of rows.
+part, so one teacher may vote differently, on any number of rows. How many records and classes there are is public.
 
 **Guarantee.** (ε, δ)-differential privacy at δ = {delta:g}, after the fact: of so many answers as were given.
 

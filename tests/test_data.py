@@ -1,20 +1,24 @@
 """Roles, shards and teachers: disjoint, seeded, independent of one another."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from conftest import STUDENT, Nzc
+from hydra import compose, initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nzc import config
 from nzc.datasets.augment import Affine
 from nzc.datasets.digits import Digits
 from nzc.datasets.mnist import MNIST
 from nzc.datasets.npz import Npz
 from nzc.datasets.roles import choose
+from nzc.errors import InputError
 from nzc.teachers import Ballots
 from nzc.teachers.sharded import partition
 
@@ -70,6 +74,24 @@ def test_npz_keeps_groups_together(tmp_path: Path) -> None:
     seen = [set(split.x[:, 0].tolist()) for split in (roles.private, roles.public, roles.test)]
     assert not (seen[0] & seen[1] or seen[1] & seen[2] or seen[0] & seen[2])
     assert roles.public.x.mean() == pytest.approx(0, abs=1e-6)
+
+
+def test_npz_may_have_more_classes_than_rows_show(tmp_path: Path) -> None:
+    np.savez(tmp_path / "f.npz", x=np.eye(30), y=np.arange(30) % 3)
+    npz = Npz(str(tmp_path / "f.npz"), seed=0, private=0.5, public=0.3)
+    assert (npz.load().classes, replace(npz, classes=7).load().classes) == (3, 7)
+    for classes in (1, 2):
+        with pytest.raises(InputError, match=f"classes={classes}"):
+            replace(npz, classes=classes).load()
+
+
+@pytest.mark.parametrize("dataset", ["digits", "npz", "folder", "glyph"])
+def test_private_records_stay_private_whatever_the_seed(dataset: str) -> None:
+    """Else the ledger would see as many datasets as there are seeds."""
+    config.register()
+    with initialize_config_dir(str(config.CONF), version_base="1.3"):
+        cfg = compose("config", overrides=[f"dataset={dataset}", "seed=3"])
+    assert cfg.dataset.seed == 0
 
 
 def test_npz_without_private_rows_takes_votes_by_row_of_the_file(nzc: Nzc) -> None:

@@ -306,6 +306,18 @@ def test_a_folder_of_images(images: Path) -> None:
     assert replace(FOLDER, path=str(images), size=8, grey=True).load().test.x.shape == (4, 1, 8, 8)
 
 
+def test_an_image_that_changes_its_class_moves_no_other(images: Path) -> None:
+    for number in range(10):  # names of their own, as records have
+        (images / "dog" / f"{number}.png").rename(images / "dog" / f"{number}d.png")
+    before = replace(FOLDER, path=str(images)).load()
+    (images / "cat" / "3.png").rename(images / "dog" / "3.png")
+    after = replace(FOLDER, path=str(images)).load()
+    for one, other in ((before.private, after.private), (before.public, after.public), (before.test, after.test)):
+        np.testing.assert_array_equal(one.x, other.x)
+    labels = [np.concatenate([roles.private.y, roles.public.y, roles.test.y]) for roles in (before, after)]
+    assert (labels[0] != labels[1]).sum() == 1
+
+
 def test_folders_that_are_none(nzc: Nzc, images: Path, tmp_path: Path) -> None:
     arguments = ["dataset=folder", f"dataset.path={images}"]
     _complains(nzc, ["dataset=folder"], "dataset.path=???", "given")

@@ -42,6 +42,33 @@ def test_optimal_composition_spends_exactly_delta(epsilon0, releases, delta):
     assert found <= min(releases * epsilon0, epsilon(lambda orders: releases * pure_rdp(epsilon0, orders), delta)[0])
 
 
+@pytest.mark.parametrize("epsilon0", [1e-100, 1e-10, 1e-3, 0.1, 1.0, 30.0, 600.0])
+def test_pure_privacy_costs_what_randomised_response_does(epsilon0):
+    """In digits enough for what is left of e^ε₀ − 1."""
+    with mp.workdps(250):
+        e = mp.exp(mp.mpf(epsilon0))
+        p, q = e / (1 + e), 1 / (1 + e)
+        for order, found in zip(
+            (1.01, 2.0, 10.0, 1e6), pure_rdp(epsilon0, np.array([1.01, 2.0, 10.0, 1e6])), strict=True
+        ):
+            a = mp.mpf(order)
+            true = mp.log(p**a * q ** (1 - a) + q**a * p ** (1 - a)) / (a - 1)
+            assert true <= found <= true * (1 + 1e-11) + mp.mpf("1e-300")
+
+
+@pytest.mark.parametrize(
+    ("mu", "delta"), [(1e-9, 1e-11), (1e-9, 1e-100), (1e-3, 1e-5), (0.3, 1e-80), (1.0, 1e-5), (50.0, 1e-5)]
+)
+def test_gaussian_noise_leaks_no_more_than_delta(mu, delta):
+    with mp.workdps(60):
+        eps, m = mp.mpf(gaussian(mu, delta)), mp.mpf(mu)
+
+        def delta_at(eps):
+            return mp.ncdf(-eps / m + m / 2) - mp.exp(eps) * mp.ncdf(-eps / m - m / 2)
+
+        assert delta_at(eps) <= delta < delta_at(eps * (1 - mp.mpf("1e-3")))
+
+
 @pytest.mark.parametrize("eta", [1e-4, 0.01, 0.1, 1.0, 5.0])
 def test_bounded_range_is_the_worst_of_two_outcomes(eta):
     for order in (1.01, 1.5, 2.0, 10.0, 200.0):

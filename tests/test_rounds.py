@@ -1,5 +1,6 @@
 """Rounds of asking: which rows, on what terms, at what cost, and what the student adds itself."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,41 @@ def test_rounds_of_one_mechanism_cost_what_one_round_costs(noise: object) -> Non
 def _interactive() -> NoisyArgmax:
     first = NoisyArgmax(Gaussian(30), screen=Threshold(60, 20))
     return NoisyArgmax(Gaussian(10), screen=Interactive(40, 15, 0.9), first=first)
+
+
+def test_what_a_release_is_known_by_says_what_was_released() -> None:
+    """A budget keeps what fits of what was drawn for all rows; who asks for so many rows alone draws other noise."""
+    asker = NoisyArgmax(Gaussian(20), screen=Threshold(50, 20))
+    some = _ask_all(_inquiry(_terms(asker, Rounds("first", None), budget=1.0), [POOL])).asked[0]
+    alone = _ask_all(_inquiry(_terms(asker, Rounds("first", None)), [len(some.rows)])).asked[0]
+    assert (some.rows == alone.rows).all() and (some.labels != alone.labels).any()
+    assert some.key != alone.key
+    again = _ask_all(_inquiry(_terms(asker, Rounds("first", None)), [len(some.rows)])).asked[0]
+    assert again.key == alone.key
+
+
+def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same(tmp_path: Path) -> None:
+    """Of the system's noise labels are drawn once until they are kept; what was made of them is each run's own."""
+    ballots, ledger = _ballots(), tmp_path / "ledger.db"
+    found = {}
+    for name, budget in (("budget", 1.0), ("again", 1.0), ("whole", None)):
+        terms = replace(_terms(NoisyArgmax(Gaussian(20)), Rounds("first", None), budget), rng="system")
+        inquiry = Inquiry(terms, [POOL], POOL, ledger, "")
+        inquiry.ask(ballots, None)
+        found[name] = inquiry.epsilon(ballots).sanitised
+    assert found["budget"] == found["again"] != found["whole"]
+
+
+def test_an_audit_of_two_mechanisms_is_of_the_dearer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One query of the second could be told from hundreds of the first, which it is not asked."""
+    first = NoisyArgmax(Gaussian(400), screen=Threshold(60, 1000))
+    asker = NoisyArgmax(Gaussian(5), screen=Interactive(40, 20, 0.9), first=first)
+    terms = replace(_terms(asker, Rounds("random", None)), audit_trials=2000)
+    monkeypatch.chdir(tmp_path)  # the ledger's
+    inquiry = _ask_all(_inquiry(terms, [59, 1]), _probabilities())
+    parts = [asked.mechanism.audit(100, CLASSES, len(asked.rows), 2000, 1e-5, np.random.default_rng([0, 3]))
+             for asked in inquiry.asked]  # fmt: skip
+    assert inquiry.epsilon(_ballots()).audited in parts
 
 
 def test_rounds_of_two_mechanisms_add_up() -> None:

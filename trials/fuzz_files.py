@@ -60,6 +60,8 @@ def odd(rng: random.Random, array: np.ndarray) -> np.ndarray:
         return array.reshape(rng.choice(((-1,), (*array.shape, 1), (1, *array.shape), (1, 1, 1, 1, *array.shape))))
     if kind == 3:
         return np.array(rng.choice((0, 1.5, "x", None, np.nan, Payload(), [], [[]], [[None]])))
+    if kind in (4, 5) and array.dtype.kind == "U":
+        return array.astype("OS"[kind - 4])
     if kind == 4:
         spoilt = array.astype(float)
         spoilt.flat[rng.randrange(spoilt.size)] = rng.choice((np.nan, np.inf, -np.inf, 1e308, -1, 0.5, 2**63, 1e19))
