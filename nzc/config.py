@@ -131,7 +131,7 @@ def _check_types(key: str, built: Any) -> None:
     for name in (each.name for each in fields(built) if each.init):
         value, allowed = getattr(built, name), get_args(hints[name]) or (hints[name],)
         named = all(isinstance(kind, type) for kind in allowed) and not {int, float, Any} & set(allowed)
-        unsaid = value is None and str in allowed  # what dataset=none suggests
+        unsaid = value is None and name == "network"  # what dataset=none suggests
         if named and not unsaid and not isinstance(value, allowed):
             names = " or ".join("null" if kind is type(None) else kind.__name__ for kind in allowed)
             raise InputError(f"{key}.{name}", value, f"must be of type {names}")

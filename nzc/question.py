@@ -45,9 +45,12 @@ class SweepFigure:
         numbers = isinstance(ylim, list) and all(isinstance(end, int | float) for end in ylim)
         if ylim is not None and not (numbers and len(ylim) == 2 and ylim[0] < ylim[1]):
             raise InputError(f"{key}.ylim", ylim, "must be two numbers, the smaller first")
-        lists = {key: entry.get(key) or () for key in ("y", "by")}
-        keys = {key: (value,) if isinstance(value, str) else tuple(value) for key, value in lists.items()}
-        return cls(**entry | keys)
+        lists = {name: entry.get(name) or [] for name in ("y", "by")}
+        lists = {name: value if isinstance(value, list) else [value] for name, value in lists.items()}
+        for one, names in {**lists, **{name: [entry.get(name) or ""] for name in ("x", "curve")}}.items():
+            if not all(isinstance(name, str) for name in names):
+                raise InputError(f"{key}.{one}", entry[one], "must be the name of a key")
+        return cls(**entry | {name: tuple(names) for name, names in lists.items()})
 
 
 def rows_of(config: DictConfig | None) -> list[dict[str, Any]]:

@@ -46,6 +46,7 @@ WRONG = [
     (["paths.output=/proc/x"], "paths.output=/proc/x", "can be written"),
     (["paths.store=/proc/x"], "paths.store=/proc/x", "can be written"),
     (["tracking.uri=foo://x"], "tracking.uri=foo://x", "MLflow"),
+    (["dataset=svhn", "dataset.root=null"], "dataset.root=None", "of type str"),
     (["dataset=mnist", "dataset.root=/proc/x"], "dataset.root=/proc/x", "MNIST/raw"),
     (VOTES, "teachers.path=???", "given"),
     ([*VOTES, "teachers.path=none.npy"], "teachers.path=none.npy", "readable"),

@@ -151,6 +151,9 @@ def test_a_wrong_key_of_a_figure_loses_nothing(nzc: Nzc) -> None:
         ("{name: a/b, curve: asked}", ["sweep.figures.2.name=a/b", "word"]),
         ("{name: a, curves: asked}", ["sweep.figures.2.curves=asked", "curve"]),
         ("{name: a, curve: asked, ylim: [2, 1]}", ["sweep.figures.2.ylim=[2, 1]", "smaller first"]),
+        ("{name: a, x: seed, y: 3}", ["sweep.figures.2.y=3", "name of a key"]),
+        ("{name: a, x: [seed], y: accuracy}", ["sweep.figures.2.x=['seed']", "name of a key"]),
+        ("{name: a, x: seed, y: accuracy, by: [[seed]]}", ["sweep.figures.2.by=[['seed']]", "name of a key"]),
         ("asked", ["sweep.figures.2=asked", "name"]),
     ],
 )

@@ -52,7 +52,7 @@ def judge(code: int | None, said: str, folder: Path, before: set[str], given: li
     stray = {path.name for path in folder.iterdir()} - before - OURS
     if lost := before - {path.name for path in folder.iterdir()}:
         return Ended("stray files", f"lost {sorted(lost)}: {said[-300:]}")
-    if stray and not any(argument.startswith("hydra.run.dir=") for argument in given):
+    if stray and not any(argument.startswith(("hydra.run.dir=", "paths.output=")) for argument in given):
         return Ended("stray files", f"{sorted(stray)} (exit {code}, {said[-300:]})")
     if code == 2:
         one = said.startswith("nzc: ") and said.count("\n") == 1 and len(said.splitlines()) == 1

@@ -13,9 +13,8 @@ from nzc.aggregators.noise.noise import Noise
 from nzc.aggregators.noise.none import NoNoise
 from nzc.aggregators.noise.quadrature import MAX_STEP, Neighbourhood, Quadrature
 from nzc.aggregators.screen.screen import Screen
-from nzc.errors import InputError
 from nzc.privacy import audit, independent
-from nzc.privacy.conversion import ORDERS, Conversion, epsilon, mironov
+from nzc.privacy.conversion import ORDERS
 from nzc.privacy.cost import Cost
 from nzc.privacy.exact import Batch, ExactCost, Pairs
 from nzc.privacy.filter import Filter, gaussian_filter, renyi_filter
@@ -122,19 +121,6 @@ class NoisyArgmax(Aggregator):
         bound = independent.compose(self._releases(queries, queries), left) if left > 0 else np.inf
         audit.check(found, data_independent=bound)
         return found.epsilon
-
-    def expected(
-        self, votes: Ints, delta: float, convert: Conversion = mironov, baseline: Floats | None = None
-    ) -> tuple[float, float]:
-        """Expected answers, and the ε of the papers' tables: Σ cost of asking + Pr[answered] · cost of the label.
-
-        Not a bound on any one run, which costs what it answered: it is here to compare with those tables.
-        """
-        if self.screen is None or self.noise.bound is None:
-            raise InputError("screen", self.screen, "expected costs need a screen, and a noise with a theorem")
-        answer = np.exp(self.screen.log_answer(votes, baseline)[0])
-        ask, label = self.screen.bound.cost(self.screen.histograms(votes, baseline)), self.noise.bound.cost(votes)
-        return float(answer.sum()), epsilon(lambda o: ask(o).sum(axis=0) + answer @ label(o), delta, convert=convert)[0]
 
     def _bounded(self, votes: Ints, labels: Ints, baseline: Floats | None) -> list[tuple[Bound, AnyArray]]:
         """What was released, as the papers' bounds see it: screenings of all votes, labels of the answered ones."""

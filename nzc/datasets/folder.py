@@ -34,7 +34,7 @@ class Folder(Dataset):
     def __post_init__(self) -> None:
         check_shares(self.seed, self.private, self.public)
         if self.size is not None:
-            whole(1, size=self.size)
+            whole(1, 4096, "pixels", size=self.size)
         if not isinstance(self.grey, bool):
             raise InputError("grey", self.grey, "must be true or false")
 

@@ -21,8 +21,6 @@ SYMBOLS = (
     + "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
     + "ßæøåçñþðÆØÞ£¥§¶©®±×÷¿¡·"
 )  # fmt: skip
-#: Symbols that a turn, a shift and another font make hard to tell apart, as in the paper.
-AMBIGUOUS = (",'", ".·", "-_", "lI", "1l", "il", "0O", "0θ", "OΘ", "oø", "x×", "vν", "uυ", "pρ", "wω", "βß", "þÞ", "ασ")
 ROLES = ("private", "public", "test")
 SIDE = CELL // 2
 

@@ -38,7 +38,7 @@ class Sklearn(Sharded):
         assert roles is not None
         request = {
             "data": roles.digest,
-            "code": code_digest([Path(__file__)]),
+            "code": code_digest([Path(__file__), Path(__file__).with_name("sharded.py")]),
             "estimator": _described(self.estimator),
             "count": self.count,
             "seed": self.seed,
