@@ -150,7 +150,7 @@ def _write_student(folder: Path, outcome: pipeline.Outcome) -> None:
     from nzc.students import export
 
     try:
-        export.write(folder / STUDENT, outcome.student, outcome.example.x)
+        export.write(folder / STUDENT, outcome.student, outcome.example.x, outcome.standard)
     except Exception as error:  # a network of one's own that torch.export does not take: the run is whole without
         print(f"nzc: the student could not be written ({in_a_line(error, 200)})", file=sys.stderr)
 

@@ -14,7 +14,7 @@ from nzc._types import Draw, Ints
 from nzc.aggregators import GroundTruth
 from nzc.aggregators.aggregator import ABSTAIN
 from nzc.curves import Curves
-from nzc.datasets import UNKNOWN, Dataset, Roles, Split
+from nzc.datasets import UNKNOWN, Dataset, Roles, Split, Standard
 from nzc.errors import InputError, within
 from nzc.inquiry import Inquiry, Terms
 from nzc.report import Report, Round
@@ -50,6 +50,7 @@ class Outcome:
     released   [pool] the labels of the public rows; ABSTAIN where none was released
     student    the last one; None where none was wanted, or no label was there to learn from
     example    public rows, for the signature of the student as a model
+    standard   what was done to their features (Roles)
     truth      [pool] the true labels, UNKNOWN where nobody knows; None without any
     close      to be called once all of it is kept (Inquiry.close)
     """
@@ -58,6 +59,7 @@ class Outcome:
     released: Ints
     student: "Student | None"
     example: Split | None
+    standard: Standard | None
     truth: Ints | None
     curves: Curves
     close: Callable[[], None]
@@ -150,8 +152,8 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
         versions=made_by,
     )
     drawn = curves.of_run(ballots, inquiry.rows, inquiry.released, grown)
-    public = None if roles is None else roles.public
-    return Outcome(report, inquiry.released, student, public, truth, drawn, inquiry.close)
+    public, standard = (None, None) if roles is None else (roles.public, roles.standard)
+    return Outcome(report, inquiry.released, student, public, standard, truth, drawn, inquiry.close)
 
 
 def help(parts: Parts) -> None:

@@ -1,6 +1,7 @@
 """What all students share: batches, averaging, early stopping, cross-checked labels, and odd material."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import torch
 from conftest import SMALL, Nzc
 
 from nzc.aggregators.aggregator import ABSTAIN
-from nzc.students import Material
+from nzc.datasets.npz import Npz
+from nzc.students import Material, export
 from nzc.students.doubt import believed
 from nzc.students.student import Student, _rounds
 from nzc.students.supervised import Supervised
@@ -150,3 +152,21 @@ def test_bad_settings(nzc: Nzc, setting: str, allowed: str) -> None:
     assert ran.code == 2
     assert f"student.{setting}" in ran.err
     assert allowed in ran.err
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", ">f8", "int8", "uint16", "int64"])
+def test_a_written_student_takes_features_as_the_file_has_them(tmp_path: Path, dtype: str) -> None:
+    x = (np.random.default_rng(0).normal(size=(300, 5)) * 20 + [0, 50, -50, 70, 40]).clip(0, 100).astype(dtype)
+    np.savez(tmp_path / "own.npz", x=x, y=np.arange(300) % 3)
+    roles = Npz(str(tmp_path / "own.npz"), seed=0, private=0.5, public=0.3).load()
+    student = Student(PLAIN, Material(roles.public.x, roles.public.y, 3), 0)
+    export.write(tmp_path / "student.pt2", student, roles.public.x, roles.standard)
+    written, example = export.read(tmp_path / "student.pt2")
+    assert roles.origin is not None
+    rows = x[roles.origin].astype(x.dtype.newbyteorder("="))
+    assert example.numpy().dtype == rows.dtype
+    for given in (rows, rows.astype(np.float64), rows.astype(np.float32)):
+        found = written(torch.from_numpy(given)).softmax(dim=1).detach().numpy()
+        np.testing.assert_allclose(
+            found, student.probabilities(roles.public.x), rtol=1e-2 if dtype == "float16" else 1e-4
+        )

@@ -198,6 +198,26 @@ def test_the_student_is_registered_and_takes_rows_as_the_dataset_has_them(nzc: N
     assert "tracking.register" in nzc(*SMALL, "tracking=mlflow", "tracking.register=x", "tracking.model=false").err
 
 
+def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
+    import torch
+    from mlflow import pyfunc, set_tracking_uri
+
+    y, role = np.arange(600) % 3, np.repeat(["private", "public", "test"], 200)
+    near = np.random.default_rng(0).normal(size=(600, 4)) + 2 * np.eye(4)[y]
+    x = np.rint(near * [1e2, 1e6, 1e4, 1e3] + [1e7, 0, -1e6, 0])  # exact in every type below
+    np.savez("data.npz", x=x, y=y, role=role)
+    told = ["aggregator=plurality", "tracking=mlflow", "tracking.register=own"]
+    ran = nzc("dataset=npz", "dataset.path=data.npz", *SMALL, *told)
+    assert 0.6 < ran.result["accuracy"] < 1, ran.err
+    student = torch.export.load(next(ran.folder.glob("outputs/*/*/student.pt2"))).module()
+    set_tracking_uri(f"sqlite:///{Path.cwd()}/mlflow.db")
+    served = [pyfunc.load_model("models:/own/1").predict(x[400:])]
+    for dtype in (torch.float64, torch.float32, torch.int64):
+        served.append(student(torch.from_numpy(x[400:]).to(dtype)).detach().numpy())
+    for logits in served:
+        assert (logits.argmax(axis=1) == y[400:]).mean() == pytest.approx(ran.result["accuracy"])
+
+
 @contextmanager
 def _served(*command: str) -> Iterator[str]:
     """An `mlflow …` server; its address, once it answers."""

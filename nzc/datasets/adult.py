@@ -8,7 +8,7 @@ import numpy as np
 
 from nzc._types import AnyArray, Ints
 from nzc.datasets.augment import Affine
-from nzc.datasets.roles import Dataset, Roles, Split
+from nzc.datasets.roles import Dataset, Roles, Split, Standard
 from nzc.errors import InputError, whole
 
 #: Records of each of the official files.
@@ -76,8 +76,7 @@ def _finite(word: str) -> bool:
 def _features(table: AnyArray, public: AnyArray) -> AnyArray:
     """float32 [rows, features]; nothing but `public` decides what the features are."""
     numbers, known = (rows[:, NUMBERS].astype(float) for rows in (table, public))
-    spread = known.std(axis=0)
-    features = [(numbers - known.mean(axis=0)) / np.where(spread > 0, spread, 1)]
+    features = [Standard.of(known)(numbers)]
     for column in sorted(set(range(COLUMNS)) - set(NUMBERS)):
         features.append(table[:, column, None] == np.unique(public[:, column]))
     return np.concatenate(features, axis=1).astype(np.float32)

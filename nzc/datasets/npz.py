@@ -6,7 +6,7 @@ import numpy as np
 
 from nzc._types import AnyArray, Bools, Ints
 from nzc.datasets.augment import Affine
-from nzc.datasets.roles import UNKNOWN, Dataset, Roles, Split, by_share, check_shares
+from nzc.datasets.roles import UNKNOWN, Dataset, Roles, Split, Standard, by_share, check_shares
 from nzc.errors import InputError, reason, whole
 
 #: What the array role may say.
@@ -40,9 +40,11 @@ class Npz(Dataset):
     def load(self) -> Roles:
         x, y, arrays = self._read()
         chosen = self._given(arrays["role"], y) if "role" in arrays else self._drawn(arrays.get("group"), y)
-        x = _images(x) if x.dtype == np.uint8 else _standardised(x, chosen[1])
+        standard = None if x.dtype == np.uint8 else Standard.of(x[chosen[1]])
+        x = _images(x) if standard is None else standard(x)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
-        return Roles(private, public, test, self.classes or int(y.max()) + 1, np.flatnonzero(chosen[1]))
+        classes = self.classes or int(y.max()) + 1
+        return Roles(private, public, test, classes, np.flatnonzero(chosen[1]), standard)
 
     def _given(self, role: AnyArray, y: Ints) -> list[Bools]:
         """Rows of each role, as masks, as the file says."""
@@ -101,9 +103,3 @@ def _images(x: AnyArray) -> AnyArray:
     if x.ndim == 4 and x.shape[-1] in (1, 3) and x.shape[1] not in (1, 3):
         return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     return x
-
-
-def _standardised(x: AnyArray, public: Bools) -> AnyArray:
-    spread = x[public].std(axis=0)
-    scaled: AnyArray = (x - x[public].mean(axis=0)) / np.where(spread > 0, spread, 1)
-    return scaled.astype(np.float32)

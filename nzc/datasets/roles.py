@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +28,35 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Standard:
+    """What brings features to mean 0 and deviation 1 among public rows, and follows from nothing else.
+
+    mean, spread   [features]
+    dtype          of the features in the file
+    """
+
+    mean: AnyArray
+    spread: AnyArray
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, public: AnyArray) -> "Standard":
+        """That of public rows [rows, features]."""
+        spread = public.std(axis=0)
+        return cls(public.mean(axis=0), np.where(spread > 0, spread, 1), public.dtype.newbyteorder("="))
+
+    def __call__(self, x: AnyArray) -> AnyArray:
+        """float32 [rows, features]."""
+        scaled: AnyArray = (x - self.mean) / self.spread
+        return scaled.astype(np.float32)
+
+
+@dataclass(frozen=True)
 class Roles:
     """A dataset, split for good: records for the teachers, rows that may be asked about, rows that only judge.
 
-    origin   [public] where the public rows stood in the one file that all roles were drawn from; None: in their order
+    origin     [public] where the public rows stood in the one file that all roles were drawn from; None: in their order
+    standard   what was done to features; None where the rows are as the file has them
     """
 
     private: Split
@@ -38,6 +64,7 @@ class Roles:
     test: Split
     classes: int
     origin: Ints | None = None
+    standard: Standard | None = None
 
     @cached_property
     def digest(self) -> str:

@@ -5,10 +5,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nzc._types import AnyArray
+from nzc.datasets.roles import Standard
 from nzc.networks import as_input
 from nzc.store.store import written
 
@@ -17,28 +19,35 @@ if TYPE_CHECKING:
 
 
 class Rows(nn.Module):
-    """The student for rows as the dataset has them: whoever asks it need not know what networks take."""
+    """The student for rows as the file has them: whoever asks it need not know what networks take."""
 
-    def __init__(self, student: "Student") -> None:
+    def __init__(self, student: "Student", standard: Standard | None) -> None:
         super().__init__()
         self.classifier = student.classifier
+        for name in ("mean", "spread"):
+            self.register_buffer(name, None if standard is None else torch.from_numpy(getattr(standard, name)).double())
+        self.mean: Tensor | None
+        self.spread: Tensor
         self.cpu().eval()
 
     def forward(self, x: Tensor) -> Tensor:
         """x [rows, ...] → logits [rows, classes]."""
-        logits: Tensor = self.classifier(as_input(x))
+        # the mean is a double, and so is the difference, of whatever type x is; a cast would fix that type for good
+        seen = as_input(x) if self.mean is None else ((x - self.mean) / self.spread).float()
+        logits: Tensor = self.classifier(seen)
         return logits
 
 
-def write(path: Path, student: "Student", rows: AnyArray) -> None:
+def write(path: Path, student: "Student", rows: AnyArray, standard: Standard | None) -> None:
     """A file by which `torch.export.load(path).module()` takes rows like `rows` [rows, ...], and gives logits.
 
-    It holds the graph and the weights; no example, and nothing of where it was made.
+    With `standard`: rows as the file has them, in numbers of any type. It holds the graph and the weights; no example,
+    and nothing of where it was made.
     """
-    example = torch.zeros((2, *rows.shape[1:]), dtype=torch.from_numpy(rows[:0]).dtype)
+    example = torch.from_numpy(np.zeros((2, *rows.shape[1:]), rows.dtype if standard is None else standard.dtype))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(Rows(student), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        program = torch.export.export(Rows(student, standard), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)
         program.example_inputs = None
