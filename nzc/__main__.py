@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
+import numpy as np
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
@@ -140,7 +141,11 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Rep
 
 
 def _write_labels(folder: Path, outcome: pipeline.Outcome) -> None:
-    lines = ["row,label", *(f"{row},{label}" for row, label in enumerate(outcome.released) if label >= 0)]
+    rows = np.flatnonzero(outcome.released >= 0)
+    columns = {"row": rows, "label": outcome.released[rows]}
+    if outcome.origin is not None:
+        columns["origin"] = outcome.origin[rows]
+    lines = [",".join(map(str, line)) for line in (columns, *zip(*columns.values(), strict=True))]
     written(folder / LABELS, ("\n".join(lines) + "\n").encode())
 
 

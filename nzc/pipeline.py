@@ -50,7 +50,8 @@ class Outcome:
     released   [pool] the labels of the public rows; ABSTAIN where none was released
     student    the last one; None where none was wanted, or no label was there to learn from
     example    public rows, for the signature of the student as a model
-    standard   what was done to their features (Roles)
+    origin     where they stood in the file, and
+    standard   what was done to their features: as Roles has it
     truth      [pool] the true labels, UNKNOWN where nobody knows; None without any
     close      to be called once all of it is kept (Inquiry.close)
     """
@@ -59,6 +60,7 @@ class Outcome:
     released: Ints
     student: "Student | None"
     example: Split | None
+    origin: Ints | None
     standard: Standard | None
     truth: Ints | None
     curves: Curves
@@ -152,8 +154,8 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
         versions=made_by,
     )
     drawn = curves.of_run(ballots, inquiry.rows, inquiry.released, grown)
-    public, standard = (None, None) if roles is None else (roles.public, roles.standard)
-    return Outcome(report, inquiry.released, student, public, standard, truth, drawn, inquiry.close)
+    public, origin, standard = (None, None, None) if roles is None else (roles.public, roles.origin, roles.standard)
+    return Outcome(report, inquiry.released, student, public, origin, standard, truth, drawn, inquiry.close)
 
 
 def help(parts: Parts) -> None:

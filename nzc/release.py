@@ -1,6 +1,6 @@
 """`python -m nzc.release RUN DEST`: of a finished run what may be published, and nothing else.
 
-    labels.csv     the released labels, by row of the public pool
+    labels.csv     the released labels, by row of the public pool and, where that was drawn from one file, of the file
     student.pt2    the student, which saw nothing else of private origin; where there is one
     privacy.json   every ε that may be published, δ, the mechanism
     README.md      the same in words: what holds, between whom, and what is not claimed

@@ -97,6 +97,24 @@ def test_own_arrays(nzc: Nzc) -> None:
     assert ran.result["teachers"]["ensemble_accuracy"] > 0.9
 
 
+def test_labels_name_the_rows_of_the_file(nzc: Nzc) -> None:
+    group = np.arange(600) // 3
+    y = np.random.default_rng(0).integers(0, 3, len(group))
+    np.savez("data.npz", x=y[:, None] + np.zeros(2), y=y, group=group)
+    np.save("votes.npy", np.where(np.eye(3)[y] > 0, 8, 1))
+    own = ["dataset=npz", "dataset.path=data.npz", "student=none"]
+    asked = ["teachers=votes", "teachers.path=votes.npy", "aggregator=confident", "aggregator.threshold=8"]
+    for more in (["aggregator=ground_truth"], [*asked, "aggregator.sigma1=2", "aggregator.sigma=0.1", "queries=50"]):
+        ran = nzc(*own, *more)
+        path = max(ran.folder.glob("outputs/*/*/labels.csv"), key=lambda path: path.stat().st_mtime)
+        with path.open() as file:
+            assert file.readline() == "row,label,origin\n"
+            row, label, origin = np.loadtxt(file, delimiter=",", dtype=int).T
+        assert 0 < len(row) == ran.result["answered"]
+        assert (y[origin] == label).all()
+        assert len(set(origin)) == len(origin) and (np.diff(origin) > 0).all() and (origin != row).any()
+
+
 def test_own_rows_that_nobody_has_labelled(nzc: Nzc) -> None:
     rng = np.random.default_rng(0)
     y, role = np.arange(600) % 3, np.repeat(["private", "public"], 300)
@@ -109,6 +127,7 @@ def test_own_rows_that_nobody_has_labelled(nzc: Nzc) -> None:
     assert ran.result["label_accuracy"] is ran.result["accuracy"] is ran.result["teachers"]["mean_accuracy"] is None
     labels = np.loadtxt(next(ran.folder.glob("outputs/*/*/labels.csv")), delimiter=",", skiprows=1, dtype=int)
     assert (labels[:, 1] == y[300:]).mean() > 0.9
+    assert (labels[:, 2] == 300 + labels[:, 0]).all()
 
     known[300:310] = y[300:310]  # a few that somebody checked
     np.savez("data.npz", x=rng.normal(size=(600, 5)) + 3 * y[:, None], y=known, role=role)
