@@ -28,12 +28,12 @@ from nzc.errors import InputError, in_a_line
 from nzc.inquiry import Terms
 from nzc.privacy import sanitised
 from nzc.queries import Rounds
-from nzc.report import Report, show
-from nzc.report.results import ERROR, LABELS, STUDENT, flat
+from nzc.report import Report, page, show
+from nzc.report.results import CURVES, ERROR, LABELS, RESULT, STUDENT, clear, flat
 from nzc.store import Store
 from nzc.store.store import written
 from nzc.students import Learner
-from nzc.sweep import closing
+from nzc.sweep import SweepReport, closing
 from nzc.teachers import Teachers
 from nzc.tracking import Tracker
 from nzc.tracking.tracked import Tracked
@@ -41,6 +41,8 @@ from nzc.training import Training
 
 #: What a run leaves is its owner's alone: most of it follows from votes.
 PRIVATE = 0o077
+#: What it leaves, beside figures.
+_LEFT = (RESULT, ERROR, LABELS, STUDENT, CURVES, curves.FILE, page.FILE)
 
 
 def parts(cfg: DictConfig) -> pipeline.Parts:
@@ -91,7 +93,7 @@ def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
             line = f"{type(error).__name__} (HYDRA_FULL_ERROR=1 shows where)"
         if not sweeping:
             if code == 2:
-                _remove(folder, Path(settings.runtime.cwd))
+                _remove(folder, Path(settings.runtime.cwd), SweepReport.before)
                 Store(cfg.paths.store).discard()
             stop(code, line)
         print(f"nzc: {line}", file=sys.stderr)
@@ -116,10 +118,15 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Rep
     if put_together.training.helps:
         pipeline.help(put_together)
         if not sweeping:
-            _remove(folder, Path(HydraConfig.get().runtime.cwd))
+            _remove(folder, Path(HydraConfig.get().runtime.cwd), {})
         return None
     tracked.tracker = build(cfg, "tracking", Tracker)
-    outcome = pipeline.run(put_together, tracked.open, tracked.draw)
+
+    def begin() -> None:
+        tracked.open()
+        clear(folder, _LEFT, page.DRAWN)
+
+    outcome = pipeline.run(put_together, begin, tracked.draw)
     _write_labels(folder, outcome)
     _write_student(folder, outcome)
     outcome.report.write(folder)
@@ -160,9 +167,13 @@ def _write_student(folder: Path, outcome: pipeline.Outcome) -> None:
         print(f"nzc: the student could not be written ({in_a_line(error, 200)})", file=sys.stderr)
 
 
-def _remove(folder: Path, here: Path) -> None:
-    """Take back what Hydra wrote, and the folders that it leaves empty: `hydra.run.dir=.` is the person's own."""
+def _remove(folder: Path, here: Path, before: dict[str, bytes]) -> None:
+    """Take back what Hydra wrote, for what was there before, and the folders that it leaves empty: `hydra.run.dir=.` is
+    the person's own."""
     shutil.rmtree(folder / ".hydra", ignore_errors=True)
+    for name, data in before.items():
+        (folder / ".hydra").mkdir(exist_ok=True)
+        written(folder / ".hydra" / name, data)
     for above in [folder, *folder.parents][:3]:
         if above != here and above.is_dir() and not any(above.iterdir()):
             above.rmdir()

@@ -7,7 +7,7 @@ import numpy as np
 
 from nzc._types import AnyArray, Floats, Ints
 from nzc.aggregators.aggregator import ABSTAIN
-from nzc.store.store import private
+from nzc.store.store import written
 from nzc.teachers import Ballots
 
 #: In the run's folder, in the long format curve,x,y.
@@ -59,10 +59,9 @@ def _histogram(values: Ints, least: int) -> tuple[Ints, Ints]:
 
 
 def write(folder: Path, curves: Curves) -> None:
-    """FILE in `folder`; only its owner may read it."""
+    """FILE in `folder`, whole or not at all; only its owner may read it."""
     lines = ["curve,x,y", *(f"{name},{x},{y}" for name, points in curves.items() for x, y in zip(*points, strict=True))]
-    with private(folder / FILE) as file:
-        file.write(("\n".join(lines) + "\n").encode())
+    written(folder / FILE, ("\n".join(lines) + "\n").encode())
 
 
 def read(folder: Path) -> Curves:

@@ -14,7 +14,7 @@ from nzc.config import build, shows_private
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
-from nzc.report.results import RESULT, SWEEP, Job, Results, jobs_of
+from nzc.report.results import ASKED, RESULT, SWEEP, TABLE, Job, Results, clear, jobs_of
 from nzc.tracking import Tracker
 from nzc.tracking.tracked import fail, leave_parent, send, start
 
@@ -25,9 +25,15 @@ class SweepReport(Callback):
     #: That of the sweep that is under way in this process.
     current: ClassVar["SweepReport | None"] = None
 
+    #: What an earlier run left of its configuration in the folder of a run, from before Hydra writes there.
+    before: ClassVar[dict[str, bytes]] = {}
+
     def __reduce__(self) -> Any:
         """Launchers send callbacks to their workers, which have no use for this one."""
         return type(self), ()
+
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        SweepReport.before = {path.name: path.read_bytes() for path in Path(config.hydra.run.dir, ".hydra").glob("*")}
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         try:
@@ -42,6 +48,9 @@ class SweepReport(Callback):
                 raise
             stop(*complaint(error))
         folder.mkdir(parents=True, exist_ok=True)
+        if (folder / SWEEP).is_file():
+            before: Any = OmegaConf.load(folder / SWEEP)
+            clear(folder, (ASKED, TABLE, page.FILE), [figure.name for figure in figures_of(before)])
         leave_parent(folder, self.run)
         OmegaConf.save(config, folder / SWEEP)  # not every sweeper leaves it
         self.config, SweepReport.current = config, self
@@ -62,7 +71,7 @@ class SweepReport(Callback):
         config, folder = self.config, Path(self.config.hydra.sweep.dir)
         jobs = jobs_of(folder, rows_of(config))
         table = Results(jobs, [key for figure in self.figures for key in figure.y])
-        (folder / "table.md").write_text(table.markdown(name_of(config)))
+        (folder / TABLE).write_text(table.markdown(name_of(config)))
         if shows_private(config):
             show(table.rich(name_of(config)))
         wrong = [] if config.figures is False else _draw(self.figures, jobs, folder)

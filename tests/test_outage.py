@@ -211,6 +211,20 @@ def test_what_was_killed_is_sent_as_killed_and_what_is_under_way_is_left(
     assert [run.info.status for run in _runs()] == ["KILLED"]
 
 
+def test_a_killed_run_is_not_taken_for_an_earlier_one_in_its_folder(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nzc(*FILE, f"tracking.uri={nowhere()}", "hydra.run.dir=here")
+    note = Path("here", NOTE)
+    told = json.loads(note.read_text())
+    assert nzc(*FILE, "tracking.uri=nosuch://place", "hydra.run.dir=here").code == 2
+    assert json.loads(note.read_text()) == told  # still to be sent
+    gone = told["process"].rsplit(" ", 1)[0] + " 1000000000"
+    note.write_text(json.dumps(told | {"ended": None, "process": gone, "begun": told["until"] + 2000}))
+    assert _send(monkeypatch, "here", "--uri", DATABASE) == 0
+    assert [run.info.status for run in _runs()] == ["KILLED"]
+
+
 def test_a_wrong_folder_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     monkeypatch.chdir(tmp_path)
     assert _send(monkeypatch, "nowhere") == 2

@@ -43,6 +43,25 @@ def test_the_same_command_gives_the_same_result(nzc: Nzc) -> None:
     assert first == second
 
 
+def test_two_runs_in_one_folder_are_not_mixed(nzc: Nzc) -> None:
+    Path("here").mkdir()
+    Path("here/mine.txt").write_text("a person's own")
+    assert nzc(*SMALL, "hydra.run.dir=here", "figures=true").code == 0
+    left = {path.name for path in Path("here").rglob("*")}
+    assert left >= {"result.json", "labels.csv", "curves.csv", "student.pt2", "student.csv", "gaps.svg", "mine.txt"}
+    before = {path: path.read_bytes() for path in Path("here").rglob("*") if path.is_file()}
+    assert nzc(*SMALL, "hydra.run.dir=here", "queries=500").code == 2
+    assert {path: path.read_bytes() for path in Path("here").rglob("*") if path.is_file()} == before
+    again = nzc(*TEACHERS, "student=none", "aggregator=lnmax", "hydra.run.dir=here")
+    assert (again.code, again.err) == (0, "")
+    assert json.loads(Path("here/result.json").read_text())["aggregator"] == "lnmax"
+    assert stat.S_IMODE(Path("here/curves.csv").stat().st_mode) == 0o600
+    assert {path.name for path in Path("here").iterdir() if path.is_file()} == {
+        "result.json", "labels.csv", "curves.csv", "mine.txt",
+    }  # fmt: skip
+    assert not list(Path("here/figures").iterdir())
+
+
 def test_another_aggregator_trains_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     votes = nzc(*TEACHERS, "student=none").result["teachers"]
     monkeypatch.setattr("nzc.teachers.ensemble.Ensemble._fit", None)

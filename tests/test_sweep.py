@@ -39,6 +39,23 @@ def test_rows_become_runs_and_a_table(nzc: Nzc) -> None:
     assert "first" in ran.out
 
 
+def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(nzc: Nzc) -> None:
+    again = ["--multirun", *TEACHERS, "student=none", "hydra.sweep.dir=sw", "teachers.seed=0"]
+    assert nzc(*again, "seed=0,1,2", "queries=20,30,40").code == 0
+    ran = nzc(*again, "queries=10,1000,20,30")
+    assert ran.code == 2  # of the wrong one
+    table = Path("sw/table.md").read_text().splitlines()[4:]
+    assert [line.split(" | ")[0] for line in table] == [
+        "| queries=10",
+        f"| queries=1000: {Path('sw/1/error.txt').read_text().strip()}",
+        "| queries=20",
+        "| queries=30",
+    ]
+    assert nzc(*again, "queries=10,15").code == 0
+    assert not Path("sw/1/error.txt").exists()
+    assert Path("sw/table.md").read_text().count("| queries=") == 2
+
+
 def test_rows_times_grid(nzc: Nzc) -> None:
     _sweep()
     ran = nzc("+sweeps=mine", *TEACHERS, "student=none", "teachers.seed=0", "seed=0,1")

@@ -26,7 +26,7 @@ FILE = "report.html"
 #: What a run says of its teachers, beside what every run of a sweep shows.
 _TEACHERS = [f"teachers.{name}" for name in ("count", "mean_accuracy", "ensemble_accuracy")]
 #: What a run draws of itself (nzc/figures.py).
-_DRAWN = {
+DRAWN = {
     "gaps": "How many queries have which gap between first and second count; darker: those answered",
     "cost": "ε from label to label",
     "confusion": "The released labels against the true classes",
@@ -101,7 +101,7 @@ def _run(folder: Path) -> dict[str, Any]:
         "commands": [],
         "jobs": [job],
         "keys": _TEACHERS,
-        "drawn": _DRAWN,
+        "drawn": DRAWN,
     }
 
 

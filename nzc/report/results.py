@@ -20,8 +20,8 @@ OF_A_RUN = [f"epsilon.{name}" for name in EPSILONS if name != "ledger_total"]
 RESULT, LABELS, STUDENT, CURVES = "result.json", "labels.csv", "student.pt2", "student.csv"
 #: What a job leaves in its folder when its input was wrong: the line it printed.
 ERROR = "error.txt"
-#: What a sweep leaves in its folder: its configuration; the overrides of all the jobs that it was to run.
-SWEEP, ASKED = "multirun.yaml", "jobs.json"
+#: What a sweep leaves in its folder: its configuration; the overrides of all the jobs that it was to run; its table.
+SWEEP, ASKED, TABLE = "multirun.yaml", "jobs.json", "table.md"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Job:
     def result(self) -> dict[str, Any] | None:
         """result.json with dotted keys and infinite numbers as such; None where the run did not finish."""
         path = self.folder / RESULT
-        if not path.is_file():
+        if not path.is_file() or (self.folder / ERROR).is_file():  # a wrong input leaves an earlier sweep's result
             return None
         return dict(flat(json.loads(path.read_text(), object_hook=numbers)))
 
@@ -102,14 +102,17 @@ def jobs_of(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Job]:
     """The jobs that a sweep's folder holds, and those that were asked for and never begun."""
     path, rows = folder / ASKED, rows or [{}]
     asked = json.loads(path.read_text()) if path.is_file() else []
-    begun = {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
     overrides = dict(enumerate(map(tuple, asked)))
-    return _named(
-        [
-            Job(folder / str(at), rows[at % len(rows)], asked=overrides.get(at, ()))
-            for at in sorted(begun | overrides.keys())
-        ]
-    )
+    numbers = overrides.keys() or {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
+    return _named([Job(folder / str(at), rows[at % len(rows)], asked=overrides.get(at, ())) for at in sorted(numbers)])
+
+
+def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
+    """Take away what an earlier run, or sweep, left in this folder by these names: two are not to be mixed."""
+    drawn = [folder / "figures" / f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
+    for path in [*(folder / name for name in names), *drawn]:
+        if path.is_file():
+            path.unlink()
 
 
 def _named(jobs: Sequence[Job]) -> list[Job]:

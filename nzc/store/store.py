@@ -161,11 +161,11 @@ def _write(folder: Path, request: dict[str, Any], arrays: dict[str, AnyArray]) -
     try:
         about = {}
         for name, array in arrays.items():
-            with private(partial / f"{name}.npy") as file:
+            with _private(partial / f"{name}.npy") as file:
                 np.save(file, _compact(array), allow_pickle=False)
             about[name] = {"dtype": array.dtype.str, "sha256": _digest(partial / f"{name}.npy")}
         for name, told in ((_REQUEST, request), (_ARRAYS, about)):
-            with private(partial / name) as file:
+            with _private(partial / name) as file:
                 file.write(json.dumps(told, indent=1, sort_keys=True).encode())
         partial.rename(folder)
     except BaseException:
@@ -191,7 +191,7 @@ def _read(folder: Path) -> dict[str, AnyArray]:
     return arrays
 
 
-def private(path: Path) -> Any:
+def _private(path: Path) -> Any:
     """A new file that only its owner may read, from the first byte on."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
@@ -239,6 +239,6 @@ def written(path: Path, data: bytes) -> Path:
     """A file of its owner's alone that appears whole or not at all."""
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
-    with private(partial) as file:
+    with _private(partial) as file:
         file.write(data)
     return partial.rename(path)

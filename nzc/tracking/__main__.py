@@ -1,7 +1,9 @@
 """`python -m nzc.tracking [FOLDER…]`: send what could not be sent when it was made."""
 
+import json
 import sys
 from contextlib import chdir
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +75,19 @@ def _send(folder: Path, told: dict[str, Any], uri: str | None) -> None:
     note(folder, run=run)
     if sweep:
         leave_parent(folder, run)
-    if (folder / RESULT).is_file() or told["ended"] == "FINISHED":
+    if _finished(folder, told):
         tracker.finish(run, folder, ended)
     else:
         tracker.fail(run, told["ended"] != "FAILED", ended)
     (folder / NOTE).unlink()
+
+
+def _finished(folder: Path, told: dict[str, Any]) -> bool:
+    """Whether the run that the note is about came to its end: a result may be an earlier run's, in the same folder."""
+    if told["ended"] == "FINISHED" or not (folder / RESULT).is_file():
+        return bool(told["ended"] == "FINISHED")
+    finished = datetime.fromisoformat(json.loads((folder / RESULT).read_text())["finished"])
+    return bool(finished.timestamp() >= told["begun"] // 1000)
 
 
 def _last(folder: Path, begun: int) -> int:

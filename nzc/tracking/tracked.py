@@ -46,16 +46,23 @@ class Tracked:
         self.tracker: Tracker | None = None
         self.run: str | None = None
         self.listens = self.unfinished = True
+        self.noted = False  # whether the note in the folder is of this run
         self.lines = ["curve,step,value"]
 
     def open(self) -> None:
         if self.tracker is None:
-            return
-        if self.sweep is not None and (self.sweep / PARENT).is_file() and parent(self.sweep) is None:
+            (self.folder / NOTE).unlink(missing_ok=True)  # of an earlier run in this folder, which is no more
+        elif self.sweep is not None and (self.sweep / PARENT).is_file() and parent(self.sweep) is None:
+            (self.folder / NOTE).unlink(missing_ok=True)
             note(self.folder)  # nobody could be reached, as the sweep has said
+            self.noted = True
         else:
-            choices = HydraConfig.get().runtime.choices
-            self.run = start(self.tracker, self.folder, *described(self.cfg, choices), parent(self.sweep))
+            choices, self.noted = HydraConfig.get().runtime.choices, True
+            try:
+                self.run = start(self.tracker, self.folder, *described(self.cfg, choices), parent(self.sweep))
+            except InputError:
+                self.noted = False
+                raise
 
     def draw(self, whose: str, values: Mapping[str, float], step: int) -> None:
         """Points of curves: at once, as long as the tracker listens, and all of them into CURVES at the end."""
@@ -81,10 +88,10 @@ class Tracked:
         if not self.unfinished:
             return
         with suppress(Exception):  # why the run ended is what must be said
-            if self.run is None and self.sweep is not None and not (self.folder / NOTE).exists():
+            if self.run is None and self.sweep is not None and not self.noted:
                 self.tracker = self.tracker or build(self.cfg, "tracking", Tracker)
                 self.open()
-            if self.tracker is not None and (self.folder / NOTE).exists():
+            if self.tracker is not None and self.noted:
                 fail(self.folder, self.run, self.tracker, stopped)
 
 
@@ -103,6 +110,7 @@ def start(
 ) -> str | None:
     """The id of the run that was opened, as the note in `folder` has it; None where nobody answers, which is said."""
     folder.mkdir(parents=True, exist_ok=True)
+    before = (folder / NOTE).read_bytes() if (folder / NOTE).is_file() else None  # of an earlier run in this folder
     (folder / NOTE).unlink(missing_ok=True)
     told = note(folder)
     try:
@@ -112,6 +120,8 @@ def start(
         return None
     except InputError:
         (folder / NOTE).unlink()
+        if before is not None:
+            written(folder / NOTE, before)
         with suppress(OSError):  # a job's holds its configuration
             folder.rmdir()
         raise
