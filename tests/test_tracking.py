@@ -127,6 +127,27 @@ def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db"}
 
 
+def test_artifacts_go_where_they_are_asked_to_or_nowhere(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = histograms.parent
+    assert nzc(*FILE, f"tracking.artifacts={home}/./kept").code == nzc(*FILE, "tracking.artifacts=kept").code == 0
+    (home / "kept").rename(home / "gone")
+    ran = nzc(*FILE, "tracking.artifacts=other")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert ran.err.startswith(f"nzc: tracking.artifacts={home}/other: must be {home}/kept, where")
+    moved = home / "moved"
+    moved.mkdir()
+    for name in ("mlflow.db", "gone", "votes.npy"):
+        (home / name).rename(moved / name)
+    monkeypatch.chdir(moved)
+    assert nzc(*FILE, "tracking.artifacts=kept").code == 2
+    assert not (home / "kept").exists()
+    assert not (home / "other").exists()
+    assert nzc(*FILE, "tracking.artifacts=kept", "tracking.uri=sqlite:///new.db").code == 0
+    assert list((moved / "kept").rglob("result.json"))
+
+
 def _stopped(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 

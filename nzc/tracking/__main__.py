@@ -28,6 +28,7 @@ def _run(arguments: list[str]) -> int:
     parser = Parser("python -m nzc.tracking", description="Send what could not be tracked when it was made.")
     parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)")
     parser.add_argument("--uri", help="of the tracker, where not the one that each run was to be sent to")
+    parser.add_argument("--artifacts", help="where a local database keeps them, where not as each run said")
     chosen = parser.parse_args(arguments)
     found: list[Path] = []
     for folder in map(Path, chosen.folders):
@@ -44,7 +45,7 @@ def _run(arguments: list[str]) -> int:
                 if told["ended"] is None and not dead(told["process"]):
                     running += 1
                 else:
-                    _send(folder, told, chosen.uri)
+                    _send(folder, told, chosen.uri, chosen.artifacts)
         except Timeout:
             running += 1
         except Exception as error:
@@ -54,7 +55,7 @@ def _run(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _send(folder: Path, told: dict[str, Any], uri: str | None) -> None:
+def _send(folder: Path, told: dict[str, Any], uri: str | None, artifacts: str | None) -> None:
     sweep = (folder / SWEEP).is_file()
     cfg: Any = OmegaConf.load(folder / SWEEP if sweep else folder / ".hydra" / "config.yaml")
     settings = cfg if sweep else OmegaConf.load(folder / ".hydra" / "hydra.yaml")
@@ -62,6 +63,8 @@ def _send(folder: Path, told: dict[str, Any], uri: str | None) -> None:
     asked = (choices.dataset, name_of(cfg), {}) if sweep else described(cfg, choices)
     if uri is not None:
         cfg.tracking.uri = uri
+    if artifacts is not None:
+        cfg.tracking.artifacts = str(Path(artifacts).absolute())
     if "system_metrics" in cfg.tracking:
         cfg.tracking.system_metrics = False  # of this machine
     there = Path(settings.hydra.runtime.cwd)  # where a relative path of the configuration begins

@@ -22,6 +22,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelStatus, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from nzc import curves
@@ -82,8 +83,8 @@ class MLflow(Tracker):
         try:
             if parent is None:
                 self._kill([run for run in self._open() if dead(run.data.tags.get(_PROCESS) or "? 0 0")])
-            there = self._found(f"tags.`{_KEY}` = '{key}'")
-            run: str = (there or [client.create_run(self._experiment(experiment), begun, tags)])[0].info.run_id
+            of, there = self._experiment(experiment), self._found(f"tags.`{_KEY}` = '{key}'")
+            run: str = (there or [client.create_run(of, begun, tags)])[0].info.run_id
             try:
                 client.log_batch(run, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
                 if self.system_metrics and params:  # not of a sweep's parent
@@ -177,16 +178,20 @@ class MLflow(Tracker):
         return InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({in_a_line(error, 200)})")
 
     def _experiment(self, name: str) -> str:
-        found = self.client.get_experiment_by_name(name)
-        if found is not None:
-            return str(found.experiment_id)
-        location = Path(self.artifacts).absolute().as_uri() if self.uri.startswith("sqlite:") else None
-        try:
-            return str(self.client.create_experiment(name, artifact_location=location))
-        except MlflowException:
-            if (found := self.client.get_experiment_by_name(name)) is None:
-                raise
-            return str(found.experiment_id)  # another process was faster
+        """The id; InputError where it keeps its files elsewhere, for these are private."""
+        local = self.uri.startswith("sqlite:")
+        if (found := self.client.get_experiment_by_name(name)) is None:
+            try:
+                location = Path(self.artifacts).as_uri() if local else None
+                return str(self.client.create_experiment(name, artifact_location=location))
+            except MlflowException:  # another process was faster
+                if (found := self.client.get_experiment_by_name(name)) is None:
+                    raise
+        kept = local_file_uri_to_path(found.artifact_location)
+        if local and Path(kept).resolve() != Path(self.artifacts).resolve():  # as of a folder that was moved
+            allowed = f"must be {kept}, where {self.uri} keeps what belongs to {name}, or tracking.uri another database"
+            raise InputError("tracking.artifacts", self.artifacts, allowed)
+        return str(found.experiment_id)
 
     def _log(self, run: str, report: Report) -> None:
         """Metrics where finite. MLflow would store ∞ as a large number, so every ε stands as a tag too, as it is."""
