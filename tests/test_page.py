@@ -17,6 +17,7 @@ from conftest import VOTES, Nzc, Ran, call
 
 import nzc as package
 from nzc.report import __main__ as command
+from nzc.report import number
 from nzc.report.page import FILE, _difference, _span, write
 
 NAME = '<b>bold</b> & "quoted"'
@@ -226,6 +227,15 @@ def test_a_run_has_a_page_too(nzc: Nzc, histograms: Path, monkeypatch: pytest.Mo
     assert len(page.images) == len(list(folder.glob("figures/*.svg"))) >= 2
     assert all(image["alt"] and image["alt"] not in ("gaps", "cost", "confusion") for image in page.images)
     assert (folder / FILE).read_text().count("data:image/svg+xml;base64,") == len(page.images)
+
+
+def test_true_labels_at_the_end_of_a_sweep_do_not_hide_what_the_ledger_holds(nzc: Nzc, histograms: Path) -> None:
+    ran = nzc("--multirun", *OWN, "aggregator=gnmax,lnmax,ground_truth")
+    totals = [result["epsilon"]["ledger_total"] for result in ran.results]
+    assert totals[0] < totals[1]
+    assert totals[2] is None
+    (folder,) = ran.folder.glob("outputs/sweeps/*/*")
+    assert f"after the last of these runs: ε {number(totals[1])}." in Page(folder).source
 
 
 def test_a_run_shows_its_rounds_and_how_sure_its_accuracy_is(nzc: Nzc, histograms: Path) -> None:

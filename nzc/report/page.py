@@ -209,13 +209,14 @@ def _versions(done: Sequence[Job]) -> dict[str, str]:
 
 
 def _when(done: Sequence[Job]) -> dict[str, Any]:
-    """Of finished runs: from the begin of the first to the end of the last, and what the ledger held then."""
+    """Of finished runs: from the begin of the first to the end of the last, and what the ledger held after the last of
+    those that asked teachers."""
     if not done:
         return {"begin": None, "lasted": 0.0, "ledger": None}
     begin = min(_ended(job) - timedelta(seconds=job.value("seconds.total")) for job in done)
-    last = max(done, key=_ended)
-    end, ledger = _ended(last), (last.result or {}).get("epsilon.ledger_total")
-    return {"begin": begin, "lasted": (end - begin).total_seconds(), "ledger": ledger and number(ledger)}
+    totals = [(job.result or {}).get("epsilon.ledger_total") for job in sorted(done, key=_ended)]
+    ledger = next((number(total) for total in reversed(totals) if total is not None), None)
+    return {"begin": begin, "lasted": (max(map(_ended, done)) - begin).total_seconds(), "ledger": ledger}
 
 
 def _ended(job: Job) -> datetime:
