@@ -6,19 +6,12 @@ from pathlib import Path
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
 
-from nzc.errors import InputError
 from nzc.question import rows_of
 from nzc.report.results import ASKED
 
 
 class RowSweeper(BasicSweeper):
     """Hydra's grid sweeper, with `sweep.rows`: every row's overrides with every point of the grid."""
-
-    def __init__(self, max_batch_size: int | None, params: dict[str, str] | None = None, **search: object) -> None:
-        if search:
-            allowed = f"must be optuna, of the extra `search`, where hydra.sweeper.{next(iter(search))} is set"
-            raise InputError("hydra/sweeper", "rows", allowed)
-        super().__init__(max_batch_size, params)
 
     def split_arguments(self, overrides: list[Override], max_batch_size: int | None) -> list[list[list[str]]]:  # type: ignore[override]
         last = {override.get_key_element(): override for override in overrides}  # the command line's word on a key

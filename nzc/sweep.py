@@ -39,6 +39,7 @@ class SweepReport(Callback):
         try:
             self.figures = figures_of(config)
             rows_of(config)
+            _check_sweeper(config)
             self.tracker, self.run = build(config, "tracking", Tracker), None
             folder = Path(config.hydra.sweep.dir)
             if self.tracker is not None:
@@ -77,6 +78,14 @@ class SweepReport(Callback):
         wrong = [] if config.figures is False else _draw(self.figures, jobs, folder)
         show(f"[dim]{page.write(folder)}[/dim]")
         return jobs, wrong
+
+
+def _check_sweeper(config: DictConfig) -> None:
+    """InputError where a search is set, and the sweeper of rows chosen, which has none of it."""
+    search = [key for key in config.hydra.sweeper if key not in ("_target_", "max_batch_size", "params")]
+    if search and config.hydra.runtime.choices["hydra/sweeper"] == "rows":
+        allowed = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
+        raise InputError("hydra/sweeper", "rows", allowed)
 
 
 @contextmanager

@@ -165,7 +165,9 @@ def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc)
     assert {tuple(solution["values"]) for solution in best.solutions} <= found
     totals = [result["epsilon"]["ledger_total"] for result in ran.results]
     assert max(totals) > max(epsilon for _, epsilon in found)
-    assert "hydra/sweeper=rows: must be optuna" in nzc(*search).err
+    assert "hydra/sweeper=rows: must be optuna" in nzc(*search, "tracking=mlflow").err
+    assert list(ran.folder.glob("outputs/sweeps/*/*")) == [folder]
+    assert not Path("mlflow.db").exists()
     assert (
         "objective=accuracy: must be a number" in nzc("--multirun", *TEACHERS, "student=none", "objective=accuracy").err
     )
