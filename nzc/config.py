@@ -166,10 +166,12 @@ class _Home(SearchPathPlugin):
 
 
 def groups() -> str:
-    """The groups and their options, a line each, as --help shows them."""
-    found = {folder.name: folder for folder in sorted(CONF.iterdir()) if folder.name in GROUPS}
-    options = {f"{name}=": sorted(path.stem for path in folder.glob("*.yaml")) for name, folder in found.items()}
-    options["+sweeps="] = sorted(path.stem for path in (HOME / "sweeps").glob("*.yaml"))
+    """The groups and their options, those of the working directory too, a line each, as --help shows them."""
+    folders = {f"{name}=": f"conf/{name}" for name in sorted(GROUPS)} | {"+sweeps=": "sweeps"}
+    options = {
+        name: sorted({path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")})
+        for name, folder in folders.items()
+    }
     return "\n".join(f"  {name:12} {', '.join(choices)}" for name, choices in options.items())
 
 

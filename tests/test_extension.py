@@ -1,8 +1,11 @@
 """What a user adds beside their data, without touching the package."""
 
+import re
 from pathlib import Path
 
 from conftest import TEACHERS, Nzc
+
+from nzc import config
 
 AGGREGATOR = """
 threshold: 5
@@ -28,4 +31,5 @@ def test_an_aggregator_of_known_parts_is_one_file(nzc: Nzc) -> None:
     assert ran.result["aggregator"] == "confident_gumbel"
     assert 0 < ran.result["answered"] < ran.result["queries"]
     assert ran.result["epsilon"]["exact"] < ran.result["epsilon"]["data_independent"]
+    assert re.search(r"aggregator= .* confident, confident_gumbel, ", config.groups())
     assert "gama" in nzc(*TEACHERS, "aggregator=confident_gumbel", "aggregator.gama=0.2", "student=none").err
