@@ -18,6 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
+from rich.markup import escape
 
 from nzc import config, curves, pipeline
 from nzc.aggregators import Aggregator
@@ -28,8 +29,9 @@ from nzc.errors import InputError, in_a_line
 from nzc.inquiry import Terms
 from nzc.privacy import sanitised
 from nzc.queries import Rounds
+from nzc.question import rows_of
 from nzc.report import Report, page, show
-from nzc.report.results import CURVES, ERROR, LABELS, RESULT, STUDENT, clear, flat
+from nzc.report.results import CURVES, ERROR, LABELS, RESULT, STUDENT, called, clear, flat
 from nzc.store import Store
 from nzc.store.store import written
 from nzc.students import Learner
@@ -140,8 +142,12 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Rep
 
         figures.of_run(outcome, folder / figures.FOLDER)
     shown = outcome.report if config.shows_private(cfg) else outcome.report.public
-    show(shown.line() if sweeping else shown.table())
-    if not sweeping:
+    if sweeping:
+        settings = HydraConfig.get()
+        name = called(Path(settings.sweep.dir), rows_of(cfg), settings.job.num, settings.overrides.task)
+        show(escape(shown.line(name)))
+    else:
+        show(shown.table())
         show(f"[dim]{folder / 'result.json'}[/dim]")
     tracked.finish()
     return outcome.report

@@ -59,6 +59,9 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(nzc: Nzc) -> None:
 def test_rows_times_grid(nzc: Nzc) -> None:
     _sweep()
     ran = nzc("+sweeps=mine", *TEACHERS, "student=none", "teachers.seed=0", "seed=0,1")
+    assert [line.split(": ")[0] for line in ran.out.splitlines() if "released" in line] == [
+        "first, seed=0", "second, seed=0", "first, seed=1", "second, seed=1",
+    ]  # fmt: skip
     assert sorted((result["seed"], result["aggregator"]) for result in ran.results) == [
         (0, "nzc"), (0, "plurality"), (1, "nzc"), (1, "plurality"),
     ]  # fmt: skip

@@ -127,9 +127,9 @@ class Report:
         table.caption = f"δ = {self.delta:g}{best}, {self.seconds['total']:.1f} s"
         return table
 
-    def line(self) -> str:
-        """The same, in a line: for one job of a sweep."""
-        name = f"{self.dataset} · {self.aggregator} · {self.student}"
+    def line(self, name: str) -> str:
+        """The same, in a line: for one job of a sweep, by what tells it from the others."""
+        name = name or f"{self.dataset} · {self.aggregator} · {self.student}"
         accuracies = f"labels {percent(self.label_accuracy)}, student {percent(self.accuracy)}"
         return f"{name}: {self.answered:,} released, {accuracies}, ε {number(self.epsilon.headline)}"
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -100,11 +100,26 @@ def flat(record: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 def jobs_of(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Job]:
     """The jobs that a sweep's folder holds, and those that were asked for and never begun."""
-    path, rows = folder / ASKED, rows or [{}]
-    asked = json.loads(path.read_text()) if path.is_file() else []
-    overrides = dict(enumerate(map(tuple, asked)))
+    rows, overrides = rows or [{}], dict(enumerate(map(tuple, _asked(folder))))
     numbers = overrides.keys() or {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
     return _named([Job(folder / str(at), rows[at % len(rows)], asked=overrides.get(at, ())) for at in sorted(numbers)])
+
+
+def called(folder: Path, rows: Sequence[dict[str, Any]], at: int, overrides: Sequence[str]) -> str:
+    """What tells job `at` of a sweep under way from the others: the name of its row, and what it has to itself."""
+    asked, row = [set(each) for each in _asked(folder)], rows[at % len(rows)] if rows else {}
+    return _called(row, overrides, set.intersection(*asked) if asked else set())
+
+
+def _asked(folder: Path) -> list[list[str]]:
+    """The overrides of all jobs of a sweep, where its sweeper left them."""
+    asked: list[list[str]] = json.loads((folder / ASKED).read_text()) if (folder / ASKED).is_file() else []
+    return asked
+
+
+def _called(row: dict[str, Any], overrides: Iterable[str], common: Set[str]) -> str:
+    known = {*common, *row.get("set", [])}
+    return ", ".join(filter(None, [row.get("name"), " ".join(each for each in overrides if each not in known)]))
 
 
 def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
@@ -118,12 +133,10 @@ def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
 def _named(jobs: Sequence[Job]) -> list[Job]:
     """Each with the name of its row, and what of the grid it has to itself, but for the seed."""
     common = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
-    named = []
-    for job in jobs:
-        known = {*common, *job.row.get("set", [])}
-        own = [override for override in job.overrides if override not in known and not override.startswith("seed=")]
-        named.append(replace(job, name=", ".join(filter(None, [job.row.get("name"), " ".join(own)])) or "run"))
-    return named
+    return [
+        replace(job, name=_called(job.row, (o for o in job.overrides if not o.startswith("seed=")), common) or "run")
+        for job in jobs
+    ]
 
 
 @dataclass(frozen=True)
