@@ -116,7 +116,7 @@ def _gaps(axes: Axes, found: curves.Curves) -> None:
     width = -(-len(gap) // _BARS)
     edges = np.arange(0, len(gap) + width, width)
     for counts, grey, label in ((asked, "0.82", "asked"), (answered, "0.35", "answered")):
-        if label == "asked" or (answered != asked).any():
+        if label == "answered" or (answered != asked).any():
             look: dict[str, Any] = {"facecolor": grey, "edgecolor": "black", "linewidth": 0.6, "label": label}
             axes.stairs(np.add.reduceat(counts, edges[:-1]), edges - 0.5, fill=True, **look)
     axes.set_xlabel(curves.AXES["asked"][0])

@@ -93,6 +93,15 @@ def test_a_run_has_its_figures(nzc: Nzc, histograms: Path) -> None:
     assert len(list(ran.folder.glob("outputs/*/*/figures"))) == 1
 
 
+def test_what_was_answered_is_dark_where_all_was_answered_too() -> None:
+    for answered, shades in (([0, 2, 1], ["asked", "answered"]), ([1, 2, 1], ["answered"])):
+        axes = Figure().subplots()
+        counts = {name: (np.arange(3), np.array(y)) for name, y in {"asked": [1, 2, 1], "answered": answered}.items()}
+        figures._gaps(axes, counts)
+        assert [patch.get_label() for patch in axes.patches] == shades
+        assert axes.patches[-1].get_facecolor()[0] < 0.5
+
+
 def test_matplotlib_is_imported_only_to_draw(histograms: Path) -> None:
     script = "import sys; from nzc.__main__ import main; main(); print('matplotlib' in sys.modules)"
     for drawn, imported in (("false", "False"), ("true", "True")):

@@ -27,7 +27,7 @@ FILE = "report.html"
 _TEACHERS = [f"teachers.{name}" for name in ("count", "mean_accuracy", "ensemble_accuracy")]
 #: What a run draws of itself (nzc/figures.py).
 DRAWN = {
-    "gaps": "How many queries have which gap between first and second count; darker: those answered",
+    "gaps": "How many queries have which gap between first and second count; dark: those answered",
     "cost": "ε from label to label",
     "confusion": "The released labels against the true classes",
 }
