@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -206,6 +207,7 @@ def test_the_listing_tells_what_is_stored_and_released(store: Store, listed) -> 
     for word in (*words, *(entry.key for entry in store.entries())):
         assert word in out, word
     assert "augment" not in out
+    assert re.search(r"digest, all rows(.*\n)*.*digest, private rows", out)
     (store.entries()[0].folder / "request.json").write_text("{")
     assert listed()[0] == 0
 

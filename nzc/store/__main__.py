@@ -76,7 +76,7 @@ def _prune(store: Store, entries: list[Entry], yes: bool) -> int:
 
 def _table(entries: list[Entry]) -> Table:
     table = Table(title=_counted(entries), title_style="bold")
-    for name in ("kind", "key", "data", "made from"):
+    for name in ("kind", "key", "digest, all rows", "made from"):
         table.add_column(name, overflow="fold" if name == "made from" else "ellipsis", no_wrap=name != "made from")
     for name in ("size", "age", "state"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -102,7 +102,7 @@ def _ledger(store: Store, delta: float) -> Iterable[Table]:
         return
     ledger = Ledger(path)
     table = Table(title="released, and never pruned: the ledger", title_style="bold")
-    for name in ("data (private rows)", "releases", "last, UTC", f"ε of all at δ = {delta:g}"):
+    for name in ("digest, private rows", "releases", "last, UTC", f"ε of all at δ = {delta:g}"):
         table.add_column(name)
     releases = ledger.releases()
     for dataset in dict.fromkeys(release.dataset for release in releases):
