@@ -129,7 +129,7 @@ def _files(result: dict[str, Any]) -> list[str]:
 
 def _facts(result: dict[str, Any]) -> dict[str, Any]:
     kept = {key: result[key] for key in ("dataset", "aggregator", "mechanism", "student", "rng", "delta")}
-    counts = {"teachers": result["teachers"]["count"], "queries": _asked(result), "answered": result["answered"]}
+    counts = {"teachers": result["teachers"]["count"], "asked": _asked(result), "answered": result["answered"]}
     return kept | counts | {"neighbours": "one record", "epsilon": _known(result)}
 
 

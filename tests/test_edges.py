@@ -370,6 +370,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     told = json.loads((dest / "privacy.json").read_text())
     assert told["epsilon"] == {name: result["epsilon"][name] for name in PUBLIC}
     assert (told["rng"], told["delta"], told["answered"]) == ("system", 1e-5, result["answered"])
+    assert told["asked"] == result["queries"] - result["refused"]
     text = (dest / "README.md").read_text()
     for said in ("labels stay", "δ = 1e-05", "Gaussian(sigma=15)", "ε budget = 9", *map(str, told["epsilon"].values())):
         assert said in text
