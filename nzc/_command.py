@@ -1,4 +1,4 @@
-"""What the small commands share, `python -m nzc.store`, `nzc.report` and `nzc.release`: how they end."""
+"""What the small commands share, `python -m nzc.store` and its like: how they end."""
 
 import sys
 from argparse import ArgumentParser
@@ -12,7 +12,7 @@ class Parser(ArgumentParser):
     """Its complaints are input errors, and a line."""
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(self.prog.removeprefix("python -m "), " ".join(sys.argv[1:]), message)
+        raise InputError(self.prog.removeprefix("python -m "), " ".join(sys.argv[1:]) or "(nothing)", message)
 
 
 def end(task: Callable[[list[str]], int]) -> NoReturn:

@@ -216,6 +216,11 @@ def test_what_was_never_begun_and_what_was_killed_are_told_apart(swept: Swept) -
     assert page.rows == []
 
 
+def test_a_page_of_nothing_is_a_line(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert _call(monkeypatch) == 2
+    assert capfd.readouterr().err == "nzc: nzc.report=(nothing): the following arguments are required: FOLDER\n"
+
+
 def test_a_run_has_a_page_too(nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = nzc(*OWN, "aggregator=lnmax", "queries=20", "figures=null")
     folder = next(ran.folder.glob("outputs/*/*"))
