@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -166,6 +168,30 @@ def test_a_backlog_is_sent_from_anywhere_and_to_anywhere(
     assert [run.info.status for run in _runs()] == ["FINISHED"]
     monkeypatch.chdir(home)
     assert len(_runs()) == 2
+
+
+@pytest.mark.parametrize(("health", "rest", "code"), [(500, 500, 0), (200, 500, 0), (200, 503, 0), (200, 404, 2)])
+def test_a_server_whose_own_database_is_down_never_stops_a_run(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, health: int, rest: int, code: int
+) -> None:
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(health if self.path == "/health" else rest)
+            self.end_headers()
+
+        do_POST = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        ran = nzc(*FILE, f"tracking.uri=http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert (ran.code, ran.err.count("\n")) == (code, 1)
+    assert ("python -m nzc.tracking sends it later" in ran.err) == (code == 0)
+    assert len(list(Path("outputs").rglob(NOTE))) == (code == 0)
 
 
 def test_a_server_is_there_whose_certificate_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,8 @@ from nzc.tracking.tracker import PUBLIC, Tracker, Unreachable
 _PROCESS = "nzc.process"
 #: The tag by which a run is known wherever it was sent.
 _KEY = "nzc.key"
+#: Why MLflow gives up on a server that is there, but is not well: 5xx again and again, or nothing.
+_AWAY = (requests.exceptions.RetryError, requests.ConnectionError, requests.Timeout)
 
 
 class MLflow(Tracker):
@@ -175,6 +177,8 @@ class MLflow(Tracker):
     def _unusable(self, error: Exception) -> InputError:
         if isinstance(error, MlflowException):
             self._ask()  # it may have been there a moment ago
+            if isinstance(error.__context__, _AWAY) and not isinstance(error.__context__, requests.exceptions.SSLError):
+                raise Unreachable(f"tracking.uri={self.uri} cannot serve ({in_a_line(error, 200)})") from error
         return InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({in_a_line(error, 200)})")
 
     def _experiment(self, name: str) -> str:
