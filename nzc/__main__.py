@@ -31,7 +31,7 @@ from nzc.privacy import sanitised
 from nzc.queries import Rounds
 from nzc.question import rows_of
 from nzc.report import Report, page, show
-from nzc.report.results import CURVES, ERROR, LABELS, RESULT, STUDENT, called, clear, flat
+from nzc.report.results import ERROR, LABELS, PROGRESS, RESULT, STUDENT, called, clear, flat
 from nzc.store import Store
 from nzc.store.store import written
 from nzc.students import Learner
@@ -44,7 +44,7 @@ from nzc.training import Training
 #: What a run leaves is its owner's alone: most of it follows from votes.
 PRIVATE = 0o077
 #: What it leaves, beside figures.
-_LEFT = (RESULT, ERROR, LABELS, STUDENT, CURVES, curves.FILE, page.FILE)
+_LEFT = (RESULT, ERROR, LABELS, STUDENT, PROGRESS, curves.FILE, page.FILE)
 
 
 def parts(cfg: DictConfig) -> pipeline.Parts:

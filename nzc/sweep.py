@@ -16,7 +16,7 @@ from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
 from nzc.report.results import ASKED, RESULT, SWEEP, TABLE, Job, Results, clear, jobs_of
 from nzc.tracking import Tracker
-from nzc.tracking.tracked import fail, leave_parent, send, start
+from nzc.tracking.tracked import PARENT, fail, leave_parent, send, start
 
 
 class SweepReport(Callback):
@@ -101,11 +101,17 @@ def closing() -> Iterator[None]:
     finally:
         report, SweepReport.current = SweepReport.current, None
         if report is not None:
+            folder = Path(report.config.hydra.sweep.dir)
             with suppress(Exception):  # why the sweep ended is what must be said
-                if any(Path(report.config.hydra.sweep.dir).glob(f"*/{RESULT}")):
+                if any(folder.glob(f"*/{RESULT}")):
                     report.answer()
             if report.tracker is not None:
-                fail(Path(report.config.hydra.sweep.dir), report.run, report.tracker, stopped)
+                fail(folder, report.run, report.tracker, stopped)
+            if not any(path.name.isdigit() for path in folder.iterdir()):  # no job began: a row that cannot be composed
+                clear(folder, (SWEEP, ASKED, PARENT), ())
+                with suppress(OSError):  # down to what is not empty
+                    for above in [folder, *folder.parents][:4]:
+                        above.rmdir()
 
 
 def _draw(figures: list[SweepFigure], jobs: list[Job], folder: Path) -> list[object]:

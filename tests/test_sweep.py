@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, TEACHERS, Nzc
+from conftest import SMALL, TEACHERS, VOTES, Nzc
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
@@ -120,6 +120,14 @@ def test_a_wrong_row_does_not_stop_the_others(nzc: Nzc) -> None:
     assert len(ran.results) == 1
     assert "queries=100000" in ran.err
     assert "| second: queries=100000" in next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text()
+
+
+def test_a_row_that_sets_what_there_is_not_leaves_nothing(nzc: Nzc) -> None:
+    _sweep(SWEEP.replace("queries=20", "sed=20"))
+    ran = nzc("+sweeps=mine", *VOTES, "teachers.path=votes.npy", "tracking=none")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "did you mean seed?" in ran.err
+    assert [path.name for path in Path.cwd().iterdir()] == ["sweeps"]
 
 
 def test_children_stand_under_one_parent(nzc: Nzc) -> None:

@@ -17,7 +17,7 @@ from nzc.report.words import EPSILONS, heading, is_share, number, percent
 #: The ε that are a run's own; the ledger's total counts whatever came before it.
 OF_A_RUN = [f"epsilon.{name}" for name in EPSILONS if name != "ledger_total"]
 #: What a run leaves in its folder: the report; the labels and the student, which may be published; its curves.
-RESULT, LABELS, STUDENT, CURVES = "result.json", "labels.csv", "student.pt2", "student.csv"
+RESULT, LABELS, STUDENT, PROGRESS = "result.json", "labels.csv", "student.pt2", "student.csv"
 #: What a job leaves in its folder when its input was wrong: the line it printed.
 ERROR = "error.txt"
 #: What a sweep leaves in its folder: its configuration; the overrides of all the jobs that it was to run; its table.

@@ -28,7 +28,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 from nzc import curves
 from nzc.errors import InputError, in_a_line
 from nzc.report import EPSILONS, Report, number
-from nzc.report.results import CURVES, RESULT, STUDENT
+from nzc.report.results import PROGRESS, RESULT, STUDENT
 from nzc.tracking.tracked import LOCK, NOTE, PARENT, dead, process
 from nzc.tracking.tracker import PUBLIC, Tracker, Unreachable
 
@@ -221,7 +221,7 @@ class MLflow(Tracker):
         """The points that were not drawn while the run was under way."""
         drawn: dict[str, set[int]] = {}
         missing, now = [], self.client.get_run(run).info.start_time
-        for line in (folder / CURVES).read_text().splitlines()[1:] if (folder / CURVES).is_file() else []:
+        for line in (folder / PROGRESS).read_text().splitlines()[1:] if (folder / PROGRESS).is_file() else []:
             key, step, value = line.rsplit(",", 2)
             if key not in drawn:
                 drawn[key] = {metric.step for metric in self.client.get_metric_history(run, key)}

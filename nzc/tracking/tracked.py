@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc.config import build
 from nzc.errors import InputError, in_a_line
-from nzc.report.results import CURVES
+from nzc.report.results import PROGRESS
 from nzc.store.store import written
 from nzc.tracking.tracker import Tracker, Unreachable
 
@@ -65,7 +65,7 @@ class Tracked:
                 raise
 
     def draw(self, whose: str, values: Mapping[str, float], step: int) -> None:
-        """Points of curves: at once, as long as the tracker listens, and all of them into CURVES at the end."""
+        """Points of curves: at once, as long as the tracker listens, and all of them into PROGRESS at the end."""
         self.lines += [f"{whose}/{name},{step},{value:.9g}" for name, value in values.items()]
         try:
             if self.tracker is not None and self.run is not None and self.listens:
@@ -76,7 +76,7 @@ class Tracked:
 
     def write(self) -> None:
         if len(self.lines) > 1:
-            written(self.folder / CURVES, ("\n".join(self.lines) + "\n").encode())
+            written(self.folder / PROGRESS, ("\n".join(self.lines) + "\n").encode())
 
     def finish(self) -> None:
         if self.tracker is not None:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nzc.report.results import ASKED, CURVES, LABELS, SWEEP
+from nzc.report.results import ASKED, LABELS, PROGRESS, SWEEP
 
 #: Of what lies in the folder of a run or a sweep, what carries no vote and no ε that follows from votes.
-PUBLIC = (LABELS, CURVES, SWEEP, ASKED, "confusion.svg", "confusion.png")
+PUBLIC = (LABELS, PROGRESS, SWEEP, ASKED, "confusion.svg", "confusion.png")
 
 
 class Unreachable(Exception):
