@@ -323,7 +323,7 @@ def test_folders_that_are_none(nzc: Nzc, images: Path, tmp_path: Path) -> None:
     _complains(nzc, ["dataset=folder"], "dataset.path=???", "given")
     _complains(nzc, ["dataset=folder", "dataset.path=none"], "dataset.path=none", "a folder")
     _complains(nzc, ["dataset=folder", f"dataset.path={images / 'cat'}"], "2 or more classes")
-    _complains(nzc, [*arguments, "dataset.size=0"], "dataset.size=0", "1 or more")
+    _complains(nzc, [*arguments, "dataset.size=0"], "dataset.size=0", "from 1 to 4,096")
     _complains(nzc, [*arguments, "dataset.private=0.9"], "dataset.private=0.9", "below 1")
     _complains(nzc, [*arguments, "dataset.private=0.01"], "dataset.path", "three roles")
     whole = (images / "cat" / "3.png").read_bytes()
