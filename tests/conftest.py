@@ -60,6 +60,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], database: Path) -> Nzc:
     """Run `nzc ARGUMENTS` in an empty folder, untracked and without figures unless said."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main does so too, which is not to reach other tests' processes
     monkeypatch.setattr(mlflow, "_make", lambda path: path.exists() or shutil.copyfile(database, path))
 
     def run(*arguments: str) -> Ran:

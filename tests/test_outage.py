@@ -62,7 +62,8 @@ def _recorded(run: Run, uri: str = DATABASE) -> dict[str, Any]:
         "curves": curves,
         "tags": tags,
         "data": [each.dataset.digest for each in run.inputs.dataset_inputs],
-        "models": len(run.outputs.model_outputs) if run.outputs else 0,
+        # The run's own list keeps what was half sent, and deleted: MLflow takes nothing off it.
+        "models": len(client.search_logged_models([run.info.experiment_id], f"source_run_id = '{id}'")),
         "artifacts": sorted(file.path for folder in ("", "config") for file in client.list_artifacts(id, folder)),
     }
 
