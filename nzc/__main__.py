@@ -31,7 +31,7 @@ from nzc.privacy import sanitised
 from nzc.queries import Rounds
 from nzc.question import rows_of
 from nzc.report import Report, page, show
-from nzc.report.results import ERROR, LABELS, PROGRESS, RESULT, STUDENT, called, clear, flat
+from nzc.report.results import ERROR, FIGURES, LABELS, PROGRESS, RESULT, STUDENT, called, clear, flat, take_back
 from nzc.store import Store
 from nzc.store.store import written
 from nzc.students import Learner
@@ -140,7 +140,7 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Rep
     if not sweeping if cfg.figures is None else cfg.figures:
         from nzc import figures  # matplotlib: nearly half a second
 
-        figures.of_run(outcome, folder / figures.FOLDER)
+        figures.of_run(outcome, folder / FIGURES)
     shown = outcome.report if config.shows_private(cfg) else outcome.report.public
     if sweeping:
         settings = HydraConfig.get()
@@ -180,9 +180,7 @@ def _remove(folder: Path, here: Path, before: dict[str, bytes]) -> None:
     for name, data in before.items():
         (folder / ".hydra").mkdir(exist_ok=True)
         written(folder / ".hydra" / name, data)
-    for above in [folder, *folder.parents][:3]:
-        if above != here and above.is_dir() and not any(above.iterdir()):
-            above.rmdir()
+    take_back(folder, 3, here)
 
 
 def main() -> None:

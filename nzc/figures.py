@@ -23,8 +23,6 @@ from nzc.question import SweepFigure
 from nzc.report import heading, is_share
 from nzc.report.results import Job
 
-#: In a run's or a sweep's folder; votes can be read off some figures, so only the owner may look into it.
-FOLDER = "figures"
 _SIZE = (4.2, 2.9)  # inches: a column of a paper
 _STYLE: dict[Any, Any] = {
     "font.size": 9,

@@ -14,9 +14,9 @@ from nzc.config import build, shows_private
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
-from nzc.report.results import ASKED, RESULT, SWEEP, TABLE, Job, Results, clear, jobs_of
+from nzc.report.results import ASKED, FIGURES, RESULT, SWEEP, TABLE, Job, Results, clear, jobs_of, take_back
 from nzc.tracking import Tracker
-from nzc.tracking.tracked import PARENT, fail, leave_parent, send, start
+from nzc.tracking.tracked import NOTE, PARENT, fail, leave_parent, send, start
 
 
 class SweepReport(Callback):
@@ -107,11 +107,10 @@ def closing() -> Iterator[None]:
                     report.answer()
             if report.tracker is not None:
                 fail(folder, report.run, report.tracker, stopped)
-            if not any(path.name.isdigit() for path in folder.iterdir()):  # no job began: a row that cannot be composed
+            left = {path.name for path in folder.iterdir()}
+            if NOTE not in left and not any(map(str.isdigit, left)):  # no job began: a row that cannot be composed
                 clear(folder, (SWEEP, ASKED, PARENT), ())
-                with suppress(OSError):  # down to what is not empty
-                    for above in [folder, *folder.parents][:4]:
-                        above.rmdir()
+                take_back(folder, 4, Path(report.config.hydra.runtime.cwd))
 
 
 def _draw(figures: list[SweepFigure], jobs: list[Job], folder: Path) -> list[object]:
@@ -119,10 +118,10 @@ def _draw(figures: list[SweepFigure], jobs: list[Job], folder: Path) -> list[obj
     wrong: list[object] = []
     finished = [job for job in jobs if job.result is not None]
     for figure in figures if finished else []:
-        from nzc.figures import FOLDER, of_sweep
+        from nzc.figures import of_sweep
 
         try:
-            of_sweep(figure, finished, folder / FOLDER)
+            of_sweep(figure, finished, folder / FIGURES)
         except InputError as error:
             wrong.append(error)
     return wrong

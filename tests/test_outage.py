@@ -219,6 +219,17 @@ def test_a_sweep_whose_server_is_down_is_sent_as_a_sweep(
     assert "table.md" in _recorded(parent)["artifacts"]
 
 
+def test_a_sweep_of_which_no_job_began_is_sent_as_failed(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("sweeps").mkdir()
+    Path("sweeps/mine.yaml").write_text("# @package _global_\nsweep: {rows: [{name: a, set: [sed=1]}]}\n")
+    ran = nzc("--multirun", "+sweeps=mine", *FILE, f"tracking.uri={nowhere()}")
+    assert ran.code == 2 and "did you mean seed?" in ran.err
+    assert _send(monkeypatch, "--uri", DATABASE) == 0
+    assert [run.info.status for run in _runs()] == ["FAILED"]
+
+
 def test_what_was_killed_is_sent_as_killed_and_what_is_under_way_is_left(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

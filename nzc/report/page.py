@@ -17,7 +17,7 @@ from nzc import __version__, config, curves
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report.origin import now
-from nzc.report.results import RESULT, SWEEP, Job, Results, jobs_of, mean
+from nzc.report.results import FIGURES, RESULT, SWEEP, Job, Results, jobs_of, mean
 from nzc.report.words import EPSILONS, between, heading, is_share, number, percent
 from nzc.store.store import written
 
@@ -64,7 +64,7 @@ def _page(folder: Path) -> str:
         deltas=sorted({f"{job.value('delta'):g}" for job in done}),
         done=done,
         failed=Counter((job.name, job.failure) for job in about["jobs"] if job.result is None),
-        figures=[_figure(path, about["drawn"]) for path in sorted((folder / "figures").glob("*.svg"))],
+        figures=[_figure(path, about["drawn"]) for path in sorted((folder / FIGURES).glob("*.svg"))],
         versions=_versions(done),
         span=_span,
         written=f"{now()[:16].replace('T', ' ')} UTC by nzc {__version__}",

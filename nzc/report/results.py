@@ -18,6 +18,8 @@ from nzc.report.words import EPSILONS, heading, is_share, number, percent
 OF_A_RUN = [f"epsilon.{name}" for name in EPSILONS if name != "ledger_total"]
 #: What a run leaves in its folder: the report; the labels and the student, which may be published; its curves.
 RESULT, LABELS, STUDENT, PROGRESS = "result.json", "labels.csv", "student.pt2", "student.csv"
+#: The folder of its figures there, and of a sweep's: votes can be read off some, so only the owner may look into it.
+FIGURES = "figures"
 #: What a job leaves in its folder when its input was wrong: the line it printed.
 ERROR = "error.txt"
 #: What a sweep leaves in its folder: its configuration; the overrides of all the jobs that it was to run; its table.
@@ -124,10 +126,17 @@ def _called(row: dict[str, Any], overrides: Iterable[str], common: Set[str]) -> 
 
 def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
     """Take away what an earlier run, or sweep, left in this folder by these names: two are not to be mixed."""
-    drawn = [folder / "figures" / f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
+    drawn = [folder / FIGURES / f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
     for path in [*(folder / name for name in names), *drawn]:
         if path.is_file():
             path.unlink()
+
+
+def take_back(folder: Path, levels: int, here: Path) -> None:
+    """Remove a folder, and those above it, so many levels in all, as far as they are empty; never `here`."""
+    for above in [here / folder, *(here / folder).parents][:levels]:
+        if above != here and above.is_dir() and not any(above.iterdir()):
+            above.rmdir()
 
 
 def _named(jobs: Sequence[Job]) -> list[Job]:

@@ -28,7 +28,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 from nzc import curves
 from nzc.errors import InputError, in_a_line
 from nzc.report import EPSILONS, Report, number
-from nzc.report.results import PROGRESS, RESULT, STUDENT
+from nzc.report.results import FIGURES, PROGRESS, RESULT, STUDENT
 from nzc.tracking.tracked import LOCK, NOTE, PARENT, dead, process
 from nzc.tracking.tracker import PUBLIC, Tracker, Unreachable
 
@@ -117,7 +117,7 @@ class MLflow(Tracker):
                 self._kill(self._open(run))
             for path in self._files(folder):
                 self.client.log_artifact(run, str(path))
-            figures = {"figures": "figures"} if self.private or (folder / RESULT).is_file() else {}
+            figures = {FIGURES: FIGURES} if self.private or (folder / RESULT).is_file() else {}
             for inner, name in {".hydra": "config", **figures}.items():
                 for path in self._files(folder / inner) if (folder / inner).is_dir() else ():
                     self.client.log_artifact(run, str(path), name)
