@@ -1,13 +1,16 @@
 """The student as one file that anybody can load without this package, and without running a pickle."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from nzc._types import AnyArray
 from nzc.datasets.roles import Standard
@@ -45,7 +48,7 @@ def write(path: Path, student: "Student", rows: AnyArray, standard: Standard | N
     and nothing of where it was made.
     """
     example = torch.from_numpy(np.zeros((2, *rows.shape[1:]), rows.dtype if standard is None else standard.dtype))
-    with warnings.catch_warnings():
+    with forgotten(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.export.export(Rows(student, standard), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
         for node in program.graph.nodes:
@@ -61,3 +64,26 @@ def read(path: Path) -> tuple[nn.Module, Tensor]:
     program = torch.export.load(path)
     (rows,) = (node.meta["val"] for node in program.graph.nodes if node.name in program.graph_signature.user_inputs)
     return program.module(), torch.zeros((2, *map(int, rows.shape[1:])), dtype=rows.dtype)
+
+
+@contextmanager
+def forgotten() -> Iterator[None]:
+    """Empties at its end what was traced within, a graph read from a file included; none of it can be traced again.
+
+    The symbols of a graph's shapes hold each other by way of C++, where Python's collector does not see them: PyTorch
+    keeps them for good, and a sweep of thousands of students would grow with each.
+    """
+    made: list[ShapeEnv] = []
+    begin = ShapeEnv.__init__
+
+    def noted(self: ShapeEnv, *args: Any, **kwargs: Any) -> None:
+        made.append(self)
+        begin(self, *args, **kwargs)
+
+    ShapeEnv.__init__ = noted  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        ShapeEnv.__init__ = begin  # type: ignore[method-assign]
+        for each in made:
+            vars(each).clear()

@@ -258,11 +258,11 @@ class MLflow(Tracker):
 
         from nzc.students import export
 
-        network, example = export.read(file)
-        with torch.no_grad():
-            logits = network(example).numpy()
-        with warnings.catch_warnings(), mlflow.start_run(run_id=run):
+        with export.forgotten(), warnings.catch_warnings(), mlflow.start_run(run_id=run):
             warnings.simplefilter("ignore")
+            network, example = export.read(file)
+            with torch.no_grad():
+                logits = network(example).numpy()
             logged = mlflow.pytorch.log_model(
                 network,
                 name="student",
