@@ -16,12 +16,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
 from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor
 from torch.nn import functional as F
+from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 from torch.utils.data import DataLoader, TensorDataset
 
 from nzc import networks
@@ -48,10 +51,10 @@ def data(rows: int, root: str | None) -> Split:
     return Split(rng.integers(0, 256, (rows, 1, 28, 28), dtype=np.uint8), rng.integers(0, 10, rows))
 
 
-def optimiser(net: torch.nn.Module, settings: Ensemble, rows: int) -> tuple[torch.optim.Optimizer, object]:
+def optimiser(net: torch.nn.Module, settings: Ensemble, rows: int) -> tuple[torch.optim.Optimizer, LRScheduler]:
     adam = torch.optim.AdamW(net.parameters(), settings.lr, weight_decay=settings.weight_decay, fused=True)
     steps = settings.epochs * math.ceil(rows / settings.batch_size)
-    return adam, torch.optim.lr_scheduler.OneCycleLR(adam, settings.lr, total_steps=steps + 1)
+    return adam, OneCycleLR(adam, settings.lr, total_steps=steps + 1)
 
 
 def engine(settings: Ensemble, private: Split, public: np.ndarray, shards: list[np.ndarray], accelerator: str) -> None:
@@ -86,14 +89,16 @@ class _Teacher(LightningModule):
         self.net = networks.build(settings.network, (1, 28, 28), 10)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        return F.cross_entropy(self.net(batch[0]), batch[1])
+        loss: Tensor = F.cross_entropy(self.net(batch[0]), batch[1])
+        return loss
 
     def predict_step(self, batch: list[Tensor]) -> Tensor:
-        return self.net(as_input(batch[0])).argmax(dim=1)
+        labels: Tensor = self.net(as_input(batch[0])).argmax(dim=1)
+        return labels
 
-    def configure_optimizers(self) -> object:
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         adam, schedule = optimiser(self.net, self.settings, self.rows)
-        return [adam], [{"scheduler": schedule, "interval": "step"}]
+        return {"optimizer": adam, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
 def lightning(
@@ -102,7 +107,9 @@ def lightning(
     for shard in shards:
         x, y = as_input(torch.from_numpy(private.x[shard])), torch.from_numpy(private.y[shard])
         loader = DataLoader(TensorDataset(x, y), settings.batch_size, shuffle=True)
-        quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
+        quiet: dict[str, Any] = dict.fromkeys(
+            ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
+        )
         trainer = Trainer(accelerator=accelerator, devices=1, max_epochs=settings.epochs, **quiet)
         teacher = _Teacher(settings, len(shard))
         trainer.fit(teacher, loader)

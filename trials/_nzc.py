@@ -22,7 +22,7 @@ SMALL = [*BASE, "student.steps=60"]
 #: In a folder of a trial: the number of every teacher that was ever trained, a line each; and what was said.
 TRAINED, OUT, ERR = "trained.txt", "out.txt", "err.txt"
 #: What a run imports on its way.
-NEEDED = (
+NEEDED: tuple[str, ...] = (
     "nzc.__main__",
     "nzc.teachers.engine",
     "nzc.teachers.sklearn",

@@ -161,7 +161,7 @@ def _empty(entry: Path) -> None:
 
 _VOTES, _TOLD = "predictions.npy", "arrays.json"
 #: What becomes of the whole entry of the predictions.
-DAMAGES: dict[str, Callable[[Path], None]] = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "array: last byte gone": _cut(_VOTES, 0.9999),
     "array: half of it": _cut(_VOTES, 0.5),
     "array: empty": _cut(_VOTES, 0),
@@ -184,7 +184,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "folder: empty": _empty,
 }
 #: And of the unfinished work that a kill left.
-WORK = {
+WORK: dict[str, Callable[[Path], object]] = {
     "work: a teacher cut": _cut("1.npy", 0.5),
     "work: a teacher empty": _cut("1.npy", 0),
     "work: a bit of a teacher": _flip("1.npy", 0.9),

@@ -18,6 +18,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import hydra
 import numpy as np
@@ -31,7 +32,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from nzc import config, networks
-from nzc.datasets import Roles
+from nzc.datasets import Dataset, Roles
 from nzc.networks import as_input
 from nzc.report import number, show
 
@@ -51,13 +52,14 @@ class Trained:
     seconds: float
 
 
-def student(overrides: list[str]) -> dict:
+def student(overrides: list[str]) -> dict[str, Any]:
     """result.json of `nzc OVERRIDES`, teachers and all."""
     quiet = ["tracking=none", "figures=false", "trainer.progress=false"]
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "nzc", *quiet, *overrides]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        return json.loads(next(Path(folder).glob("outputs/**/result.json")).read_text())
+        result: dict[str, Any] = json.loads(next(Path(folder).glob("outputs/**/result.json")).read_text())
+        return result
 
 
 def dp_sgd(
@@ -115,7 +117,7 @@ def main() -> None:
             cfg = hydra.compose("config", overrides=[*overrides, f"seed={seed}"])
             seeds = [f"seed={seed}", *[f"dataset.seed={seed}"] * ("seed" in cfg.dataset)]
             cfg = hydra.compose("config", overrides=[*overrides, *seeds])
-        roles: Roles = config.build(cfg, "dataset").load()
+        roles: Roles = config.build(cfg, "dataset", Dataset).load()
         result = student([*overrides, *seeds])
         epsilon, delta = result["epsilon"], result["delta"]
         by_nzc = Trained(result["accuracy"], None, epsilon["data_independent"], None, result["seconds"]["total"])
@@ -137,8 +139,7 @@ def main() -> None:
             None if getattr(runs[0], key) is None else float(np.mean([getattr(run, key) for run in runs]))
             for key in ("added", "replaced", "noise", "seconds")
         ]
-        accuracy = interval([run.accuracy for run in runs])
-        table.add_row(name, *map(number, means[:3]), accuracy, f"{means[3]:.1f}")
+        table.add_row(name, *map(number, means[:3]), interval([run.accuracy for run in runs]), f"{means[3]:.1f}")
     table.caption = "means over the seeds; accuracy on the test split, with Student's 95 % interval"
     show(table)
 

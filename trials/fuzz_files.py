@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -120,7 +121,7 @@ def npz(rng: random.Random, folder: Path) -> list[str]:
     y = np.arange(90) % 3
     image = rng.random() < 0.25
     x = generator.integers(0, 256, (90, 6, 6)).astype(np.uint8) if image else generator.normal(size=(90, 4))
-    arrays = {"x": x, "y": y}
+    arrays: dict[str, Any] = {"x": x, "y": y}
     extra = rng.choice(("", "", "role", "group"))
     if extra == "role":
         arrays["role"] = np.repeat(["private", "public", "test"], 30)
@@ -223,7 +224,7 @@ def svhn(rng: random.Random, folder: Path) -> list[str]:
     root = folder / "data"
     root.mkdir()
     for part, rows in (("train", 7), ("test", 5)):
-        arrays = {"X": np.zeros((32, 32, 3, rows), np.uint8), "y": np.ones((rows, 1), np.uint8)}
+        arrays: dict[str, Any] = {"X": np.zeros((32, 32, 3, rows), np.uint8), "y": np.ones((rows, 1), np.uint8)}
         name = rng.choice(("X", "y"))
         if rng.random() < 0.5:
             arrays[name] = odd(rng, arrays[name][..., 0, 0] if name == "X" and rng.random() < 0.3 else arrays[name])

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hydra import compose, initialize_config_dir
@@ -70,7 +71,7 @@ def keys(*overrides: str) -> list[str]:
 
     def walk(prefix: str, node: object) -> None:
         if isinstance(node, DictConfig):
-            for key in node:
+            for key in map(str, node):
                 found.append(f"{prefix}{key}")
                 walk(f"{prefix}{key}.", node._get_node(key))
 
@@ -307,7 +308,7 @@ def own_yaml(rng: random.Random, folder: Path) -> list[str]:
 class Payload:
     """What a pickle must not be read for."""
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Path.touch, (Path("PAYLOAD"),)
 
 

@@ -31,14 +31,16 @@ from rich.table import Table
 
 from nzc import config
 from nzc._types import AnyArray, Bools, Floats, Ints
-from nzc.aggregators import Aggregator, NoisyArgmax
+from nzc.aggregators import NoisyArgmax
 from nzc.aggregators.aggregator import ABSTAIN
-from nzc.datasets import Roles
+from nzc.datasets import Dataset, Roles
 from nzc.privacy import Epsilon, audit
 from nzc.report import number, percent, show
 from nzc.students import Learner, Material
 from nzc.teachers import Ballots
 from nzc.teachers.engine import TeacherEnsemble
+from nzc.teachers.ensemble import Ensemble
+from nzc.training import Training
 
 #: What is attacked: a name, and how the command would say it.
 ATTACKED = {
@@ -116,7 +118,7 @@ def measure(scores: Floats, member: Bools, fpr: float, rng: np.random.Generator,
 
 
 def known(
-    mechanism: Aggregator, votes: Ints, moved: Ints, record: Ints, records: int, games: int, rng: np.random.Generator
+    mechanism: NoisyArgmax, votes: Ints, moved: Ints, record: Ints, records: int, games: int, rng: np.random.Generator
 ) -> tuple[Floats, Bools]:
     """Scores and membership, [2 · games, records], of one who knows the votes with a record and without it.
 
@@ -150,8 +152,9 @@ class Job:
 
     def __init__(self, teachers: int, seed: int) -> None:
         cfg = compose(f"seed={seed}", f"teachers.count={teachers}", "trainer.progress=false", "trainer.accelerator=cpu")
-        self.teachers, self.training = config.build(cfg, "teachers"), config.build(cfg, "trainer")
-        self.roles: Roles = config.build(cfg, "dataset").load()
+        self.teachers: Ensemble = config.build(cfg, "teachers", Ensemble)
+        self.training: Training = config.build(cfg, "trainer", Training)
+        self.roles: Roles = config.build(cfg, "dataset", Dataset).load()
         self.shards: list[Ints] = self.teachers.shards(self.roles)
 
     def halves(self, rng: np.random.Generator) -> tuple[list[Ints], list[Ints]]:
@@ -199,8 +202,7 @@ class Report:
     ) -> None:
         area, true, balanced = measure(scores, member, self.fpr, self.rng)
         costs = ["–"] * 4
-        if epsilon is not None:
-            bound = epsilon.data_independent
+        if epsilon is not None and (bound := epsilon.data_independent) is not None:
             allows = 1.0 if bound > 700 else min(1.0, float(np.exp(bound)) * self.fpr + self.delta)
             costs = [number(epsilon.claimed), number(epsilon.exact), number(bound), percent(allows)]
         self.table.add_row(name, percent(accuracy), *costs, str(true), str(area), str(balanced))
@@ -222,11 +224,13 @@ def main() -> None:
     job = Job(arguments.teachers, arguments.seed)
     private, public, classes = job.roles.private, job.roles.public, job.roles.classes
     settings = {name: compose(*overrides) for name, overrides in ATTACKED.items()}
-    mechanisms: dict[str, NoisyArgmax] = {name: config.build(cfg, "aggregator") for name, cfg in settings.items()}
+    mechanisms: dict[str, NoisyArgmax] = {
+        name: config.build(cfg, "aggregator", NoisyArgmax) for name, cfg in settings.items()
+    }
     queries = {name: cfg.queries or len(public) for name, cfg in settings.items()}
-    student = config.build(compose(), "student")
+    student: Learner = config.build(compose(), "student", Learner)
     plain = ["student.augment=null", "student.weight_decay=0", "student.lr=0.01", "student.steps=1000"]
-    by_heart = config.build(compose(*plain), "student")
+    by_heart: Learner = config.build(compose(*plain), "student", Learner)
     rng = np.random.default_rng([arguments.seed, 0])
     lies = rng.integers(classes, size=len(private))
 
@@ -267,18 +271,18 @@ def main() -> None:
 
     inside, outside, predictions, votes = first
     half, one = len(inside[0]), np.eye(classes, dtype=np.int64)
-    without = np.stack(
+    exchanged = np.stack(
         [
             job.predictions([np.where(np.arange(half) == at, b, a) for a, b in zip(inside, outside, strict=True)], 0)
             for at in track(range(half), "Records", transient=True)
         ]
     )  # [half, teachers, queries]
-    record, teacher, query = np.nonzero(without != predictions)
-    moved = votes[query] - one[predictions[teacher, query]] + one[without[record, teacher, query]]
+    record, teacher, query = np.nonzero(exchanged != predictions)
+    moved = votes[query] - one[predictions[teacher, query]] + one[exchanged[record, teacher, query]]
     record = record * arguments.teachers + teacher
     for name, mechanism in mechanisms.items():
-        asked = query < queries[name]
-        played = known(mechanism, votes[query[asked]], moved[asked], record[asked], half * arguments.teachers, 20, rng)
+        early = query < queries[name]
+        played = known(mechanism, votes[query[early]], moved[early], record[early], half * arguments.teachers, 20, rng)
         report.add(f"labels: {name}", *played, epsilon[name])
     report.table.add_section()
 
