@@ -49,9 +49,10 @@ class Outcome:
 
     released   [pool] the labels of the public rows; ABSTAIN where none was released
     student    the last one; None where none was wanted, or no label was there to learn from
-    example    public rows, for the signature of the student as a model
-    origin     where they stood in the file, and
-    standard   what was done to their features: as Roles has it
+    example    public rows, for the signature of the student as a model; with the next two all that is kept of Roles,
+               which hold private records too
+    origin     [public] where the public rows stood in the file, as in Roles
+    standard   what was done to their features, as in Roles
     truth      [pool] the true labels, UNKNOWN where nobody knows; None without any
     close      to be called once all of it is kept (Inquiry.close)
     """
@@ -85,38 +86,11 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
     """
     clock, terms, made_by = _Clock(), parts.terms, versions()  # before files can change
     with clock("total"):
-        with within("dataset"):
-            roles = None if parts.dataset is None else load(parts.dataset)
-        if roles is None and parts.learner is not None:
-            raise InputError("student", parts.names["student"], "must be none where there is no dataset")
-        with within("teachers"):
-            size = parts.teachers.check(roles)
-            truth = parts.teachers.truth(roles)
-        with within("aggregator"):
-            terms.aggregator.check(size.teachers)
-        if isinstance(terms.aggregator, GroundTruth) and (truth is None or (truth == UNKNOWN).any()):
-            raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
-        learns = parts.learner is not None and roles is not None
-        sizes = terms.rounds.sizes(parts.queries, size.rows, learns, terms.aggregator.asks_student)
-        ledger, data = parts.store.root / "ledger.db", parts.teachers.learnt_from(roles)
-        inquiry = Inquiry(terms, sizes, size.rows, ledger, data)
-        parts.store.open()
-        if parts.learner is not None and roles is not None:
-            parts.training.check()
-            with within("student"):
-                networks.suits(parts.learner.network, roles.public.x.shape[1:], roles.classes)
+        roles, truth, classes, inquiry = _checked(parts)
         ready()
-
-        if isinstance(terms.aggregator, GroundTruth) and truth is not None:
-            ballots = Ballots.of_truth(truth, size.classes)
-        else:
-            with clock("teachers"):
-                trained = parts.teachers.train(roles, parts.store, parts.training)
-            with clock("votes"):
-                ballots = parts.teachers.vote(roles, trained)
-
+        ballots = _vote(parts, roles, truth, classes, clock)
         student, known, rounds = None, None, []
-        for number in range(len(sizes)):
+        for number in range(1, len(inquiry.sizes) + 1):
             with clock("labels"):  # here private becomes public: nothing below reads votes but the accountant
                 asked = inquiry.ask(ballots, known)
             with clock("accounting"):
@@ -126,23 +100,24 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
             right = None if truth is None else _share(asked.labels, truth[asked.rows])
             rounds.append(Round(len(asked.rows), asked.answered, reinforced, right, asked.cost.exactly(terms.delta)[0]))
             with clock("student"):
-                name = "Student" if number == len(sizes) - 1 else f"Student of round {number + 1}"
-                student = _learn(parts, roles, taught, name, draw)
+                last = number == len(inquiry.sizes)
+                student = _learn(parts, roles, taught, "Student" if last else f"Student of round {number}", draw)
                 known = None if student is None or roles is None else student.probabilities(roles.public.x)
         with clock("accounting"):
             epsilon, grown = inquiry.epsilon(ballots), inquiry.growth(curves.POINTS)
         with clock("student"):
             labels = None if student is None or roles is None or not len(roles.test) else student.predict(roles.test.x)
 
+    queries = sum(inquiry.sizes)
     report = Report(
         **parts.names,
         seed=terms.seed,
         rng=terms.rng,
         mechanism=repr(terms.aggregator),
         delta=terms.delta,
-        queries=sum(sizes),
+        queries=queries,
         answered=sum(each.answered for each in rounds),
-        refused=sum(sizes) - len(inquiry.rows),
+        refused=queries - len(inquiry.rows),
         reinforced=rounds[-1].reinforced,
         label_accuracy=None if truth is None else _share(inquiry.released, truth),
         accuracy=None if labels is None or roles is None else _share(labels, roles.test.y),
@@ -156,6 +131,40 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
     drawn = curves.of_run(ballots, inquiry.rows, inquiry.released, grown)
     public, origin, standard = (None, None, None) if roles is None else (roles.public, roles.origin, roles.standard)
     return Outcome(report, inquiry.released, student, public, origin, standard, truth, drawn, inquiry.close)
+
+
+def _checked(parts: Parts) -> tuple[Roles | None, Ints | None, int, Inquiry]:
+    """The roles, the truth [pool], how many classes there are, and the inquiry; InputError where parts do not fit."""
+    terms, learner = parts.terms, parts.learner
+    with within("dataset"):
+        roles = None if parts.dataset is None else load(parts.dataset)
+    if roles is None and learner is not None:
+        raise InputError("student", parts.names["student"], "must be none where there is no dataset")
+    with within("teachers"):
+        size = parts.teachers.check(roles)
+        truth = parts.teachers.truth(roles)
+    with within("aggregator"):
+        terms.aggregator.check(size.teachers)
+    if isinstance(terms.aggregator, GroundTruth) and (truth is None or (truth == UNKNOWN).any()):
+        raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
+    sizes = terms.rounds.sizes(parts.queries, size.rows, learner is not None, terms.aggregator.asks_student)
+    inquiry = Inquiry(terms, sizes, size.rows, parts.store.root / "ledger.db", parts.teachers.learnt_from(roles))
+    parts.store.open()
+    if learner is not None and roles is not None:
+        parts.training.check()
+        with within("student"):
+            networks.suits(learner.network, roles.public.x.shape[1:], roles.classes)
+    return roles, truth, size.classes, inquiry
+
+
+def _vote(parts: Parts, roles: Roles | None, truth: Ints | None, classes: int, clock: _Clock) -> Ballots:
+    """The votes of trained teachers; the truth itself where the aggregator answers with it."""
+    if isinstance(parts.terms.aggregator, GroundTruth) and truth is not None:
+        return Ballots.of_truth(truth, classes)
+    with clock("teachers"):
+        trained = parts.teachers.train(roles, parts.store, parts.training)
+    with clock("votes"):
+        return parts.teachers.vote(roles, trained)
 
 
 def help(parts: Parts) -> None:
