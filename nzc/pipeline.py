@@ -102,7 +102,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
             with clock("student"):
                 last = number == len(inquiry.sizes)
                 student = _learn(parts, roles, taught, "Student" if last else f"Student of round {number}", draw)
-                known = None if student is None or roles is None else student.probabilities(roles.public.x)
+                known = None if last or student is None or roles is None else student.probabilities(roles.public.x)
         with clock("accounting"):
             epsilon, grown = inquiry.epsilon(ballots), inquiry.growth(curves.POINTS)
         with clock("student"):
