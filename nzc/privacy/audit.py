@@ -132,9 +132,9 @@ def audit(
     trials: int,
     delta: float,
     rng: np.random.Generator,
-    confidence: float = 0.95,
 ) -> Audit:
-    """The lower bound for a run of `queries` answers: every query has the votes of the pair, as one teacher may cause.
+    """The lower bound, 95 % sure, for a run of `queries` answers, every one at the votes of the pair: one teacher may
+    move its vote on all of them.
 
     label       released labels [queries] of votes [queries, classes], −1 where it abstains
     log_law     [queries, classes + 1], abstaining last. It only scores what `label` gives, by the log-likelihood ratio:
@@ -150,7 +150,7 @@ def audit(
         draws = [label(np.broadcast_to(votes, (size * queries, len(votes))), rng) for size in sizes]
         return np.concatenate([ratio[labels].reshape(-1, queries).sum(axis=1) for labels in draws])
 
-    return lower_bound(partial(run, pair[0]), partial(run, pair[1]), trials, delta, rng, confidence)
+    return lower_bound(partial(run, pair[0]), partial(run, pair[1]), trials, delta, rng)
 
 
 def check(audited: Audit, **upper: float | None) -> None:

@@ -63,13 +63,14 @@ def gaussian_filter(epsilon: float, delta: float, mu_ask: float, mu_answer: floa
     return Filter(low**2, mu_ask**2, mu_answer**2)
 
 
-def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats, orders: Floats = ORDERS) -> Filter:
-    """Any noise: Rényi costs [orders] of a screen and of a label, at the one order that lets most queries be answered.
+def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats) -> Filter:
+    """Any noise: Rényi costs, at conversion.ORDERS, of a screen and of a label; taken at the one order that lets most
+    queries be answered.
 
     The order follows from public facts only, before the first query: a filter that picks it afterwards is not sound.
     """
     _check(epsilon, delta)
-    limits = epsilon - cks(np.zeros(len(orders)), orders, delta)
+    limits = epsilon - cks(np.zeros(len(ORDERS)), ORDERS, delta)
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(np.isfinite(ask + answer) & (limits > 0), limits / (ask + answer), -np.inf)
     best = int(np.argmax(room))
