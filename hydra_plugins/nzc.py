@@ -7,7 +7,7 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
 
 from nzc.question import rows_of
-from nzc.report.results import ASKED
+from nzc.report.folder import ASKED
 
 
 class RowSweeper(BasicSweeper):

@@ -8,7 +8,7 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 
-from nzc.report.results import ERROR
+from nzc.report.folder import ERROR
 
 
 class SlurmLauncher(Launcher):

@@ -31,7 +31,7 @@ from nzc.privacy import sanitised
 from nzc.queries import Rounds
 from nzc.question import rows_of
 from nzc.report import Report, page, show
-from nzc.report.results import ERROR, FIGURES, LABELS, PROGRESS, RESULT, STUDENT, called, clear, flat, take_back
+from nzc.report.folder import ERROR, FIGURES, LABELS, PROGRESS, RESULT, STUDENT, called, clear, flat, take_back
 from nzc.store import Store
 from nzc.store.store import written
 from nzc.students import Learner

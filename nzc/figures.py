@@ -21,7 +21,7 @@ from nzc.errors import InputError
 from nzc.pipeline import Outcome
 from nzc.question import SweepFigure
 from nzc.report import heading, is_share
-from nzc.report.results import Job
+from nzc.report.folder import Job
 
 _SIZE = (4.2, 2.9)  # inches: a column of a paper
 _STYLE: dict[Any, Any] = {

@@ -19,7 +19,7 @@ from nzc._command import Parser, end
 from nzc.errors import InputError
 from nzc.privacy.epsilon import PUBLIC
 from nzc.randomness import SEEDED, SYSTEM
-from nzc.report.results import LABELS, RESULT, STUDENT, SWEEP
+from nzc.report.folder import LABELS, RESULT, STUDENT, SWEEP
 
 _EPSILONS = {
     "data_independent": "an upper bound for labels and student whatever the votes, from public facts: noise, queries, "

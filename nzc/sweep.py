@@ -14,7 +14,8 @@ from nzc.config import build, shows_private
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
-from nzc.report.results import ASKED, FIGURES, RESULT, SWEEP, TABLE, Job, Results, clear, jobs_of, take_back
+from nzc.report.folder import ASKED, FIGURES, RESULT, SWEEP, TABLE, Job, clear, jobs_of, take_back
+from nzc.report.results import Results
 from nzc.tracking import Tracker
 from nzc.tracking.tracked import NOTE, PARENT, fail, leave_parent, send, start
 

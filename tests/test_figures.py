@@ -17,7 +17,8 @@ from PIL import Image
 from nzc import curves, figures
 from nzc.errors import InputError
 from nzc.question import SweepFigure
-from nzc.report.results import Job, Results
+from nzc.report.folder import Job
+from nzc.report.results import Results
 from nzc.teachers import Ballots
 
 OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]

@@ -16,8 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 from nzc import __version__, config, curves
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
+from nzc.report.folder import FIGURES, RESULT, SWEEP, Job, jobs_of
 from nzc.report.origin import now
-from nzc.report.results import FIGURES, RESULT, SWEEP, Job, Results, jobs_of, mean
+from nzc.report.results import Results, mean
 from nzc.report.words import EPSILONS, between, heading, is_share, number, percent
 from nzc.store.store import written
 

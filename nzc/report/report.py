@@ -11,8 +11,8 @@ from scipy.stats import binomtest
 
 from nzc.privacy import Epsilon
 from nzc.privacy.epsilon import PUBLIC
+from nzc.report.folder import RESULT, numbers
 from nzc.report.origin import now
-from nzc.report.results import RESULT, numbers
 from nzc.report.words import EPSILONS, between, number, percent
 from nzc.store.store import written
 

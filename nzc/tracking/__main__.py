@@ -14,7 +14,7 @@ from nzc._command import Parser, end
 from nzc.config import build
 from nzc.errors import InputError, in_a_line
 from nzc.question import name_of
-from nzc.report.results import RESULT, SWEEP
+from nzc.report.folder import RESULT, SWEEP
 from nzc.tracking.tracked import NOTE, PARENT, alone, dead, described, leave_parent, note, parent
 from nzc.tracking.tracker import Tracker
 

@@ -28,7 +28,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 from nzc import curves
 from nzc.errors import InputError, in_a_line
 from nzc.report import EPSILONS, Report, number
-from nzc.report.results import FIGURES, PROGRESS, RESULT, STUDENT
+from nzc.report.folder import FIGURES, PROGRESS, RESULT, STUDENT
 from nzc.tracking.tracked import LOCK, NOTE, PARENT, dead, process
 from nzc.tracking.tracker import PUBLIC, Tracker, Unreachable
 

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc.config import build
 from nzc.errors import InputError, in_a_line
-from nzc.report.results import PROGRESS
+from nzc.report.folder import PROGRESS
 from nzc.store.store import written
 from nzc.tracking.tracker import Tracker, Unreachable
 

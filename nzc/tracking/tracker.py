@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nzc.report.results import ASKED, LABELS, PROGRESS, SWEEP
+from nzc.report.folder import ASKED, LABELS, PROGRESS, SWEEP
 
 #: Of what lies in the folder of a run or a sweep, what carries no vote and no ε that follows from votes.
 PUBLIC = (LABELS, PROGRESS, SWEEP, ASKED, "confusion.svg", "confusion.png")
