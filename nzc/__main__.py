@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.markup import escape
 
 from nzc import config, curves, pipeline
+from nzc._files import take_back, written
 from nzc.aggregators import Aggregator
 from nzc.complaints import TRACEBACK, complaint, stop
 from nzc.config import build
@@ -31,9 +32,8 @@ from nzc.privacy import sanitised
 from nzc.queries import Rounds
 from nzc.question import rows_of
 from nzc.report import Report, page, show
-from nzc.report.folder import ERROR, FIGURES, LABELS, PROGRESS, RESULT, STUDENT, called, clear, flat, take_back
+from nzc.report.folder import ERROR, FIGURES, LABELS, PROGRESS, RESULT, STUDENT, called, clear, flat
 from nzc.store import Store
-from nzc.store.store import written
 from nzc.students import Learner
 from nzc.sweep import SweepReport, closing
 from nzc.teachers import Teachers

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from nzc._files import written
 from nzc._types import AnyArray, Floats, Ints
 from nzc.aggregators.aggregator import ABSTAIN
-from nzc.store.store import written
 from nzc.teachers import Ballots
 
 #: In the run's folder, in the long format curve,x,y.

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
+from nzc._files import take_back
 from nzc.complaints import TRACEBACK, complaint, stop
 from nzc.config import build, shows_private
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
-from nzc.report.folder import ASKED, FIGURES, RESULT, SWEEP, TABLE, Job, clear, jobs_of, take_back
+from nzc.report.folder import ASKED, FIGURES, RESULT, SWEEP, TABLE, Job, clear, jobs_of
 from nzc.report.results import Results
 from nzc.tracking import Tracker
 from nzc.tracking.tracked import NOTE, PARENT, fail, leave_parent, send, start

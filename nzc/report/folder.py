@@ -125,13 +125,6 @@ def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
             path.unlink()
 
 
-def take_back(folder: Path, levels: int, here: Path) -> None:
-    """Remove a folder, and those above it, so many levels in all, as far as they are empty; never `here`."""
-    for above in [here / folder, *(here / folder).parents][:levels]:
-        if above != here and above.is_dir() and not any(above.iterdir()):
-            above.rmdir()
-
-
 def _named(jobs: Sequence[Job]) -> list[Job]:
     """Each with the name of its row, and what of the grid it has to itself, but for the seed."""
     common = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()

@@ -14,13 +14,13 @@ from jinja2 import Environment, StrictUndefined
 from omegaconf import DictConfig, OmegaConf
 
 from nzc import __version__, config, curves
+from nzc._files import written
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report.folder import FIGURES, RESULT, SWEEP, Job, jobs_of
 from nzc.report.origin import now
 from nzc.report.results import Results, mean
 from nzc.report.words import EPSILONS, between, heading, is_share, number, percent
-from nzc.store.store import written
 
 #: In the folder that it is about.
 FILE = "report.html"

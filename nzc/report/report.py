@@ -9,12 +9,12 @@ from typing import Any
 from rich.table import Table
 from scipy.stats import binomtest
 
+from nzc._files import written
 from nzc.privacy import Epsilon
 from nzc.privacy.epsilon import PUBLIC
 from nzc.report.folder import RESULT, numbers
 from nzc.report.origin import now
 from nzc.report.words import EPSILONS, between, number, percent
-from nzc.store.store import written
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
+from nzc._files import private, written
 from nzc._types import AnyArray
 from nzc.errors import InputError
 
@@ -161,11 +162,11 @@ def _write(folder: Path, request: dict[str, Any], arrays: dict[str, AnyArray]) -
     try:
         about = {}
         for name, array in arrays.items():
-            with _private(partial / f"{name}.npy") as file:
+            with private(partial / f"{name}.npy") as file:
                 np.save(file, _compact(array), allow_pickle=False)
             about[name] = {"dtype": array.dtype.str, "sha256": _digest(partial / f"{name}.npy")}
         for name, told in ((_REQUEST, request), (_ARRAYS, about)):
-            with _private(partial / name) as file:
+            with private(partial / name) as file:
                 file.write(json.dumps(told, indent=1, sort_keys=True).encode())
         partial.rename(folder)
     except BaseException:
@@ -189,11 +190,6 @@ def _read(folder: Path) -> dict[str, AnyArray]:
         if _compact(arrays[name]).dtype != array.dtype:
             raise ValueError(f"{path.name} is of another type than was written")
     return arrays
-
-
-def _private(path: Path) -> Any:
-    """A new file that only its owner may read, from the first byte on."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _digest(path: Path) -> str:
@@ -233,12 +229,3 @@ def sift(work: Path) -> None:
         if sha256(data[:-32]).digest() != data[-32:]:
             path.unlink()
             print(f"nzc: {path} was damaged: removed, made again", file=sys.stderr)
-
-
-def written(path: Path, data: bytes) -> Path:
-    """A file of its owner's alone that appears whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    with _private(partial) as file:
-        file.write(data)
-    return partial.rename(path)

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from nzc._files import written
 from nzc._types import AnyArray
 from nzc.datasets.roles import Standard
 from nzc.networks import as_input
-from nzc.store.store import written
 
 if TYPE_CHECKING:
     from nzc.students.student import Student

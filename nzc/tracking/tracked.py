@@ -21,10 +21,10 @@ from filelock import FileLock
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from nzc._files import written
 from nzc.config import build
 from nzc.errors import InputError, in_a_line
 from nzc.report.folder import PROGRESS
-from nzc.store.store import written
 from nzc.tracking.tracker import Tracker, Unreachable
 
 #: In the folder of a run or a sweep of which the tracker has not heard everything, from before it hears anything: the
