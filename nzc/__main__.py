@@ -3,7 +3,6 @@
 from nzc import _stopped  # isort: skip  # before what takes long
 
 import os
-import shutil
 import signal
 import sys
 from dataclasses import asdict
@@ -21,7 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 from rich.markup import escape
 
 from nzc import config, curves, pipeline
-from nzc._files import take_back, written
+from nzc._files import written
+from nzc._undo import undo
 from nzc.aggregators import Aggregator
 from nzc.complaints import TRACEBACK, complaint, stop
 from nzc.config import build
@@ -35,7 +35,7 @@ from nzc.report import Report, page, show
 from nzc.report.folder import ERROR, FIGURES, LABELS, PROGRESS, RESULT, STUDENT, called, clear, flat
 from nzc.store import Store
 from nzc.students import Learner
-from nzc.sweep import SweepReport, closing
+from nzc.sweep import closing
 from nzc.teachers import Teachers
 from nzc.tracking import Tracker
 from nzc.tracking.tracked import Tracked
@@ -95,7 +95,7 @@ def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
             line = f"{type(error).__name__} (HYDRA_FULL_ERROR=1 shows where)"
         if not sweeping:
             if code == 2:
-                _remove(folder, Path(settings.runtime.cwd), SweepReport.before)
+                undo(folder, Path(settings.runtime.cwd))
                 Store(cfg.paths.store).discard()
             stop(code, line)
         print(f"nzc: {line}", file=sys.stderr)
@@ -120,7 +120,7 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Rep
     if put_together.training.helps:
         pipeline.help(put_together)
         if not sweeping:
-            _remove(folder, Path(HydraConfig.get().runtime.cwd), {})
+            undo(folder, Path(HydraConfig.get().runtime.cwd))
         return None
     tracked.tracker = build(cfg, "tracking", Tracker)
 
@@ -171,16 +171,6 @@ def _write_student(folder: Path, outcome: pipeline.Outcome) -> None:
         export.write(folder / STUDENT, outcome.student, outcome.example.x, outcome.standard)
     except Exception as error:  # a network of one's own that torch.export does not take: the run is whole without
         print(f"nzc: the student could not be written ({in_a_line(error, 200)})", file=sys.stderr)
-
-
-def _remove(folder: Path, here: Path, before: dict[str, bytes]) -> None:
-    """Take back what Hydra wrote, for what was there before, and the folders that it leaves empty: `hydra.run.dir=.` is
-    the person's own."""
-    shutil.rmtree(folder / ".hydra", ignore_errors=True)
-    for name, data in before.items():
-        (folder / ".hydra").mkdir(exist_ok=True)
-        written(folder / ".hydra" / name, data)
-    take_back(folder, 3, here)
 
 
 def main() -> None:

@@ -27,15 +27,9 @@ class SweepReport(Callback):
     #: That of the sweep that is under way in this process.
     current: ClassVar["SweepReport | None"] = None
 
-    #: What an earlier run left of its configuration in the folder of a run, from before Hydra writes there.
-    before: ClassVar[dict[str, bytes]] = {}
-
     def __reduce__(self) -> Any:
         """Launchers send callbacks to their workers, which have no use for this one."""
         return type(self), ()
-
-    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        SweepReport.before = {path.name: path.read_bytes() for path in Path(config.hydra.run.dir, ".hydra").glob("*")}
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         try:
