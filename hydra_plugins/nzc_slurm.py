@@ -12,8 +12,8 @@ from nzc.report.folder import ERROR
 
 
 class SlurmLauncher(Launcher):
-    """The plugin's, but a job that is lost (cancelled, out of memory, out of time) takes only its own result with it,
-    and a sweep that is stopped takes its jobs back."""
+    """Submitit's for Hydra, but a job that is lost (cancelled, out of memory, out of time) takes only its own result
+    with it, and a sweep that is stopped takes its jobs back."""
 
     def __init__(self, submitit_folder: str, max_num_timeout: int, **options: Any) -> None:
         from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher

@@ -74,8 +74,10 @@ def parts(cfg: DictConfig) -> pipeline.Parts:
 
 
 def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
-    """One run; what it found of the `objective`. Of a wrong input nothing is left; in a sweep, its line, and the other
-    jobs go on."""
+    """One run; what it found of the `objective`.
+
+    A wrong input leaves nothing behind; in a sweep it leaves the line that says so, and the other jobs go on.
+    """
     os.umask(PRIVATE)  # of a worker too, whoever started it
     settings = HydraConfig.get()
     folder, sweeping = Path(settings.runtime.output_dir), settings.mode == RunMode.MULTIRUN
@@ -91,7 +93,7 @@ def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
         if traceback or not isinstance(error, Exception):
             raise
         code, line = complaint(error)
-        if code == 1 and not config.shows_private(cfg):  # no words of ours: they may say what they failed at
+        if code == 1 and not config.shows_private(cfg):  # not its message, which may quote what it failed at
             line = f"{type(error).__name__} (HYDRA_FULL_ERROR=1 shows where)"
         if not sweeping:
             if code == 2:
@@ -104,7 +106,7 @@ def job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
 
 
 def _found(objective: Any, report: Report) -> float | list[float]:
-    """The values of its keys in result.json."""
+    """The values in result.json of the keys that `objective` names."""
     keys, known = [objective] if isinstance(objective, str) else list(objective), dict(flat(asdict(report)))
     for key in keys:
         if not isinstance(known.get(key), int | float):
@@ -115,7 +117,7 @@ def _found(objective: Any, report: Report) -> float | list[float]:
 
 
 def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Report | None:
-    """The report, which the first node alone has."""
+    """The report; None on a node that only helps the first."""
     put_together = parts(cfg)
     if put_together.training.helps:
         pipeline.help(put_together)
@@ -137,7 +139,8 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Rep
     if put_together.learner is not None and outcome.student is None:
         print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
     curves.write(folder, outcome.curves)
-    if not sweeping if cfg.figures is None else cfg.figures:
+    drawn = not sweeping if cfg.figures is None else cfg.figures
+    if drawn:
         from nzc import figures  # matplotlib: nearly half a second
 
         figures.of_run(outcome, folder / FIGURES)
@@ -169,7 +172,7 @@ def _write_student(folder: Path, outcome: pipeline.Outcome) -> None:
 
     try:
         export.write(folder / STUDENT, outcome.student, outcome.example.x, outcome.standard)
-    except Exception as error:  # a network of one's own that torch.export does not take: the run is whole without
+    except Exception as error:  # torch.export does not take every network: the run is whole without
         print(f"nzc: the student could not be written ({in_a_line(error, 200)})", file=sys.stderr)
 
 

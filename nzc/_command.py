@@ -9,14 +9,14 @@ from nzc.errors import InputError
 
 
 class Parser(ArgumentParser):
-    """Its complaints are input errors, and a line."""
+    """An ArgumentParser whose complaints are input errors, of one line."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(self.prog.removeprefix("python -m "), " ".join(sys.argv[1:]) or "(nothing)", message)
 
 
 def end(task: Callable[[list[str]], int]) -> NoReturn:
-    """With the task's exit code; 1 for a failure while running, 2 for wrong input, and a line for both."""
+    """Exit with the task's code; with 1 after a failure while running, 2 after wrong input, and a line for both."""
     try:
         code = task(sys.argv[1:])
     except Exception as error:

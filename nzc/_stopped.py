@@ -1,4 +1,4 @@
-"""What is said when the command is stopped: from its first import on, which takes a while, with no traceback."""
+"""A command that is stopped says so in one line, with no traceback: from its first import on, which takes a while."""
 
 import os
 import sys

@@ -13,7 +13,7 @@ from nzc.errors import InputError, in_a_line, one_line
 
 #: Whether the person asked for tracebacks.
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
-_NO_KEY = "must be a key of the configuration (nzc --cfg job shows it), and not below one that follows another"
+_NO_KEY = "must be a key of the configuration (nzc --cfg job shows it), and not below one that is set by another"
 
 #: What brings the launchers and sweepers that are not Hydra's own.
 _EXTRAS = {
@@ -26,7 +26,7 @@ _EXTRAS = {
 
 
 def stop(code: int, *lines: object) -> NoReturn:
-    """Say so, a line each, and end."""
+    """Say these lines, and exit with this code."""
     for line in lines:
         print(f"nzc: {line}", file=sys.stderr)
     sys.exit(code)
@@ -57,7 +57,7 @@ def _complaint(error: BaseException) -> tuple[int, str]:
     return 1, f"{type(error).__name__}: {in_a_line(error)} (HYDRA_FULL_ERROR=1 shows where)"
 
 
-def _chain(error: BaseException | None) -> "list[BaseException]":
+def _chain(error: BaseException | None) -> list[BaseException]:
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)
@@ -74,7 +74,7 @@ def _missing_option(error: MissingConfigException) -> str:
 
 
 def _composition(message: str) -> str:
-    """Hydra's own words where a group is not known: Could not override 'X'. No match in the defaults list."""
+    """Of an unknown group Hydra says: Could not override 'X'. No match in the defaults list."""
     found = re.search(r"Could not (?:override|append) '([^']*)'", message)
     if found is None:
         return in_a_line(message)

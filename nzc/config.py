@@ -90,7 +90,7 @@ def check(cfg: Any) -> None:
 
 
 def shows_private(cfg: DictConfig) -> bool:
-    """Whether what is said and recorded of a run may follow from votes: tracking.private, which `none` has not."""
+    """Whether what is said and recorded of a run may follow from votes: tracking.private; yes for tracking=none."""
     return bool((cfg.tracking or {}).get("private", True))
 
 
@@ -131,7 +131,7 @@ def _check_types(key: str, built: Any) -> None:
     for name in (each.name for each in fields(built) if each.init):
         value, allowed = getattr(built, name), get_args(hints[name]) or (hints[name],)
         named = all(isinstance(kind, type) for kind in allowed) and not {int, float, Any} & set(allowed)
-        unsaid = value is None and name == "network"  # what dataset=none suggests
+        unsaid = value is None and name == "network"  # dataset=none suggests none
         if named and not unsaid and not isinstance(value, allowed):
             names = " or ".join("null" if kind is type(None) else kind.__name__ for kind in allowed)
             raise InputError(f"{key}.{name}", value, f"must be of type {names}")
@@ -139,7 +139,7 @@ def _check_types(key: str, built: Any) -> None:
 
 
 def _unusable(cfg: DictConfig, group: str, error: InstantiationException) -> InputError:
-    """What is wrong with a `_target_` that somebody chose: there is none such, or it does not take these settings."""
+    """What is wrong with a `_target_` that somebody chose: it does not exist, or does not take these settings."""
     found = re.search(r"full_key: (\S+)", str(error))
     key = found.group(1) if found else group
     target = OmegaConf.select(cfg, f"{key}._target_")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
-#: No setting is nearer to 0, but 0, or further from it: squares and quotients stay within what floats hold.
+#: How small and how large a setting other than 0 may be: its square and its quotients stay within what floats hold.
 LEAST, MOST = 1e-100, 1e100
 #: The config groups, which a key may name by itself.
 GROUPS = ("dataset", "teachers", "aggregator", "student", "trainer", "tracking")
@@ -29,7 +29,7 @@ class InputError(ValueError):
         super().__init__(one_line(f"{key}={value}: {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Whole in another process too."""
+        """Its three parts: pickle would make it again from the message alone."""
         return type(self), (self.key, self.value, self.allowed)
 
     def within(self, group: str) -> "InputError":
@@ -39,12 +39,12 @@ class InputError(ValueError):
 
 
 def one_line(text: str) -> str:
-    """With what a terminal would not show as it is, line ends among it, as its escape."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    """The text with an escape for every character that a terminal would not show, line ends among them."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def in_a_line(text: object, at_most: int | None = None) -> str:
-    """What others say, errors mostly, without its line ends; cut after so many signs."""
+    """Somebody else's text, an error's mostly, in one line, cut after so many characters."""
     return " ".join(str(text).split())[:at_most]
 
 
@@ -90,10 +90,10 @@ def share(**values: Any) -> None:
 
 
 def fraction(**values: Any) -> None:
-    """A number from 0 on, below 1."""
+    """A number of 0 or more, below 1."""
     for key, value in values.items():
         if (number := _number(value)) is None or not 0 <= number < 1:
-            raise InputError(key, value, "must be a number from 0 on, below 1")
+            raise InputError(key, value, "must be a number of 0 or more, below 1")
 
 
 def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: Any) -> None:

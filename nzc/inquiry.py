@@ -53,7 +53,8 @@ class Asked:
     """One round: rows of the pool in the order of asking, what was released of them (ABSTAIN: nothing), at what cost.
 
     spent   what it took from the budget, in the filter's unit
-    key     by which the ledger knows this release: the question, what was released, and of the system's noise the draw
+    key     by which the ledger knows this release: a hash of the question, of what was released and, where the noise
+            is the system's, of the draw
     """
 
     mechanism: Aggregator
@@ -72,7 +73,7 @@ class Asked:
 class Inquiry:
     """A run's questions to its teachers: `sizes` rounds of so many rows each, out of a pool of `rows`.
 
-    ledger   the file that hears of every release
+    ledger   the file in which every release is recorded
     data     whose privacy it spends: `Teachers.learnt_from`
     """
 
@@ -85,7 +86,7 @@ class Inquiry:
         self.mechanisms = [aggregator.first or aggregator, *[aggregator] * (len(sizes) - 1)]
         self.filters = [self._filter(mechanism) for mechanism in self.mechanisms]
         if len({limit and limit.limit for limit in self.filters}) > 1:
-            allowed = f"can be kept by {terms.name} only where all rounds have the same noise, or all Gaussian noise"
+            allowed = f"can be kept by {terms.name} only where all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", terms.budget, allowed)
         parts = [(size, mechanism.bounds) for size, mechanism in zip(sizes, self.mechanisms, strict=True)]
         self.plan = planned(parts, terms.plan, terms.delta)
@@ -127,10 +128,11 @@ class Inquiry:
     def _draw(
         self, stream: list[int], question: str, draw: Callable[[np.random.Generator], Ints | Floats]
     ) -> tuple[AnyArray, bytes]:
-        """What `draw` made of the noise, and the nonce of the draw. `stream`: which of the seed's, where it is that.
+        """What `draw` made of the noise, and the nonce of the draw.
 
-        The system's noise is drawn once a question until `close`: a run that was killed and is started again goes on
-        with what it drew before. To ask again in hope of other labels would be a second release.
+        The seed's noise comes from its `stream`, and has no nonce. The system's is drawn once per question until
+        `close`: a run that was killed and is started again goes on with what it drew before. To ask again in hope of
+        other labels would be a second release.
         """
         if self.terms.rng == SEEDED:
             return draw(np.random.default_rng([self.terms.seed, *stream])), b""
@@ -142,7 +144,7 @@ class Inquiry:
     def _key(
         self, mechanism: Aggregator, number: int, ballots: Ballots, rows: Ints, known: Floats | None, *drawn: bytes
     ) -> str:
-        """Of what is asked in round `number`, and of whom; and of what was drawn, if given."""
+        """A hash of what is asked in round `number`, how, and of whom; and of what was drawn, if given."""
         key = sha256(repr((mechanism, self.terms.seed, number + 1)).encode())
         for array in (ballots.votes[rows], rows, known):
             key.update(b"" if array is None else np.ascontiguousarray(array).data)
@@ -189,7 +191,7 @@ class Inquiry:
         return float(drawn[0])
 
     def close(self) -> None:
-        """To be called once everything is kept that was drawn: whoever asks again draws anew, and releases more."""
+        """To be called once all that was drawn is kept. Whoever asks again draws anew, which is another release."""
         if self.drawn:
             Ledger(self.ledger).close(self.data, self.drawn)
 

@@ -90,7 +90,7 @@ def _points(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def figures_of(config: DictConfig) -> list[SweepFigure]:
-    """The figures that it declares."""
+    """The figures that a composed configuration declares."""
     return [SweepFigure.of(at, entry) for at, entry in enumerate(_asked(config, "figures"))]
 
 

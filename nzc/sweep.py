@@ -77,7 +77,7 @@ class SweepReport(Callback):
 
 
 def _check_sweeper(config: DictConfig) -> None:
-    """InputError where a search is set, and the sweeper of rows chosen, which has none of it."""
+    """InputError where a search is set up, but the sweeper is the one of rows, which cannot search."""
     search = [key for key in config.hydra.sweeper if key not in ("_target_", "max_batch_size", "params")]
     if search and config.hydra.runtime.choices["hydra/sweeper"] == "rows":
         allowed = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
@@ -86,7 +86,7 @@ def _check_sweeper(config: DictConfig) -> None:
 
 @contextmanager
 def closing() -> Iterator[None]:
-    """Answers with what there is, and closes the parent run, where a sweep did not come to its end: Hydra tells
+    """Where a sweep does not come to its end, answers with what there is and closes the parent run: Hydra tells
     callbacks of good ends only."""
     stopped = False
     try:

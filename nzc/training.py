@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PATIENCE = timedelta(days=1)
 #: Weights stay float32, as the rows are.
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")
-#: Options of the Trainer that are not a person's to set: how long a fit takes, and what it reports to.
+#: Options of the Trainer that nzc sets itself: how long a fit takes, and what it reports to.
 _OURS = {f"{least}_{unit}" for least in ("max", "min") for unit in ("epochs", "steps")} | {
     *("max_time", "limit_train_batches", "overfit_batches", "fast_dev_run", "logger", "callbacks"),
     *("enable_checkpointing", "enable_progress_bar", "enable_model_summary"),
@@ -57,7 +57,7 @@ class Training:
             try:
                 trainer.fit(module)
             except SystemExit as end:
-                if isinstance(end.__context__, KeyboardInterrupt):  # Lightning makes the one of the other
+                if isinstance(end.__context__, KeyboardInterrupt):  # Lightning turns the one into the other
                     raise KeyboardInterrupt from end
                 raise
 
@@ -82,7 +82,7 @@ class Training:
                 options = {"plugins": [self._environment()]} | self.options | options | quiet
                 make = partial(Trainer, enable_checkpointing=False, **options)
                 trainer = make()
-                if isinstance(trainer.strategy, DDPStrategy):  # its own way starts the whole command again
+                if isinstance(trainer.strategy, DDPStrategy):  # by default it starts the whole command again
                     trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=_PATIENCE))
                 return trainer
         except Exception as error:  # whatever Lightning made of these options
@@ -90,9 +90,9 @@ class Training:
             raise InputError("trainer", self.options, allowed) from error
 
     def _environment(self) -> "LightningEnvironment":
-        """Who is where: NODE_RANK, MASTER_ADDR, MASTER_PORT; what nobody set, SLURM knows.
+        """Which node this is and where the first one is: NODE_RANK, MASTER_ADDR, MASTER_PORT, or else as SLURM says.
 
-        Never SLURM's own, which wants a task a device, and queues again what Lightning did not start.
+        Never Lightning's environment for SLURM, which wants a task for each device and requeues jobs by itself.
         """
         from lightning_fabric.plugins.environments.lightning import LightningEnvironment
         from lightning_fabric.plugins.environments.slurm import SLURMEnvironment

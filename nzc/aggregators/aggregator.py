@@ -50,7 +50,7 @@ class Aggregator(ABC):
     first: "Aggregator | None" = None
 
     def reinforce(self, labels: Ints, baseline: Floats) -> Ints:
-        """Labels with the student's own, [queries], where a query was not answered and it says that it knows.
+        """Labels with the student's own, [queries], where a query was not answered and the student is sure of it.
 
         It looks at no vote: post-processing, which costs nothing. The ε of a run is that of `labels` as they were.
         """

@@ -50,7 +50,7 @@ class Npz(Dataset):
         """Rows of each role, as masks, as the file says."""
         names = np.unique(role)
         if role.shape != y.shape or not set(names.tolist()) <= set(ROLES) or "public" not in names:
-            raise InputError("path", self.path, f"must have one role a row ({', '.join(ROLES)}), some of them public")
+            raise InputError("path", self.path, f"must have one role per row ({', '.join(ROLES)}), some of them public")
         private, public, test = (role == name for name in ROLES)
         if (y[~public] < 0).any():
             raise InputError("path", self.path, "must have y = -1 in public rows only")
@@ -59,7 +59,7 @@ class Npz(Dataset):
     def _drawn(self, group: AnyArray | None, y: Ints) -> list[Bools]:
         group = np.arange(len(y)) if group is None else group
         if group.shape != y.shape or (y < 0).any():
-            raise InputError("path", self.path, "must have y of 0 or more, one group a row, or else a role for each")
+            raise InputError("path", self.path, "must have y of 0 or more, one group per row, or else a role for each")
         chosen = by_share(group, self.private, self.public, self.seed)
         if chosen is None:
             few = len(np.unique(group))
@@ -82,7 +82,7 @@ class Npz(Dataset):
             )
         x, y = arrays["x"], arrays["y"]
         if y.ndim != 1 or x.ndim < 2 or len(x) != len(y):
-            raise InputError("path", self.path, f"must have one y a row of x, not {x.shape} and {y.shape}")
+            raise InputError("path", self.path, f"must have one y per row of x, not {x.shape} and {y.shape}")
         if len(y) == 0:
             raise InputError("path", self.path, "must hold at least one row; it is empty")
         if y.dtype.kind not in "iu" or y.min() < UNKNOWN or y.max() >= len(y):

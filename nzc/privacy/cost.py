@@ -104,7 +104,7 @@ def growth(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> t
     for cost, answered in rounds:
         queries = np.clip(ends - before, 0, len(answered))
         labels = np.concatenate([[0], np.cumsum(answered)])[queries]
-        # Some releases come with every label, some with every query: of which kind they are is told by their number.
+        # A release comes with every label, or with every query: its count says which.
         so_far = {int(answered.sum()): labels, len(answered): queries}
         if "exact" in rdp and cost.exact is not None:
             rdp["exact"] += sum(each.first(queries) for each in cost.exact)

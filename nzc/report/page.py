@@ -32,7 +32,8 @@ DRAWN = {
     "cost": "ε from label to label",
     "confusion": "The released labels against the true classes",
 }
-#: The paper's number as a sweep file gives it: 2.04, or "> 8.03". Less such a bound, a measured number is one too.
+#: The paper's number as a sweep file gives it: 2.04, or "> 8.03". The difference of a measured number from a bound is a
+#: bound too, and on the other side.
 _BOUND = re.compile(r"([<>≈]?) ?(\d+(?:\.\d*)?(?:e-?\d+)?)")
 _TURNED = {"": "", "≈": "≈ ", ">": "< ", "<": "> "}
 
@@ -150,8 +151,8 @@ def _rounds(done: Sequence[Job]) -> list[dict[str, str]]:
 
 
 def _comparisons(results: Results) -> list[tuple[str, str, list[tuple[str, str, str, str]]]]:
-    """Of every key of which the paper says anything: what both are called, and (paper, measured, difference, verdict)
-    of every line. A paper's ε that does not say which is held against the exact one."""
+    """For every key that the paper has a value of: what both columns are called, and (paper, measured, difference,
+    verdict) for every line. Where the paper does not say which ε it means, the exact one is compared."""
     found = []
     for key, column in results.keys.items():
         if column.compared:
@@ -210,8 +211,8 @@ def _versions(done: Sequence[Job]) -> dict[str, str]:
 
 
 def _when(done: Sequence[Job]) -> dict[str, Any]:
-    """Of finished runs: from the begin of the first to the end of the last, and what the ledger held after the last of
-    those that asked teachers."""
+    """When the first of the finished runs began, how long it was to the end of the last, and what the ledger held after
+    the last of those that asked teachers."""
     if not done:
         return {"begin": None, "lasted": 0.0, "ledger": None}
     begin = min(_ended(job) - timedelta(seconds=job.value("seconds.total")) for job in done)

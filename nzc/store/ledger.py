@@ -1,9 +1,9 @@
 """What has all that was ever released from one private dataset cost together? An SQLite file that only grows.
 
-A release is known by its key, a hash of the full configuration and the seed: recording it again returns what is stored
-and costs nothing more, for then the same labels are published again. Where the noise is the operating system's, the
-key is that of one draw, and draws of runs that are not finished are kept beside: a run that is started again after a
-kill publishes what it drew before. A dataset is known by its private digest.
+A release is known by its key, a hash of what was asked, with which seed, and of what was released: recording it again
+returns what is stored and costs nothing more, for then the same labels are published again. Where the noise is the
+operating system's, the key is that of one draw, and draws of runs that are not finished are kept beside: a run that is
+started again after a kill publishes what it drew before. A dataset is known by its private digest.
 Rows are private: costs may follow the votes, and a digest tells who holds the data. The file is its owner's alone.
 """
 
@@ -60,7 +60,7 @@ class Release:
         if len(self.orders) == 0 or not (np.diff(self.orders) > 0).all() or not self.orders[0] > 1:
             raise InputError("orders", self.orders, "must be ascending, at least one, each above 1")
         if self.rdp.shape != self.orders.shape or not (self.rdp >= 0).all():
-            raise InputError("rdp", self.rdp, f"must be {len(self.orders)} costs of 0 or above, one an order")
+            raise InputError("rdp", self.rdp, f"must be {len(self.orders)} costs of 0 or above, one per order")
 
     def at(self, orders: Floats) -> Floats:
         """The cost at any orders, [orders]: that of the next stored one (Rényi costs grow with the order), or inf."""

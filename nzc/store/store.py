@@ -86,7 +86,7 @@ class Store:
             if folder.is_dir():
                 try:
                     found = _read(folder)
-                    # Of a writer that was killed between the entry and this.
+                    # A writer that was killed after the entry was made may have left it.
                     shutil.rmtree(_suffixed(folder, "work"), ignore_errors=True)
                     return found
                 except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError) as error:

@@ -1,5 +1,5 @@
-"""Which released labels does a student not believe? Noisy aggregation gives wrong ones, and a student learns them by
-heart."""
+"""Which released labels does a student not believe? Noisy aggregation gives wrong ones, which a student would learn
+by heart."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -40,9 +40,9 @@ class Learner(ABC):
     balance       0: rows are drawn alike; 1: classes are, however often each was released
     validation    share of the labelled rows held out to stop early and keep the best weights; 0: none
     patience      how many of 50 looks at them may pass without a better one
-    wrong         presumed share of wrong labels: a released label is taken to be any class alike with this probability
-                  (forward correction: Patrini et al. 2017, arXiv 1609.03683), so that one which all else contradicts
-                  pulls little
+    wrong         presumed share of wrong labels: with this probability a released label is taken to be any class, all
+                  alike (forward correction: Patrini et al. 2017, arXiv 1609.03683), so that a label which all else
+                  contradicts pulls little
     fade          share of the steps by which the labelled term is gone, 0: it stays. A network learns what most labels
                   say before it learns the wrong ones by heart (Liu et al. 2020, arXiv 2007.00151)
     folds         2 or more: labels that students of the other folds contradict are left out (doubt.py); 1: none are
@@ -64,7 +64,7 @@ class Learner(ABC):
     unlabelled: int = 0
 
     def __post_init__(self) -> None:
-        if self.network is not None:  # what dataset=none suggests
+        if self.network is not None:  # dataset=none suggests none
             networks.check(self.network)
         whole(1, steps=self.steps, batch_size=self.batch_size, patience=self.patience, folds=self.folds)
         whole(0, unlabelled=self.unlabelled)

@@ -55,7 +55,7 @@ class VoteFile(Teachers):
         labels = _load(self.labels, "labels")
         rows, classes = self._votes.shape
         if labels.shape != (rows,) or labels.dtype.kind not in "iu":
-            raise InputError("labels", self.labels, f"must hold {rows:,} whole numbers, one a row of votes, not "
+            raise InputError("labels", self.labels, f"must hold {rows:,} whole numbers, one per row of votes, not "
                              f"{labels.dtype} {list(labels.shape)}")  # fmt: skip
         if labels.min() < 0 or labels.max() >= classes:
             wrong = labels.min() if labels.min() < 0 else labels.max()

@@ -1,4 +1,4 @@
-"""MLflow: one experiment a dataset, a run a run, a sweep the parent of its runs. The only import of mlflow."""
+"""MLflow: an experiment per dataset holds its runs; a sweep is the parent of its own. The only import of mlflow."""
 
 import json
 import logging
@@ -140,7 +140,7 @@ class MLflow(Tracker):
         return [path for path in files if self.private or path.name in PUBLIC or folder.name == ".hydra"]
 
     def _ask(self) -> None:
-        """Whether a server is there at all; MLflow itself would try for minutes."""
+        """Unreachable where no server answers; MLflow itself would try for minutes."""
         if not self.uri.startswith(("http://", "https://")):
             return
         try:

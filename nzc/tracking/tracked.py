@@ -27,9 +27,9 @@ from nzc.errors import InputError, in_a_line
 from nzc.report.folder import PROGRESS
 from nzc.tracking.tracker import Tracker, Unreachable
 
-#: In the folder of a run or a sweep of which the tracker has not heard everything, from before it hears anything: the
-#: key by which its run is found, its process; the id of its run, null where it was not opened; when it began, in
-#: milliseconds since 1970; once it has ended, how and when.
+#: The file that lies in the folder of a run or a sweep from before the tracker hears of it until it has heard all.
+#: It says the key by which its run is found; its process; the id of its run, null where it was not opened; when it
+#: began, in milliseconds since 1970; and once it has ended, how and when.
 NOTE = "untracked.json"
 #: In a sweep's folder: the id of its run, by which the jobs know their parent.
 PARENT = "parent.json"
@@ -108,7 +108,7 @@ def note(folder: Path, **known: Any) -> dict[str, Any]:
 def start(
     tracker: Tracker, folder: Path, experiment: str, name: str, params: dict[str, Any], above: str | None
 ) -> str | None:
-    """The id of the run that was opened, as the note in `folder` has it; None where nobody answers, which is said."""
+    """Open a run and leave its note in `folder`: its id; None where nobody answers, which is said."""
     folder.mkdir(parents=True, exist_ok=True)
     before = (folder / NOTE).read_bytes() if (folder / NOTE).is_file() else None  # of an earlier run in this folder
     (folder / NOTE).unlink(missing_ok=True)
@@ -197,7 +197,7 @@ def described(cfg: DictConfig, choices: Mapping[str, Any]) -> tuple[str, str, di
 
 
 def process() -> str:
-    """This process, for good: its number alone may be another's later."""
+    """A name of this process that no other has: its number alone may be another's later."""
     return f"{platform.node()} {os.getpid()} {psutil.Process().create_time():.0f}"
 
 

@@ -18,18 +18,18 @@ class Unreachable(Exception):
 class Tracker(ABC):
     """Records runs, and sweeps as parents of runs.
 
-    What it records is public, but for ε, what is said of the teachers, and the figures: these not where it is told so
-    (`tracking.private=false`). Never curves.csv.
+    What it records is public, but for ε, what is said of the teachers, and the figures; with `tracking.private=false`
+    these are left out. curves.csv is never recorded.
     """
 
     @abstractmethod
     def start(
         self, experiment: str, name: str, params: dict[str, Any], parent: str | None, begun: int, key: str
     ) -> str:
-        """Open a run that began then, in milliseconds since 1970, below the run `parent` if given; its id.
+        """Open a run that began at `begun`, in milliseconds since 1970, below the run `parent` if given; its id.
 
-        That of the same `key`, where it is there already. Unreachable where nobody answers, InputError where it cannot
-        be.
+        If there is a run of the same `key` already, it is that one. Unreachable where nobody answers, InputError where
+        it cannot be opened.
         """
 
     @abstractmethod
@@ -38,11 +38,13 @@ class Tracker(ABC):
 
     @abstractmethod
     def finish(self, run: str, folder: Path, ended: int | None = None) -> None:
-        """Record what the finished run, or sweep, left in its folder, and close it; as ended then, or else now.
+        """Record what the finished run, or sweep, left in its folder, and close it.
+
+        `ended`: when it ended, in milliseconds since 1970; None: now.
 
         What is recorded already is not recorded twice.
         """
 
     @abstractmethod
     def fail(self, run: str, stopped: bool, ended: int | None = None) -> None:
-        """Close the run as failed, or as killed where it was stopped from outside; as ended then, or else now."""
+        """Close the run as failed, or as killed where it was stopped from outside; `ended` as in `finish`."""

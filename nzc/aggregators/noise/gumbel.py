@@ -16,8 +16,8 @@ class Gumbel(Noise):
     """Gumbel noise of scale 1/γ: Pr[j] ∝ e^(γ n_j), the exponential mechanism with ε₀ = 2γ.
 
     γ is an inverse scale, as Laplace's is. A moved vote changes two exponents by γ in opposite directions: one label
-    has a privacy loss within a range of 2γ (Dong, Durfee, Rogers 2020), so it is
-    (2γ, 0)-private and costs at most αγ²/2.
+    has a privacy loss within a range of 2γ (Dong, Durfee, Rogers 2020), so it is (2γ, 0)-private and costs at most
+    αγ²/2.
     """
 
     gamma: float

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from nzc._types import Floats
 from nzc.aggregators.noise.noise import Noise, complete
 
-#: The longest step, in units, of which `neighbourhood` is capable: its ratios must not overflow.
+#: The longest step, in units of the standard law, that `neighbourhood` takes: its ratios must not overflow.
 MAX_STEP = 4.0
 #: How many numbers it may hold at once.
 _AT_ONCE = 2**20
@@ -31,7 +31,7 @@ class Neighbourhood:
 
 
 class Quadrature(Noise):
-    """A continuous noise with log-concave density; in its own unit, `scale` counts, it has these three functions."""
+    """A continuous noise with log-concave density, given by its standard law, of which one unit is `scale` counts."""
 
     @property
     @abstractmethod
