@@ -114,15 +114,19 @@ class Quadrature(Noise):
         there[..., kinds] = np.log(np.matmul(loser.transpose(0, 2, 1), gain)) + top[:, :, None]
         gainer, top = scaled(density(x - d))
         there[..., kinds + 1] = np.log(np.matmul(lose.transpose(0, 2, 1), gainer)) + top[:, None, :]
+        return _completed(here, there, copies, np.where(leads > -self.reach, 0.0, -np.inf))
 
-        left = copies[:, None, None, :] - np.eye(kinds)[:, None, :] - np.eye(kinds)[None, :, :]
-        many = np.concatenate([np.maximum(left, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
-        near = np.where(leads > -self.reach, 0.0, -np.inf)
-        there[..., :kinds] += near[:, None, None, :]
-        there[..., kinds] += near[:, :, None]
-        there[..., kinds + 1] += near[:, None, :]
-        there = complete(np.where(many > 0, there, -np.inf), many)
-        return Neighbourhood(complete(here + near, copies), there, many)
+
+def _completed(here: Floats, there: Floats, copies: Floats, near: Floats) -> Neighbourhood:
+    """The laws completed; `near` [queries, kinds] is 0, or −∞ for classes that are out of reach. `there` is used up."""
+    queries, kinds = near.shape
+    left = copies[:, None, None, :] - np.eye(kinds)[:, None, :] - np.eye(kinds)[None, :, :]
+    many = np.concatenate([np.maximum(left, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
+    there[..., :kinds] += near[:, None, None, :]
+    there[..., kinds] += near[:, :, None]
+    there[..., kinds + 1] += near[:, None, :]
+    there = complete(np.where(many > 0, there, -np.inf), many)
+    return Neighbourhood(complete(here + near, copies), there, many)
 
 
 def _join(parts: list[Neighbourhood]) -> Neighbourhood:
