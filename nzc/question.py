@@ -45,12 +45,11 @@ class SweepFigure:
         numbers = isinstance(ylim, list) and all(isinstance(end, int | float) for end in ylim)
         if ylim is not None and not (numbers and len(ylim) == 2 and ylim[0] < ylim[1]):
             raise InputError(f"{key}.ylim", ylim, "must be two numbers, the smaller first")
-        lists = {name: entry.get(name) or [] for name in ("y", "by")}
-        lists = {name: value if isinstance(value, list) else [value] for name, value in lists.items()}
-        for one, names in {**lists, **{name: [entry.get(name) or ""] for name in ("x", "curve")}}.items():
-            if not all(isinstance(name, str) for name in names):
+        lists = {one: named if isinstance(named := entry.get(one) or [], list) else [named] for one in ("y", "by")}
+        for one, names in (lists | {one: [entry.get(one) or ""] for one in ("x", "curve")}).items():
+            if not all(isinstance(each, str) for each in names):
                 raise InputError(f"{key}.{one}", entry[one], "must be the name of a key")
-        return cls(**entry | {name: tuple(names) for name, names in lists.items()})
+        return cls(**entry | {one: tuple(names) for one, names in lists.items()})
 
 
 def rows_of(config: DictConfig | None) -> list[dict[str, Any]]:
