@@ -19,7 +19,6 @@ from nzc.aggregators import NoisyArgmax
 from nzc.aggregators.noise import Gaussian, Gumbel, Laplace
 from nzc.aggregators.screen import Threshold
 from nzc.privacy.conversion import ORDERS, epsilon
-from nzc.privacy.cost import planned
 from nzc.privacy.sanitised import plan
 
 MECHANISMS = {
@@ -52,8 +51,8 @@ def measure(name: str, votes: np.ndarray, delta: float) -> tuple[float, ...]:
     labels = mechanism.label(votes, np.random.default_rng(0))
     cost, draw = mechanism.cost(votes, labels), np.random.default_rng(1)
     theorem, by_theorem = timed(lambda: cost.theorem(delta) or np.nan)
-    intended = planned([(len(votes), mechanism.bounds)], plan, delta)
-    sanitised, by_release = timed(lambda: cost.sanitised(delta, draw, intended) or np.nan)
+    intended = plan([(len(votes), bound) for bound in mechanism.bounds], delta) if mechanism.bounds else None
+    sanitised, by_release = timed(lambda: np.nan if intended is None else cost.sanitised(delta, draw, intended))
     return exact, seconds, peak, theorem, by_theorem, sanitised, 1e6 * by_release / len(votes)
 
 

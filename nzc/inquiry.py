@@ -16,7 +16,7 @@ from nzc.aggregators.aggregator import ABSTAIN
 from nzc.errors import InputError
 from nzc.privacy import Epsilon
 from nzc.privacy.conversion import ORDERS
-from nzc.privacy.cost import Cost, growth, planned
+from nzc.privacy.cost import Cost, growth
 from nzc.privacy.filter import Filter
 from nzc.privacy.sanitised import Plan
 from nzc.queries import Rounds
@@ -88,8 +88,9 @@ class Inquiry:
         if len({limit and limit.limit for limit in self.filters}) > 1:
             allowed = f"can be kept by {terms.name} only where all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", terms.budget, allowed)
-        parts = [(size, mechanism.bounds) for size, mechanism in zip(sizes, self.mechanisms, strict=True)]
-        self.plan = planned(parts, terms.plan, terms.delta)
+        rounds = [(size, mechanism.bounds) for size, mechanism in zip(sizes, self.mechanisms, strict=True)]
+        planned = [(size, bound) for size, bounds in rounds for bound in bounds]
+        self.plan = terms.plan(planned, terms.delta) if all(bounds for _, bounds in rounds) else None
 
     def _filter(self, mechanism: Aggregator) -> Filter | None:
         """What says which queries may be asked; None without a budget."""
@@ -183,9 +184,9 @@ class Inquiry:
         )
 
     def _sanitised(self, cost: Cost) -> float | None:
-        if not cost.bounded or self.plan is None:
-            return None
         plan, delta = self.plan, self.terms.delta
+        if plan is None:
+            return None
         question = sha256(repr((plan, delta, [asked.key for asked in self.asked])).encode()).hexdigest()
         drawn, _ = self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
         return float(drawn[0])

@@ -81,13 +81,11 @@ class Cost:
         costs = [bound.cost(histograms) for bound, histograms in self.bounded]
         return epsilon(lambda orders: np.sum([cost(orders).sum(axis=0) for cost in costs], axis=0), delta)[0]
 
-    def sanitised(self, delta: float, rng: np.random.Generator, plan: Plan | None) -> float | None:
-        """An upper bound that may be published, drawn anew at each call; None without a theorem, or a plan.
+    def sanitised(self, delta: float, rng: np.random.Generator, plan: Plan) -> float:
+        """An upper bound that may be published, drawn anew at each call; only where a theorem applies.
 
         `plan` was made from public facts, before a vote was seen.
         """
-        if not self.bounded or plan is None:
-            return None
         return sanitised.sanitise(self.bounded, plan, delta, rng).epsilon
 
 
@@ -125,10 +123,3 @@ def growth(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> t
 
 def _independent(releases: Sequence[tuple[int, independent.Release]], delta: float) -> float:
     return independent.compose(list(releases), delta) if delta > 0 else np.inf
-
-
-def planned(parts: Sequence[tuple[int, Sequence[Bound]]], make: Callable[..., Plan], delta: float) -> Plan | None:
-    """The plan of a sanitised release, `make`d for rounds of so many queries each under such bounds; None without."""
-    if not all(bounds for _, bounds in parts):
-        return None
-    return make([(queries, bound) for queries, bounds in parts for bound in bounds], delta)
