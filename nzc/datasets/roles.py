@@ -55,7 +55,7 @@ class Standard:
 class Roles:
     """A dataset, split for good: records for the teachers, rows that may be asked about, rows that only judge.
 
-    origin     [public] where the public rows stood in the one file that all roles were drawn from; None: in their order
+    origin     [public] where the public rows stood in the one file that all roles were drawn from; None: no such file
     standard   what was done to features; None where the rows are as the file has them
     """
 

@@ -94,8 +94,8 @@ def worst_pair(
     log_law   log-probability [queries, outcomes] of every outcome of votes [queries, classes]
     largest   largest counts to try besides: a screen's threshold
 
-    Most is the largest Rényi divergence of order 2, Σ p²/q, in either direction: how well counting an event tells them
-    apart, while higher orders weigh events too rare for an audit to see.
+    They differ by their Rényi divergence of order 2, log Σ p²/q, the larger of both directions: it says how well
+    counting an event tells them apart, while higher orders weigh events too rare for an audit to see.
     Candidates: some votes on class 0, from an even split to all, the others spread over 1, 2 or all other classes;
     and class 0 loses one vote to the first, to the last of those, or to the last class.
     """

@@ -6,7 +6,7 @@ import numpy as np
 
 from nzc._types import Floats
 
-#: Fine where the optimum usually lies; `epsilon` extends it at either edge.
+#: The grid of orders α: fine where the optimum usually lies; `epsilon` extends it at either edge.
 ORDERS: Floats = np.concatenate(
     [1 + np.geomspace(0.01, 0.5, 20, endpoint=False), np.arange(1.5, 32, 0.25), np.geomspace(32, 1024, 120)]
 )

@@ -80,7 +80,7 @@ class Job:
 
 
 def numbers(record: dict[str, Any]) -> dict[str, Any]:
-    """Of a JSON object, infinite numbers as such."""
+    """A JSON object with "inf" as the number that it stands for."""
     return {key: float("inf") if value == "inf" else value for key, value in record.items()}
 
 

@@ -17,7 +17,7 @@ EPSILONS = {
 }
 
 
-#: What tables and figures call the keys of result.json, where not by their own name; "epsilon" is a paper's only.
+#: What tables and figures call the keys of result.json, where not by their own name. "epsilon" is only a paper's.
 _NAMES = {
     "label_accuracy": "label accuracy",
     "accuracy": "student",

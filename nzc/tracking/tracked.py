@@ -50,6 +50,7 @@ class Tracked:
         self.lines = ["curve,step,value"]
 
     def open(self) -> None:
+        """Open the run at its tracker; below a sweep that could not be opened, leave the note only."""
         if self.tracker is None:
             (self.folder / NOTE).unlink(missing_ok=True)  # of an earlier run in this folder, which is no more
         elif self.sweep is not None and (self.sweep / PARENT).is_file() and parent(self.sweep) is None:
@@ -75,16 +76,18 @@ class Tracked:
             print(f"nzc: curves are no longer tracked ({error})", file=sys.stderr)
 
     def write(self) -> None:
+        """Leave all points of curves in PROGRESS, if there are any."""
         if len(self.lines) > 1:
             written(self.folder / PROGRESS, ("\n".join(self.lines) + "\n").encode())
 
     def finish(self) -> None:
+        """Send what the run left in its folder, and close it."""
         if self.tracker is not None:
             send(self.folder, self.run, "FINISHED", partial(self.tracker.finish, folder=self.folder))
         self.unfinished = False
 
     def fail(self, stopped: bool) -> None:
-        """A job of a sweep fails in sight of the others, even one whose input was wrong."""
+        """Close the run as failed, unless it has finished. A sweep's job is opened for that where it was not yet."""
         if not self.unfinished:
             return
         with suppress(Exception):  # why the run ended is what must be said
