@@ -8,7 +8,7 @@ import numpy as np
 from nzc._files import written
 from nzc._types import AnyArray, Floats, Ints
 from nzc.aggregators.aggregator import ABSTAIN
-from nzc.teachers import Ballots
+from nzc.privacy.theorem import gaps
 
 #: In the run's folder, in the long format curve,x,y.
 FILE = "curves.csv"
@@ -33,22 +33,20 @@ AXES = {
 POINTS = 60
 
 
-def of_run(ballots: Ballots, rows: Ints, released: Ints, grown: tuple[Ints, dict[str, Floats]]) -> Curves:
-    """The curves of a pool of which `rows` [asked] were asked, and `released` [pool]; none where nobody voted.
+def of_run(votes: Ints, rows: Ints, released: Ints, grown: tuple[Ints, dict[str, Floats]]) -> Curves:
+    """The curves of a pool with these votes [pool, classes], of which `rows` [asked] were asked, and `released` [pool].
 
     grown   labels and ε so far, as of privacy.cost.growth at POINTS points
     """
-    if not ballots.count:
-        return {}
-    gaps = ballots.gaps.astype(np.int64)
-    gap = np.arange(gaps.max() + 1)
-    above = 1 - np.cumsum(np.bincount(gaps)) / len(gaps)
+    gap = gaps(votes)[:, 0].astype(np.int64)
+    sizes = np.arange(gap.max() + 1)
+    above = 1 - np.cumsum(np.bincount(gap)) / len(gap)
     answered = released != ABSTAIN
-    counts = {"asked": gaps[rows], "answered": gaps[answered], "plurality": ballots.votes[answered].max(axis=1)}
+    counts = {"asked": gap[rows], "answered": gap[answered], "plurality": votes[answered].max(axis=1)}
     labels, cost = grown
     return (
-        {"gap_above": (gap, above)}
-        | {name: _histogram(of, len(gap)) for name, of in counts.items()}
+        {"gap_above": (sizes, above)}
+        | {name: _histogram(of, len(sizes)) for name, of in counts.items()}
         | {f"epsilon_{name}": (labels, epsilon) for name, epsilon in cost.items()}
     )
 

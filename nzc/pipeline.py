@@ -128,7 +128,7 @@ def run(parts: Parts, ready: Callable[[], None] = lambda: None, draw: Draw | Non
         seconds=clock.seconds,
         versions=made_by,
     )
-    drawn = curves.of_run(ballots, inquiry.rows, inquiry.released, grown)
+    drawn = curves.of_run(ballots.votes, inquiry.rows, inquiry.released, grown) if ballots.count else {}
     public, origin, standard = (None, None, None) if roles is None else (roles.public, roles.origin, roles.standard)
     return Outcome(report, inquiry.released, student, public, origin, standard, truth, drawn, inquiry.close)
 

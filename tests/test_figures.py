@@ -79,7 +79,8 @@ def test_gap_shares_are_counts_of_rows(nzc: Nzc) -> None:
 def test_one_teacher_never_leads_by_two() -> None:
     ballots = Ballots.tally(np.array([[0, 1, 1]]), 2, np.array([0, 1, 0]))
     assert ballots.summary["gap_above_2"] == 0
-    assert curves.of_run(ballots, np.arange(3), np.zeros(3, int), (np.arange(0), {}))["gap_above"][1].tolist() == [1, 0]
+    found = curves.of_run(ballots.votes, np.arange(3), np.zeros(3, int), (np.arange(0), {}))
+    assert found["gap_above"][1].tolist() == [1, 0]
     assert Ballots.of_truth(np.array([0, 1]), 2).summary["gap_above_2"] is None
 
 
