@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nzc._types import AnyArray, Floats, Ints
+from nzc._types import AnyArray, Ints
 from nzc.datasets import UNKNOWN, Roles
 from nzc.privacy.theorem import gaps
 from nzc.store import Store
@@ -41,14 +41,9 @@ class Ballots:
         known = self.truth != UNKNOWN
         return self.votes[known], self.truth[known]
 
-    @property
-    def gaps(self) -> Floats:
-        """The largest count of a row less the second, [queries]; 0 where they tie."""
-        return gaps(self.votes)[:, 0]
-
     def gap_above(self, votes: int) -> float | None:
-        """The share of rows whose gap exceeds `votes`: what NZC calls qualified at that distance."""
-        return float((self.gaps > votes).mean()) if self.count else None
+        """The share of rows whose largest count is more than `votes` above the second: NZC's qualified queries."""
+        return float((gaps(self.votes)[:, 0] > votes).mean()) if self.count else None
 
     @property
     def summary(self) -> dict[str, float | int | None]:
