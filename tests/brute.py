@@ -66,7 +66,7 @@ def _labels(mechanism, votes):
 
 
 def _possible(law):
-    return [p if p > mp.exp(-700) else mp.mpf(0) for p in law]
+    return [p if p > mp.exp(-1000) else mp.mpf(0) for p in law]
 
 
 def _density(kind, x):

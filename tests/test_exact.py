@@ -14,7 +14,7 @@ from nzc.aggregators import Boost, NoisyArgmax
 from nzc.aggregators.noise import Gaussian, Gumbel, Laplace, NoNoise
 from nzc.aggregators.screen import Threshold
 from nzc.privacy.conversion import ORDERS
-from nzc.privacy.exact import Pairs, error_of, largest
+from nzc.privacy.exact import IMPOSSIBLE, Pairs, error_of, largest
 
 GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
 #: Below this a divergence is the square of the error that a law may have.
@@ -130,9 +130,41 @@ def test_no_query_costs_more_than_the_papers_theorem(name, noise):
 )
 def test_probabilities_at_the_edge_of_what_is_possible_cost_no_more_than_the_theorem(noise, gaps):
     votes = np.array([[2500 + gap // 2, 2500 - gap // 2] for gap in gaps])
-    assert np.isneginf(noise.log_law(votes.astype(float))).any()
+    rare = noise.log_law(votes.astype(float))[:, 1]
+    assert rare.min() < IMPOSSIBLE < rare.max()
     # The theorem, as coded, rounds at 1e-16.
     assert (NoisyArgmax(noise).exact(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) + 1e-13).all()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "first"),
+    [
+        (NoisyArgmax(Gumbel(1)), 692),
+        (NoisyArgmax(Gumbel(0.5), Boost(c=100)), 1292),
+        (NoisyArgmax(Laplace(1), Boost(beta=1, sensitivity="smooth")), 252),
+        (NoisyArgmax(Gaussian(2), Boost(c=5)), 92),
+        (NoisyArgmax(Gumbel(1), screen=Threshold(700, 40)), 692),
+    ],
+    ids=str,
+)
+def test_the_edge_of_what_is_possible_is_no_cliff(mechanism, first):
+    """Where a vote makes a label impossible: as brute force has it, and never more than for any votes."""
+    votes = np.array([[first + more, 1] for more in range(18)])
+    edge = int((mechanism.log_law(votes)[:, 1] < IMPOSSIBLE).argmax())
+    assert edge > 0
+    cost = mechanism.exact(votes).per_query(GRID)
+    assert (cost <= sum(release.rdp(GRID) for _, release in mechanism._releases(1, 1))).all()
+    true = brute.cost(mechanism, votes[edge], GRID[:4])
+    np.testing.assert_allclose(cost[edge, :4], true, rtol=1e-6, atol=FLOOR)
+
+
+@pytest.mark.parametrize("sigma", [0.0375, 0.03, 0.01])
+def test_a_flip_that_noise_cannot_make_is_no_free_label(sigma):
+    """A vote more makes a tie of (126, 124), whose label is told apart from one of probability Φ(−√2/σ) < e^-700."""
+    charged = NoisyArgmax(Gaussian(sigma)).epsilon(np.array([[126, 124]]), np.zeros(1, dtype=int), 1e-5)
+    flip = brute.mp.log(brute.mp.ncdf(-brute.mp.sqrt(2) / brute.mp.mpf(sigma)))
+    assert flip < IMPOSSIBLE
+    assert charged.exact >= brute.mp.log(0.5 - 1e-5) - flip
 
 
 def test_the_theorem_of_2018_bounds_one_direction_only():

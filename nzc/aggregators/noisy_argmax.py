@@ -90,15 +90,10 @@ class NoisyArgmax(Aggregator):
         """The exact Rényi cost of these queries, screening included."""
         seen = None if self.screen is None or baseline is None else self.screen.within_reach(votes, baseline)
         batches, inverse = distinct(votes, seen, self._ordered)
-        bounded = self._plain or self._leak is not None
-        once = [release for _, release in self._releases(1, 1)] if bounded else [independent.UNBOUNDED]
         return ExactCost(
-            [
-                Batch(at.places, partial(self._pairs, at), partial(self._theorem_rdp, at.votes, at.baseline))
-                for at in batches
-            ],
+            [Batch(at.places, partial(self._pairs, at)) for at in batches],
             inverse,
-            ceiling=lambda orders: np.sum([release.rdp(orders) for release in once], axis=0),
+            ceiling=lambda orders: np.sum([release.rdp(orders) for release in self._each()], axis=0),
         )
 
     def filter(self, epsilon: float, delta: float, queries: int) -> Filter:
@@ -130,13 +125,6 @@ class NoisyArgmax(Aggregator):
         if self.screen is None:
             return [answered]
         return [(self.screen.bound, self.screen.histograms(votes, baseline)), answered]
-
-    def _theorem_rdp(self, votes: Ints, baseline: Floats | None, orders: Floats) -> Floats:
-        """The papers' data-dependent cost of asking and answering, [queries, orders]; inf without a theorem."""
-        bounded = self._bounded(votes, np.zeros(len(votes), np.int64), baseline)
-        if not bounded:
-            return np.full((len(votes), len(orders)), np.inf)
-        return np.asarray(np.sum([bound.cost(histograms)(orders) for bound, histograms in bounded], axis=0))
 
     @property
     def _plain(self) -> bool:

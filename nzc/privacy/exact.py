@@ -1,7 +1,7 @@
 """The exact Rényi cost of a query: the largest divergence between its law and that of any histogram one vote away.
 
 Nothing is known here of noise or screens: a mechanism comes as pairs of log-laws. Every result is an upper bound: the
-error of the laws (`error_of`) and the rounding of the sums are added. Outcomes below e^-700 count as impossible.
+error of the laws (`error_of`) and the rounding of the sums are added. Outcomes below e^-700 in both laws are left out.
 """
 
 import os
@@ -16,6 +16,8 @@ from scipy.special import logsumexp
 from nzc._types import AnyArray, Floats, Ints
 from nzc.privacy.conversion import ORDERS
 
+#: Log-probabilities below this count as impossible: no sampler ever produces them, and float64 hardly holds them.
+IMPOSSIBLE = -700.0
 #: Up to this |α log p/q| the sum is taken from its moments; 18 of them leave a relative error of 2^18·2/20! < 1e-12.
 _SMALL = 2.0
 _POWERS = np.arange(2, 20)
@@ -112,7 +114,7 @@ class _Candidates:
         log_p = np.stack([pairs.here, pairs.there], axis=1).reshape(shape)
         log_q = np.stack([pairs.there, pairs.here], axis=1).reshape(shape)
         copies = np.repeat(pairs.copies, 2, axis=0)
-        absent = (copies == 0) | (np.isneginf(log_p) & np.isneginf(log_q))
+        absent = (copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
         with np.errstate(invalid="ignore", divide="ignore"):
             log_ratio = np.where(absent, 0.0, log_p - log_q)
             error = error_of(log_p) + error_of(log_q)
@@ -167,15 +169,10 @@ class _Candidates:
 
 @dataclass(frozen=True)
 class Batch:
-    """Distinct histograms, numbered as in `ExactCost.inverse`; their laws are computed when asked for.
-
-    theorem  the papers' bound at these histograms, orders → [places, orders]; taken only where one of two neighbouring
-             laws calls an outcome impossible and the other does not: it bounds D(here ‖ there), not both directions
-    """
+    """Distinct histograms, numbered as in `ExactCost.inverse`; their laws are computed when asked for."""
 
     places: Ints
     pairs: Callable[[], Pairs]
-    theorem: Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -222,10 +219,7 @@ class ExactCost:
         ceiling = self.ceiling(orders)
 
         def cost(batch: Batch) -> tuple[Batch, Floats]:
-            costs = largest(batch.pairs(), len(batch.places), orders)
-            if (unbounded := np.isinf(costs).any(axis=1)).any():
-                costs[unbounded] = batch.theorem(orders)[unbounded]
-            return batch, np.minimum(costs, ceiling)
+            return batch, np.minimum(largest(batch.pairs(), len(batch.places), orders), ceiling)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             yield from pool.map(cost, self.batches)

@@ -8,8 +8,9 @@ from nzc._types import Floats
 from nzc.privacy.independent import Release
 from nzc.privacy.theorem import Bound
 
-#: Log-probabilities below this are −inf: no sampler ever produces them, and float64 hardly holds them.
-IMPOSSIBLE = -700.0
+#: Log-probabilities below this are −inf. Far below exact.IMPOSSIBLE: what is possible at one histogram and not quite at
+#: its neighbour has a finite ratio.
+DEEPEST = -1000.0
 
 
 class Noise(ABC):
@@ -21,9 +22,9 @@ class Noise(ABC):
 
     @abstractmethod
     def log_law(self, scores: Floats) -> Floats:
-        """log Pr[argmax(scores + noise) = j], [queries, classes], at scores [queries, classes]; −inf: impossible.
+        """log Pr[argmax(scores + noise) = j], [queries, classes], at scores [queries, classes].
 
-        Each is within `nzc.privacy.exact.error_of` of the true one.
+        Each is within `nzc.privacy.exact.error_of` of the true one; those below e^-700 may be −inf.
         """
 
     @abstractmethod
@@ -41,12 +42,12 @@ class Noise(ABC):
 
 
 def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
-    """The same law, [..., outcomes], with what is impossible at −inf and a likely outcome found from all the others.
+    """The same law, [..., outcomes], with what is below DEEPEST at −inf and a likely outcome found from all the others.
 
     1 − Σ others keeps log p of a likely outcome as precise, relatively, as the unlikely ones. `copies`: how many
     outcomes share each entry.
     """
-    log_p = np.where(log_p < IMPOSSIBLE, -np.inf, log_p)
+    log_p = np.where(log_p < DEEPEST, -np.inf, log_p)
     top = log_p.argmax(axis=-1)[..., None]
     copies = np.ones_like(log_p) if copies is None else copies.copy()
     np.put_along_axis(copies, top, np.take_along_axis(copies, top, axis=-1) - 1, axis=-1)
