@@ -241,6 +241,13 @@ def test_a_longer_grid_of_orders_changes_no_cost():
     assert np.isfinite(cost.per_query(np.array([1.0001, 1e7]))).all()
 
 
+def test_no_order_is_left_out_where_rounding_is_all_there_is():
+    """e^-100 against e^-900: no cost is 0, as none is, and none falls by more than its rounding."""
+    cost = NoisyArgmax(Gaussian(0.05)).exact(np.array([[127, 124]])).per_query(ORDERS)[0]
+    assert (cost > 0).all()
+    assert (cost[1:] >= cost[:-1] - 1e-11).all()
+
+
 def test_plurality_costs_nothing_where_it_cannot_change_and_has_no_bound_where_it_can():
     cost = NoisyArgmax(NoNoise()).exact(np.array([[9, 2, 1], [5, 5, 2]])).per_query(GRID)
     assert (cost == np.array([0, np.inf])[:, None]).all()

@@ -79,11 +79,13 @@ def _bisect(
     if high - low < 2:
         return
     alive = at_high >= columns[low][candidates.query] * (1 - 1e-9)
-    if alive.mean() < 0.8:
+    if alive.sum() < 0.8 * len(alive):
         candidates, at_low, at_high = candidates.take(alive), at_low[alive], at_high[alive]
     middle = (low + high) // 2
     at_middle = candidates.divergence(grid[middle])
     candidates.raise_to(columns[middle], at_middle)
+    # Where its rounding is all there is of D_α, the bound of it falls with α: nobody may be left.
+    columns[middle] = np.maximum(columns[middle], np.minimum(columns[low], columns[high]))
     _bisect(candidates, grid, columns, low, middle, at_low, at_middle)
     _bisect(candidates, grid, columns, middle, high, at_middle, at_high)
 
