@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import sha256
+from itertools import takewhile
 from operator import add
 from pathlib import Path
 
@@ -168,20 +169,24 @@ class Inquiry:
         """Every ε of all rounds together."""
         terms = self.terms
         cost = reduce(add, (asked.cost for asked in self.asked))
-        audited = None
-        if terms.audit_trials is not None:
-            dearest = max(self.asked, key=lambda asked: asked.cost.independent(terms.delta)).mechanism
-            audited = dearest.audit(
-                ballots.count, ballots.votes.shape[1],
-                sum(len(asked.rows) for asked in self.asked if asked.mechanism == dearest),
-                terms.audit_trials, terms.delta, np.random.default_rng([terms.seed, 3]),
-            )  # fmt: skip
         return replace(
             cost.epsilon(terms.delta),
             sanitised=self._sanitised(cost),
-            audited=audited,
+            audited=None if terms.audit_trials is None else self._audited(ballots, terms.audit_trials),
             ledger_total=None if cost.exact is None else Ledger(self.ledger).total(self.data, terms.delta),
         )
+
+    def _audited(self, ballots: Ballots, trials: int) -> float | None:
+        """Of the dearest mechanism alone."""
+        terms = self.terms
+        dearest = max(self.asked, key=lambda asked: asked.cost.independent(terms.delta)).mechanism
+        queries = sum(len(asked.rows) for asked in self.asked if asked.mechanism == dearest)
+        if (limit := self.filters[self.mechanisms.index(dearest)]) is not None:
+            # The fewer are answered, the more are asked: of a run that answers all, the budget admits but so many.
+            before = sum(asked.spent for asked in takewhile(lambda asked: asked.mechanism != dearest, self.asked))
+            queries = int(limit.admit(np.ones(queries, dtype=bool), before).sum())
+        rng = np.random.default_rng([terms.seed, 3])
+        return dearest.audit(ballots.count, ballots.votes.shape[1], queries, trials, terms.delta, rng)
 
     def _sanitised(self, cost: Cost) -> float | None:
         plan, delta = self.plan, self.terms.delta

@@ -26,7 +26,8 @@ _EPSILONS = {
     "answers",
     "sanitised": "an upper bound for labels, student and this number itself. It follows the votes, and was released "
     "with noise of its own; the chance that it is too low is counted in δ",
-    "audited": "a lower bound, 95 % sure, from running the sampler on two neighbours; it looked at no vote",
+    "audited": "a lower bound, 95 % sure, from running the sampler on two neighbours; it looked at no vote, "
+    "so it may be above the bounds of a run that answered less",
 }
 _STATEMENT = """# Privacy statement
 

@@ -161,6 +161,18 @@ def test_an_audit_of_two_mechanisms_is_of_the_dearer(tmp_path: Path, monkeypatch
     assert inquiry.epsilon(_ballots()).audited in parts
 
 
+def test_an_audit_stays_within_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sixty queries none is answered, which the budget admits; of sixty answers it would admit one."""
+    asker, budget = NoisyArgmax(Gaussian(2), screen=Threshold(55, 10)), 4.0
+    terms = replace(_terms(asker, Rounds("first", None), budget), audit_trials=20_000)
+    monkeypatch.chdir(tmp_path)  # the ledger's
+    inquiry, torn = _inquiry(terms, [POOL]), Ballots(np.full((POOL, CLASSES), 25), 100)
+    assert (inquiry.ask(torn, None).labels == ABSTAIN).all()
+    without = asker.audit(100, CLASSES, len(inquiry.rows), 20_000, 1e-5, np.random.default_rng(0))
+    found = inquiry.epsilon(torn).audited
+    assert found is not None and 0 < found < budget < without
+
+
 def test_rounds_of_two_mechanisms_add_up() -> None:
     """Two routes: the sum of the rounds, and each round's own mechanism by itself."""
     known, votes, delta = _probabilities(), _ballots().votes, 1e-5
