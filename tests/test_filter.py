@@ -47,6 +47,13 @@ def test_laplace_budget_is_kept(epsilon):
     assert answered == 0 or compose([(int(1.3 * answered) + 2, pure_release(2 * gamma))], DELTA) > epsilon
 
 
+@pytest.mark.parametrize(("epsilon", "gamma"), [(1e-3, 1e-5), (1e-4, 1e-6), (3e-3, 1e-6)])
+def test_a_small_budget_admits_labels_that_cost_less(epsilon, gamma):
+    """Pure costs add up to ε₀ a label at any δ: so many at least would do, at a tenth of the budget."""
+    budget = renyi_filter(epsilon, DELTA, np.zeros(len(ORDERS)), pure_rdp(2 * gamma, ORDERS))
+    assert budget.admit(np.ones(int(0.1 * epsilon / (2 * gamma)), bool)).all()
+
+
 def test_renyi_filter_with_a_screen_keeps_the_budget_at_its_order():
     ask, answer = ORDERS / (2 * SIGMA1**2), pure_rdp(0.1, ORDERS)
     budget, passes = renyi_filter(1.0, DELTA, ask, answer), np.random.default_rng(1).random(5000) < 0.4

@@ -12,6 +12,7 @@ import pytest
 
 from nzc.errors import InputError
 from nzc.privacy.conversion import ORDERS, epsilon
+from nzc.privacy.independent import gaussian
 from nzc.store.ledger import Ledger, Release
 
 DELTA = 1e-5
@@ -42,6 +43,15 @@ def ledger(tmp_path):
 def writer(path, worker, count):
     command = [sys.executable, "-c", WRITER, str(path), str(worker), str(count)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("cost", [0.0, 1e-12, 1e-9, 1e-5])
+@pytest.mark.parametrize("delta", [1e-5, 1e-12])
+def test_a_release_that_costs_next_to_nothing_has_no_more_in_the_ledger(ledger, cost, delta):
+    """Between what Gaussian noise of that cost needs, and the optimum of ρα + log(1/δ)/(α − 1) over all orders."""
+    ledger.record(release(cost=cost))
+    total = ledger.total("digest", delta)
+    assert gaussian(np.sqrt(2 * cost), delta) <= total <= 1.01 * (cost + 2 * np.sqrt(cost * -np.log(delta))) + 1e-5
 
 
 def test_what_is_recorded_is_what_is_returned(ledger):
