@@ -7,8 +7,8 @@ import numpy as np
 from nzc._types import Floats
 
 _SMALLEST, _LARGEST = 1 + 1e-4, 1e7
-#: The grid of orders α: fine where the optimum usually lies, and on to where log(1/δ)/α is nothing, for what is added at these very orders
-#: (ledger, filter) and may cost next to nothing. `epsilon` extends it at either edge.
+#: The grid of orders α: fine where the optimum usually lies, and on to where log(1/δ)/α is nothing, for what is added
+#: at these very orders (ledger, filter) and may cost next to nothing. `epsilon` extends it at either edge.
 ORDERS: Floats = np.concatenate([
     1 + np.geomspace(0.01, 0.5, 20, endpoint=False), np.arange(1.5, 32, 0.25),
     np.geomspace(32, 1024, 120), np.geomspace(1024, _LARGEST, 81)[1:],
