@@ -19,7 +19,7 @@ from nzc._command import Parser, end
 from nzc.errors import InputError
 from nzc.privacy.epsilon import PUBLIC
 from nzc.randomness import SEEDED, SYSTEM
-from nzc.report.folder import LABELS, RESULT, STUDENT, SWEEP
+from nzc.report.folder import ERROR, LABELS, RESULT, STUDENT, SWEEP
 
 _EPSILONS = {
     "data_independent": "an upper bound for labels and student whatever the votes, from public facts: noise, queries, "
@@ -102,8 +102,8 @@ def release(run: Path, dest: Path) -> None:
 def _result(run: Path) -> dict[str, Any]:
     if (run / SWEEP).is_file() or not (run / ".hydra" / "config.yaml").is_file():
         raise InputError("RUN", run, "must be the folder of one run, below outputs/")
-    if not (run / RESULT).is_file():
-        raise InputError("RUN", run, "must have finished; it holds no result.json")
+    if not (run / RESULT).is_file() or (run / ERROR).is_file():  # a result beside an error is an earlier job's
+        raise InputError("RUN", run, "must have finished; it holds no result.json of its own")
     result: dict[str, Any] = json.loads((run / RESULT).read_text())
     return result
 

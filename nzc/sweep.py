@@ -15,7 +15,7 @@ from nzc.config import build, shows_private
 from nzc.errors import InputError
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report import page, show
-from nzc.report.folder import ASKED, FIGURES, RESULT, SWEEP, TABLE, Job, clear, jobs_of
+from nzc.report.folder import ASKED, ERROR, FIGURES, NOT_STARTED, RESULT, SWEEP, TABLE, Job, clear, jobs_of
 from nzc.report.results import Results
 from nzc.tracking import Tracker
 from nzc.tracking.tracked import NOTE, PARENT, fail, leave_parent, send, start
@@ -48,6 +48,8 @@ class SweepReport(Callback):
         if (folder / SWEEP).is_file():
             before: Any = OmegaConf.load(folder / SWEEP)
             clear(folder, (ASKED, TABLE, page.FILE), [figure.name for figure in figures_of(before)])
+            for job in filter(Path.is_dir, folder.glob("[0-9]*")):
+                (job / ERROR).write_text(f"{NOT_STARTED}\n")
         leave_parent(folder, self.run)
         OmegaConf.save(config, folder / SWEEP)  # not every sweeper leaves it
         self.config, SweepReport.current = config, self

@@ -7,9 +7,11 @@ from conftest import SMALL, TEACHERS, VOTES, Nzc
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from nzc import config
+from nzc import config, pipeline
+from nzc.errors import InputError
 from nzc.question import rows_of
-from nzc.report.results import _measured
+from nzc.release import release
+from nzc.report.results import _measured, jobs_of
 
 SWEEP = """# @package _global_
 hydra:
@@ -54,6 +56,26 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(nzc: Nzc) -> None:
     assert nzc(*again, "queries=10,15").code == 0
     assert not Path("sw/1/error.txt").exists()
     assert Path("sw/table.md").read_text().count("| queries=") == 2
+
+
+def test_what_a_sweep_did_not_begin_shows_nothing_of_an_earlier_one(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = ["--multirun", *VOTES, f"teachers.path={histograms}", "hydra.sweep.dir=sw"]
+    assert nzc(*again, "queries=10,20,30").code == 0
+    runs = iter([pipeline.run])  # one, and no second
+    monkeypatch.setattr("nzc.pipeline.run", lambda *arguments: next(runs, _interrupted)(*arguments))
+    assert nzc(*again, "queries=15,25").code == 130
+    table = Path("sw/table.md").read_text().splitlines()[4:]
+    assert [line.split(" | ")[0] for line in table] == ["| queries=15", "| queries=25: was not started"]
+    Path("sw/jobs.json").unlink()  # as of a sweeper that leaves none
+    assert [job.folder.name for job in jobs_of(Path("sw"), [])] == ["0"]
+    with pytest.raises(InputError, match="must have finished"):
+        release(Path("sw/1"), Path("published"))
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_rows_times_grid(nzc: Nzc) -> None:

@@ -15,6 +15,8 @@ RESULT, LABELS, STUDENT, PROGRESS = "result.json", "labels.csv", "student.pt2", 
 FIGURES = "figures"
 #: What a job leaves in its folder when its input was wrong: the line it printed.
 ERROR = "error.txt"
+#: The line instead, in the folder of an earlier sweep's job, until the new sweep begins its own there.
+NOT_STARTED = "was not started"
 #: What a sweep leaves in its folder: its configuration; the overrides of all the jobs that it was to run; its table.
 SWEEP, ASKED, TABLE = "multirun.yaml", "jobs.json", "table.md"
 
@@ -33,20 +35,22 @@ class Job:
     def overrides(self) -> list[str]:
         """Of the command line, the grid and the row."""
         path = self.folder / ".hydra" / "overrides.yaml"
-        return [str(override) for override in OmegaConf.load(path)] if path.is_file() else list(self.asked)
+        if self.failure == NOT_STARTED or not path.is_file():
+            return list(self.asked)
+        return [str(override) for override in OmegaConf.load(path)]
 
     @property
     def failure(self) -> str:
         """Why there is no result: the line of a wrong input, where there is one."""
         if (self.folder / ERROR).is_file():
             return (self.folder / ERROR).read_text().strip()
-        return "did not finish" if self.folder.is_dir() else "was not started"
+        return "did not finish" if self.folder.is_dir() else NOT_STARTED
 
     @cached_property
     def result(self) -> dict[str, Any] | None:
         """result.json with dotted keys and infinite numbers as such; None where the run did not finish."""
         path = self.folder / RESULT
-        if not path.is_file() or (self.folder / ERROR).is_file():  # a wrong input leaves an earlier sweep's result
+        if not path.is_file() or (self.folder / ERROR).is_file():  # it may be an earlier sweep's
             return None
         return dict(flat(json.loads(path.read_text(), object_hook=numbers)))
 
@@ -96,7 +100,8 @@ def flat(record: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 def jobs_of(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Job]:
     """The jobs that a sweep's folder holds, and those that were asked for and never begun."""
     rows, overrides = rows or [{}], dict(enumerate(map(tuple, _asked(folder))))
-    numbers = overrides.keys() or {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
+    there = (Job(path, {}) for path in folder.iterdir() if path.name.isdigit())
+    numbers = overrides.keys() or {int(job.folder.name) for job in there if job.failure != NOT_STARTED}
     return _named([Job(folder / str(at), rows[at % len(rows)], asked=overrides.get(at, ())) for at in sorted(numbers)])
 
 
