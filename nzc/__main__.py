@@ -17,7 +17,6 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from rich.markup import escape
 
 from nzc import config, curves, pipeline
 from nzc._files import written
@@ -148,10 +147,10 @@ def _run(cfg: DictConfig, folder: Path, sweeping: bool, tracked: Tracked) -> Rep
     if sweeping:
         settings = HydraConfig.get()
         name = called(Path(settings.sweep.dir), rows_of(cfg), settings.job.num, settings.overrides.task)
-        show(escape(shown.line(name)))
+        show(shown.line(name))
     else:
         show(shown.table())
-        show(f"[dim]{folder / 'result.json'}[/dim]")
+        show(str(folder / RESULT), "dim")
     tracked.finish()
     return outcome.report
 

@@ -74,7 +74,7 @@ class SweepReport(Callback):
         if shows_private(config):
             show(table.rich(name_of(config)))
         wrong = [] if config.figures is False else _draw(self.figures, jobs, folder)
-        show(f"[dim]{page.write(folder)}[/dim]")
+        show(str(page.write(folder)), "dim")
         return jobs, wrong
 
 

@@ -14,10 +14,11 @@ from statistics import fmean
 
 import pytest
 from conftest import VOTES, Nzc, Ran, call
+from rich.table import Table
 
 import nzc as package
 from nzc.report import __main__ as command
-from nzc.report import number
+from nzc.report import number, show
 from nzc.report.page import FILE, _difference, _span, write
 
 NAME = '<b>bold</b> & "quoted"'
@@ -214,6 +215,17 @@ def test_what_was_never_begun_and_what_was_killed_are_told_apart(swept: Swept) -
     page = Page(folder)
     assert "0 of 10 runs finished" in page.texts
     assert page.rows == []
+
+
+def test_on_a_terminal_names_are_text_too_and_a_path_is_whole(capfd: pytest.CaptureFixture[str]) -> None:
+    table = Table("[red]head", title="[bold]of :x:[/nothing]")
+    table.add_row("[dim]cell, as wide as the title")
+    show(table)
+    shown = capfd.readouterr().out
+    assert all(text in shown for text in ("[red]head", "[bold]of :x:[/nothing]", "[dim]cell,"))
+    path = f"/[dim] :x:/{'a b' * 100}"
+    show(path, "dim")
+    assert capfd.readouterr().out == f"{path}\n"
 
 
 def test_a_page_of_nothing_is_a_line(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

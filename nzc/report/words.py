@@ -62,9 +62,10 @@ def number(value: float | None) -> str:
     return f"{math.ceil(value * 1e3) / 1e3:.3f}"
 
 
-def show(*what: object) -> None:
-    """Print to standard output, at a width that a table needs where there is no terminal."""
-    console = Console()
+def show(what: object, style: str | None = None) -> None:
+    """Print a table, or a line, to standard output, at a width that a table needs where there is no terminal. Names
+    and paths are what they are, no markup; a line is not broken, for whoever copies a path out of it."""
+    console = Console(markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(width=160)
-    console.print(*what)
+        console = Console(markup=False, emoji=False, width=160)
+    console.print(what, style=style, soft_wrap=isinstance(what, str))
