@@ -10,6 +10,7 @@ Each check takes its value by keyword, and the keyword becomes the key of the me
     nzc.errors.InputError: gamma=-1: must be a finite number above 0, from 1e-100 to 1e+100
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Real
@@ -38,14 +39,19 @@ class InputError(ValueError):
         return self if whole else InputError(f"{group}.{self.key}", self.value, self.allowed)
 
 
+def masked(text: object) -> str:
+    """The text with *** for the password of every address in it: http://USER:***@HOST."""
+    return re.sub(r"""(://[^\s/:@"'<]*:)[^\s"'<]*@""", r"\1***@", str(text))
+
+
 def one_line(text: str) -> str:
-    """The text with an escape for every character that a terminal would not show, line ends among them."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    """The text with an escape for every character that a terminal would not show, line ends among them; no password."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in masked(text))
 
 
 def in_a_line(text: object, at_most: int | None = None) -> str:
-    """Somebody else's text, an error's mostly, in one line, cut after so many characters."""
-    return " ".join(str(text).split())[:at_most]
+    """Somebody else's text, an error's mostly, in one line without passwords, cut after so many characters."""
+    return " ".join(masked(text).split())[:at_most]
 
 
 @contextmanager

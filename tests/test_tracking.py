@@ -23,6 +23,7 @@ from mlflow.entities import Run
 from nzc import pipeline
 from nzc.datasets.digits import Digits
 from nzc.report import number
+from nzc.report.page import write
 from nzc.tracking.mlflow import _PROCESS, MLflow
 
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
@@ -199,6 +200,21 @@ def test_what_is_recorded_can_be_searched(nzc: Nzc, monkeypatch: pytest.MonkeyPa
     run = _runs(client, f"dataset.digest = '{digest[:36]}' and params.aggregator.gamma = '0.2'")[0]
     assert json.loads(run.inputs.dataset_inputs[0].dataset.profile)["private"] == 1200
     assert run.data.metrics["system/system_memory_usage_megabytes"] > 0
+
+
+def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_kept(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = nowhere().replace("//", "//user:hunter2@")
+    typed = nzc(*FILE, f"objective={address}", "hydra.run.dir=typed")  # a key like tracking.uri, but nobody's address
+    write(Path("typed"))
+    assert typed.code == 0, typed.err
+    assert _runs(_client())[0].data.params["objective"] == address.replace("hunter2", "***")
+    monkeypatch.setenv("ADDRESS", address)
+    told = nzc(*FILE, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told")
+    assert told.err.startswith(f"nzc: tracking.uri={address.replace('hunter2', '***')} does not answer")
+    kept = [path for path in Path().rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    assert {path.parent for path in kept} == {Path("typed/.hydra")}
 
 
 def test_system_metrics_can_be_left_out(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc import __version__, config, curves
 from nzc._files import written
-from nzc.errors import InputError
+from nzc.errors import InputError, masked
 from nzc.question import SweepFigure, figures_of, name_of, rows_of
 from nzc.report.folder import FIGURES, RESULT, SWEEP, Job, jobs_of
 from nzc.report.origin import now
@@ -40,7 +40,7 @@ _TURNED = {"": "", "≈": "≈ ", ">": "< ", "<": "> "}
 
 def write(folder: Path) -> Path:
     """FILE in `folder`, whole or not at all. Only its owner may read it: what it shows depends on the votes."""
-    return written(folder / FILE, _page(folder).encode())
+    return written(folder / FILE, masked(_page(folder)).encode())
 
 
 def _page(folder: Path) -> str:

@@ -26,7 +26,7 @@ from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from nzc import curves
-from nzc.errors import InputError, in_a_line
+from nzc.errors import InputError, in_a_line, masked
 from nzc.report import EPSILONS, Report, number
 from nzc.report.folder import FIGURES, PROGRESS, RESULT, STUDENT
 from nzc.tracking.tracked import LOCK, NOTE, PARENT, dead, process
@@ -88,7 +88,7 @@ class MLflow(Tracker):
             of, there = self._experiment(experiment), self._found(f"tags.`{_KEY}` = '{key}'")
             run: str = (there or [client.create_run(of, begun, tags)])[0].info.run_id
             try:
-                client.log_batch(run, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
+                client.log_batch(run, params=[Param(key, masked(value)[:6000]) for key, value in params.items()])
                 if self.system_metrics and params:  # not of a sweep's parent
                     self.monitors[run] = SystemMetricsMonitor(run, tracking_uri=self.uri)
                     self.monitors[run].start()
@@ -116,11 +116,11 @@ class MLflow(Tracker):
             else:  # a sweep
                 self._kill(self._open(run))
             for path in self._files(folder):
-                self.client.log_artifact(run, str(path))
+                self._send_file(run, path)
             figures = {FIGURES: FIGURES} if self.private or (folder / RESULT).is_file() else {}
             for inner, name in {".hydra": "config", **figures}.items():
                 for path in self._files(folder / inner) if (folder / inner).is_dir() else ():
-                    self.client.log_artifact(run, str(path), name)
+                    self._send_file(run, path, name)
             if (folder / STUDENT).is_file() and self.model:
                 with self._of_process():
                     self._register(self._has_model(run) or self._log_model(run, folder / STUDENT))
@@ -139,6 +139,12 @@ class MLflow(Tracker):
         files = [path for path in folder.iterdir() if path.is_file() and path.name not in kept]
         return [path for path in files if self.private or path.name in PUBLIC or folder.name == ".hydra"]
 
+    def _send_file(self, run: str, path: Path, below: str | None = None) -> None:
+        if path.suffix in (".yaml", ".json"):  # a configuration may hold a password, which stays here
+            self.client.log_text(run, masked(path.read_text()), f"{below}/{path.name}" if below else path.name)
+        else:
+            self.client.log_artifact(run, str(path), below)
+
     def _ask(self) -> None:
         """Unreachable where no server answers; MLflow itself would try for minutes."""
         if not self.uri.startswith(("http://", "https://")):
@@ -150,9 +156,9 @@ class MLflow(Tracker):
         except requests.RequestException as error:
             if not isinstance(error, requests.ConnectionError | requests.Timeout):
                 raise self._unusable(error) from error
-            raise Unreachable(f"tracking.uri={self.uri} does not answer") from error
+            raise Unreachable(f"tracking.uri={masked(self.uri)} does not answer") from error
         if answer.status_code >= 500:
-            raise Unreachable(f"tracking.uri={self.uri} answers {answer.status_code}")
+            raise Unreachable(f"tracking.uri={masked(self.uri)} answers {answer.status_code}")
 
     def _unwatch(self, run: str) -> None:
         """A monitor waits for a server as long as MLflow does; nobody else should."""
@@ -178,7 +184,7 @@ class MLflow(Tracker):
         if isinstance(error, MlflowException):
             self._ask()  # it may have been there a moment ago
             if isinstance(error.__context__, _AWAY) and not isinstance(error.__context__, requests.exceptions.SSLError):
-                raise Unreachable(f"tracking.uri={self.uri} cannot serve ({in_a_line(error, 200)})") from error
+                raise Unreachable(f"tracking.uri={masked(self.uri)} cannot serve ({in_a_line(error, 200)})") from error
         return InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({in_a_line(error, 200)})")
 
     def _experiment(self, name: str) -> str:

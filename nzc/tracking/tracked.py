@@ -73,7 +73,7 @@ class Tracked:
                 self.tracker.draw(self.run, {f"{whose}/{key}": value for key, value in values.items()}, step)
         except Exception as error:  # nothing is lost: all points are kept here
             self.listens = False
-            print(f"nzc: curves are no longer tracked ({error})", file=sys.stderr)
+            print(f"nzc: curves are no longer tracked ({in_a_line(error, 200)})", file=sys.stderr)
 
     def write(self) -> None:
         """Leave all points of curves in PROGRESS, if there are any."""
