@@ -14,6 +14,7 @@ import hydra
 import numpy as np
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -25,7 +26,7 @@ from nzc.aggregators import Aggregator
 from nzc.complaints import TRACEBACK, complaint, stop
 from nzc.config import build
 from nzc.datasets import Dataset
-from nzc.errors import InputError, in_a_line
+from nzc.errors import GROUPS, InputError, in_a_line
 from nzc.inquiry import Terms
 from nzc.privacy import sanitised
 from nzc.queries import Rounds
@@ -193,7 +194,7 @@ def main() -> None:
 
     sys.excepthook = sys.__excepthook__
     try:
-        _check_flags()
+        _check_typed()
         with closing():
             task()
     except KeyboardInterrupt:
@@ -210,15 +211,18 @@ def main() -> None:
         stop(code if began else 2, line)  # before a job there is nothing but input
 
 
-def _check_flags() -> None:
-    """Hydra's own complaint has a dozen lines."""
+def _check_typed() -> None:
+    """What Hydra complains of in a dozen lines, or in one that does not say of what."""
     parser = get_args_parser()
 
     def complain(message: str) -> NoReturn:
         raise InputError("nzc", " ".join(sys.argv[1:]), f"{message} (flags stand before or after all KEY=VALUE)")
 
     parser.error = complain  # type: ignore[method-assign]
-    parser.parse_args()
+    for each in OverridesParser.create().parse_overrides(parser.parse_args().overrides):
+        if (group := each.key_or_group) in GROUPS and isinstance(value := each.value(), int | float | dict | None):
+            typed = "null" if value is None else value  # also of ~GROUP
+            raise InputError(group, typed, f"must be one of {config.options(f'conf/{group}')}")
 
 
 if __name__ == "__main__":

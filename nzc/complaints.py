@@ -9,7 +9,7 @@ from typing import NoReturn
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from nzc.errors import InputError, in_a_line, one_line
+from nzc.errors import GROUPS, InputError, in_a_line, one_line
 
 #: Whether the person asked for tracebacks.
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
@@ -68,6 +68,8 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 def _missing_option(error: MissingConfigException) -> str:
     wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
     group, _, option = wanted.rpartition("/")
+    if not group:
+        return f"--config-name={option}: must be a whole configuration; its parts are GROUP={option}, +sweeps={option}"
     if option in _EXTRAS:
         return f'{group}={option}: must be installed: pip install "nzc[{_EXTRAS[option]}]"'
     return f"{group}={option}: must be one of {', '.join(error.options or ())}"
@@ -79,8 +81,7 @@ def _composition(message: str) -> str:
     if found is None:
         return in_a_line(message)
     key = found.group(1)
-    groups = "dataset, teachers, aggregator, student, trainer, tracking"
-    return f"{key}: must be a key of the configuration or one of the groups {groups}"
+    return f"{key}: must be a key of the configuration, one of the groups {', '.join(GROUPS)}, or +sweeps"
 
 
 def _config(error: BaseException, cause: OmegaConfBaseException) -> str:
@@ -93,6 +94,10 @@ def _config(error: BaseException, cause: OmegaConfBaseException) -> str:
         near = difflib.get_close_matches(str(cause.key), keys, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         return f"{key}: must be one of the keys {', '.join(keys)}{hint}" if keys else f"{key}: {_NO_KEY}"
+    if parent is not None and "is not a subclass of" in str(cause):
+        return f"{key}={_value(cause)}: must be given as {', '.join(f'{key}.{name}' for name in parent[cause.key])}"
+    if "is not Optional" in str(cause):
+        return f"{key}=null: must be given"
     if wanted := re.search(r"could not be converted to (\w+)", str(cause)):
         return f"{key}={_value(cause)}: must be of type {wanted.group(1).lower()}"
     return f"{key}={_value(cause)}: {in_a_line(cause.msg or cause)}"

@@ -165,14 +165,15 @@ class _Home(SearchPathPlugin):
                     search_path.append("nzc-here", f"file://{path}")
 
 
+def options(folder: str) -> str:
+    """What there is to choose from in conf/GROUP, or sweeps, and in that of the working directory."""
+    return ", ".join(sorted({path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")}))
+
+
 def groups() -> str:
-    """The groups and their options, those of the working directory too, a line each, as --help shows them."""
+    """The groups and their options, a line each, as --help shows them."""
     folders = {f"{name}=": f"conf/{name}" for name in sorted(GROUPS)} | {"+sweeps=": "sweeps"}
-    options = {
-        name: sorted({path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")})
-        for name, folder in folders.items()
-    }
-    return "\n".join(f"  {name:12} {', '.join(choices)}" for name, choices in options.items())
+    return "\n".join(f"  {name:12} {options(folder)}" for name, folder in folders.items())
 
 
 def register() -> None:

@@ -62,6 +62,13 @@ WRONG = [
     (["--cfg", "no"], "--cfg", "choose from"),
     (["--resolve"], "--resolve", "--cfg"),
     (["hydra.job.chdir=true", "seed=-1"], "seed=-1", "from 0"),
+    (["teachers=100"], "teachers=100", "ensemble"),
+    (["student=null"], "student=null", "none"),
+    (["~tracking"], "tracking=null", "none"),
+    (["sweeps=digits"], "sweeps", "+sweeps"),
+    (["--config-name", "mnist"], "--config-name=mnist", "+sweeps=mnist"),
+    (["budget=3"], "budget=3", "budget.epsilon"),
+    (["seed=null"], "seed=null", "given"),
 ]
 
 
@@ -178,6 +185,8 @@ NPZ_FILES = {
     "negative": ({"x": X, "y": -Y}, "whole numbers"),
     "huge": ({"x": X, "y": Y * 10**9}, "whole numbers"),
     "not finite": ({"x": X * np.nan, "y": Y}, "finite"),
+    "bits": ({"x": X > 0.5, "y": Y}, "type bool"),
+    "labels with points": ({"x": X, "y": Y.astype(float)}, "not float64"),
     "one group": ({"x": X, "y": Y, "group": 0 * Y}, "groups"),
     "unknown without roles": ({"x": X, "y": Y - 1}, "role"),
     "own role": ({"x": X, "y": Y, "role": np.array(["private", "public", "mine"])[Y]}, "private, public, test"),

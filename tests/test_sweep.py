@@ -11,7 +11,7 @@ from nzc import config, pipeline
 from nzc.errors import InputError
 from nzc.question import rows_of
 from nzc.release import release
-from nzc.report.results import _measured, jobs_of
+from nzc.report.results import _measured, called, jobs_of
 
 SWEEP = """# @package _global_
 hydra:
@@ -186,6 +186,11 @@ def test_only_some_rows(nzc: Nzc) -> None:
     ran = nzc("+sweeps=mine", *TEACHERS, "student=none", "+sweep.only=third")
     assert ran.code == 2
     assert "sweep.only=third: must be in the name of a row: first; second" in ran.err
+
+
+def test_a_job_of_a_search_is_called_by_what_is_searched(tmp_path: Path) -> None:
+    (tmp_path / "multirun.yaml").write_text("hydra: {overrides: {task: [teachers.count=10]}}")
+    assert called(tmp_path, [], 0, ["aggregator.sigma=5", "teachers.count=10"]) == "aggregator.sigma=5"
 
 
 def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc) -> None:

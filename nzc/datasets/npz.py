@@ -82,17 +82,20 @@ class Npz(Dataset):
             )
         x, y = arrays["x"], arrays["y"]
         if y.ndim != 1 or x.ndim < 2 or len(x) != len(y):
-            raise InputError("path", self.path, f"must have one y per row of x, not {x.shape} and {y.shape}")
+            raise InputError("path", self.path, f"must have one y per row of x [rows, ...], not {x.shape} and {y.shape}")
         if len(y) == 0:
             raise InputError("path", self.path, "must hold at least one row; it is empty")
         if y.dtype.kind not in "iu" or y.min() < UNKNOWN or y.max() >= len(y):
-            raise InputError("path", self.path, "must have y in whole numbers 0, 1, ... below the number of rows")
+            allowed = (
+                f"must have y in whole numbers 0, 1, ... below the number of rows, of an integer type, not {y.dtype}"
+            )
+            raise InputError("path", self.path, allowed)
         if self.classes is not None and y.max() >= self.classes:
             raise InputError("classes", self.classes, "must be more than every y of the file")
         if len(np.unique(y[y >= 0])) < 2:
             raise InputError("path", self.path, "must have at least two classes; every y is the same")
         if x.dtype.kind not in "iuf" or not np.isfinite(x).all():
-            raise InputError("path", self.path, "must have finite numbers in x")
+            raise InputError("path", self.path, f"must have finite numbers in x (it is of type {x.dtype})")
         return x, y.astype(np.int64), arrays
 
 
