@@ -90,6 +90,8 @@ def _config(error: BaseException, cause: OmegaConfBaseException) -> str:
     key = str(cause.full_key or cause.key or (override.group(1) if override else ""))
     parent = cause.parent_node
     keys = sorted(str(name) for name in parent) if parent is not None and hasattr(parent, "keys") else []
+    if key == "sweeps":
+        return "+sweeps: must name a file that begins with the line # @package _global_"
     if "is not in struct" in str(cause) or f"not in '{_type(parent)}'" in str(cause):
         near = difflib.get_close_matches(str(cause.key), keys, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
@@ -100,7 +102,7 @@ def _config(error: BaseException, cause: OmegaConfBaseException) -> str:
         return f"{key}=null: must be given"
     if wanted := re.search(r"could not be converted to (\w+)", str(cause)):
         return f"{key}={_value(cause)}: must be of type {wanted.group(1).lower()}"
-    return f"{key}={_value(cause)}: {in_a_line(cause.msg or cause)}"
+    return f"{key}={_value(cause)}: {in_a_line(str(cause.msg or cause).split('full_key:')[0])}"
 
 
 def _type(node: object) -> str:

@@ -11,6 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc.errors import InputError
 
+#: The keys of a row.
+_ROW = ("name", "set", "paper")
+
 
 @dataclass(frozen=True)
 class SweepFigure:
@@ -72,6 +75,8 @@ def _points(row: dict[str, Any]) -> list[dict[str, Any]]:
         or not isinstance(row.get("set", []), list)
     ):
         raise InputError("sweep.rows", row, "must each have a name, and a list `set` of key=value")
+    for unknown in row.keys() - set(_ROW):
+        raise InputError(f"sweep.rows.{unknown}", row[unknown], f"must be one of the keys {', '.join(_ROW)}")
     grid: list[list[str]] = []
     for text in map(str, row.get("set", [])):
         try:

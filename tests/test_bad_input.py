@@ -96,6 +96,16 @@ def test_a_folder_of_ones_own_stays(nzc: Nzc) -> None:
     assert sorted(str(path) for path in Path().rglob("*")) == ["mine", "result", "there", "there/result"]
 
 
+def test_sweep_files_with_a_slip(nzc: Nzc) -> None:
+    Path("sweeps").mkdir()
+    for text, names, allows in (
+        ("# @package _global_\nsweep: {rows: [{name: a, sett: [seed=1]}]}", "sweep.rows.sett=['seed=1']", "set, paper"),
+        ("sweep: {rows: [{name: a}]}", "+sweeps", "# @package _global_"),
+    ):
+        Path("sweeps/mine.yaml").write_text(text)
+        _complains(nzc, ["--multirun", "+sweeps=mine"], names, allows)
+
+
 @pytest.mark.parametrize("rows", ["[1]", "[{name: [a]}]", "[{name: a, set: seed}]"])
 def test_sweep_rows_that_are_none(nzc: Nzc, rows: str) -> None:
     Path("sweeps").mkdir()

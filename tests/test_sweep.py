@@ -185,6 +185,7 @@ def test_only_some_rows(nzc: Nzc) -> None:
     assert [result["aggregator"] for result in ran.results] == ["nzc"]
     ran = nzc("+sweeps=mine", *TEACHERS, "student=none", "+sweep.only=third")
     assert ran.code == 2
+    assert next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text().splitlines()[4].startswith("| second |")
     assert "sweep.only=third: must be in the name of a row: first; second" in ran.err
 
 

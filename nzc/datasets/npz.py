@@ -86,9 +86,7 @@ class Npz(Dataset):
         if len(y) == 0:
             raise InputError("path", self.path, "must hold at least one row; it is empty")
         if y.dtype.kind not in "iu" or y.min() < UNKNOWN or y.max() >= len(y):
-            allowed = (
-                f"must have y in whole numbers 0, 1, ... below the number of rows, of an integer type, not {y.dtype}"
-            )
+            allowed = f"must have y in whole numbers 0, 1, ... below the number of rows, as integers, not {y.dtype}"
             raise InputError("path", self.path, allowed)
         if self.classes is not None and y.max() >= self.classes:
             raise InputError("classes", self.classes, "must be more than every y of the file")

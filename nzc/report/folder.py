@@ -133,7 +133,8 @@ def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
 
 def _named(jobs: Sequence[Job]) -> list[Job]:
     """Each with the name of its row, and what of the grid it has to itself, but for the seed."""
-    common = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
+    alone = len(jobs) == 1 and not jobs[0].row.get("name")
+    common = set.intersection(*(set(job.overrides) for job in jobs)) if jobs and not alone else set()
     return [
         replace(job, name=_called(job.row, (o for o in job.overrides if not o.startswith("seed=")), common) or "run")
         for job in jobs
