@@ -82,7 +82,7 @@ class Npz(Dataset):
             )
         x, y = arrays["x"], arrays["y"]
         if y.ndim != 1 or x.ndim < 2 or len(x) != len(y):
-            raise InputError("path", self.path, f"must have one y per row of x [rows, ...], not {x.shape} and {y.shape}")
+            raise InputError("path", self.path, f"must have one y per row of x, not {x.shape} and {y.shape}")
         if len(y) == 0:
             raise InputError("path", self.path, "must hold at least one row; it is empty")
         if y.dtype.kind not in "iu" or y.min() < UNKNOWN or y.max() >= len(y):
