@@ -48,7 +48,7 @@ class SweepReport(Callback):
         if (folder / SWEEP).is_file():
             before: Any = OmegaConf.load(folder / SWEEP)
             clear(folder, (ASKED, TABLE, page.FILE), [figure.name for figure in figures_of(before)])
-            for job in filter(Path.is_dir, folder.glob("[0-9]*")):
+            for job in [path for path in folder.iterdir() if path.name.isdigit() and path.is_dir()]:
                 (job / ERROR).write_text(f"{NOT_STARTED}\n")
         leave_parent(folder, self.run)
         OmegaConf.save(config, folder / SWEEP)  # not every sweeper leaves it
