@@ -9,9 +9,9 @@ from nzc.networks._conv import GlobalAverage
 from nzc.networks._gan import LATENT, WeightNormConv2d, WeightNormLinear
 
 
-def build(shape: tuple[int, ...], classes: int, maps: int = 64) -> nn.Module:
+def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     """The discriminator: two stages of three 3 × 3 convolutions (64, 128), each halved by its last; one without border,
-    two 1 × 1 (128) and the global average. Another number of `maps` stands for 64, twice for 128.
+    two 1 × 1 (128) and the global average.
 
     Weight normalisation, leaky ReLU 0.2, and dropout of 0.2 on the input and 0.5 on every stage.
     """
@@ -20,14 +20,13 @@ def build(shape: tuple[int, ...], classes: int, maps: int = 64) -> nn.Module:
         return [WeightNormConv2d(of, to, size, 0.2, stride, padding), nn.LeakyReLU(0.2)]
 
     border = 0 if min(shape[1:]) > 8 else 1  # a quarter of it must cover a filter
-    twice = 2 * maps
     return nn.Sequential(
-        *(nn.Dropout(0.2), *layer(shape[0], maps), *layer(maps, maps), *layer(maps, maps, stride=2)),
-        *(nn.Dropout(0.5), *layer(maps, twice), *layer(twice, twice), *layer(twice, twice, stride=2)),
-        *(nn.Dropout(0.5), *layer(twice, twice, padding=border)),
-        *(*layer(twice, twice, 1, 1, 0), *layer(twice, twice, 1, 1, 0)),
+        *(nn.Dropout(0.2), *layer(shape[0], 64), *layer(64, 64), *layer(64, 64, stride=2)),
+        *(nn.Dropout(0.5), *layer(64, 128), *layer(128, 128), *layer(128, 128, stride=2)),
+        *(nn.Dropout(0.5), *layer(128, 128, padding=border)),
+        *(*layer(128, 128, 1, 1, 0), *layer(128, 128, 1, 1, 0)),
         GlobalAverage(),
-        WeightNormLinear(twice, classes, None),
+        WeightNormLinear(128, classes, None),
     )
 
 

@@ -1,13 +1,12 @@
-"""The pair of gan_conv at three eighths and a quarter of its widths: colour images, where there is no GPU."""
+"""The pair for colour images where there is no GPU: the batch-normalised `cnn_bn`, and the generator of gan_conv at a
+quarter of its widths."""
 
 from torch import nn
 
 from nzc.networks import gan_conv
+from nzc.networks.cnn_bn import build
 
-
-def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The discriminator, of widths 24 and 48."""
-    return gan_conv.build(shape, classes, maps=24)
+__all__ = ["build", "generator"]
 
 
 def generator(shape: tuple[int, ...]) -> nn.Module:
