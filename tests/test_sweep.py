@@ -11,7 +11,8 @@ from nzc import config, pipeline
 from nzc.errors import InputError
 from nzc.question import rows_of
 from nzc.release import release
-from nzc.report.results import _measured, called, jobs_of
+from nzc.report.folder import called, jobs_of
+from nzc.report.results import _measured
 
 SWEEP = """# @package _global_
 hydra:
