@@ -199,7 +199,8 @@ def damaged(name: str, folder: Path, alone: Alone, whole: Path) -> Found:
         run(folder, OTHERS[0], Trap("nzc.teachers.engine:save", call=4))
         (entry,) = folder.glob(".nzc/predictions/*.work")
     else:
-        shutil.copytree(whole, folder)
+        moved = shutil.ignore_patterns("mlflow.db*", "mlartifacts")  # these know where they were made
+        shutil.copytree(whole, folder, ignore=moved)
         (entry,) = (path.parent for path in folder.glob(f".nzc/predictions/*/{_VOTES}"))
     (DAMAGES | WORK)[name](entry)
     pair = [start(folder, OTHERS[0], name=f"{number}-") for number in range(2)]
