@@ -5,12 +5,11 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -277,8 +276,8 @@ def _server(port: str) -> Iterator[subprocess.Popen[bytes]]:
         server = subprocess.Popen(start, stdout=log, stderr=log, start_new_session=True)
     try:
         for _ in range(600):
-            with socket.socket() as asked:
-                if asked.connect_ex(("127.0.0.1", int(port))) == 0:
+            with suppress(requests.RequestException):  # a port alone may still be that of a server that is dying
+                if requests.get(f"http://127.0.0.1:{port}/health", timeout=2).ok:
                     break
             time.sleep(0.2)
         yield server
