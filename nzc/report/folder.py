@@ -108,8 +108,10 @@ def jobs_of(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Job]:
 def called(folder: Path, rows: Sequence[dict[str, Any]], at: int, overrides: Sequence[str]) -> str:
     """What tells job `at` of a sweep under way from the others: the name of its row, and what it has to itself."""
     asked, row = [set(each) for each in _asked(folder)], rows[at % len(rows)] if rows else {}
-    typed = set(OmegaConf.load(folder / SWEEP).hydra.overrides.task)  # where a search asks one job after another
-    return _called(row, overrides, set.intersection(*asked) if asked else typed)
+    if asked:
+        return _called(row, overrides, set.intersection(*asked))
+    typed = OmegaConf.load(folder / SWEEP).hydra.overrides.task  # a search asks one job after another
+    return _called(row, overrides, set(typed))
 
 
 def _asked(folder: Path) -> list[list[str]]:

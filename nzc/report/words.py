@@ -67,5 +67,5 @@ def show(what: object, style: str | None = None) -> None:
     and paths are what they are, no markup; a line is not broken, for whoever copies a path out of it."""
     console = Console(markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(markup=False, emoji=False, width=160)
+        console.width = 160
     console.print(what, style=style, soft_wrap=isinstance(what, str))

@@ -156,9 +156,9 @@ class MLflow(Tracker):
         except requests.RequestException as error:
             if not isinstance(error, requests.ConnectionError | requests.Timeout):
                 raise self._unusable(error) from error
-            raise Unreachable(f"tracking.uri={masked(self.uri)} does not answer") from error
+            raise Unreachable(f"tracking.uri={self.uri} does not answer") from error
         if answer.status_code >= 500:
-            raise Unreachable(f"tracking.uri={masked(self.uri)} answers {answer.status_code}")
+            raise Unreachable(f"tracking.uri={self.uri} answers {answer.status_code}")
 
     def _unwatch(self, run: str) -> None:
         """A monitor waits for a server as long as MLflow does; nobody else should."""
@@ -184,7 +184,7 @@ class MLflow(Tracker):
         if isinstance(error, MlflowException):
             self._ask()  # it may have been there a moment ago
             if isinstance(error.__context__, _AWAY) and not isinstance(error.__context__, requests.exceptions.SSLError):
-                raise Unreachable(f"tracking.uri={masked(self.uri)} cannot serve ({in_a_line(error, 200)})") from error
+                raise Unreachable(f"tracking.uri={self.uri} cannot serve ({in_a_line(error, 200)})") from error
         return InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({in_a_line(error, 200)})")
 
     def _experiment(self, name: str) -> str:

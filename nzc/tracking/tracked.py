@@ -119,7 +119,7 @@ def start(
     try:
         run = tracker.start(experiment, name, params, above, told["begun"], told["key"])
     except Unreachable as error:
-        print(f"nzc: {error}: {_LATER}", file=sys.stderr)
+        print(f"nzc: {in_a_line(error)}: {_LATER}", file=sys.stderr)
         return None
     except InputError:
         (folder / NOTE).unlink()
