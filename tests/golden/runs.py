@@ -1,0 +1,136 @@
+"""Golden runs: twenty small commands whose results must not change when code moves.
+
+    python tests/golden/runs.py            compare today's code with tests/golden/*.json
+    python tests/golden/runs.py --write    write the files
+
+Each file holds result.json without clocks, versions and the mechanism's name, and a digest of labels.csv and
+one of the student's learning curves. A command runs in a fresh folder with the input files that `prepare` makes.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+FOLDER = Path(__file__).parent
+#: Parts of result.json that may differ between two runs of one command, or that name classes.
+CHANGING = ("seconds", "finished", "versions", "mechanism")
+
+FAST = ["tracking=none", "figures=false", "trainer.progress=false", "trainer.accelerator=cpu"]
+TEACHERS = ["teachers.count=10", "teachers.epochs=8", "queries=120"]
+STUDENT = ["student.steps=60"]
+DIGITS = [*FAST, *TEACHERS, *STUDENT]
+VOTES = [*FAST, "teachers=votes", "dataset=none", "student=none", "teachers.path=votes.npy", "teachers.labels=labels.npy"]
+TABLE = [*FAST, "dataset=npz", "dataset.path=table.npz", "teachers.count=12"]
+
+RUNS: dict[str, list[str]] = {
+    "gnmax": [*DIGITS, "aggregator=gnmax", "aggregator.sigma=2", "audit=true", "audit_trials=400"],
+    "lnmax": [*DIGITS, "aggregator=lnmax", "aggregator.gamma=0.5", "seed=3", "budget.epsilon=30"],
+    "gumbel": [*DIGITS, "aggregator=gumbel", "aggregator.gamma=0.7", "query_choice=random"],
+    "confident": [*DIGITS, "aggregator=confident", "aggregator.threshold=6", "aggregator.sigma1=2", "aggregator.sigma=1"],
+    "interactive": [*DIGITS, "aggregator=interactive", "aggregator.threshold=3", "aggregator.sigma1=1.5",
+                    "aggregator.sigma=1.5", "aggregator.first.sigma=2", "aggregator.confidence=0.5", "rounds=[60,60]"],
+    "nzc": [*DIGITS, "aggregator=nzc", "teachers.stratify=true"],
+    "nzc_local": [*DIGITS, "aggregator=nzc", "aggregator.c=3", "aggregator.gamma=0.5", "aggregator.sensitivity=local"],
+    "nzc_gaussian": [*DIGITS, "aggregator=nzc_gaussian", "aggregator.c=2", "aggregator.sigma=3",
+                     "aggregator.sensitivity=smooth", "aggregator.beta=0.5"],
+    "stable": [*DIGITS, "aggregator=stable", "aggregator.threshold=2.5", "aggregator.sigma1=0.4", "student=softmatch"],
+    "plurality": [*DIGITS, "aggregator=plurality", "student=vat"],
+    "ground_truth": [*DIGITS, "aggregator=ground_truth", "student=gan_ssl"],
+    "entropy": [*DIGITS, "aggregator.sigma=1", "student=softmatch", "query_choice=entropy", "rounds=3"],
+    "balanced": [*DIGITS, "aggregator.sigma=1", "query_choice=balanced", "student.folds=2", "student.validation=0.2",
+                 "student.average=0.9", "student.balance=1", "budget.epsilon=25"],
+    "votes": [*VOTES, "aggregator=gnmax", "aggregator.sigma=20", "delta=1e-6"],
+    "votes_confident": [*VOTES, "aggregator=confident", "aggregator.threshold=120", "aggregator.sigma1=40",
+                        "aggregator.sigma=20", "budget.epsilon=4", "sanitise.order=8", "sanitise.beta=0.02"],
+    "forest": [*TABLE, "teachers=forest", "teachers.estimator.n_estimators=5", "student.steps=60", "aggregator.sigma=1"],
+    "sklearn": [*TABLE, "teachers=sklearn", "teachers.estimator._target_=sklearn.tree.DecisionTreeClassifier",
+                "student=vat", "student.steps=60", "aggregator=lnmax", "aggregator.gamma=0.4"],
+    "folder": [*FAST, "dataset=folder", "dataset.path=images", "dataset.size=16", "dataset.grey=true",
+               "teachers.count=5", "teachers.epochs=6", "student=softmatch", "student.steps=40",
+               "student.network=cnn_bn", "aggregator.sigma=0.7"],
+    "glyph": [*FAST, "dataset=glyph", "dataset.private=1500", "dataset.public=300", "dataset.test=200",
+              "teachers.count=5", "teachers.epochs=4", "student=gan_ssl", "student.steps=20", "aggregator.sigma=0.5"],
+    "sweep": ["--multirun", *VOTES, "aggregator=lnmax", "aggregator.gamma=0.02,0.05", "seed=0,1"],
+}  # fmt: skip
+
+
+def prepare(folder: Path) -> None:
+    """Write votes.npy, labels.npy, table.npz and images/ into `folder`."""
+    rng = np.random.default_rng(7)
+    labels = rng.integers(0, 10, 300)
+    agree = rng.beta(3, 1, 300)[:, None]
+    shares = np.where(np.arange(10) == labels[:, None], agree, (1 - agree) / 9)
+    np.save(folder / "votes.npy", rng.multinomial(250, shares / shares.sum(axis=1, keepdims=True)))
+    np.save(folder / "labels.npy", labels)
+    y = rng.integers(0, 3, 900)
+    x = rng.normal(size=(900, 6)) + y[:, None]
+    np.savez(folder / "table.npz", x=x.astype(np.float32), y=y, group=np.arange(900) // 3)
+    from PIL import Image
+
+    for label in range(3):
+        (folder / "images" / f"class{label}").mkdir(parents=True)
+        for number in range(60):
+            pixels = rng.integers(0, 120, (20, 20)).astype(np.uint8)
+            pixels[4 * label : 4 * label + 6] += 110
+            Image.fromarray(pixels).save(folder / "images" / f"class{label}" / f"{label}-{number:02}.png")
+
+
+def run(folder: Path, overrides: list[str]) -> dict[str, Any]:
+    """Run `nzc` with `overrides` in `folder`; its results without CHANGING, and the digest of the labels."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", "nzc", *overrides], cwd=folder, env=environment, check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    found = sorted(folder.glob("outputs/**/result.json"))
+    labels = "".join((path.parent / "labels.csv").read_text() for path in found)
+    curves = sorted(path.read_text() for path in folder.glob("outputs/**/student.csv"))
+    points = sorted(line.split(",", 1)[1] for text in curves for line in text.splitlines())
+    return {
+        "overrides": overrides,
+        "results": [{k: v for k, v in json.loads(p.read_text()).items() if k not in CHANGING} for p in found],
+        "labels": sha256(labels.encode()).hexdigest(),
+        "learning_curves": sha256("\n".join(points).encode()).hexdigest(),
+    }
+
+
+def differences(before: Any, now: Any, where: str = "") -> list[str]:
+    """What of `before` is not the same in `now`, to the last digit; keys that were added are no difference."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return [line for key, value in before.items() for line in differences(value, now.get(key), f"{where}.{key}")]
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        return [line for at, pair in enumerate(zip(before, now, strict=True)) for line in differences(*pair, f"{where}[{at}]")]
+    return [] if before == now else [f"{where[1:]}: {before} before, {now} now"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write the files instead of comparing")
+    parser.add_argument("names", nargs="*", help="of runs (default: all)")
+    chosen = parser.parse_args()
+    equal = 0
+    names = chosen.names or list(RUNS)
+    for name in names:
+        with TemporaryDirectory() as folder:
+            prepare(Path(folder))
+            found = run(Path(folder), RUNS[name])
+        path = FOLDER / f"{name}.json"
+        if chosen.write:
+            path.write_text(json.dumps(found, indent=1) + "\n")
+            continue
+        lines = differences(json.loads(path.read_text()), found)
+        equal += not lines
+        print(f"{name}: {'equal' if not lines else '; '.join(lines)}", flush=True)
+    if not chosen.write:
+        print(f"{equal} of {len(names)} equal")
+        sys.exit(equal < len(names))
+
+
+if __name__ == "__main__":
+    main()
