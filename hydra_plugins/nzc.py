@@ -1,28 +1,40 @@
-"""The sweeper that reads `sweep.rows`. It stands here because Hydra takes plugins from this package only."""
+"""Hydra's sweeper `rows`: every row of a sweep file with every point of the grid. Hydra finds plugins only here."""
 
-import json
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
 
-from nzc.question import rows_of
-from nzc.report.folder import ASKED
-
-
-class RowSweeper(BasicSweeper):
-    """Hydra's grid sweeper, with `sweep.rows`: every row's overrides with every point of the grid."""
-
-    def split_arguments(self, overrides: list[Override], max_batch_size: int | None) -> list[list[list[str]]]:  # type: ignore[override]
-        last = {override.get_key_element(): override for override in overrides}  # the command line's word on a key
-        grid = [point for batch in BasicSweeper.split_arguments(list(last.values()), None) for point in batch]
-        rows = [row["set"] for row in rows_of(self.config)] or [[]]
-        jobs = [[*_without(point, row), *row] for point in grid for row in rows]
-        (Path(self.config.hydra.sweep.dir) / ASKED).write_text(json.dumps(jobs))
-        return [list(batch) for batch in self.split_overrides_to_chunks(jobs, max_batch_size)]
+from nzc.app.sweep import plan_jobs
 
 
-def _without(point: list[str], row: list[str]) -> list[str]:
-    """The point, less what the row sets itself."""
-    taken = {override.split("=", 1)[0] for override in row}
-    return [override for override in point if override.split("=", 1)[0] not in taken]
+class RowSweeper(Sweeper):
+    """Runs the jobs that `nzc.app.sweep.plan_jobs` lists, `max_batch_size` at a time."""
+
+    def __init__(self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None) -> None:
+        self.max_batch_size, self.params = max_batch_size, params or {}
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.config, self.hydra_context = config, hydra_context
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> list[Sequence[Any]]:
+        assert self.config is not None and self.hydra_context is not None and self.launcher is not None
+        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+        grid = parser.parse_overrides([*(f"{key}={value}" for key, value in self.params.items()), *arguments])
+        jobs = plan_jobs(self.config, grid)
+        returned = []
+        for first in range(0, len(jobs), self.max_batch_size or len(jobs)):
+            batch = jobs[first : first + (self.max_batch_size or len(jobs))]
+            self.validate_batch_is_legal(batch)
+            results = self.launcher.launch(batch, initial_job_idx=first)
+            for each in results:
+                _ = each.return_value  # raises where the job did
+            returned.append(results)
+        return returned

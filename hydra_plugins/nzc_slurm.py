@@ -1,4 +1,4 @@
-"""The launcher of `hydra/launcher=slurm`. It stands here because Hydra takes plugins from this package only."""
+"""Hydra's launcher `slurm`: one SLURM job per run of a sweep. Hydra finds plugins only here."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 
-from nzc.report.folder import ERROR
+from nzc.runs.layout import ERROR
 
 
 class SlurmLauncher(Launcher):

@@ -1,8 +1,57 @@
-"""Learn from private data with teacher ensembles, and say truthfully what it cost."""
+"""Learn from private data with teacher ensembles, and say truthfully what it cost.
 
+    >>> import numpy as np, nzc
+    >>> votes = np.array([[230, 20], [140, 110]])             # vote histograms (queries, classes) of 250 teachers
+    >>> mechanism = nzc.GNMax(sigma=40)
+    >>> labels = mechanism.release(votes, rng=np.random.default_rng(0))
+    >>> cost = mechanism.cost(votes, labels)
+    >>> round(cost.epsilon(delta=1e-5).data_independent, 3)
+    0.176
+
+A name is imported when it is first used. So `import nzc` is cheap, and mechanisms and accounting never import torch,
+Hydra or MLflow.
+"""
+# isort: skip_file
+
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nzc.accounting import Cost, Epsilon
+    from nzc.accounting.calibration import calibrate
+    from nzc.app.run import run
+    from nzc.labeling.ledger import Ledger, LedgerEntry
+    from nzc.mechanisms import (
+        ABSTAIN, NZC, Boost, Confident, ContinuousNoise, GaussianNoise, GNMax, GroundTruth, Gumbel, GumbelNoise,
+        Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise, NZCGaussian, Plurality,
+        Screen, StabilityScreen, Stable, ThresholdScreen, audit, count_votes,
+    )  # fmt: skip
+    from nzc.runs.result import RunResult
+    from nzc.runs.sweep_table import read_sweep
+    from nzc.validation import InputError
+
+__all__ = [
+    "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "Cost", "Epsilon", "GNMax", "GaussianNoise",
+    "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise",
+    "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "Plurality", "RunResult", "Screen",
+    "StabilityScreen", "Stable", "ThresholdScreen", "audit", "calibrate", "count_votes", "read_sweep", "run",
+]  # fmt: skip
+#: The modules of names that are not in nzc.mechanisms.
+_ELSEWHERE = {
+    "accounting": ("Cost", "Epsilon"), "accounting.calibration": ("calibrate",), "app.run": ("run",),
+    "labeling.ledger": ("Ledger", "LedgerEntry"), "runs.result": ("RunResult",), "runs.sweep_table": ("read_sweep",),
+    "validation": ("InputError",),
+}  # fmt: skip
 
 try:
     __version__ = version("nzc")
-except PackageNotFoundError:  # run from a source tree that was never installed
+except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'nzc' has no attribute {name!r}")
+    module = next((module for module, names in _ELSEWHERE.items() if name in names), "mechanisms")
+    return getattr(import_module(f"nzc.{module}"), name)

@@ -1,62 +1,79 @@
-"""The small networks of the papers: one file each, named by its file. Importing this package does not import torch."""
+"""Networks, one file each, named by its file. Importing this package does not import torch."""
 
 import warnings
+from collections.abc import Callable
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from nzc.errors import InputError, in_a_line, one_of
+from nzc.validation import InputError, in_a_line, one_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+#: The name of a file of this folder, or a class or function that makes an nn.Module; of the arguments `shape` and
+#: `classes` it is given those that it takes.
+Network = str | Callable[..., Any]
+
 
 def names() -> tuple[str, ...]:
-    """The networks that can be asked for."""
+    """Return the names of the networks in this folder."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")))
 
 
 def check(network: object) -> None:
-    """Raise InputError unless `network` is one of `names()`."""
-    one_of(names(), network=network)
+    """Raise InputError unless `network` is one of `names()`, or makes a module."""
+    if not callable(network):
+        one_of(names(), network=network)
 
 
-def build(network: str, shape: tuple[int, ...], classes: int) -> "nn.Module":
-    """A fresh network for inputs of `shape` (without the rows), giving logits [rows, classes]."""
+def build(network: Network, shape: tuple[int, ...], classes: int) -> "nn.Module":
+    """Return a new network for rows of `shape` (without the row axis), giving logits [rows, classes]."""
     import torch
 
-    module: nn.Module = import_module(f"nzc.networks.{network}").build(shape, classes)
+    if isinstance(network, str):
+        module: nn.Module = import_module(f"nzc.networks.{network}").build(shape, classes)
+    else:
+        takes = signature(network).parameters
+        known = {"shape": shape, "classes": classes}
+        module = network(**{name: value for name, value in known.items() if name in takes})
     return module.to(memory_format=torch.channels_last)
 
 
-def suits(network: str, shape: tuple[int, ...], classes: int) -> None:
-    """Raise InputError unless `network` takes inputs of `shape`. Nothing is computed or drawn: it is all on `meta`."""
+def require_fit(network: Network | None, shape: tuple[int, ...], classes: int) -> None:
+    """Raise InputError unless `network` maps rows of `shape` to `classes` logits. It is tried on the meta device."""
     import torch
 
+    if network is None or isinstance(network, str):
+        check(network)
+    assert network is not None
     try:
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
-            build(network, shape, classes)(torch.empty(2, *shape))
-    except Exception as error:  # whatever its layers made of them
+            found = list(build(network, shape, classes)(torch.empty(2, *shape)).shape)
+    except Exception as error:  # layers raise many types
         allowed = f"must take rows of shape {list(shape)} ({in_a_line(error)})"
         raise InputError("network", network, allowed) from error
+    if found != [2, classes]:
+        raise InputError("network", network, f"must give logits [rows, {classes}], not {['rows', *found[1:]]}")
 
 
-def generator(network: str, shape: tuple[int, ...]) -> "nn.Module":
-    """A fresh generator to train against `network`: uniform numbers [rows, LATENT] → rows of `shape`, from 0 to 1.
+def generator(network: Network, shape: tuple[int, ...]) -> "nn.Module":
+    """Return a new GAN generator to train against `network`: uniform [rows, LATENT] → rows of `shape`, from 0 to 1.
 
-    Its own, where the file has one; otherwise the one that suits the shape.
+    It is the one in the network's file, or else the one in `gan` that suits the shape.
     """
     import torch
 
-    module = import_module(f"nzc.networks.{network}")
-    if not hasattr(module, "generator"):
+    module = import_module(f"nzc.networks.{network}") if isinstance(network, str) else None
+    if module is None or not hasattr(module, "generator"):
         module = import_module("nzc.networks.gan")
     made: nn.Module = module.generator(shape)
     return made.to(memory_format=torch.channels_last)
 
 
 def as_input(x: "Tensor") -> "Tensor":
-    """What networks take: bytes of images become floats from 0 to 1."""
+    """Return rows as networks take them: image bytes become floats from 0 to 1."""
     import torch
 
     return x.float().div_(255) if x.dtype == torch.uint8 else x

@@ -7,26 +7,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.dropout import _DropoutNd
 
-#: What generators make a row of: so many numbers, uniform from 0 to 1.
+#: How many uniform numbers from 0 to 1 a generator turns into one row.
 LATENT = 100
 
 
-class GaussianNoise(_DropoutNd):
-    """Adds noise of standard deviation p while training; a kind of dropout to whoever asks which layers draw."""
+class AddNoise(_DropoutNd):
+    """Adds Gaussian noise of standard deviation p while training. As a dropout layer, it is seeded like one."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.p * torch.randn_like(x) if self.training else x
 
 
 def _gain(slope: float) -> float:
-    """What keeps the second moment through a leaky ReLU of this slope below 0 (He et al. 2015)."""
+    """Return the gain that keeps the second moment through a leaky ReLU of this negative slope (He et al. 2015)."""
     return math.sqrt(2 / (1 + slope**2))
 
 
 class WeightNormLinear(nn.Linear):
-    """Weights of a fixed norm, so that only their direction is learned (Salimans and Kingma 2016, arXiv 1602.07868).
+    """Linear layer with weights of fixed norm: only their direction is learned (Salimans, Kingma 2016, 1602.07868).
 
-    Of a learned one where `slope` is None: the head's logits may be as sure as they like.
+    With `slope` None, for the head, the norm is learned too.
     """
 
     def __init__(self, of: int, to: int, slope: float | None) -> None:
@@ -40,7 +40,7 @@ class WeightNormLinear(nn.Linear):
 
 
 class WeightNormConv2d(nn.Conv2d):
-    """Filters of a fixed norm, before a leaky ReLU of this slope."""
+    """Convolution with filters of fixed norm, before a leaky ReLU of this slope."""
 
     def __init__(self, of: int, to: int, size: int, slope: float, stride: int = 1, padding: int = 0) -> None:
         super().__init__(of, to, size, stride, padding)
@@ -53,13 +53,13 @@ class WeightNormConv2d(nn.Conv2d):
 
 
 def _of_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
-    """weight [to, ...], each row at norm gain, a number or [to]."""
+    """Return weight [to, ...] with each row scaled to norm `gain`, a number or [to]."""
     scale: Tensor = gain / weight.flatten(1).norm(dim=1)
     return weight * scale.view(-1, *[1] * (weight.ndim - 1))
 
 
 def _spread(layer: nn.Linear | nn.Conv2d) -> None:
-    """Directions drawn uniformly; their length says how fast they turn at first."""
+    """Draw uniform directions; their length determines how fast they first turn."""
     nn.init.normal_(layer.weight, std=0.1)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)

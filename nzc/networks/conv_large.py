@@ -1,4 +1,4 @@
-"""Conv-Large of Miyato et al. 2017: nine convolutions, for a VAT student with a GPU."""
+"""Conv-Large of Miyato et al. 2017: nine convolutions, for a VAT student on a GPU."""
 
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""The pair of GAN-SSL that suits the shape: gan_conv for colour images, gan_cnn for grey ones, gan_mlp for the rest."""
+"""The GAN-SSL pair that suits the shape: gan_conv for colour images, gan_cnn for grey images, gan_mlp otherwise."""
 
 from types import ModuleType
 
@@ -8,7 +8,7 @@ from nzc.networks import gan_cnn, gan_conv, gan_mlp
 
 
 def _pair(shape: tuple[int, ...]) -> ModuleType:
-    """Images have three sizes; those below 16 × 16 are small enough for perceptrons."""
+    """Return the module of the pair. Images below 16 × 16 pixels are small enough for perceptrons."""
     if len(shape) != 3 or min(shape[1:]) < 16:
         return gan_mlp
     return gan_cnn if shape[0] == 1 else gan_conv

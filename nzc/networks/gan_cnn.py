@@ -1,9 +1,9 @@
-"""The discriminator for grey images of about 28 × 28: a core plays thousands of rounds in minutes."""
+"""GAN-SSL pair for grey images of about 28 × 28 pixels; one core trains it in minutes."""
 
 import torch
 from torch import nn
 
-from nzc.networks._gan import GaussianNoise, WeightNormConv2d, WeightNormLinear
+from nzc.networks._gan import AddNoise, WeightNormConv2d, WeightNormLinear
 from nzc.networks.gan_mlp import generator
 
 __all__ = ["build", "generator"]
@@ -12,10 +12,10 @@ __all__ = ["build", "generator"]
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     """5 × 5 and 3 × 3 convolutions (16, 32), each max-pooled, then 128 hidden units; noise as in gan_mlp."""
     body = nn.Sequential(
-        *(GaussianNoise(0.3), WeightNormConv2d(shape[0], 16, 5, 0, padding=2), nn.MaxPool2d(2), nn.ReLU()),
-        *(WeightNormConv2d(16, 32, 3, 0, padding=1), nn.MaxPool2d(2), nn.ReLU(), GaussianNoise(0.5), nn.Flatten()),
+        *(AddNoise(0.3), WeightNormConv2d(shape[0], 16, 5, 0, padding=2), nn.MaxPool2d(2), nn.ReLU()),
+        *(WeightNormConv2d(16, 32, 3, 0, padding=1), nn.MaxPool2d(2), nn.ReLU(), AddNoise(0.5), nn.Flatten()),
     )
     with torch.no_grad():
         features = body(torch.zeros(1, *shape)).numel()
-    hidden = (WeightNormLinear(features, 128, 0), nn.ReLU(), GaussianNoise(0.5))
+    hidden = (WeightNormLinear(features, 128, 0), nn.ReLU(), AddNoise(0.5))
     return nn.Sequential(*body, *hidden, WeightNormLinear(128, classes, None))

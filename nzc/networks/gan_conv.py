@@ -1,4 +1,4 @@
-"""The pair that Salimans et al. 2016 train on SVHN: convolutions, for colour images of about 32 × 32."""
+"""GAN-SSL pair of Salimans et al. 2016 for SVHN: convolutions, for colour images of about 32 × 32 pixels."""
 
 from itertools import pairwise
 from math import log2
@@ -10,16 +10,16 @@ from nzc.networks._gan import LATENT, WeightNormConv2d, WeightNormLinear
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The discriminator: two stages of three 3 × 3 convolutions (64, 128), each halved by its last; one without border,
-    two 1 × 1 (128) and the global average.
+    """The discriminator: two stages of three 3 × 3 convolutions (64, 128), the last of stride 2; then one 3 × 3 and two
+    1 × 1 convolutions (128) and the global average.
 
-    Weight normalisation, leaky ReLU 0.2, and dropout of 0.2 on the input and 0.5 on every stage.
+    Weight normalisation, leaky ReLU 0.2, dropout 0.2 on the input and 0.5 before each later stage.
     """
 
     def layer(of: int, to: int, size: int = 3, stride: int = 1, padding: int = 1) -> list[nn.Module]:
         return [WeightNormConv2d(of, to, size, 0.2, stride, padding), nn.LeakyReLU(0.2)]
 
-    border = 0 if min(shape[1:]) > 8 else 1  # a quarter of it must cover a filter
+    border = 0 if min(shape[1:]) > 8 else 1  # a quarter of the image must cover a filter
     return nn.Sequential(
         *(nn.Dropout(0.2), *layer(shape[0], 64), *layer(64, 64), *layer(64, 64, stride=2)),
         *(nn.Dropout(0.5), *layer(64, 128), *layer(128, 128), *layer(128, 128, stride=2)),
@@ -44,8 +44,8 @@ class _Crop(nn.Module):
 def generator(shape: tuple[int, ...], maps: int = 128) -> nn.Module:
     """[rows, LATENT] → maps of about 4 × 4, doubled by 5 × 5 transposed convolutions → [rows, *shape] from 0 to 1.
 
-    At 32 × 32 as in the paper: 512 maps of 4 × 4, 256, 128, then the image; ReLU, batch-normalised. Another number
-    of `maps` stands for 128.
+    At 32 × 32 as in the paper: 512, 256 and 128 maps, then the image; batch normalisation and ReLU. `maps` replaces
+    128, and the others in proportion.
     """
     channels, height, width = shape
     doublings = max(1, round(log2(min(height, width) / 4)))

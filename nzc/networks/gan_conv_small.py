@@ -1,5 +1,4 @@
-"""The pair for colour images where there is no GPU: the batch-normalised `cnn_bn`, and the generator of gan_conv at a
-quarter of its widths."""
+"""GAN-SSL pair for colour images without a GPU: `cnn_bn`, and gan_conv's generator at a quarter of its widths."""
 
 from torch import nn
 

@@ -1,21 +1,21 @@
-"""The pair that Salimans et al. 2016 train on MNIST: perceptrons, for small grey images and tables."""
+"""GAN-SSL pair of Salimans et al. 2016 for MNIST: perceptrons, for small grey images and tables."""
 
 from itertools import pairwise
 from math import prod
 
 from torch import nn
 
-from nzc.networks._gan import LATENT, GaussianNoise, WeightNormLinear
+from nzc.networks._gan import LATENT, AddNoise, WeightNormLinear
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     """The discriminator: any shape, flattened → 1000, 500, 250, 250, 250 → classes.
 
-    Weight normalisation, ReLU, and Gaussian noise of 0.3 on the input and 0.5 on every hidden layer.
+    Weight normalisation, ReLU, Gaussian noise of 0.3 on the input and 0.5 on each hidden layer.
     """
-    layers: list[nn.Module] = [nn.Flatten(), GaussianNoise(0.3)]
+    layers: list[nn.Module] = [nn.Flatten(), AddNoise(0.3)]
     for of, to in pairwise((prod(shape), 1000, 500, 250, 250, 250)):
-        layers += [WeightNormLinear(of, to, 0), nn.ReLU(), GaussianNoise(0.5)]
+        layers += [WeightNormLinear(of, to, 0), nn.ReLU(), AddNoise(0.5)]
     return nn.Sequential(*layers, WeightNormLinear(250, classes, None))
 
 

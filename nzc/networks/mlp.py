@@ -1,4 +1,4 @@
-"""One hidden layer: for small images and tables."""
+"""Network with one hidden layer, for small images and tables."""
 
 from math import prod
 

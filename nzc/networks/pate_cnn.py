@@ -1,4 +1,4 @@
-"""The teacher of PATE 2017: two convolutional layers with max-pooling and one ReLU layer (section 3)."""
+"""The teacher network of PATE 2017: two convolutions with max-pooling and one ReLU layer (section 3)."""
 
 from torch import nn
 

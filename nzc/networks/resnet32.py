@@ -1,4 +1,4 @@
-"""ResNet-32 with leaky ReLU 0.1: the Glyph teachers of PATE 2018 (section 4.1), after TensorFlow's model library."""
+"""ResNet-32 with leaky ReLU 0.1, the Glyph teacher of Scalable PATE 2018 (section 4.1)."""
 
 from itertools import pairwise
 
@@ -10,11 +10,10 @@ from nzc.networks._conv import GlobalAverage
 
 
 class _Unit(nn.Module):
-    """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1 (He et al. 2016, full
-    pre-activation).
+    """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1 (He et al. 2016, pre-activation).
 
-    Where the width doubles, the map is halved: the shortcut is averaged 2 × 2 and padded with channels of zeros, so
-    that it has no parameters (option A of He et al. 2015). The network's first unit passes act(x) down the shortcut.
+    Where the width doubles, the map is halved: the shortcut is average-pooled 2 × 2 and padded with zero channels, so
+    it has no parameters (option A of He et al. 2015). The first unit of the network passes act(x) to the shortcut.
     """
 
     def __init__(self, of: int, to: int, first: bool = False) -> None:
@@ -36,8 +35,7 @@ class _Unit(nn.Module):
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     """Three stages of five units, widths 16, 32, 64: 0.46 million parameters at 3 × 32 × 32 and 10 classes.
 
-    Batch normalisation needs two rows or more where a batch is trained on, and running statistics of its own for every
-    network under vmap (`torch.func.stack_module_state`'s buffers).
+    A training batch needs two rows or more. Under vmap each network needs its own running statistics.
     """
     widths = [16, *[16] * 5, *[32] * 5, *[64] * 5]
     units = [_Unit(of, to, first=i == 0) for i, (of, to) in enumerate(pairwise(widths))]

@@ -1,5 +1,5 @@
-"""Students: how to learn from released labels. One file a learner."""
+"""Students: how to learn from released labels. One kind of student a file."""
 
-from nzc.students.learner import Learner, Material
+from nzc.students.config import StudentConfig, StudentData
 
-__all__ = ["Learner", "Material"]
+__all__ = ["StudentConfig", "StudentData"]

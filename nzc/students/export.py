@@ -1,4 +1,4 @@
-"""The student as one file that anybody can load without this package, and without running a pickle."""
+"""Export the student to one file that loads without nzc, and without running a pickle."""
 
 import warnings
 from collections.abc import Iterator
@@ -12,66 +12,70 @@ import torch
 from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from nzc._files import written
-from nzc._types import AnyArray
-from nzc.datasets.roles import Standard
+from nzc.data import Standardizer
+from nzc.data.files import write_private
 from nzc.networks import as_input
+from nzc.types import AnyArray
 
 if TYPE_CHECKING:
-    from nzc.students.student import Student
+    from nzc.students.module import StudentModule
 
 
-class Rows(nn.Module):
-    """The student for rows as the file has them: whoever asks it need not know what networks take."""
+class RawInput(nn.Module):
+    """The student for rows as they are in the user's file, before standardisation."""
 
-    def __init__(self, student: "Student", standard: Standard | None) -> None:
+    def __init__(self, student: "StudentModule", standardizer: Standardizer | None) -> None:
         super().__init__()
         self.classifier = student.classifier
         for name in ("mean", "spread"):
-            self.register_buffer(name, None if standard is None else torch.from_numpy(getattr(standard, name)).double())
+            values = None if standardizer is None else torch.from_numpy(getattr(standardizer, name)).double()
+            self.register_buffer(name, values)
         self.mean: Tensor | None
         self.spread: Tensor
         self.cpu().eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [rows, ...] → logits [rows, classes]."""
-        # the mean is a double, and so is the difference, of whatever type x is; a cast would fix that type for good
+        """Return logits [rows, classes] of x [rows, ...]."""
+        # The difference is float64 for x of any type; a cast of x would fix its type in the exported graph.
         seen = as_input(x) if self.mean is None else ((x - self.mean) / self.spread).float()
         logits: Tensor = self.classifier(seen)
         return logits
 
 
-def write(path: Path, student: "Student", rows: AnyArray, standard: Standard | None) -> None:
-    """A file by which `torch.export.load(path).module()` takes rows like `rows` [rows, ...], and gives logits.
+def write_student(path: Path, student: "StudentModule", rows: AnyArray, standardizer: Standardizer | None) -> None:
+    """Write the student so that `torch.export.load(path).module()` maps rows like `rows` [rows, ...] to logits.
 
-    With `standard`: rows as the file has them, in numbers of any type. It holds the graph and the weights; no example,
-    and nothing of where it was made.
+    With a standardizer it takes rows as the user's file has them, in numbers of any type. The written file holds graph
+    and weights, but no example row and no path of this machine.
     """
-    example = torch.from_numpy(np.zeros((2, *rows.shape[1:]), rows.dtype if standard is None else standard.dtype))
-    with forgotten(), warnings.catch_warnings():
+    dtype = rows.dtype if standardizer is None else standardizer.dtype
+    example = torch.from_numpy(np.zeros((2, *rows.shape[1:]), dtype))
+    with forget_shapes(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(Rows(student, standard), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        program = torch.export.export(
+            RawInput(student, standardizer), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},)
+        )
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)
         program.example_inputs = None
         file = BytesIO()
         torch.export.save(program, file)
-    written(path, file.getvalue())
+    write_private(path, file.getvalue())
 
 
-def read(path: Path) -> tuple[nn.Module, Tensor]:
-    """The student of a file that `write` wrote, and two empty rows such as it takes."""
+def read_student(path: Path) -> tuple[nn.Module, Tensor]:
+    """Return the module in a file of `write_student`, and two rows of zeros such as it takes."""
     program = torch.export.load(path)
     (rows,) = (node.meta["val"] for node in program.graph.nodes if node.name in program.graph_signature.user_inputs)
     return program.module(), torch.zeros((2, *map(int, rows.shape[1:])), dtype=rows.dtype)
 
 
 @contextmanager
-def forgotten() -> Iterator[None]:
-    """Empties at its end what was traced within, a graph read from a file included; none of it can be traced again.
+def forget_shapes() -> Iterator[None]:
+    """Free the shape symbols of every graph that is traced or read in this context. None can be traced again.
 
-    The symbols of a graph's shapes hold each other by way of C++, where Python's collector does not see them: PyTorch
-    keeps them for good, and a sweep of thousands of students would grow with each.
+    These symbols refer to each other through C++, where Python's garbage collector does not see them. PyTorch would
+    keep them forever, and a sweep would use more memory with each student.
     """
     made: list[ShapeEnv] = []
     begin = ShapeEnv.__init__

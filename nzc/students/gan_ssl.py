@@ -1,7 +1,7 @@
-"""Semi-supervised learning with a GAN and feature matching (Salimans et al. 2016, arXiv 1606.03498): PATE 2017's
-student."""
+"""GAN-SSL student: a GAN with feature matching (Salimans et al. 2016, arXiv 1606.03498), as in PATE 2017."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from pytorch_lightning.core.optimizer import LightningOptimizer
@@ -11,26 +11,26 @@ from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR
 
 from nzc import networks
-from nzc.errors import InputError, not_negative, positive, whole
 from nzc.networks import as_input
 from nzc.networks._gan import LATENT
-from nzc.students.learner import Learner, Material
-from nzc.students.student import Student, aside
+from nzc.students.config import StudentConfig, StudentData
+from nzc.students.module import StudentModule, without_statistics
+from nzc.training.optimizer import make_optimizer
+from nzc.validation import InputError, not_negative, positive, whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class GANSSL(Learner):
-    """The classifier is a discriminator too: a generated row is one more class, whose logit is 0 (section 5).
+class GANSSL(StudentConfig):
+    """The classifier is also a discriminator: a generated row is one more class, whose logit is 0 (section 5).
 
-    The discriminator's loss is the labelled rows' cross-entropy among the classes + `unlabelled_loss`; the generator's
-    is `feature_matching`. Both take turns, by Adam with β₁ = 0.5, at a rate that is constant for the first half of the
-    steps and falls linearly to 0 in the second. As many rows are generated as are drawn from the pool.
+    The discriminator's loss is the labelled cross-entropy + `unlabelled_loss`; the generator's is `feature_matching`.
+    They alternate, by Adam with β₁ = 0.5. The learning rate is constant for the first half of the steps and then falls
+    linearly to 0. Each step generates as many rows as it draws from the pool.
 
-    lr_generator is the generator's rate; lr the discriminator's. What later work adds, and 0 leaves out:
-
-    entropy       weight of the entropy of the classes' probabilities on the pool (Dai et al. 2017, arXiv 1705.09783)
-    consistency   weight of KL(p ‖ q) on the pool, p held fixed, where p and q are the classes' probabilities of two
-                  draws of augmentation and noise (after the consistency term of Wei et al. 2018, arXiv 1803.01541)
+    lr_generator  learning rate of the generator; `lr` is the discriminator's
+    entropy       weight of the entropy of class probabilities on the pool (Dai et al. 2017, arXiv 1705.09783); 0: none
+    consistency   weight of KL(p ‖ q) on the pool, p held fixed; p and q are class probabilities for two draws of
+                  augmentation and noise (after Wei et al. 2018, arXiv 1803.01541); 0: none
     """
 
     lr_generator: float
@@ -43,13 +43,13 @@ class GANSSL(Learner):
         positive(lr_generator=self.lr_generator)
         not_negative(entropy=self.entropy, consistency=self.consistency)
 
-    def student(self, material: Material, seed: int) -> Student:
-        return Adversaries(self, material, seed)
+    def student(self, data: StudentData, seed: int) -> StudentModule:
+        return Adversaries(self, data, seed)
 
-    def losses(self, student: Student, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
-        """Those of the discriminator. The generator learns nothing from them."""
+    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+        """Return the discriminator's losses. The generator gets no gradient from them."""
         assert isinstance(student, Adversaries)
-        again = aside(student.network)
+        again = without_statistics(student.network)
         with torch.no_grad():
             generated = student.generated(len(u))
             p = again(student.augmented(u)).softmax(1)
@@ -64,34 +64,35 @@ class GANSSL(Learner):
 
 
 def unlabelled_loss(real: Tensor, generated: Tensor) -> Tensor:
-    """Cross-entropy of telling real rows from generated ones, by logits [rows, classes] (section 5, with l(K + 1) = 0).
+    """Return the cross-entropy of real against generated rows, from logits [rows, classes] (section 5, l(K + 1) = 0).
 
-    With Z the sum of the exponentials of a row's logits, it is real with probability Z / (Z + 1).
+    With Z the sum of the exponentials of a row's logits, the row is real with probability Z / (Z + 1).
     """
     return F.softplus(-real.logsumexp(1)).mean() + F.softplus(generated.logsumexp(1)).mean()
 
 
 def feature_matching(real: Tensor, generated: Tensor) -> Tensor:
-    """Mean squared difference of the means of features [rows, features] (section 3.1)."""
+    """Return the mean squared difference between the mean features of both, [rows, features] (section 3.1)."""
     return (real.mean(0) - generated.mean(0)).square().mean()
 
 
-class Adversaries(Student):
-    """A student and the generator it plays against."""
+class Adversaries(StudentModule):
+    """A student as discriminator, and its generator."""
 
-    learner: GANSSL
+    config: GANSSL
 
-    def __init__(self, learner: GANSSL, material: Material, seed: int) -> None:
-        super().__init__(learner, material, seed)
+    def __init__(self, config: GANSSL, data: StudentData, seed: int) -> None:
+        super().__init__(config, data, seed)
+        assert config.network is not None
         self.automatic_optimization = False
         if not (isinstance(self.network, nn.Sequential) and isinstance(self.network[-1], nn.Linear)):
-            raise InputError("student.network", learner.network, "must be a Sequential that ends in a Linear head: "
-                             "its generator matches the features below")  # fmt: skip
+            allowed = "must be a Sequential that ends in a Linear head: the generator matches the features below it"
+            raise InputError("student.network", config.network, allowed)
         shape = tuple(self.x.shape[1:])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.generator = networks.generator(learner.network, shape)
-        # Generated rows keep to the pool's range: a table's column by column, an image's as a whole.
+            self.generator = networks.generator(config.network, shape)
+        # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
         dims = (0,) if len(shape) == 1 else tuple(range(self.x.ndim))
         self.low: Tensor
         self.high: Tensor
@@ -99,7 +100,7 @@ class Adversaries(Student):
         self.register_buffer("high", as_input(self.x.amax(dims)), persistent=False)
 
     def generated(self, rows: int) -> Tensor:
-        """Fresh rows [rows, ...] as networks take them."""
+        """Return new generated rows [rows, ...] as networks take them."""
         z = torch.rand(rows, LATENT, generator=self.rng).to(self.device)
         x: Tensor = self.low + (self.high - self.low) * self.generator(z)
         return x
@@ -107,13 +108,13 @@ class Adversaries(Student):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         x, u = (as_input(self.x[rows]) for rows in batch)
         x = self.augmented(x)
-        self.progress = batch_idx / self.learner.steps
+        self.progress = batch_idx / self.config.steps
         for_discriminator, for_generator = self.optimizers()  # type: ignore[attr-defined]
         with for_discriminator.toggle_model():
-            self.losses = self.learner.losses(self, x, self.y[batch[0]], u)
+            self.losses = self.config.losses(self, x, self.y[batch[0]], u)
             self._step(for_discriminator, torch.stack(list(self.losses.values())).sum())
         with for_generator.toggle_model():
-            features = aside(self.network[:-1])  # type: ignore[index]
+            features = without_statistics(self.network[:-1])  # type: ignore[index]
             self.losses["generator"] = feature_matching(features(self.augmented(u)), features(self.generated(len(u))))
             self._step(for_generator, self.losses["generator"])
         for schedule in self.lr_schedulers():  # type: ignore[union-attr]
@@ -125,11 +126,10 @@ class Adversaries(Student):
         optimizer.step()
 
     def configure_optimizers(self) -> list[OptimizerLRSchedulerConfig]:  # type: ignore[override]
-        learner = self.learner
-        settings = {"betas": (0.5, 0.999), "weight_decay": learner.weight_decay, "fused": True}
-        adams = [
-            torch.optim.AdamW(network.parameters(), lr, **settings)  # type: ignore[arg-type]
-            for network, lr in ((self.network, learner.lr), (self.generator, learner.lr_generator))
-        ]
-        schedules = [LambdaLR(adam, lambda step: min(1, 2 - 2 * step / learner.steps)) for adam in adams]
-        return [{"optimizer": a, "lr_scheduler": {"scheduler": s}} for a, s in zip(adams, schedules, strict=True)]
+        config = self.config
+        made = []
+        for network, lr in ((self.network, config.lr), (self.generator, config.lr_generator)):
+            parameters = network.parameters()
+            made.append(make_optimizer(parameters, lr, config.weight_decay, config.optimizer, betas=(0.5, 0.999)))
+        falling = config.schedule or partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / config.steps))
+        return [{"optimizer": each, "lr_scheduler": {"scheduler": falling(each)}} for each in made]

@@ -1,51 +1,48 @@
-"""SoftMatch: the student's own predictions are the labels of the pool, weighted by how sure it is of them."""
+"""SoftMatch: the student's own predictions are pseudo-labels of the pool, weighted by its confidence."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nzc._types import Ints
-from nzc.datasets.strong import Strong
-from nzc.errors import fraction, not_negative, positive, whole
-from nzc.students.learner import Learner, Material
-from nzc.students.student import Student
+from nzc.students.config import StudentConfig, StudentData
+from nzc.students.module import StudentModule
+from nzc.types import Ints
+from nzc.validation import below_1, not_negative, positive, whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftMatch(Learner):
-    """Cross-entropy on strongly augmented rows of the pool against the student's own prediction of them as they are.
+class SoftMatch(StudentConfig):
+    """Adds the cross-entropy of strongly augmented pool rows against the student's own prediction of the plain rows.
 
-    SoftMatch (Chen et al. 2023, arXiv 2301.10921), of FixMatch's family (Sohn et al. 2020, arXiv 2001.07685). Where
-    FixMatch takes a prediction above 0.95 and drops the rest, SoftMatch weighs all by `PseudoLabels`. Chosen from the
-    comparison of USB (microsoft/Semi-supervised-learning, results/classic_cv.csv), errors with 40 labels in %:
+    SoftMatch (Chen et al. 2023, arXiv 2301.10921) is a variant of FixMatch (Sohn et al. 2020, arXiv 2001.07685).
+    FixMatch uses predictions above 0.95 only; SoftMatch weighs all of them by `PseudoLabels`. It was chosen from the
+    comparison of USB (microsoft/Semi-supervised-learning, results/classic_cv.csv), errors in % with 40 labels:
 
                   FixMatch   FlexMatch   FreeMatch   AdaMatch   SoftMatch
         CIFAR-10      8.33        5.21        4.97       5.05        5.06
         SVHN          2.08        3.36        3.79       2.32        2.31
         CIFAR-100    53.37       50.15       49.24      47.82       49.64    (400 labels)
 
-    It is close to the best throughout, and has no threshold to choose; those that adapt a threshold a class lose on
-    SVHN, whose classes are unbalanced, as a public pool's may be.
+    It is close to the best throughout, and has no threshold to choose. Methods with a threshold per class lose on SVHN,
+    whose classes are unbalanced, as those of a public pool may be.
 
-    What differs here, because a fit is thousands of steps and not a million, and released labels are noisy:
-    - predictions are those of the moving average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) for
-      rows that are not augmented (as in UDA: Xie et al. 2020, arXiv 1904.12848): more are right, and for less work;
-    - the labelled term presumes wrong labels (`wrong`) and fades to nothing over the first part of the steps (`fade`):
-      by then the pool says the same as the right ones, and without the wrong ones. The last predictions need not agree
-      with the labels.
+    Two things differ here, because a fit has thousands of steps instead of a million, and released labels are noisy:
+    - Predictions come from the moving average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) and from
+      rows without augmentation (UDA: Xie et al. 2020, arXiv 1904.12848). More of them are right, for less work.
+    - The labelled loss presumes wrong labels (`label_noise_rate`) and decays to 0 (`labeled_loss_decay`). By then the
+      pseudo-labels agree with the right labels, and training goes on without the wrong ones.
 
-    Tables need nothing else: their strong augmentation is that of `Strong` for features.
-
-    strong     what the pool's rows go through
-    weight     of the pool's term; the labelled term's begins at 1
-    momentum   of `PseudoLabels`
-    width      of `PseudoLabels`
+    strong     augmentation of the pool's rows
+    weight     of the pool's loss; that of the labelled loss starts at 1
+    momentum   of the moving averages of `PseudoLabels`
+    width      of `PseudoLabels`: how many times narrower than the spread of confidence its weights fall
     """
 
-    strong: Strong
+    strong: Callable[..., Any]
     weight: float
     momentum: float
     width: float
@@ -55,18 +52,18 @@ class SoftMatch(Learner):
         whole(1, unlabelled=self.unlabelled)
         not_negative(weight=self.weight)
         positive(width=self.width)
-        fraction(momentum=self.momentum)
+        below_1(momentum=self.momentum)
 
-    def student(self, material: Material, seed: int) -> Student:
-        student = super().student(material, seed)
-        released = material.labels[material.answered]
-        student.pseudo_labels = PseudoLabels(released, material.classes, self.momentum, self.width)
+    def student(self, data: StudentData, seed: int) -> StudentModule:
+        student = super().student(data, seed)
+        released = data.labels[data.labelled]
+        student.pseudo_labels = PseudoLabels(released, data.classes, self.momentum, self.width)
         return student
 
-    def losses(self, student: Student, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():
             labels, weights = cast(PseudoLabels, student.pseudo_labels)(student.classifier(u))
-        student.curves["weight"] = weights.mean()  # the share of the pool that is learned from
+        student.curves["weight"] = weights.mean()  # the effective share of the pool that is used
         logits = student.network(torch.cat([x, self.strong(u, student.rng)]))
         labelled, pool = logits.split([len(x), len(u)])
         return {
@@ -76,13 +73,13 @@ class SoftMatch(Learner):
 
 
 class PseudoLabels(nn.Module):
-    """What the student takes rows of the pool to be, and how much that weighs: the surer it is, the more.
+    """Pseudo-labels of pool rows, and their weights.
 
-    Labels are the likeliest of the classes that were ever released. With p a row's largest probability, μ and σ² their
-    mean and variance, its weight is 1 where p ≥ μ, and exp(−(width·(p − μ))²/2σ²) below (Chen et al. 2023, section
-    3.1). For the weights alone, probabilities are aligned first (section 3.3): divided by the mean probability of
-    their class, so that classes predicted seldom count as much. All means are moving averages over batches; they begin
-    with the first batch, not at a guess that takes 1/(1 − momentum) batches to forget.
+    The pseudo-label is the likeliest class among those that were ever released. Let p be a row's largest probability,
+    and μ and σ² mean and variance of p. The weight is 1 where p ≥ μ, and exp(−(width·(p − μ))²/2σ²) below (Chen et al.
+    2023, section 3.1). For the weights, probabilities are aligned first (section 3.3): divided by the mean probability
+    of their class, so that rarely predicted classes count as much. All means are exponential moving averages over
+    batches. They start with the first batch instead of a guess that takes 1/(1 − momentum) batches to forget.
     """
 
     def __init__(self, released: Ints, classes: int, momentum: float, width: float) -> None:
@@ -94,7 +91,7 @@ class PseudoLabels(nn.Module):
 
     @torch.no_grad()
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Takes note of a batch's logits [rows, classes], and gives labels and weights, [rows] both."""
+        """Return pseudo-labels and weights, both [rows], of logits [rows, classes], and update the moving averages."""
         probabilities = logits.masked_fill(self.never, -torch.inf).softmax(1)
         self.seen += 1
         self.share = self._average(self.share, probabilities.mean(0))

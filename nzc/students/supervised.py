@@ -1,16 +1,16 @@
-"""The plain student: cross-entropy on the released labels."""
+"""The supervised student: cross-entropy on the released labels."""
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from nzc.students.learner import Learner
-from nzc.students.student import Student
+from nzc.students.config import StudentConfig
+from nzc.students.module import StudentModule
 
 
 @dataclass(frozen=True)
-class Supervised(Learner):
+class Supervised(StudentConfig):
     """Learns from labelled rows only, as in the experiments of the NZC papers."""
 
-    def losses(self, student: Student, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         return {"labelled": student.labelled_loss(student.network(x), y)}

@@ -1,4 +1,4 @@
-"""Virtual adversarial training (Miyato et al. 2017, arXiv 1704.03976): the student of Scalable PATE 2018 on Glyph."""
+"""VAT student: virtual adversarial training (Miyato et al. 2017, arXiv 1704.03976), as in Scalable PATE 2018."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,33 +7,33 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nzc.errors import not_negative, positive, whole
-from nzc.students.learner import Learner
-from nzc.students.student import Student, aside
+from nzc.students.config import StudentConfig
+from nzc.students.module import StudentModule, without_statistics
+from nzc.validation import not_negative, positive, whole
 
 _Function = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class VAT(Learner):
-    """Learns from labels, and to answer surely, and alike around every row of the pool.
+class VAT(StudentConfig):
+    """Learns from labels, and to predict confidently and smoothly around every row of the pool.
 
-    The loss is the labelled rows' cross-entropy + alpha · LDS + entropy · H, where, as means over `unlabelled` rows u
-    of the pool, labelled ones among them,
+    The loss is the labelled cross-entropy + alpha · LDS + entropy · H. Both terms are means over `unlabelled` rows u of
+    the pool, which may be labelled too:
 
         LDS   KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed and r the virtual adversarial perturbation
         H     the entropy of p(·|u)
 
-    radius    L2 norm of r (the paper's ε, which has nothing to do with privacy's)
-    power     iterations by which r's direction is found
-    xi        step of their finite differences, an L2 norm too: small beside radius, large beside float32's rounding
+    radius    L2 norm of r (the paper's ε, which is not the privacy parameter)
+    power     number of power iterations that find r's direction
+    xi        step of their finite differences, an L2 norm: small against radius, large against float32's rounding
 
-    The weight of H grows to `entropy` in proportion to the steps: from the first on, it would make all rows surely of
-    one class before the labels have told them apart, and settle the first errors.
+    The weight of H grows linearly to `entropy` over the fit. At full weight from the start, it would assign all rows to
+    one class before the labels separate them.
 
-    u and v are one row: the same, as in the paper, or, where there is `augment`, two draws of it.
-    Running statistics of batch normalisation come from u alone: not from v + r, nor from the labelled rows, which a
-    screen may have chosen. Dropout is the same in all passes of a step, or p would change without any r.
+    u and v are one row: identical as in the paper, or two draws of `augment`. BatchNorm's running statistics come from
+    u only: not from v + r, and not from the labelled rows, which a screen may have selected. All passes of a step use
+    the same dropout, because otherwise p would change without any r.
     """
 
     alpha: float
@@ -48,12 +48,12 @@ class VAT(Learner):
         not_negative(alpha=self.alpha, entropy=self.entropy)
         positive(radius=self.radius, xi=self.xi)
 
-    def losses(self, student: Student, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         u, v = student.augmented(u), student.augmented(u)
         seed = int(torch.randint(2**62, (), generator=student.rng))
         start = torch.randn(v.shape, generator=student.rng).to(v)
-        log_p = _drawn(student.network, seed)(u).log_softmax(1)
-        network = _drawn(aside(student.network), seed)
+        log_p = _same_dropout(student.network, seed)(u).log_softmax(1)
+        network = _same_dropout(without_statistics(student.network), seed)
         r = self.radius * direction(network, v, log_p.detach(), start, self.xi, self.power)
         return {
             "labelled": student.labelled_loss(network(x), y),
@@ -63,16 +63,16 @@ class VAT(Learner):
 
 
 def divergence(network: _Function, x: Tensor, log_p: Tensor) -> Tensor:
-    """KL(p ‖ what the network says at x) of each row, [rows]; x [rows, ...], log_p [rows, classes]."""
+    """Return KL(p ‖ the network's prediction at x) of each row, [rows]; x [rows, ...], log_p [rows, classes]."""
     return F.kl_div(network(x).log_softmax(1), log_p, reduction="none", log_target=True).sum(1)
 
 
 def direction(network: _Function, x: Tensor, log_p: Tensor, start: Tensor, xi: float, power: int) -> Tensor:
-    """The unit vector of each row of x along which the divergence from p grows fastest, [rows, ...]; 0 where none does.
+    """Return, for each row of x, the unit vector along which the divergence from p grows fastest, [rows, ...]; or 0.
 
-    With p = p(·|x) that is the dominant eigenvector of the divergence's Hessian at x, found by power iteration from
-    `start` (section 3.3): the Hessian times d is the gradient at x + xi · d, for at x it vanishes. With another p it
-    does not, and is the direction itself. Parameters get no gradients.
+    For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, found by power iteration from
+    `start` (section 3.3): the Hessian times d is the gradient at x + xi · d, because the gradient at x is 0. For
+    another p the gradient at x is not 0, and is itself the direction. Parameters get no gradients.
     """
     d = _unit(start)
     for _ in range(power):
@@ -83,13 +83,13 @@ def direction(network: _Function, x: Tensor, log_p: Tensor, start: Tensor, xi: f
 
 
 def _unit(x: Tensor) -> Tensor:
-    """Each row of x [rows, ...] at L2 norm 1; 0 where it is 0. First at largest entry 1, lest small squares vanish."""
+    """Return each row of x [rows, ...] scaled to L2 norm 1; 0 stays 0. Scaling the maximum first avoids underflow."""
     flat = x.flatten(1)
     return F.normalize(flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)).view_as(x)
 
 
-def _drawn(network: _Function, seed: int) -> _Function:
-    """The network as a function that draws the same dropout in every pass."""
+def _same_dropout(network: _Function, seed: int) -> _Function:
+    """Return the network as a function that draws the same dropout in every pass."""
 
     def run(x: Tensor) -> Tensor:
         with torch.random.fork_rng(devices=[] if x.device.type == "cpu" else [x.device], device_type=x.device.type):

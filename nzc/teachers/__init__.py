@@ -1,5 +1,5 @@
 """Teachers: what turns private shards into votes on public rows."""
 
-from nzc.teachers.teachers import Ballots, Teachers
+from nzc.teachers.base import Teachers, VoteHistograms
 
-__all__ = ["Ballots", "Teachers"]
+__all__ = ["Teachers", "VoteHistograms"]

@@ -1,10 +1,9 @@
-"""The ensemble engine: every teacher in one Lightning fit.
+"""The ensemble engine: trains all teachers in one Lightning fit.
 
-A step of the fit is one pass of `parallel` teachers over their shards. On a processor each has a thread of its own
-that keeps to one core: small networks gain nothing from several cores an operation, and lose much where other programs
-want them too. On a GPU their weights are stacked and trained as one (`torch.func.vmap`). What Lightning costs per step
-is spread over whole passes. Under several devices each rank trains its share; teachers share nothing but a folder,
-into which each writes its predictions when it is done.
+One step of the fit is one pass of `parallel` teachers over their shards. On a CPU each teacher has its own thread on
+one core: small networks gain nothing from several cores per operation. On a GPU the weights are stacked and trained as
+one network (`torch.func.vmap`). Lightning's overhead per step is paid once per pass. With several devices each rank
+trains its share of the teachers. Ranks share nothing but a folder, into which each writes its predictions.
 """
 
 import os
@@ -24,58 +23,65 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.utils.data import DataLoader
 
 from nzc import networks
-from nzc._types import AnyArray, Ints
-from nzc.datasets import Split
+from nzc.data import DataSplits
 from nzc.networks import as_input
-from nzc.store.store import save
+from nzc.teachers.prediction_store import save
+from nzc.teachers.sharded import missing
+from nzc.training.optimizer import make_optimizer, make_schedule
+from nzc.types import Ints
 
 if TYPE_CHECKING:
     from nzc.teachers.ensemble import Ensemble
 
 
 class TeacherEnsemble(LightningModule):
-    """Trains teacher i on shard i and writes its labels of the public rows to `folder`/i.npy, [queries].
+    """Trains teacher i on shard i and writes its predicted labels [public rows] to `work`/i.npz.
 
-    Teacher i's weights, batches and augmentation follow from (seed, i) alone, whoever else is trained beside it. What
-    the folder holds already is not trained again.
+    Weights, batches and augmentation of teacher i depend on (seed, i) only, whoever else is trained beside it. Teachers
+    whose file exists are not trained again.
     """
 
-    def __init__(
-        self, settings: "Ensemble", private: Split, public: AnyArray, shards: list[Ints], classes: int, folder: Path
-    ) -> None:
+    def __init__(self, settings: "Ensemble", splits: DataSplits, shards: list[Ints], work: Path) -> None:
         super().__init__()
         self.automatic_optimization = False
-        self.anchor = nn.Parameter(torch.zeros(1))  # strategies want a parameter; the teachers' are their own
-        self.settings, self.shards, self.classes, self.folder = settings, shards, classes, folder
-        self.x, self.y, self.public = torch.from_numpy(private.x), torch.from_numpy(private.y), torch.from_numpy(public)
+        self.anchor = nn.Parameter(torch.zeros(1))  # strategies require a parameter; each teacher has its own
+        self.settings, self.shards, self.classes, self.work = settings, shards, splits.classes, work
+        self.x, self.y = torch.from_numpy(splits.private.x), torch.from_numpy(splits.private.y)
+        self.public = torch.from_numpy(splits.public.x)
 
     def train_dataloader(self) -> DataLoader[tuple[list[int], int]]:
-        """(teachers, pass): a few teachers through all their passes, then the next few."""
-        mine = range(self.global_rank, len(self.shards), self.trainer.world_size)
-        missing = [teacher for teacher in mine if not (self.folder / f"{teacher}.npy").is_file()]
+        """Return (teachers, pass): a few teachers through all their passes, then the next few.
+
+        Ranks meet before each step, so a rank with fewer steps gets idle ones.
+        """
+        todo = missing(self.work, range(self.global_rank, len(self.shards), self.trainer.world_size))
         probe = _Teacher(self, 0)
         stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
-        self.kind: type[_Cohort] = _Stacked if stacked and not probe.draws else _Threads
-        size = 1 if probe.draws else self.settings.parallel or self.kind.fitting(self, probe)
-        cohorts = [missing[first : first + size] for first in range(0, len(missing), size)]
+        self.kind: type[_Cohort] = _Stacked if stacked and not probe.has_dropout else _Threads
+        size = 1 if probe.has_dropout else self.settings.parallel or self.kind.fitting(self, probe)
+        cohorts = [todo[first : first + size] for first in range(0, len(todo), size)]
         passes = [(cohort, number) for cohort in cohorts for number in range(self.settings.epochs)]
-        return DataLoader(passes, batch_size=None)  # type: ignore[arg-type]
+        most = self.trainer.strategy.reduce(torch.tensor(len(passes), device=self.device), reduce_op="max")
+        idle: list[tuple[list[int], int]] = [([], 0)] * (int(most) - len(passes))
+        return DataLoader(passes + idle, batch_size=None)  # type: ignore[arg-type]
 
     def configure_optimizers(self) -> None:
-        """Each teacher has its own."""
+        """Return no optimiser: each teacher has its own."""
 
     def training_step(self, batch: tuple[list[int], int], batch_idx: int) -> None:
         teachers, number = batch
+        if not teachers:
+            return
         if number == 0:
-            self.cohort = self.kind([_Teacher(self, teacher) for teacher in teachers])
-        self.cohort.train_once()
+            self.cohort = self.kind(self, [_Teacher(self, teacher) for teacher in teachers])
+        self.cohort.train_pass()
         if number == self.settings.epochs - 1:
             for teacher, labels in zip(teachers, self.cohort.predict(self.public), strict=True):
-                save(self.folder / f"{teacher}.npy", labels.numpy().astype(np.int16))
+                save(self.work / f"{teacher}.npz", labels=labels.numpy())
 
 
 class _Teacher:
-    """One teacher before and in training: network, shard, settings, and its own stream of randomness."""
+    """One teacher: its network, shard and random generator."""
 
     def __init__(self, ensemble: TeacherEnsemble, number: int) -> None:
         self.settings, self.device = ensemble.settings, ensemble.device
@@ -88,21 +94,23 @@ class _Teacher:
             network = networks.build(self.settings.network, tuple(self.x.shape[1:]), ensemble.classes)
         self.network = network.to(self.device)
         self.rows = min(len(rows) for rows in ensemble.shards)
-        # Dropout draws from the one stream of the process: such a teacher is trained alone, and that stream seeded.
-        self.draws = any(isinstance(module, _DropoutNd) for module in network.modules())
+        # Dropout uses the global generator. Such a teacher is trained alone, and that generator is seeded.
+        self.has_dropout = any(isinstance(module, _DropoutNd) for module in network.modules())
 
-    def drawn(self) -> tuple[Tensor, Tensor]:
-        """The rows of one pass, in a fresh order and freshly augmented: as many as the smallest shard has, so that all
-        teachers take the same steps."""
+    def draw_pass(self) -> tuple[Tensor, Tensor]:
+        """Return the rows of one pass, in random order and augmented; as many as the smallest shard has.
+
+        So all teachers take the same number of steps.
+        """
         order = torch.randperm(len(self.y), generator=self.rng)[: self.rows].to(self.device)
         x, y = self.x[order], self.y[order]
         return x if self.settings.augment is None else self.settings.augment(x, self.rng), y
 
-    def train_once(self) -> None:
-        """One pass of this teacher alone."""
+    def train_pass(self) -> None:
+        """Train one pass of this teacher alone."""
         size = self.settings.batch_size
-        x, y = self.drawn()
-        if self.draws:
+        x, y = self.draw_pass()
+        if self.has_dropout:
             torch.manual_seed(int(torch.randint(2**62, (1,), generator=self.rng)))
         for rows, labels in zip(x.split(size), y.split(size), strict=True):
             self.optimizer.zero_grad()
@@ -110,70 +118,75 @@ class _Teacher:
             self.optimizer.step()
             self.schedule.step()
 
-    def optimise(self, parameters: list[Tensor]) -> None:
-        """An optimiser for these parameters: this teacher's, or those of a cohort as one."""
+    def set_optimizer(self, parameters: list[Tensor]) -> None:
+        """Create optimiser and schedule for these parameters: this teacher's, or a cohort's stacked ones."""
         settings = self.settings
-        fused = {"weight_decay": settings.weight_decay, "fused": True}
-        self.optimizer = torch.optim.AdamW(parameters, settings.lr, **fused)  # type: ignore[arg-type]
+        self.optimizer = make_optimizer(parameters, settings.lr, settings.weight_decay, settings.optimizer)
         steps = settings.epochs * -(-self.rows // settings.batch_size)
-        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, settings.lr, total_steps=steps + 1)
+        self.schedule = make_schedule(self.optimizer, settings.lr, steps, settings.schedule)
 
 
 class _Cohort(ABC):
-    """A few teachers, trained side by side."""
+    """A few teachers that are trained side by side."""
 
-    def __init__(self, teachers: list[_Teacher]) -> None:
+    def __init__(self, ensemble: TeacherEnsemble, teachers: list[_Teacher]) -> None:
         self.teachers = teachers
+        self.precision = ensemble.trainer.precision_plugin.forward_context  # autocast is a setting of each thread
 
     @staticmethod
     @abstractmethod
     def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
-        """How many are best trained at once on this machine."""
+        """Return how many teachers are best trained at once on this machine."""
 
     @abstractmethod
-    def train_once(self) -> None:
-        """One pass of every teacher over its shard."""
+    def train_pass(self) -> None:
+        """Train one pass of every teacher over its shard."""
 
     @abstractmethod
     def predict(self, public: Tensor) -> Iterator[Tensor]:
-        """Each teacher's labels of the public rows, [queries], on the CPU."""
+        """Yield each teacher's labels of the public rows, [rows], on the CPU."""
 
 
 class _Threads(_Cohort):
-    """One thread and one core a teacher."""
+    """One thread and one core per teacher."""
 
-    def __init__(self, teachers: list[_Teacher]) -> None:
-        super().__init__(teachers)
+    def __init__(self, ensemble: TeacherEnsemble, teachers: list[_Teacher]) -> None:
+        super().__init__(ensemble, teachers)
         self.pool = ThreadPoolExecutor(len(teachers))
         for teacher in teachers:
-            teacher.optimise(list(teacher.network.parameters()))
+            teacher.set_optimizer(list(teacher.network.parameters()))
 
     @staticmethod
     def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
         return max(1, len(os.sched_getaffinity(0)) // ensemble.trainer.world_size)
 
-    def train_once(self) -> None:
-        list(self.pool.map(_Teacher.train_once, self.teachers))
+    def train_pass(self) -> None:
+        def train(teacher: _Teacher) -> None:
+            with self.precision():
+                teacher.train_pass()
+
+        list(self.pool.map(train, self.teachers))
 
     def predict(self, public: Tensor) -> Iterator[Tensor]:
         @torch.no_grad()
         def labels(teacher: _Teacher) -> Tensor:
             teacher.network.eval()
-            parts = [teacher.network(as_input(x.to(teacher.device))).argmax(dim=1).cpu() for x in public.split(1000)]
+            with self.precision():
+                parts = [teacher.network(as_input(x.to(teacher.device))).argmax(1).cpu() for x in public.split(1000)]
             return torch.cat(parts)
 
         yield from self.pool.map(labels, self.teachers)
 
 
 class _Stacked(_Cohort):
-    """Weights stacked, [teachers, ...], and trained as one under vmap."""
+    """Weights stacked, [teachers, ...], and trained as one network under vmap."""
 
-    def __init__(self, teachers: list[_Teacher]) -> None:
-        super().__init__(teachers)
+    def __init__(self, ensemble: TeacherEnsemble, teachers: list[_Teacher]) -> None:
+        super().__init__(ensemble, teachers)
         self.first = teachers[0]
         self.network = self.first.network
         self.parameters, self.buffers = stack_module_state([teacher.network for teacher in teachers])
-        self.first.optimise(list(self.parameters.values()))
+        self.first.set_optimizer(list(self.parameters.values()))
 
     @staticmethod
     def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
@@ -182,9 +195,9 @@ class _Stacked(_Cohort):
         free = torch.cuda.mem_get_info(ensemble.device)[0]
         return int(max(1, min(len(ensemble.shards), free // 2 // _footprint(probe))))
 
-    def train_once(self) -> None:
+    def train_pass(self) -> None:
         size = self.first.settings.batch_size
-        drawn = [teacher.drawn() for teacher in self.teachers]
+        drawn = [teacher.draw_pass() for teacher in self.teachers]
         x, y = (torch.stack(part) for part in zip(*drawn, strict=True))
         for rows, labels in zip(x.split(size, dim=1), y.split(size, dim=1), strict=True):
             self.first.optimizer.zero_grad()
@@ -211,7 +224,7 @@ class _Stacked(_Cohort):
 
 
 def _footprint(teacher: _Teacher) -> int:
-    """About how many bytes a stacked teacher takes: weights, gradients and moments; activations; its shard."""
+    """Return about how many bytes a stacked teacher takes: weights, gradients, moments, activations and its shard."""
     sizes: list[int] = []
 
     def measure(module: nn.Module, inputs: object, output: Tensor) -> None:

@@ -1,33 +1,45 @@
-"""An ensemble of networks, trained on disjoint shards of the private split; stored, and never trained twice."""
+"""An ensemble of networks, trained on disjoint shards of the private split."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nzc import networks
-from nzc._types import AnyArray
-from nzc.datasets import Roles
-from nzc.datasets.augment import Affine
-from nzc.errors import not_negative, positive, whole, within
-from nzc.store import Store
-from nzc.store.store import code_digest, sift
-from nzc.teachers.sharded import Sharded
-from nzc.training import Training
+from nzc.data import DataSplits
+from nzc.teachers.base import VoteShape
+from nzc.teachers.fingerprint import describe, source_digest
+from nzc.teachers.prediction_store import PredictionStore
+from nzc.teachers.sharded import ShardedTeachers
+from nzc.training.trainer import TrainerSettings
+from nzc.validation import not_negative, positive, whole
+
+#: The modules whose code every prediction depends on.
+_CODE = ("nzc.teachers.engine", "nzc.teachers.sharded", "nzc.training.optimizer", "nzc.networks")
+#: The fields that change the speed, never the predictions.
+_SPEED = ("parallel", "stacked")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ensemble(Sharded):
-    """`count` networks of one kind. What they predict depends on these fields and the data, and on nothing else."""
+class Ensemble(ShardedTeachers):
+    """`count` networks of one kind.
 
-    network: str
+    network              a name in nzc/networks, or what makes an nn.Module
+    epochs               passes of each teacher over its shard
+    lr, weight_decay     of AdamW with a one-cycle schedule; `optimizer` and `schedule` (partials) replace them
+    augment              augmentation of a batch: (x, torch.Generator) → x
+    stacked              train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU
+    """
+
+    network: networks.Network
     epochs: int
     batch_size: int
     lr: float
     weight_decay: float
-    augment: Affine | None = None
-    stacked: bool | None = None  # one after another in threads, or stacked under vmap; None: stacked on a GPU
+    augment: Callable[..., Any] | None = None
+    optimizer: Callable[..., Any] | None = None
+    schedule: Callable[..., Any] | None = None
+    stacked: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -35,42 +47,31 @@ class Ensemble(Sharded):
         positive(lr=self.lr)
         not_negative(weight_decay=self.weight_decay)
 
-    def check_learner(self) -> None:
+    def check(self, splits: DataSplits | None) -> VoteShape:
         networks.check(self.network)
+        return super().check(splits)
 
-    def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
-        assert roles is not None
-        made = store.fetch("predictions", self._request(roles), lambda work: self._fit(roles, training, work))
-        return made["predictions"]
+    def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:
+        if not store.has(self.request(splits, trainer)):
+            networks.require_fit(self.network, splits.private.x.shape[1:], splits.classes)
 
-    def help(self, roles: Roles | None, store: Store, training: Training) -> None:
-        assert roles is not None
-        store.help("predictions", self._request(roles), lambda work: self._share(roles, training, work))
+    def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
+        named = isinstance(self.network, str)
+        source = source_digest(f"nzc.networks.{self.network}") if named else ""  # else `describe` includes it
+        return {
+            "data": splits.digest,
+            "code": source_digest(*_CODE, follow=False) + source,
+            "precision": trainer.precision,
+            "device": trainer.device_kind,
+            **{field.name: describe(getattr(self, field.name)) for field in fields(self) if field.name not in _SPEED},
+        }
 
-    def _request(self, roles: Roles) -> dict[str, Any]:
-        made_by = [
-            "teachers/engine",
-            "teachers/sharded",
-            "datasets/augment",
-            "networks/_conv",
-            f"networks/{self.network}",
-        ]
-        code = code_digest(Path(__file__).parents[1] / f"{name}.py" for name in made_by)
-        request = {"data": roles.digest, "code": code, **asdict(self)}
-        del request["parallel"], request["stacked"]  # they change the speed, never the result
-        return request
+    def train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
+        from nzc.teachers.engine import TeacherEnsemble
 
-    def _fit(self, roles: Roles, training: Training, work: Path) -> dict[str, AnyArray]:
-        self._share(roles, training, work)
-        return {"predictions": np.stack([np.load(work / f"{teacher}.npy") for teacher in range(self.count)])}
+        engine = TeacherEnsemble(self, splits, self.shards(splits), work)
+        trainer.fit(engine, "Teachers", max_epochs=1, use_distributed_sampler=False, num_nodes=trainer.nodes)
 
-    def _share(self, roles: Roles, training: Training, work: Path) -> None:
-        """This node's share of the teachers; of one node, all."""
-        from nzc.teachers.ranks import RankedEnsemble
-
-        with within("teachers"):
-            networks.suits(self.network, roles.private.x.shape[1:], roles.classes)
-        sift(work)
-        shards = self.shards(roles)
-        engine = RankedEnsemble(self, roles.private, roles.public.x, shards, roles.classes, work)
-        training.fit(engine, "Teachers", max_epochs=1, use_distributed_sampler=False, num_nodes=training.nodes)
+    def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:
+        assert splits is not None
+        store.train_worker(self.request(splits, trainer), lambda work: self.train_missing(splits, trainer, work))

@@ -1,24 +1,34 @@
-"""What all teachers that are trained here share: disjoint shards of the private split, one each."""
+"""Teachers that learn from disjoint shards of the private split."""
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from nzc._types import AnyArray, Ints
-from nzc.datasets import Roles
-from nzc.errors import InputError, whole
-from nzc.teachers.teachers import Ballots, Size, Teachers
+from nzc.data import DataSplits
+from nzc.mechanisms import count_votes
+from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
+from nzc.teachers.prediction_store import PredictionStore, load
+from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray, Ints
+from nzc.validation import whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sharded(Teachers):
-    """`count` teachers, each on its own shard. Their predictions follow from the fields and the data alone."""
+class ShardedTeachers(Teachers):
+    """`count` teachers, one per shard. Their predictions depend on these fields and the data only.
+
+    stratify  every shard has the classes in equal proportions (see `partition`)
+    parallel  how many are trained at once; it changes the speed, never the predictions
+    """
 
     count: int
     seed: int
     stratify: bool = False
-    parallel: int | None = None  # trained at once: changes the speed, never the result
+    parallel: int | None = None
 
     def __post_init__(self) -> None:
         whole(1, count=self.count)
@@ -27,38 +37,66 @@ class Sharded(Teachers):
             whole(1, parallel=self.parallel)
 
     @abstractmethod
-    def check_learner(self) -> None:
-        """InputError where what is to be trained cannot be."""
+    def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
+        """Return everything that can change a prediction, in JSON types."""
 
-    def check(self, roles: Roles | None) -> Size:
-        if roles is None:
-            raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
-        self.check_learner()
-        whole(1, len(roles.private), "(one private record each)", count=self.count)
-        return Size(len(roles.public), roles.classes, self.count)
+    @abstractmethod
+    def train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
+        """Train the teachers whose file work/i.npz is missing, and write their predictions [rows] there."""
 
-    def shards(self, roles: Roles) -> list[Ints]:
-        """The rows of the private split that each teacher gets."""
-        return partition(roles.private.y, self.count, self.seed, self.stratify)
+    @property
+    def neighbours(self) -> str:
+        return "one record differs in its features and keeps its label" if self.stratify else "one record differs"
 
-    def truth(self, roles: Roles | None) -> Ints | None:
-        return None if roles is None else roles.public.y
+    def check(self, splits: DataSplits | None) -> VoteShape:
+        assert splits is not None
+        whole(1, len(splits.private), "(one private record each)", count=self.count)
+        return VoteShape(len(splits.public), splits.classes, self.count)
 
-    def learnt_from(self, roles: Roles | None) -> str:
-        assert roles is not None
-        return roles.private_digest
+    def shards(self, splits: DataSplits) -> list[Ints]:
+        """Return the rows of the private split that each teacher learns from."""
+        return partition(splits.private.y, self.count, self.seed, self.stratify)
 
-    def vote(self, roles: Roles | None, trained: AnyArray) -> Ballots:
-        assert roles is not None
-        return Ballots.tally(trained, roles.classes, roles.public.y)
+    def truth(self, splits: DataSplits | None) -> Ints | None:
+        return None if splits is None else splits.public.y
+
+    def private_digest(self, splits: DataSplits | None) -> str:
+        assert splits is not None
+        return splits.private_digest
+
+    def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
+        assert splits is not None
+
+        def train(work: Path) -> AnyArray:
+            self.train_missing(splits, trainer, work)
+            return np.stack([load_labels(work, teacher) for teacher in range(self.count)])
+
+        return store.fetch(self.request(splits, trainer), train)
+
+    def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
+        assert splits is not None
+        return VoteHistograms(count_votes(trained, splits.classes), self.count, splits.public.y)
+
+
+def missing(work: Path, teachers: Iterable[int]) -> list[int]:
+    """Return which of these teachers have no undamaged file of predictions in `work`."""
+    return [teacher for teacher in teachers if load(work / f"{teacher}.npz") is None]
+
+
+def load_labels(work: Path, teacher: int) -> AnyArray:
+    """Return the predictions [rows] of one teacher."""
+    found = load(work / f"{teacher}.npz")
+    if found is None:
+        raise RuntimeError(f"teacher {teacher} has left no predictions in {work}")
+    return found["labels"]
 
 
 def partition(labels: Ints, count: int, seed: int, stratify: bool) -> list[Ints]:
-    """`count` disjoint shards that cover every row, sizes equal up to one.
+    """Return `count` disjoint shards of row numbers that cover all rows; their sizes differ by at most one.
 
-    Plain: by row number alone, so that a change of one record changes one shard, whatever the record was.
-    Stratified: dealt class by class. A record whose label changes would then move others between shards, so the
-    neighbours of the privacy analysis are those in which a record's features change and its label stays.
+    Plain: by row number only, so a changed record changes one shard, whatever the record was.
+    Stratified: class by class. A record whose label changes would then move others between shards. So neighbouring
+    datasets are those in which a record's features change and its label stays.
     """
     order = np.random.default_rng([seed, 1]).permutation(len(labels))
     if stratify:

@@ -1,141 +1,114 @@
-"""Any scikit-learn classifier as teacher, fitted on disjoint shards in parallel processes. Never imports torch."""
+"""Any classifier with fit and predict as teacher, in parallel processes. This module never imports torch."""
 
-import re
+import copy
 import warnings
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nzc._bar import Bar
-from nzc._types import AnyArray, Floats, Ints
-from nzc.datasets import Roles
-from nzc.errors import InputError, in_a_line, reason
-from nzc.store import Store
-from nzc.store.store import code_digest, save, sift
-from nzc.teachers.sharded import Sharded
-from nzc.training import Training
+from nzc.data import DataSplits
+from nzc.teachers.base import VoteShape
+from nzc.teachers.fingerprint import describe, source_digest
+from nzc.teachers.prediction_store import save
+from nzc.teachers.sharded import ShardedTeachers, missing
+from nzc.training.progress import Bar
+from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray, Ints
+from nzc.validation import InputError, in_a_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sklearn(Sharded):
-    """`count` clones of one classifier. Images are flattened to floats from 0 to 1.
+class Sklearn(ShardedTeachers):
+    """`count` copies of `estimator`, an object with fit(x, y) and predict(x). Images are flattened to floats 0 … 1.
 
-    Every `random_state` of the classifier, nested ones included, follows from (seed, teacher). A shard of one class
-    makes a teacher that always votes for it: most classifiers refuse to learn that.
+    Every parameter `random_state`, nested ones included, follows from (seed, teacher). A teacher whose shard has one
+    class always votes for it. Labels are passed as 0, 1, … for the classes of the shard, as XGBoost requires.
     """
 
     estimator: Any
 
-    def check_learner(self) -> None:
-        _check_estimator(self.estimator)
+    def check(self, splits: DataSplits | None) -> VoteShape:
+        lacking = [name for name in ("fit", "predict") if not callable(getattr(self.estimator, name, None))]
+        if lacking or isinstance(self.estimator, type):
+            name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
+            raise InputError("estimator", name, "must be a classifier, an object with the methods fit and predict")
+        return super().check(splits)
 
-    def train(self, roles: Roles | None, store: Store, training: Training) -> AnyArray:
-        assert roles is not None
-        request = {
-            "data": roles.digest,
-            "code": code_digest([Path(__file__), Path(__file__).with_name("sharded.py")]),
-            "estimator": _described(self.estimator),
+    def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
+        return {
+            "data": splits.digest,
+            "code": source_digest(__name__, "nzc.teachers.sharded", follow=False),
+            "estimator": describe(self.estimator),
             "count": self.count,
             "seed": self.seed,
             "stratify": self.stratify,
         }
-        made = store.fetch("predictions", request, lambda work: self._fit(roles, work, training.progress))
-        return made["predictions"]
 
-    def _fit(self, roles: Roles, work: Path, progress: bool = False) -> dict[str, AnyArray]:
-        """What `work` holds already is not fitted again."""
+    def train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
         from joblib import Parallel, cpu_count, delayed
 
-        sift(work)
-        files = [work / f"{teacher}.npy" for teacher in range(self.count)]
-        missing = [teacher for teacher, file in enumerate(files) if not file.is_file()]
-        shards, public = self.shards(roles), _features(roles.public.x)
+        shards, public, todo = self.shards(splits), _features(splits.public.x), missing(work, range(self.count))
         pool = Parallel(min(self.parallel or cpu_count(), self.count), return_as="generator")
-        bar = Bar("Teachers", progress)
+        bar = Bar("Teachers", trainer.progress)
+
+        def task(teacher: int) -> Any:
+            x, y = _features(splits.private.x[shards[teacher]]), splits.private.y[shards[teacher]]
+            return delayed(_teach)(self.estimator, x, y, public, self.seed, teacher)
+
         try:
-            bar.start(len(missing))
-            tasks = (
-                delayed(_teach)(
-                    self.estimator,
-                    _features(roles.private.x[shards[i]]),
-                    roles.private.y[shards[i]],
-                    public,
-                    [self.seed, i],
-                )
-                for i in missing
-            )
-            with warnings.catch_warnings(), closing(pool(tasks)) as answers:
-                warnings.simplefilter("ignore")  # joblib's word on tasks that a Ctrl-C leaves undone
-                for i, labels in zip(missing, answers, strict=True):
-                    save(files[i], labels.astype(np.min_scalar_type(roles.classes - 1)))
+            bar.start(len(todo))
+            with warnings.catch_warnings(), closing(pool(map(task, todo))) as answers:
+                warnings.simplefilter("ignore")  # joblib warns of tasks that Ctrl-C leaves undone
+                for teacher, labels in zip(todo, answers, strict=True):
+                    save(work / f"{teacher}.npz", labels=labels)
                     bar.advance()
         finally:
             bar.stop()
-        return {"predictions": np.stack([np.load(file) for file in files])}
 
 
-def _teach(estimator: Any, x: Floats, y: Ints, public: Floats, seed: list[int]) -> Ints:
-    """One teacher, in a process of its own: its labels of the public rows, [queries]."""
-    from sklearn.base import clone
-
-    if (y == y[0]).all():
+def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, teacher: int) -> Ints:
+    """Train one teacher, in a process of its own, and return its predictions [rows]."""
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) == 1:
         return np.full(len(public), y[0])
-    state = int(np.random.SeedSequence(seed).generate_state(1)[0])
-    names = [name for name in estimator.get_params() if name.split("__")[-1] == "random_state"]
+    state = int(np.random.SeedSequence([seed, teacher]).generate_state(1)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            fitted = clone(estimator).set_params(**dict.fromkeys(names, state)).fit(x, y)
-            labels: Ints = fitted.predict(public)
-        except (TypeError, ValueError) as error:
-            raise InputError("teachers.estimator", type(estimator).__name__, f"must be able to learn from the {len(y)} "
-                             f"records of teacher {seed[1]} ({reason(error)})") from error  # fmt: skip
-    return labels
+            fitted = _copy(estimator, state)
+            fitted.fit(x, labels)
+            predicted = np.asarray(fitted.predict(public)).astype(np.int64).reshape(-1)
+            return np.asarray(classes[predicted])
+        except Exception as error:  # classifiers raise many types
+            raise _unusable(estimator, error, f"the {len(y)} records of teacher {teacher}") from error
+
+
+def _copy(estimator: Any, state: int) -> Any:
+    """Return an unfitted copy with every random_state set."""
+    if not hasattr(estimator, "get_params"):
+        return copy.deepcopy(estimator)
+    from sklearn.base import clone
+
+    names = [name for name in estimator.get_params() if name.split("__")[-1] == "random_state"]
+    cloned: Callable[..., Any] = clone(estimator).set_params
+    return cloned(**dict.fromkeys(names, state))
+
+
+def _unusable(estimator: Any, error: Exception, records: str) -> InputError:
+    """Name the parameter that the classifier complains about; without private values where it names none."""
+    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    for name, value in parameters.items():
+        if f"'{name}' parameter" in str(error):
+            return InputError(f"teachers.estimator.{name}", value, f"cannot be used ({in_a_line(error)})")
+    allowed = f"must be able to learn from {records} ({type(error).__name__})"
+    return InputError("teachers.estimator", type(estimator).__name__, allowed)
 
 
 def _features(x: AnyArray) -> AnyArray:
-    """Rows of floats; bytes of images become 0 to 1, as networks see them."""
+    """Return rows of features; image bytes become floats from 0 to 1."""
     rows = x.reshape(len(x), -1)
     return rows.astype(np.float32) / 255 if x.dtype == np.uint8 else rows
-
-
-def _check_estimator(estimator: Any) -> None:
-    """Is it a classifier, and are its parameters what scikit-learn allows?"""
-    from sklearn.base import BaseEstimator, is_classifier
-
-    if not isinstance(estimator, BaseEstimator) or not is_classifier(estimator):
-        name = getattr(estimator, "_target_", None) or type(estimator).__name__
-        raise InputError("teachers.estimator", name, "must be a classifier of scikit-learn, or one made like it")
-    try:
-        estimator._validate_params()
-    except ValueError as error:
-        said = in_a_line(error)
-        found = re.match(r"The '(\w+)' parameter of \S+ (must .*?)\.? Got .* instead\.?$", said)
-        if found is None:
-            raise InputError("teachers.estimator", type(estimator).__name__, said) from error
-        key, allowed = found.groups()
-        raise InputError(f"teachers.estimator.{key}", getattr(estimator, key, "?"), allowed) from error
-
-
-def _described(value: Any) -> Any:
-    """A value in JSON's types, told by what it holds: an estimator by class, version and what differs from defaults."""
-    if isinstance(value, bool | int | float | str | None):
-        return value
-    if isinstance(value, list | tuple):
-        return [_described(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _described(item) for key, item in value.items()}
-    if hasattr(value, "get_params") and not isinstance(value, type):
-        name = f"{type(value).__module__}.{type(value).__qualname__}"
-        usual = {key: _described(it.default) for key, it in signature(type(value)).parameters.items()}
-        told = {key: _described(item) for key, item in value.get_params(deep=False).items()}
-        changed = {key: item for key, item in told.items() if key not in usual or item != usual[key]}
-        return {"class": name, "version": getattr(import_module(name.split(".")[0]), "__version__", None), **changed}
-    import joblib
-
-    return f"{getattr(value, '__name__', type(value).__name__)}:{joblib.hash(value)}"

@@ -1,5 +1,5 @@
-"""Where runs are recorded."""
+"""Tracking: where runs and sweeps are recorded."""
 
-from nzc.tracking.tracker import Tracker
+from nzc.tracking.base import Tracker, Unreachable
 
-__all__ = ["Tracker"]
+__all__ = ["Tracker", "Unreachable"]

@@ -1,0 +1,123 @@
+"""The privacy cost of releases, before conversion to ε. Costs of several releases add."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nzc.accounting import data_independent, sanitised
+from nzc.accounting.data_dependent import DataDependentBound
+from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.epsilon import Epsilon
+from nzc.accounting.exact import ExactCost
+from nzc.accounting.rdp import ORDERS, cks, to_epsilon
+from nzc.accounting.sanitised import Plan
+from nzc.types import AnyArray, Bools, Floats, Ints
+from nzc.validation import between_0_and_1
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What releasing labels cost. `cost_1 + cost_2` is the cost of both releases.
+
+    Later queries may depend on earlier labels: Rényi costs add all the same, because the earlier labels are released.
+
+    queries     how many queries were asked
+    exact       exact Rényi costs to be added; None: the mechanism has no law
+    bounded     pairs of a data-dependent bound and the histograms [queries, classes] to take it at; (): no theorem
+    worst_case  pairs of a count and the cost of one release that holds for any votes
+    delta_cost  the part of δ that the mechanism itself uses
+    claim       the ε that the authors claim, (queries, δ) → ε; None: they claim none of their own
+    """
+
+    queries: int
+    exact: tuple[ExactCost, ...] | None
+    bounded: tuple[tuple[DataDependentBound, AnyArray], ...]
+    worst_case: tuple[tuple[int, WorstCaseCost], ...]
+    delta_cost: float = 0.0
+    claim: Callable[[int, float], float | None] | None = None
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            queries=self.queries + other.queries,
+            exact=None if self.exact is None or other.exact is None else self.exact + other.exact,
+            bounded=self.bounded + other.bounded if self.bounded and other.bounded else (),
+            worst_case=self.worst_case + other.worst_case,
+            delta_cost=self.delta_cost + other.delta_cost,
+            claim=other.claim,
+        )
+
+    def rdp(self, orders: Floats) -> Floats:
+        """Return the exact Rényi cost, [orders]; inf where the mechanism has no law."""
+        if self.exact is None:
+            return np.full(len(orders), np.inf)
+        return np.asarray(np.sum([cost.total(orders) for cost in self.exact], axis=0))
+
+    def epsilon(self, delta: float) -> Epsilon:
+        """Return every ε at δ that needs no random draw; δ must lie strictly between 0 and 1."""
+        between_0_and_1(delta=delta)
+        exact, order = self.exact_epsilon(delta)
+        return Epsilon(
+            exact=exact,
+            order=order,
+            theorem=self._theorem(delta),
+            data_independent=self.data_independent(delta),
+            claimed=None if self.claim is None else self.claim(self.queries, delta),
+        )
+
+    def data_independent(self, delta: float) -> float:
+        """Return ε at δ for any votes."""
+        return data_independent.compose(self.worst_case, delta - self.delta_cost)
+
+    def exact_epsilon(self, delta: float) -> tuple[float | None, float | None]:
+        """Return the exact ε at δ and its Rényi order; (None, None) where the mechanism has no law."""
+        if self.exact is None:
+            return None, None
+        left = delta - self.delta_cost
+        return to_epsilon(self.rdp, left) if left > 0 else (np.inf, np.nan)
+
+    def _theorem(self, delta: float) -> float | None:
+        if not self.bounded:
+            return None
+        costs = [bound.cost(histograms) for bound, histograms in self.bounded]
+        return to_epsilon(lambda orders: np.sum([cost(orders).sum(axis=0) for cost in costs], axis=0), delta)[0]
+
+    def sanitised(self, delta: float, rng: np.random.Generator, plan: Plan) -> float:
+        """Draw an upper bound that may be published; each call is a further release. It needs `bounded`.
+
+        `plan` must be made from public facts, before a vote is seen.
+        """
+        return sanitised.sanitise(self.bounded, plan, delta, rng).epsilon
+
+
+def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:
+    """Return how ε grows from query to query: labels released so far [points], and ε at δ [points] by its name.
+
+    rounds   the cost of each round, and which of its queries were answered, in the order of asking
+    """
+    ends = np.unique(np.linspace(0, sum(len(answered) for _, answered in rounds), points + 1).astype(np.int64))[1:]
+    released, left, before = np.zeros_like(ends), np.full(len(ends), delta), 0
+    known = {"exact": [cost.exact is not None for cost, _ in rounds], "theorem": [bool(c.bounded) for c, _ in rounds]}
+    rdp = {name: np.zeros((len(ends), len(ORDERS))) for name, there in known.items() if all(there)}
+    parts: list[tuple[Ints, WorstCaseCost]] = []
+    for cost, answered in rounds:
+        queries = np.clip(ends - before, 0, len(answered))
+        labels = np.concatenate([[0], np.cumsum(answered)])[queries]
+        # A release accompanies every label or every query; its count tells which.
+        so_far = {int(answered.sum()): labels, len(answered): queries}
+        if "exact" in rdp and cost.exact is not None:
+            rdp["exact"] += sum(each.first(queries) for each in cost.exact)
+        for bound, histograms in cost.bounded if "theorem" in rdp else ():
+            each = bound.cost(histograms)(ORDERS)
+            rdp["theorem"] += np.concatenate([0 * ORDERS[None], each.cumsum(axis=0)])[so_far[len(histograms)]]
+        parts += [(so_far[count], worst_case) for count, worst_case in cost.worst_case]
+        released, before = released + labels, before + len(answered)
+        left = left - cost.delta_cost * queries / max(1, len(answered))
+    left = np.maximum(left, 0)
+    with np.errstate(divide="ignore"):
+        least = {name: np.maximum(cks(cost, ORDERS, left[:, None]).min(axis=1), 0) for name, cost in rdp.items()}
+    found = {name: np.where(rdp[name].any(axis=1), values, 0.0) for name, values in least.items()}
+    composed = [[(int(count[at]), worst_case) for count, worst_case in parts] for at in range(len(ends))]
+    pairs = zip(composed, left, strict=True)
+    found["data_independent"] = np.array([data_independent.compose(each, rest) for each, rest in pairs])
+    return released, found

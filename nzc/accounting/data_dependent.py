@@ -1,0 +1,145 @@
+"""The papers' data-dependent bounds: what does one query cost at these votes? Computed in log space.
+
+Both theorems use an upper bound q on the probability that the label is not the plurality. Where the conditions of a
+theorem fail, the data-independent cost of the same paper is taken.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr, logsumexp
+
+from nzc.types import AnyArray, Floats
+from nzc.validation import positive
+
+
+@dataclass(frozen=True)
+class DataDependentBound:
+    """One theorem of the papers: the cost of a release as a function of the flip probability q at its votes.
+
+    log_flip   log q [queries] from votes [queries, classes]
+    rdp        the Rényi cost [queries, orders] from log q [queries] and orders; at q = 1 the data-independent cost
+    spread     standard deviation of the noise, in votes
+    """
+
+    log_flip: Callable[[AnyArray], Floats]
+    rdp: Callable[[Floats, Floats], Floats]
+    spread: float
+
+    def cost(self, votes: AnyArray) -> Callable[[Floats], Floats]:
+        """Return the Rényi cost of releases at these votes, as a function: orders → [queries, orders]."""
+        log_q = self.log_flip(votes)
+        return lambda orders: self.rdp(log_q, orders)
+
+    def worst_case(self, orders: Floats) -> Floats:
+        """Return the Rényi cost of one release whatever the votes, [orders]."""
+        cost: Floats = self.rdp(np.zeros(1), orders)[0]
+        return cost
+
+
+def gaussian_bound(sigma: float) -> DataDependentBound:
+    """Return the bound for argmax(n + N(0, σ²)): Scalable PATE 2018, Theorem 6."""
+    positive(sigma=sigma)
+    return DataDependentBound(
+        lambda votes: log_flip_gaussian(votes, sigma),
+        lambda log_q, orders: gaussian_rdp(log_q, sigma, orders),
+        sigma,
+    )
+
+
+def laplace_bound(gamma: float) -> DataDependentBound:
+    """Return the bound for argmax(n + Lap(1/γ)): PATE 2017, Theorem 3."""
+    positive(gamma=gamma)
+    return DataDependentBound(
+        lambda votes: log_flip_laplace(votes, gamma),
+        lambda log_q, orders: laplace_rdp(log_q, gamma, orders),
+        np.sqrt(2) / gamma,
+    )
+
+
+def screen_bound(sigma1: float) -> DataDependentBound:
+    """Return the bound for a screen's answer, s + N(0, σ₁²) ≥ T, to be taken at the histograms of `screen_votes`.
+
+    One moved vote shifts s by at most 1 instead of two counts by 1 each, so it is GNMax's bound with noise √2 σ₁.
+    """
+    positive(sigma1=sigma1)
+    return gaussian_bound(np.sqrt(2) * sigma1)
+
+
+def screen_votes(scores: AnyArray, threshold: float) -> Floats:
+    """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as the screen answers `scores`.
+
+    The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|. One moved vote changes that gap
+    by 2.
+    """
+    gap = 2 * np.abs(scores.astype(np.float64) - threshold)
+    return np.stack([gap, np.zeros_like(gap)], axis=1)
+
+
+def gaps(votes: AnyArray) -> Floats:
+    """Return how many votes each other class is behind the plurality, [queries, classes − 1], ascending."""
+    ordered = np.sort(votes.astype(np.float64), axis=1)[:, ::-1]
+    return ordered[:, :1] - ordered[:, 1:]
+
+
+def log_flip_laplace(votes: AnyArray, gamma: float) -> Floats:
+    """Return log q of argmax(n + Lap(1/γ)), [queries]: q = Σ (2 + γΔ)/(4 e^(γΔ)) over the other classes.
+
+    PATE 2017, Lemma 4.
+    """
+    scaled = gamma * gaps(votes)
+    return _capped(logsumexp(np.log((2 + scaled) / 4) - scaled, axis=1), votes.shape[1])
+
+
+def log_flip_gaussian(votes: AnyArray, sigma: float) -> Floats:
+    """Return log q of argmax(n + N(0, σ²)), [queries]: q = Σ Φ(−Δ/(√2 σ)) (Scalable PATE 2018, Proposition 7)."""
+    return _capped(logsumexp(log_ndtr(-gaps(votes) / (np.sqrt(2) * sigma)), axis=1), votes.shape[1])
+
+
+def _capped(log_q: Floats, classes: int) -> Floats:
+    return np.minimum(log_q, np.log1p(-1 / classes))
+
+
+def laplace_rdp(log_q: Floats, gamma: float, orders: Floats) -> Floats:
+    """Return the Rényi cost of a (2γ, 0)-private query with flip probability at most q, [queries, orders].
+
+    PATE 2017, Theorems 2 and 3; the paper's moment l is (α − 1) times the cost at order α = l + 1. Theorem 3 requires
+    q ≤ 1/(e^(2γ) + 1). Elsewhere the cost is the data-independent min(2γ, 2γ²α).
+    """
+    pure, more = 2 * gamma, orders - 1
+    independent = np.minimum(pure, pure**2 * orders / 2)
+    rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
+    valid = log_q <= -np.logaddexp(0, pure)
+    q = log_q[valid, None]
+    keep = np.log1p(-np.exp(q))
+    stay = keep + more * (keep - _log1mexp(pure + q))
+    rdp[valid] = np.minimum(rdp[valid], np.logaddexp(stay, q + pure * more) / more)
+    return rdp
+
+
+def gaussian_rdp(log_q: Floats, sigma: float, orders: Floats) -> Floats:
+    """Return the Rényi cost of argmax(n + N(0, σ²)) with flip probability at most q, [queries, orders].
+
+    Scalable PATE 2018, Theorem 6 with μ₁ and μ₂ of Proposition 10. Where its conditions fail: α/σ² (Proposition 8).
+    """
+    independent = orders / sigma**2
+    rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
+    mu2 = sigma * np.sqrt(-log_q)
+    mu1 = mu2 + 1
+    e1, e2 = mu1 / sigma**2, mu2 / sigma**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ceiling = (mu2 - 1) * e2 - mu2 * (np.log1p(1 / (mu1 - 1)) + np.log1p(1 / (mu2 - 1)))
+    rows = np.flatnonzero((mu2 > 1) & (-log_q > e2) & (log_q <= ceiling))
+    q, mu1, mu2, e1, e2 = (column[rows, None] for column in (log_q, mu1, mu2, e1, e2))
+    more, keep = orders - 1, np.log1p(-np.exp(q))
+    log_a = more * (keep - _log1mexp((q + e2) * (1 - 1 / mu2)))
+    log_b = more * (e1 - q / (mu1 - 1))
+    bound = np.logaddexp(keep + log_a, q + log_b) / more
+    rdp[rows] = np.where(mu1 > orders, np.minimum(rdp[rows], bound), rdp[rows])
+    return rdp
+
+
+def _log1mexp(x: Floats) -> Floats:
+    """Return log(1 − e^x) for x < 0."""
+    return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x)))

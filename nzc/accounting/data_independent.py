@@ -1,0 +1,140 @@
+"""Upper bounds that hold for any votes. They follow from public facts: noise, queries asked, labels released."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, log_ndtr, logsumexp
+
+from nzc.accounting.rdp import to_epsilon
+from nzc.types import Floats
+
+#: e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
+_DETERMINISTIC = 700.0
+
+
+@dataclass(frozen=True)
+class WorstCaseCost:
+    """What one release costs, whatever the votes.
+
+    rdp   the Rényi cost, orders → [orders]
+    mu    the release is post-processing of Gaussian noise at a mean shift of μ standard deviations; inf: it is not
+    pure  the release is (ε₀, 0)-private; inf: it is not
+    """
+
+    rdp: Callable[[Floats], Floats]
+    mu: float = np.inf
+    pure: float = np.inf
+
+
+#: The cost of a release without a bound, and the cost of no release.
+UNBOUNDED = WorstCaseCost(lambda orders: np.full(len(orders), np.inf))
+FREE = WorstCaseCost(lambda orders: np.zeros(len(orders)), mu=0.0, pure=0.0)
+
+
+def gaussian_cost(mu: float) -> WorstCaseCost:
+    """Gaussian noise at mean shift μ: ρ(α) = αμ²/2."""
+    return WorstCaseCost(lambda orders: orders * mu**2 / 2, mu=mu) if mu < 1e6 else UNBOUNDED
+
+
+def pure_cost(epsilon0: float) -> WorstCaseCost:
+    """An (ε₀, 0)-private release."""
+    if not epsilon0 < _DETERMINISTIC:
+        return UNBOUNDED
+    return WorstCaseCost(lambda orders: pure_rdp(epsilon0, orders), pure=epsilon0)
+
+
+def bounded_range_cost(eta: float) -> WorstCaseCost:
+    """A release whose privacy loss lies in a range of width η, such as the exponential mechanism."""
+    return WorstCaseCost(lambda orders: bounded_range_rdp(eta, orders), pure=eta) if eta < _DETERMINISTIC else UNBOUNDED
+
+
+def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float) -> float:
+    """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the compositions that apply.
+
+    Rényi composition always applies. Gaussian noise composes exactly: μ² = Σ μᵢ² (Dong, Roth, Su 2019, Corollary 2).
+    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). For δ ≤ 0 the result is inf.
+    """
+    if delta <= 0:
+        return np.inf
+    parts = [(count, cost) for count, cost in parts if count and cost is not FREE]
+    if not parts:
+        return 0.0
+    bounds = [to_epsilon(lambda orders: np.sum([count * cost.rdp(orders) for count, cost in parts], axis=0), delta)[0]]
+    bounds.append(gaussian(float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))), delta))
+    if len({cost.pure for _, cost in parts}) == 1:
+        bounds.append(optimal_pure(parts[0][1].pure, sum(count for count, _ in parts), delta))
+    return min(bounds)
+
+
+def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
+    """Return the largest Rényi divergence of an ε₀-private release, [orders] (Mironov 2017, Proposition 5).
+
+    Randomised response reaches it: p^α q^(1−α) + q^α p^(1−α) − 1 = (e^(αε₀) − 1)(1 − e^((1−α)ε₀))/(1 + e^ε₀).
+    The right side is used because nothing cancels in it.
+    """
+    up, down = orders * epsilon0, (orders - 1) * epsilon0
+    log_more = up + np.log(-np.expm1(-up)) + np.log(-np.expm1(-down)) - np.logaddexp(0, epsilon0)
+    return np.asarray(np.logaddexp(0, log_more) / (orders - 1) * (1 + 1e-12))
+
+
+def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
+    """Return the largest Rényi divergence of a release with privacy loss in a range η, [orders]; at most αη²/8.
+
+    The worst pair has two outcomes with losses t and t − η (Dong, Durfee, Rogers 2020, Lemma 3.4). Its divergence is
+    log(B e^((α−1)t) + e^(αt) (e^(−αη) − B e^(−η)))/(α − 1) with B = (1 − e^(−αη))/(1 − e^(−η)), taken at the best t.
+    """
+    log_b = np.log(np.expm1(-orders * eta) / np.expm1(-eta))
+    ahead = orders - 1
+    t = np.log(ahead / orders) + np.log(-np.expm1(-orders * eta)) + eta - np.log(-np.expm1(-ahead * eta))
+    rounding = 1e-14 * (1 + orders) / ahead
+    return np.asarray(np.minimum((log_b - np.log(orders)) / ahead + t + rounding, orders * eta**2 / 8))
+
+
+def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
+    """Return the exact ε of `releases` (ε₀, 0)-private releases (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+
+    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k, which randomised response reaches. The equation
+    is solved for ε by bisection, and the result is rounded up.
+    """
+    if not epsilon0 < _DETERMINISTIC:
+        return np.inf
+    lies = np.arange(releases + 1)
+    choose = gammaln(releases + 1) - gammaln(lies + 1) - gammaln(releases - lies + 1)
+    log_p = choose + (releases - lies) * epsilon0 - releases * np.logaddexp(0, epsilon0)
+    loss = (releases - 2 * lies) * epsilon0
+
+    def excess(eps: float) -> float:
+        worse = loss > eps
+        return float(logsumexp(log_p[worse] + np.log(-np.expm1(eps - loss[worse]))) - np.log(delta))
+
+    if excess(0.0) <= 0:
+        return 0.0
+    top = releases * epsilon0
+    low, high = 0.0, top
+    while high - low > 1e-10 * top:
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return float(high * (1 + 1e-9))
+
+
+def gaussian(mu: float, delta: float) -> float:
+    """Return the exact ε of Gaussian noise at mean shift μ, rounded up (Balle and Wang 2018, Theorem 8)."""
+    from scipy.optimize import brentq  # takes a fifth of a second to import
+
+    if mu == 0:
+        return 0.0
+    if not np.isfinite(mu) or mu > 1e6:
+        return np.inf
+
+    def excess(eps: float) -> float:
+        log_first, log_second = log_ndtr(-eps / mu + mu / 2), eps + log_ndtr(-eps / mu - mu / 2)
+        rounding = 1e-14 * (1 - log_first)  # dominates the difference where μ is tiny
+        return float(log_first + np.log(-np.expm1(min(log_second - log_first, 0.0) - rounding)) - np.log(delta))
+
+    if excess(0.0) <= 0:
+        return 0.0
+    top = 1.0
+    while excess(top) > 0:
+        top *= 2
+    return float(brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-12, maxiter=2000)) * (1 + 1e-9)

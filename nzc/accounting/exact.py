@@ -1,0 +1,217 @@
+"""The exact Rényi cost of a query: its largest divergence to any histogram one vote away, in both directions.
+
+This module knows nothing of noise or screens: a mechanism is given as pairs of log-laws. Every result is an upper
+bound: the error of the laws (`error_of`) and the rounding of the sums are added. Outcomes below e^-700 in both laws are
+ignored.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from nzc.accounting.rdp import ORDERS
+from nzc.types import AnyArray, Floats, Ints
+
+#: Smaller log-probabilities count as impossible. No float64 sampler produces such an outcome.
+IMPOSSIBLE = -700.0
+#: Up to this |α log p/q| the sum is computed from its moments: 18 of them leave a relative error of 2^18·2/20! < 1e-12.
+_SMALL = 2.0
+_POWERS = np.arange(2, 20)
+_ROUNDING = 1e-11
+#: Above this exponent e^(α log p/q) may overflow.
+_LARGE = 650.0
+
+
+def error_of(log_p: Floats) -> Floats:
+    """Return how far a computed log-probability may be from the true one: 4e-14 at 1/2, 4e-12 at e^-700.
+
+    A nearly certain outcome (log p near 0) is computed from all others, so its error is relative to log p itself.
+    """
+    size = np.where(np.isfinite(log_p), np.abs(log_p), 0.0)
+    depth = np.maximum(size, -np.log(np.maximum(size, 1e-323)))
+    return np.asarray(np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Laws of pairs of neighbouring histograms.
+
+    query   [pairs]            the query that a pair belongs to, ascending
+    here    [pairs, outcomes]  log-probabilities at the votes
+    there   [pairs, outcomes]  log-probabilities one vote away
+    copies  [pairs, outcomes]  how many outcomes each entry stands for
+    """
+
+    query: Ints
+    here: Floats
+    there: Floats
+    copies: Floats
+
+
+def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
+    """Return the largest Rényi divergence of each query's pairs, both directions, [queries, orders]; 0 without pairs.
+
+    D_α grows with α. So a pair whose D at the upper of two orders is below another pair's D at the lower order is never
+    the largest between them. The grid of orders is bisected, and such pairs are dropped on the way.
+    """
+    ascending = np.argsort(orders)
+    grid = orders[ascending]
+    candidates = _Candidates.of(pairs)
+    columns, last = np.zeros((len(grid), queries)), len(grid) - 1
+    # An infinite divergence is infinite at every order.
+    columns[:, candidates.query[np.isinf(candidates.linear)]] = np.inf
+    candidates = candidates.take((candidates.widest > 0) & np.isfinite(columns[0, candidates.query]))
+    if len(candidates.query):
+        low, high = candidates.divergence(grid[0]), candidates.divergence(grid[last])
+        candidates.raise_to(columns[0], low)
+        candidates.raise_to(columns[last], high)
+        _bisect(candidates, grid, columns, 0, last, low, high)
+    return columns[np.argsort(ascending)].T
+
+
+def _bisect(
+    candidates: "_Candidates", grid: Floats, columns: Floats, low: int, high: int, at_low: Floats, at_high: Floats
+) -> None:
+    if high - low < 2:
+        return
+    alive = at_high >= columns[low][candidates.query] * (1 - 1e-9)
+    if alive.sum() < 0.8 * len(alive):
+        candidates, at_low, at_high = candidates.take(alive), at_low[alive], at_high[alive]
+    middle = (low + high) // 2
+    at_middle = candidates.divergence(grid[middle])
+    candidates.raise_to(columns[middle], at_middle)
+    # Where D_α is nothing but rounding, its bound falls with α, and every candidate may have been dropped.
+    columns[middle] = np.maximum(columns[middle], np.minimum(columns[low], columns[high]))
+    _bisect(candidates, grid, columns, low, middle, at_low, at_middle)
+    _bisect(candidates, grid, columns, middle, high, at_middle, at_high)
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Ordered pairs of laws (P, Q), prepared for D_α(P ‖ Q) at any order.
+
+    With r = p/q and Σp = Σq = 1, e^((α−1) D_α) − 1 = Σ q (r^α − 1 − α(r − 1)). All terms are ≥ 0 and vanish to second
+    order at r = 1. So nothing cancels between nearly identical laws, and moving every r away from 1 by the error of
+    the laws gives an upper bound.
+    """
+
+    query: Ints
+    log_ratio: Floats  # [candidates, outcomes]
+    log_q: Floats  # [candidates, outcomes], copies included
+    q: Floats
+    moments: Floats  # [candidates, powers] Σ q log(r)^k / k!
+    linear: Floats  # [candidates] Σ q (r − 1)
+    linear_size: Floats  # [candidates] Σ q |r − 1|
+    widest: Floats  # [candidates] max |log r|
+    steepest: Floats  # [candidates] max log r
+
+    @classmethod
+    def of(cls, pairs: Pairs) -> "_Candidates":
+        query = np.repeat(pairs.query, 2)
+        shape = (len(query), pairs.here.shape[1])
+        log_p = np.stack([pairs.here, pairs.there], axis=1).reshape(shape)
+        log_q = np.stack([pairs.there, pairs.here], axis=1).reshape(shape)
+        copies = np.repeat(pairs.copies, 2, axis=0)
+        absent = (copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            log_ratio = np.where(absent, 0.0, log_p - log_q)
+            error = error_of(log_p) + error_of(log_q)
+            log_ratio += np.where(absent, 0.0, np.copysign(error, log_ratio))
+            log_q = np.where(absent, -np.inf, log_q + error_of(log_q) + np.log(copies))
+        q = np.exp(log_q)
+        finite = np.where(np.isfinite(log_ratio), log_ratio, 0.0)
+        term = q * finite
+        moments = np.empty((len(q), len(_POWERS)))
+        for column, power in enumerate(_POWERS):
+            term *= finite / power
+            moments[:, column] = term.sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            change = np.where(log_ratio < 1, q * np.expm1(np.minimum(log_ratio, 1)), np.exp(log_ratio + log_q) - q)
+        change[np.isposinf(log_ratio)] = np.inf
+        linear, linear_size = change.sum(axis=1), np.abs(change).sum(axis=1)
+        widest, steepest = np.abs(log_ratio).max(axis=1), log_ratio.max(axis=1)
+        return cls(query, log_ratio, log_q, q, moments, linear, linear_size, widest, steepest)
+
+    def take(self, rows: AnyArray) -> "_Candidates":
+        return replace(self, **{name: getattr(self, name)[rows] for name in self.__dataclass_fields__})
+
+    def raise_to(self, column: Floats, values: Floats) -> None:
+        """Write the largest value of each query that has candidates into `column` [queries]."""
+        starts = np.flatnonzero(np.diff(self.query, prepend=-1))
+        column[self.query[starts]] = np.maximum.reduceat(values, starts)
+
+    def divergence(self, order: float) -> Floats:
+        """Return an upper bound of D_α(P ‖ Q), [candidates]."""
+        log_total = np.empty(len(self.query))
+        small = order * self.widest <= _SMALL
+        log_total[small] = np.log1p(self.moments[small] @ (order**_POWERS - order))
+        steep = order * self.steepest > _LARGE
+        rest = np.flatnonzero(~small & ~steep)
+        terms = self.q[rest] * np.expm1(order * self.log_ratio[rest])
+        rounding = 2e-15 * (np.abs(terms).sum(axis=1) + order * self.linear_size[rest])
+        log_total[rest] = np.log1p(terms.sum(axis=1) - order * self.linear[rest] + rounding)
+        far = np.flatnonzero(~small & steep)
+        power = logsumexp(order * self.log_ratio[far] + self.log_q[far], axis=1)
+        offset = 1 - self.q[far].sum(axis=1) - order * self.linear[far] + 1e-14 * order
+        log_total[far] = power + np.log1p(offset * np.exp(-np.maximum(power, -_LARGE))) + 1e-14
+        return np.maximum(log_total, 0.0) * (1 + _ROUNDING) / (order - 1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Distinct histograms, numbered as in `ExactCost.inverse`. Their laws are computed when they are needed."""
+
+    places: Ints
+    pairs: Callable[[], Pairs]
+
+
+@dataclass(frozen=True)
+class ExactCost:
+    """The exact Rényi cost of queries. Equal histograms are computed once.
+
+    inverse  [queries]  the distinct histogram of each query
+    ceiling  a cost that holds for any votes, orders → [orders]; it is taken where it is smaller
+    """
+
+    batches: list[Batch]
+    inverse: Ints
+    ceiling: Callable[[Floats], Floats]
+
+    def per_query(self, orders: Floats) -> Floats:
+        """Return the cost of each query, [queries, orders]."""
+        return self._distinct(orders)[self.inverse]
+
+    def total(self, orders: Floats) -> Floats:
+        """Return the sum over all queries, [orders]. The result at `rdp.ORDERS` is kept."""
+        if orders is ORDERS:
+            return np.asarray(np.bincount(self.inverse) @ self._at_orders)
+        times = np.bincount(self.inverse)
+        return sum((times[batch.places] @ costs for batch, costs in self._costs(orders)), start=np.zeros(len(orders)))
+
+    def first(self, counts: Ints) -> Floats:
+        """Return the sum over the first so many queries, [counts, orders] at `rdp.ORDERS`."""
+        return np.concatenate([0 * ORDERS[None], self._at_orders[self.inverse].cumsum(axis=0)])[counts]
+
+    @cached_property
+    def _at_orders(self) -> Floats:
+        return self._distinct(ORDERS)
+
+    def _distinct(self, orders: Floats) -> Floats:
+        distinct = np.zeros((int(self.inverse.max(initial=-1)) + 1, len(orders)))
+        for batch, costs in self._costs(orders):
+            distinct[batch.places] = costs
+        return distinct
+
+    def _costs(self, orders: Floats) -> Iterator[tuple[Batch, Floats]]:
+        ceiling = self.ceiling(orders)
+
+        def cost(batch: Batch) -> tuple[Batch, Floats]:
+            return batch, np.minimum(largest_divergence(batch.pairs(), len(batch.places), orders), ceiling)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            yield from pool.map(cost, self.batches)

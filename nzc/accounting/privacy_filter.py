@@ -1,0 +1,89 @@
+"""Privacy filter: which queries may still be asked without exceeding a budget, whatever the votes? (`budget.epsilon`)
+
+The filter counts data-independent costs and whether earlier queries were answered, which the released labels show.
+So stopping reveals nothing about the votes, and the adaptive total stays within the budget: by Smith and Thakurta 2022
+where all noise is Gaussian (Σμ² stays within that of the budget), by Feldman and Zrnic 2021 at one fixed Rényi order
+elsewhere. A data-dependent ε must never decide when to stop, because the number of answers would then be a release.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nzc.accounting.data_independent import gaussian
+from nzc.accounting.rdp import ORDERS, cks
+from nzc.types import Bools, Floats
+from nzc.validation import between_0_and_1, positive
+
+
+@dataclass(frozen=True)
+class PrivacyFilter:
+    """A budget and the costs counted against it, in one unit: μ² (`gaussian_filter`) or Rényi cost (`renyi_filter`).
+
+    budget   the whole budget
+    ask      cost of asking a query: its screen; 0 without one
+    answer   further cost of answering it
+    """
+
+    budget: float
+    ask: float
+    answer: float
+
+    def admit(self, passes: Bools, spent: float = 0.0) -> Bools:
+        """Return which queries may be asked, [queries], in their order.
+
+        passes   [queries], whether a query passes the screen
+        spent    cost of earlier rounds
+
+        A query is asked only if the budget has room for its screen and its label, before its screen is evaluated. The
+        first query without room ends the run, so the result depends on the screens of asked queries only.
+        """
+        before = np.arange(len(passes))
+        answered_before = np.concatenate([[0], np.cumsum(passes)])[before]
+        after = spent + self.ask * (before + 1) + self.answer * (answered_before + 1)
+        admitted: Bools = after <= self.budget
+        return admitted
+
+    def spends(self, asked: int, answered: int) -> float:
+        """Return the cost of so many queries."""
+        return (self.ask * asked if asked else 0.0) + (self.answer * answered if answered else 0.0)
+
+
+#: A filter that admits no query.
+CLOSED = PrivacyFilter(0.0, np.inf, np.inf)
+
+
+def gaussian_filter(epsilon: float, delta: float, mu_ask: float, mu_answer: float) -> PrivacyFilter:
+    """Return the filter for Gaussian noise. μ is the mean shift of one moved vote: 1/σ₁ for a screen, √2/σ for a label.
+
+    The budget is the largest Σμ² whose exact ε at δ is at most `epsilon`.
+    """
+    _check(epsilon, delta)
+    low, high = 0.0, 1.0
+    while gaussian(high, delta) <= epsilon:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian(middle, delta) <= epsilon else (low, middle)
+    return PrivacyFilter(low**2, mu_ask**2, mu_answer**2)
+
+
+def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats) -> PrivacyFilter:
+    """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen and of a label.
+
+    It uses the one order that lets most queries be answered. That order follows from public facts, before the first
+    query: a filter that picks its order afterwards is not sound.
+    """
+    _check(epsilon, delta)
+    limits = epsilon - cks(np.zeros(len(ORDERS)), ORDERS, delta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(np.isfinite(ask + answer) & (limits > 0), limits / (ask + answer), -np.inf)
+    best = int(np.argmax(room))
+    if room[best] == -np.inf:
+        return CLOSED
+    return PrivacyFilter(float(limits[best]), float(ask[best]), float(answer[best]))
+
+
+def _check(epsilon: float, delta: float) -> None:
+    positive(epsilon=epsilon)
+    between_0_and_1(delta=delta)

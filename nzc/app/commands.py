@@ -1,0 +1,193 @@
+"""The subcommands: nzc publish, report, store and sync."""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable
+from contextlib import chdir
+from pathlib import Path
+from typing import Any, NoReturn
+
+from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative
+
+
+class Parser(ArgumentParser):
+    """An ArgumentParser whose errors are InputErrors, of one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(self.prog, " ".join(sys.argv[1:]) or "(nothing)", message)
+
+
+def publish(arguments: list[str]) -> int:
+    """Create a folder with what may be published of a run."""
+    from nzc.runs.publish import publish
+
+    parser = Parser("nzc publish", description="Create a folder with what may be published of a finished run.")
+    parser.add_argument("run", metavar="RUN", type=Path, help="outputs/… of a run with rng=system")
+    parser.add_argument("dest", metavar="DEST", type=Path, help="a folder that does not exist yet")
+    chosen = parser.parse_args(arguments)
+    publish(chosen.run, chosen.dest)
+    print(chosen.dest)
+    return 0
+
+
+def report(arguments: list[str]) -> int:
+    """Write the page of runs or sweeps."""
+    from nzc.runs.page import write_page
+
+    parser = Parser("nzc report", description="Write report.html into the folder of a run or of a sweep.")
+    parser.add_argument("folders", nargs="+", metavar="FOLDER", type=Path, help="outputs/… of a run or a sweep")
+    for folder in parser.parse_args(arguments).folders:
+        print(write_page(folder))
+    return 0
+
+
+def store(arguments: list[str]) -> int:
+    """List what is stored and released, or remove stored predictions."""
+    from nzc.teachers.prediction_store import PredictionStore
+
+    parser = Parser("nzc store", description="List stored predictions and released labels, or remove predictions.")
+    parser.add_argument("--root", default=".nzc", help="the store (default .nzc): the value of paths.store")
+    parser.add_argument("--delta", type=float, default=1e-5, help="δ of the ledger's ε (default 1e-5)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--prune", nargs="+", metavar="KEY", help="remove these entries; the start of a key is enough")
+    what.add_argument("--older", type=float, metavar="DAYS", help="remove entries written more than so many days ago")
+    what.add_argument("--all", action="store_true", help="remove every entry; the ledger always stays")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    chosen = parser.parse_args(arguments)
+    between_0_and_1(**{"--delta": chosen.delta})
+    if not Path(chosen.root).is_dir():
+        raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
+    kept = PredictionStore(chosen.root)
+    if chosen.prune is None and chosen.older is None and not chosen.all:
+        _show_entries(kept.entries())
+        _show_ledger(kept.root / "ledger.db", chosen.delta)
+        return 0
+    entries = _choose(kept.entries(), chosen.prune, chosen.older)
+    if not entries:
+        print("nothing to remove")
+        return 0
+    _show_entries(entries)
+    if not chosen.yes:
+        if not sys.stdin.isatty():
+            raise InputError("--yes", False, "must be given where no one can be asked")
+        if input(f"remove {len(entries)} entries? [y/N] ").strip().lower() not in ("y", "yes"):
+            return 1
+    for entry in entries:
+        kept.remove(entry)
+    print(f"removed {len(entries)} entries; the ledger stays")
+    return 0
+
+
+def sync(arguments: list[str]) -> int:
+    """Send runs that could not be tracked when they ran. Exit code 1: something could still not be sent."""
+    from filelock import Timeout
+    from omegaconf import OmegaConf
+
+    from nzc.app.components import build
+    from nzc.runs.layout import SWEEP
+    from nzc.tracking.outbox import resend, unsent
+
+    parser = Parser("nzc sync", description="Send runs that could not be tracked when they ran.")
+    parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)")
+    parser.add_argument("--uri", help="tracking.uri, where not that of each run")
+    parser.add_argument("--artifacts", help="tracking.artifacts, where not those of each run")
+    chosen = parser.parse_args(arguments)
+    sent = failed = running = 0
+    for root in map(Path, chosen.folders):
+        if not root.is_dir():
+            raise InputError("FOLDER", root, "must be a folder with runs in it")
+        for folder in unsent(root):
+            try:
+                file = folder / SWEEP if (folder / SWEEP).is_file() else folder / ".hydra" / "config.yaml"
+                cfg: Any = OmegaConf.load(file)
+                hydra: Any = cfg if file.name == SWEEP else OmegaConf.load(folder / ".hydra" / "hydra.yaml")
+                cfg.tracking.uri = chosen.uri or cfg.tracking.uri
+                if chosen.artifacts is not None:
+                    cfg.tracking.artifacts = str(Path(chosen.artifacts).absolute())
+                if "system_metrics" in cfg.tracking:
+                    cfg.tracking.system_metrics = False  # they would be this machine's
+                home = Path(hydra.hydra.runtime.cwd)  # relative paths of the configuration start here
+                with chdir(home if chosen.uri is None and home.is_dir() else "."):
+                    tracker = build(cfg, "tracking")
+                done = resend(folder, tracker)
+                sent, running = sent + done, running + (not done)
+            except Timeout:
+                running += 1
+            except Exception as error:
+                failed += 1
+                print(f"nzc: {folder}: {in_a_line(error, 200)}", file=sys.stderr)
+    print(f"{sent} sent, {failed} not, {running} under way")
+    return 1 if failed else 0
+
+
+def _choose(entries: list[Any], keys: list[str] | None, older: float | None) -> list[Any]:
+    if older is not None:
+        not_negative(**{"--older": older})
+        return [entry for entry in entries if entry.days > older]
+    if keys is None:
+        return entries
+    chosen = []
+    for key in keys:
+        exact = [entry for entry in entries if entry.path.name == key]
+        found = exact or [entry for entry in entries if entry.path.name.startswith(key)]
+        if len(found) != 1:
+            raise InputError("--prune", key, f"must be the start of one stored key, not of {len(found)}")
+        chosen += [entry for entry in found if entry not in chosen]
+    return chosen
+
+
+def _show_entries(entries: list[Any]) -> None:
+    from rich.table import Table
+
+    from nzc.runs.formatting import show
+
+    table = Table(title=f"{len(entries)} stored, {_size(sum(entry.bytes for entry in entries))}", title_style="bold")
+    for name in ("key", "data", "settings", "size", "days", "state"):
+        table.add_column(name, overflow="fold", justify="right" if name in ("size", "days") else "left")
+    for entry in entries:
+        told = {key: value for key, value in entry.request.items() if key not in ("data", "code") and value is not None}
+        settings = " ".join(
+            f"{key}={_short(value)}" for key, value in sorted(told.items(), key=lambda i: i[0] != "count")
+        )
+        data = str(entry.request.get("data", "–"))[:8]
+        table.add_row(entry.path.name, data, settings, _size(entry.bytes), f"{entry.days:.1f}", entry.state)
+    show(table)
+
+
+def _show_ledger(path: Path, delta: float) -> None:
+    """Show a line for each private dataset from which labels were released."""
+    from rich.table import Table
+
+    from nzc.labeling.ledger import Ledger
+    from nzc.runs.formatting import number, show
+
+    if not path.is_file():
+        return
+    ledger, table = Ledger(path), Table(title="released labels: the ledger, never pruned", title_style="bold")
+    for name in ("private dataset", "releases", "last, UTC", f"ε of all at δ = {delta:g}"):
+        table.add_column(name)
+    entries = ledger.entries()
+    for dataset in dict.fromkeys(entry.dataset for entry in entries):
+        of = [entry for entry in entries if entry.dataset == dataset]
+        total = number(ledger.total(dataset, delta))
+        table.add_row(dataset[:8], str(len(of)), max(entry.recorded for entry in of), total)
+    show(table)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        inside = (f"{key}={_short(item)}" for key, item in value.items() if key not in ("class", "source", "version"))
+        return f"{str(value.get('class', '')).rpartition('.')[2]}({', '.join(inside)})"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+#: The subcommands by name.
+COMMANDS: dict[str, Callable[[list[str]], int]] = {"publish": publish, "report": report, "store": store, "sync": sync}

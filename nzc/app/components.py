@@ -1,0 +1,190 @@
+"""Build the objects that a composed configuration describes. Errors name the whole key, as it is typed."""
+
+import inspect
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
+
+from nzc.accounting import sanitised
+from nzc.app.config import check_values
+from nzc.data import Dataset
+from nzc.labeling.query_selection import QuerySelection
+from nzc.labeling.session import LabelingPolicy
+from nzc.mechanisms import NoisyArgmax
+from nzc.runs.pipeline import RunComponents
+from nzc.students import StudentConfig
+from nzc.teachers import Teachers
+from nzc.teachers.prediction_store import PredictionStore
+from nzc.tracking import Tracker
+from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError, in_a_line
+
+#: What the class named by a group must be, and whether the group may be empty.
+KINDS: dict[str, tuple[type, bool]] = {
+    "dataset": (Dataset, True),
+    "teachers": (Teachers, False),
+    "aggregator": (NoisyArgmax, False),
+    "student": (StudentConfig, True),
+    "trainer": (TrainerSettings, False),
+    "tracking": (Tracker, True),
+}
+#: Keys whose `_target_` is called later, with further arguments, also without `_partial_: true`.
+_FACTORIES = ("network", "optimizer", "schedule")
+#: Keys that were renamed, and their new names.
+_RENAMED = {"wrong": "label_noise_rate", "fade": "labeled_loss_decay"}
+_SPECIAL = ("_target_", "_partial_", "_args_", "_convert_", "_recursive_")
+
+
+def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
+    """Return everything that a run needs, built and checked. `choices` are the chosen options of the groups."""
+    check_values(cfg)
+    rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
+    return RunComponents(
+        dataset=build(cfg, "dataset"),
+        teachers=build(cfg, "teachers"),
+        policy=LabelingPolicy(
+            mechanism=build(cfg, "aggregator"),
+            selection=QuerySelection(cfg.query_choice, rounds),
+            seed=cfg.seed,
+            delta=cfg.delta,
+            budget=cfg.budget.epsilon,
+            plan=partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
+            audit_trials=cfg.audit_trials if cfg.audit else None,
+            name=choices["aggregator"],
+            rng=cfg.rng,
+        ),
+        queries=cfg.queries,
+        student=build(cfg, "student"),
+        trainer=build(cfg, "trainer"),
+        store=PredictionStore(Path(cfg.paths.store).absolute()),
+        names={group: choices[group] for group in ("dataset", "aggregator", "student")},
+        figures=figures if cfg.figures is None else cfg.figures,
+    )
+
+
+def build(cfg: DictConfig, group: str) -> Any:
+    """Return the object that a group describes; None for an empty group, such as student=none."""
+    node, (kind, may_be_empty) = cfg[group], KINDS[group]
+    wanted = f"must be a {kind.__name__} of nzc, or a class derived from it"
+    if not (node is None or OmegaConf.is_dict(node)):
+        raise InputError(group, node, "must be a mapping whose _target_ is a class")
+    if not node or "_target_" not in node:
+        if may_be_empty:
+            return None
+        raise InputError(f"{group}._target_", None, wanted)
+    target = _resolve(node, group)
+    if isinstance(target, type) and not issubclass(target, kind):
+        raise InputError(f"{group}._target_", node._target_, wanted)
+    built = instantiate(node, group)
+    if not isinstance(built, kind):
+        raise InputError(f"{group}._target_", node._target_, wanted)
+    return built
+
+
+def instantiate(node: Any, key: str) -> Any:
+    """Return the object that a configuration node describes: `_target_` called with the other keys, recursively."""
+    if OmegaConf.is_list(node):
+        return [instantiate(each, f"{key}.{at}") for at, each in enumerate(node)]
+    if not OmegaConf.is_dict(node):
+        return node
+    settings: dict[str, Any] = {}
+    for name in map(str, node):
+        if OmegaConf.is_missing(node, name):
+            raise InputError(f"{key}.{name}", "???", "must be given")
+        if name not in _SPECIAL:
+            settings[name] = instantiate(node[name], f"{key}.{name}")
+    if "_target_" not in node:
+        return settings
+    target, args = _resolve(node, key), instantiate(node.get("_args_", []), f"{key}._args_")
+    later = bool(node.get("_partial_", key.rpartition(".")[2] in _FACTORIES))
+    _check_arguments(node, key, target, args, settings, later)
+    if later:
+        return partial(target, *args, **settings)
+    try:
+        built = target(*args, **settings)
+    except InputError as error:
+        raise error.within(key) from error
+    except Exception as error:  # whatever a user's class raises
+        allowed = f"must be a class that accepts the settings beside it ({in_a_line(error)})"
+        raise InputError(f"{key}._target_", node._target_, allowed) from error
+    _check_types(key, built)
+    return built
+
+
+def _resolve(node: Any, key: str) -> Any:
+    """Return the class or function that `_target_` names; modules in the working directory are found too."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
+    try:
+        target = get_object(str(node._target_))
+    except Exception as error:  # the module may fail to import
+        cause = error.__cause__ or error
+        allowed = f"must be the dotted name of a class or function ({in_a_line(cause)})"
+        raise InputError(f"{key}._target_", node._target_, allowed) from error
+    if not callable(target):
+        raise InputError(f"{key}._target_", node._target_, "must be the dotted name of a class or function")
+    return target
+
+
+def _check_arguments(node: Any, key: str, target: Any, args: list[Any], settings: dict[str, Any], later: bool) -> None:
+    """Raise InputError where `target` has no such argument, or misses one."""
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):  # some built-in functions have none
+        return
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+    for name, value in settings.items():
+        if not takes_any and name not in signature.parameters:
+            allowed = f"must be one of the settings of {node._target_}: {', '.join(signature.parameters)}"
+            if name in _RENAMED:
+                allowed = f"is called {key}.{_RENAMED[name]} now"
+            raise InputError(f"{key}.{name}", value, allowed)
+    try:
+        (signature.bind_partial if later else signature.bind)(*args, **settings)
+    except TypeError as error:
+        raise InputError(f"{key}._target_", node._target_, f"must be given all its settings ({error})") from error
+
+
+def _check_types(key: str, built: Any) -> None:
+    """Raise InputError where a field of a dataclass is not what its annotation says."""
+    if not is_dataclass(built):
+        return
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic.errors import PydanticUserError
+
+    hints = get_type_hints(type(built))
+    for name in (each.name for each in fields(built) if each.init):
+        if isinstance(hints[name], type) and issubclass(hints[name], float | int):
+            continue  # its class has checked the number
+        try:
+            try:
+                adapter: Any = TypeAdapter(hints[name], config=ConfigDict(arbitrary_types_allowed=True))
+            except PydanticUserError:  # a dataclass takes no configuration from outside
+                adapter = TypeAdapter(hints[name])
+            adapter.validate_python(getattr(built, name))
+        except ValidationError as error:
+            said = error.errors()[0]["msg"].replace("Input should be", "must be")
+            raise InputError(f"{key}.{name}", getattr(built, name), said) from error
+
+
+def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> dict[str, Any]:
+    """Return the composed configuration with dotted keys, for the tracker."""
+    from nzc.runs.layout import flatten
+
+    tree: Any = OmegaConf.to_container(without_hydra(cfg), resolve=True)
+    del tree["sweep"]
+    groups = {group: choices[group] for group in ("dataset", "teachers", "aggregator", "student")}
+    flat = {key: value for key, value in flatten(tree).items() if not key.endswith("_target_")}
+    return groups | flat
+
+
+def without_hydra(cfg: DictConfig) -> DictConfig:
+    """Return the configuration without Hydra's own part."""
+    return OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])

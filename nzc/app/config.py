@@ -1,0 +1,144 @@
+"""The configuration: types of its keys, where presets lie, and the text of `nzc --help`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+from nzc.labeling.randomness import KINDS
+from nzc.validation import InputError, between_0_and_1, one_of, positive, whole
+
+_PACKAGE = Path(__file__).parents[1]
+#: The folder with conf/ and sweeps/: the package itself in a wheel, the folder above it in a checkout.
+HOME = _PACKAGE if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent
+CONF = HOME / "conf"
+#: The groups of the configuration.
+GROUPS = ("dataset", "teachers", "aggregator", "student", "trainer", "tracking")
+
+
+@dataclass
+class Paths:
+    """Folders; relative paths start at the working directory."""
+
+    store: str = MISSING
+    output: str = MISSING
+
+
+@dataclass
+class Budget:
+    """Privacy budget."""
+
+    epsilon: float | None = None
+
+
+@dataclass
+class Sanitise:
+    """Plan of the sanitised ε, fixed before a vote is seen; null: chosen from public facts."""
+
+    order: float | None = None
+    beta: float | None = None
+
+
+@dataclass
+class Config:
+    """All keys but those of the groups. The YAML of a group's option names a class, whose arguments are its keys."""
+
+    seed: int = MISSING
+    rng: str = MISSING
+    delta: float = MISSING
+    queries: int | None = None
+    query_choice: str = MISSING
+    rounds: Any = None  # null, a number, or a list of sizes
+    budget: Budget = field(default_factory=Budget)
+    sanitise: Sanitise = field(default_factory=Sanitise)
+    audit: bool = False
+    audit_trials: int = MISSING
+    figures: bool | None = None
+    paths: Paths = field(default_factory=Paths)
+    dataset: Any = MISSING
+    teachers: Any = MISSING
+    aggregator: Any = MISSING
+    student: Any = MISSING
+    trainer: Any = MISSING
+    tracking: Any = MISSING
+    objective: Any = None
+    sweep: Any = None
+
+
+def known_keys(of: type = Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every key but those of groups and sweeps, dotted, with its type."""
+    for name, kind in get_type_hints(of).items():
+        yield f"{prefix}{name}", kind
+        if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__"):
+            yield from known_keys(kind, f"{prefix}{name}.")
+
+
+def check_values(cfg: Any) -> None:
+    """Raise InputError where a value of `Config` is out of range."""
+    whole(0, 2**32 - 1, seed=cfg.seed)
+    one_of(KINDS, rng=cfg.rng)
+    between_0_and_1(delta=cfg.delta)
+    if cfg.queries is not None:
+        whole(1, queries=cfg.queries)
+    whole(100, audit_trials=cfg.audit_trials)
+    for key, value in {"budget.epsilon": cfg.budget.epsilon, "sanitise.beta": cfg.sanitise.beta}.items():
+        if value is not None:
+            positive(**{key: value})
+    if cfg.sanitise.order is not None:
+        positive(**{"sanitise.order": cfg.sanitise.order})
+        if cfg.sanitise.order <= 1:
+            raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
+
+
+def shows_private(cfg: DictConfig) -> bool:
+    """Return whether output and tracking may depend on votes: tracking.private; true for tracking=none."""
+    return bool((cfg.tracking or {}).get("private", True))
+
+
+class _SearchPath(SearchPathPlugin):
+    """Finds `+sweeps=NAME` in sweeps/ and `GROUP=NAME` in conf/, of nzc and of the working directory."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        search_path.append("nzc", f"file://{HOME}")
+        here = Path.cwd()
+        if here != HOME:
+            for folder, path in ((here / "conf", here / "conf"), (here / "sweeps", here)):
+                if folder.is_dir():
+                    search_path.append("nzc-here", f"file://{path}")
+
+
+def options(folder: str) -> list[str]:
+    """Return the options of conf/GROUP, or the sweeps, of nzc and of the working directory."""
+    return sorted({path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")})
+
+
+def _groups_help() -> str:
+    folders = {f"{name}=": f"conf/{name}" for name in sorted(GROUPS)} | {"+sweeps=": "sweeps"}
+    return "\n".join(f"  {name:12} {', '.join(options(folder))}" for name, folder in folders.items())
+
+
+def _keys_help(*, _root_: Any) -> str:
+    """Return the commented keys of config.yaml and of the chosen options, as the YAML files have them."""
+    main = (CONF / "config.yaml").read_text().partition("\nseed:")[2].partition("\nhydra:")[0]
+    sections = [f"seed:{main}".rstrip()]
+    for group in GROUPS:
+        choice = _root_.hydra.runtime.choices[group]
+        files = [home / "conf" / group / f"{choice}.yaml" for home in (Path.cwd(), HOME)]
+        file = next(filter(Path.is_file, files), None)
+        lines = [] if file is None else [line for line in file.read_text().splitlines() if line.strip()]
+        sections.append("\n".join([f"{group}: # {group}={choice}", *(f"  {line}" for line in lines)]))
+    return "\n\n".join("\n".join(f"  {line}" for line in section.splitlines()) for section in sections)
+
+
+def register() -> None:
+    """Register schema, search path and help texts with Hydra; it may be called again."""
+    OmegaConf.register_new_resolver("groups_help", _groups_help, replace=True)
+    OmegaConf.register_new_resolver("keys_help", _keys_help, replace=True)
+    ConfigStore.instance().store(name="spine", node=Config)
+    Plugins.instance().register(_SearchPath)

@@ -1,0 +1,118 @@
+"""Run a composed configuration: prepare it, execute it in a folder, and track it."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.singleton import Singleton
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from nzc.app.components import build, build_components, run_params, without_hydra
+from nzc.app.config import CONF, register
+from nzc.app.error_messages import check_overrides, error_line
+from nzc.runs import pipeline
+from nzc.runs.result import RunResult
+from nzc.tracking import Tracker, Unreachable
+from nzc.tracking.outbox import TrackedRun
+from nzc.validation import InputError
+
+#: Everything that a run writes is readable by its owner only, because most of it depends on votes.
+PRIVATE = 0o077
+
+
+@dataclass
+class PreparedJob:
+    """A run whose input is known to be good, and its tracker."""
+
+    cfg: DictConfig
+    choices: Mapping[str, Any]
+    run: pipeline.PreparedRun
+    tracker: Tracker | None
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this process only helps another node to train teachers."""
+        return self.run.parts.trainer.is_worker
+
+    def execute(self, folder: Path, sweep: Path | None = None) -> RunResult:
+        """Run the job in `folder`, as a job of the sweep in the folder `sweep` if given."""
+        name = f"{self.choices['aggregator']} · {self.choices['student']}"
+        params = run_params(self.cfg, self.choices)
+        tracked = TrackedRun(self.tracker, folder, self.choices["dataset"], name, params, sweep)
+        try:
+            tracked.start()
+            result = self.run.execute(folder, tracked.log)
+        except BaseException as error:
+            tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
+            raise
+        tracked.finish()
+        return result
+
+
+def prepare(cfg: DictConfig, choices: Mapping[str, Any], figures: bool = True) -> PreparedJob:
+    """Build and check everything, also the connection to the tracker. An InputError leaves nothing behind."""
+    prepared = pipeline.prepare(build_components(cfg, choices, figures))
+    tracker: Tracker | None = build(cfg, "tracking")
+    if tracker is not None and not prepared.parts.trainer.is_worker:
+        with suppress(Unreachable):  # said when the run starts
+            tracker.connect()
+    return PreparedJob(cfg, choices, prepared, tracker)
+
+
+def run(overrides: Sequence[str] = ()) -> RunResult:
+    """Do what `nzc OVERRIDE…` does, and return the result; `result.folder` holds everything else.
+
+    Nothing is printed but warnings and progress. Sweeps are for the command line. Hydra's global state, the umask and
+    the working directory are as before when this returns. InputError: a value cannot be used.
+    """
+    state, umask = Singleton.get_state(), os.umask(PRIVATE)
+    try:
+        GlobalHydra.instance().clear()
+        register()
+        cfg = _compose(list(overrides))
+        hydra = cfg.hydra
+        prepared = prepare(cfg, hydra.runtime.choices)
+        folder = Path(hydra.run.dir).absolute()
+        _save_config(folder, cfg)
+        return prepared.execute(folder)
+    finally:
+        os.umask(umask)
+        Singleton.set_state(state)
+
+
+def _compose(overrides: list[str]) -> DictConfig:
+    try:
+        check_overrides(overrides)
+        with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
+            cfg = compose("config", overrides, return_hydra_config=True)
+    except InputError:
+        raise
+    except Exception as error:  # Hydra's and OmegaConf's
+        raise _as_input_error(error) from error
+    if cfg.hydra.mode == RunMode.MULTIRUN:
+        raise InputError("overrides", " ".join(overrides), "must describe one run; sweeps are for the command line")
+    return cfg
+
+
+def _as_input_error(error: Exception) -> InputError:
+    key, _, allowed = error_line(error)[1].partition(": ")
+    key, _, value = key.partition("=")
+    return InputError(key, value, allowed)
+
+
+def _save_config(folder: Path, cfg: DictConfig) -> None:
+    """Write the configuration as Hydra does: config.yaml, hydra.yaml and overrides.yaml."""
+    (folder / ".hydra").mkdir(parents=True, exist_ok=True)
+    files = {
+        "config": without_hydra(cfg),
+        "hydra": OmegaConf.masked_copy(cfg, "hydra"),
+        "overrides": cfg.hydra.overrides.task,
+    }
+    for name, content in files.items():
+        OmegaConf.save(content, folder / ".hydra" / f"{name}.yaml")

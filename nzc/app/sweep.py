@@ -1,0 +1,187 @@
+"""A sweep: its parent run in the tracker, its rows as jobs, and its table, figures and page at the end."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import product
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+
+from nzc.app.components import build
+from nzc.app.config import shows_private
+from nzc.app.error_messages import TRACEBACK, error_line, stop
+from nzc.data.files import remove_empty
+from nzc.runs import layout
+from nzc.runs.formatting import show
+from nzc.runs.sweep_spec import SweepFigure, SweepRow, figures_of, name_of, rows_of
+from nzc.tracking.outbox import RECORD, TrackedRun
+from nzc.validation import InputError
+
+_SWEEP_FILES = (layout.SWEEP, layout.JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
+
+
+class SweepHooks(Callback):
+    """Opens a parent run before the jobs of a sweep, and answers its question after them."""
+
+    #: The sweep that is under way in this process.
+    current: ClassVar["SweepHooks | None"] = None
+
+    def __reduce__(self) -> Any:
+        """Launchers send callbacks to their workers, which do not need this one's state."""
+        return type(self), ()
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        self.config, self.folder, self.cwd = config, Path(config.hydra.sweep.dir), Path(config.hydra.runtime.cwd)
+        try:
+            self.figures = figures_of(config)
+            expand_rows(config)
+            _check_sweeper(config)
+            tracker = build(config, "tracking")
+            self.tracked = TrackedRun(tracker, self.folder, config.hydra.runtime.choices.dataset, name_of(config))
+            earlier: Any = self.folder / layout.SWEEP
+            before = figures_of(OmegaConf.load(earlier)) if earlier.is_file() else None  # type: ignore[arg-type]
+            self.tracked.start()
+        except Exception as error:  # Hydra would make a warning of it
+            if TRACEBACK:
+                raise
+            stop(*error_line(error))
+        if before is not None:
+            layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in before])
+            for job in [path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir()]:
+                (job / layout.ERROR).write_text(f"{layout.NOT_STARTED}\n")
+        OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
+        SweepHooks.current = self
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        SweepHooks.current = None
+        jobs, problems = self.answer()
+        self.tracked.finish()
+        if failed := sum(job.result is None for job in jobs):
+            problems.append(f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
+        if problems:
+            stop(2, *problems)
+
+    def answer(self) -> tuple[list[layout.Job], list[object]]:
+        """Write table, figures and page of the finished jobs; return all jobs, and what is wrong with the figures."""
+        from nzc.runs.page import write_page
+        from nzc.runs.sweep_table import SweepTable, write_csv
+
+        jobs, title = layout.read_jobs(self.folder), name_of(self.config)
+        table = SweepTable(jobs, [key for figure in self.figures for key in figure.y])
+        (self.folder / layout.TABLE).write_text(table.markdown(title))
+        write_csv(self.folder, jobs)
+        if shows_private(self.config):
+            show(table.rich(title))
+        problems = [] if self.config.figures is False else _plot(self.figures, jobs, self.folder)
+        show(str(write_page(self.folder)), "dim")
+        return jobs, problems
+
+
+@contextmanager
+def answer_interrupted() -> Iterator[None]:
+    """Answer an interrupted sweep with what is finished, and close its parent run. Hydra only reports good ends."""
+    stopped = False
+    try:
+        yield
+    except KeyboardInterrupt:
+        stopped = True
+        raise
+    finally:
+        sweep, SweepHooks.current = SweepHooks.current, None
+        if sweep is not None:
+            with suppress(Exception):  # why the sweep ended must be said instead
+                if any(sweep.folder.glob(f"*/{layout.RESULT}")):
+                    sweep.answer()
+            sweep.tracked.fail(stopped)
+            begun = any(path.name.isdigit() for path in sweep.folder.iterdir())
+            if not begun and not (sweep.folder / RECORD).is_file():  # as with a row that cannot be composed
+                layout.clear(sweep.folder, _SWEEP_FILES, ())
+                remove_empty(sweep.folder, 4, sweep.cwd)
+
+
+def expand_rows(config: DictConfig) -> list[SweepRow]:
+    """Return the rows of a sweep file, each once for every combination of the values that it sets.
+
+    `+sweep.only=TEXT` keeps the rows whose name contains TEXT.
+    """
+    rows = [point for at, row in enumerate(rows_of(config)) for point in _points(row, at)]
+    only = "" if config.get("sweep") is None else str(config.sweep.get("only") or "")
+    if rows and not (kept := [row for row in rows if only in (row.name or "")]):
+        names = "; ".join(row.name or "" for row in rows)
+        raise InputError("sweep.only", only, f"must be in the name of a row: {names}")
+    return kept if rows else []
+
+
+def plan_jobs(config: DictConfig, grid: Sequence[Override]) -> list[list[str]]:
+    """Return the overrides of each job: every row with every point of the grid. They are written to jobs.json too.
+
+    A row's value of a key replaces the grid's.
+    """
+    rows = expand_rows(config) or [SweepRow()]
+    jobs = []
+    for point in _combinations(grid):
+        for row in rows:
+            taken = {each.split("=", 1)[0] for each in row.set}
+            overrides = [*(each for each in point if each.split("=", 1)[0] not in taken), *row.set]
+            jobs.append((row.model_dump(), overrides))
+    layout.write_jobs(Path(config.hydra.sweep.dir), jobs)
+    return [overrides for _, overrides in jobs]
+
+
+def _points(row: SweepRow, at: int) -> list[SweepRow]:
+    overrides = []
+    for text in row.set:
+        try:
+            overrides.append(OverridesParser.create().parse_override(text))
+        except HydraException as error:
+            raise InputError(f"sweep.rows.{at}.set", text, "must read key=value") from error
+    points = _combinations(overrides)
+    fixed = {each.input_line for each in overrides if not each.is_sweep_override()}
+    fixed_text = [text for text in row.set if text in fixed]
+    found = []
+    for point in points:
+        own = [each for each, override in zip(point, overrides, strict=True) if override.is_sweep_override()]
+        values = [text if text in fixed_text else each for text, each in zip(row.set, point, strict=True)]
+        found.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=values, paper=row.paper))
+    return found
+
+
+def _combinations(overrides: Sequence[Override]) -> list[list[str]]:
+    """Return every combination of the overrides' values, as KEY=VALUE; the last override of a key counts."""
+    values: dict[str, list[str]] = {}
+    for override in overrides:
+        key = override.get_key_element()
+        if not override.is_sweep_override():
+            values[key] = [f"{key}={override.get_value_element_as_str()}"]
+        elif override.is_discrete_sweep():
+            values[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        else:
+            raise InputError(key, override.value(), "must list its values; a search needs hydra/sweeper=optuna")
+    return [list(point) for point in product(*values.values())]
+
+
+def _check_sweeper(config: DictConfig) -> None:
+    """Raise InputError where a search is configured, but the sweeper cannot search."""
+    search = [key for key in config.hydra.sweeper if key not in ("_target_", "max_batch_size", "params")]
+    if search and config.hydra.runtime.choices["hydra/sweeper"] == "rows":
+        allowed = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
+        raise InputError("hydra/sweeper", "rows", allowed)
+
+
+def _plot(figures: list[SweepFigure], jobs: list[layout.Job], folder: Path) -> list[object]:
+    """Draw what can be drawn; return what is wrong with the others."""
+    problems: list[object] = []
+    finished = [job for job in jobs if job.result is not None]
+    for figure in figures if finished else []:
+        from nzc.runs.sweep_plots import plot_sweep
+
+        try:
+            plot_sweep(folder, figure, finished)
+        except InputError as error:
+            problems.append(error)
+    return problems

@@ -1,0 +1,76 @@
+"""UCI Adult: does a person in the 1994 census earn more than 50,000 dollars?"""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nzc.data.splits import Dataset, DataSplits, Split, Standardizer
+from nzc.types import AnyArray, Ints
+from nzc.validation import InputError, whole
+
+#: Records of each of the official files.
+ROWS = {"adult.data": 32_561, "adult.test": 16_281}
+#: Numeric columns: age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week. The other 8 are categories.
+NUMBERS = (0, 2, 4, 10, 11, 12)
+COLUMNS = 14
+LABELS = ("<=50K", ">50K")
+
+
+@dataclass(frozen=True)
+class Adult(Dataset):
+    """adult.data is private; the first `public` rows of adult.test are public, its other rows are the test split.
+
+    So row i of the votes that the PATE papers published is public row i. Categories are one-hot encoded and numbers
+    standardised, both by the public rows only: a category that no public row has becomes zeros (Becker, Kohavi 1996).
+    """
+
+    root: str
+    public: int
+
+    def __post_init__(self) -> None:
+        whole(2, ROWS["adult.test"] - 1, public=self.public)
+
+    def load(self) -> DataSplits:
+        (records, y), (rows, v) = (self._read(name) for name in ROWS)
+        public = rows[: self.public]
+        x, u = (_features(table, public) for table in (records, rows))
+        test = Split(u[self.public :], v[self.public :])
+        return DataSplits(Split(x, y), Split(u[: self.public], v[: self.public]), test, len(LABELS))
+
+    def _read(self, name: str) -> tuple[AnyArray, Ints]:
+        """Return the 14 columns as text, [rows, 14], and the labels [rows]."""
+        path = Path(self.root) / "adult" / name
+        try:
+            with path.open(encoding="ascii", newline="") as file:
+                lines = [line for line in csv.reader(file, skipinitialspace=True) if line and line[0][:1] != "|"]
+        except (OSError, ValueError, csv.Error) as error:
+            raise InputError(
+                "root", self.root, f"must hold adult/{name} of archive.ics.uci.edu/dataset/2 ({error})"
+            ) from error
+        for number, line in enumerate(lines):
+            labelled = len(line) == COLUMNS + 1 and line[-1].rstrip(".") in LABELS
+            if not (labelled and all(_finite(line[column]) for column in NUMBERS)):
+                wants = f"14 columns, numbers where numbers belong, and a label in each record of adult/{name}"
+                raise InputError("root", self.root, f"must have {wants}; record {number} has not")
+        if len(lines) != ROWS[name]:
+            raise InputError("root", self.root, f"must have {ROWS[name]:,} records in adult/{name}, not {len(lines):,}")
+        table = np.array(lines)
+        return table[:, :-1], np.array([LABELS.index(label.rstrip(".")) for label in table[:, -1]], dtype=np.int64)
+
+
+def _finite(word: str) -> bool:
+    try:
+        return bool(np.isfinite(float(word)))
+    except ValueError:
+        return False
+
+
+def _features(table: AnyArray, public: AnyArray) -> AnyArray:
+    """Return float32 features [rows, features] of a table, encoded by the table `public` only."""
+    numbers, known = (rows[:, NUMBERS].astype(float) for rows in (table, public))
+    features = [Standardizer.fit(known)(numbers)]
+    for column in sorted(set(range(COLUMNS)) - set(NUMBERS)):
+        features.append(table[:, column, None] == np.unique(public[:, column]))
+    return np.concatenate(features, axis=1).astype(np.float32)

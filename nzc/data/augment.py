@@ -1,0 +1,95 @@
+"""Random augmentations of a batch. Any callable (x, torch.Generator) → x of the same shape can take their place."""
+
+import math
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
+
+from nzc.validation import below_1, not_negative
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Random affine maps of images: turned by up to ±rotate degrees, scaled by 1 ± scale a side, moved by ±shift of the
+    side and sheared by ±shear. Each image has its own uniform draws."""
+
+    rotate: float = 0.0
+    scale: float = 0.0
+    shift: float = 0.0
+    shear: float = 0.0
+
+    def __post_init__(self) -> None:
+        not_negative(rotate=self.rotate, scale=self.scale, shift=self.shift, shear=self.shear)
+
+    def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
+        """Augment float images x [rows, channels, height, width]; `rng` is a CPU generator, whatever the device."""
+        import torch
+        from torch.nn import functional as F
+
+        turn, wide, high, shear, right, down = (torch.rand(6, len(x), generator=rng) * 2 - 1).to(x.device)
+        turn = turn * math.radians(self.rotate)
+        wide, high = 1 + wide * self.scale, 1 + high * self.scale
+        cos, sin = torch.cos(turn), torch.sin(turn)
+        first = torch.stack([cos * wide, shear * self.shear - sin * high, 2 * self.shift * right], dim=1)
+        second = torch.stack([sin * wide, cos * high, 2 * self.shift * down], dim=1)
+        grid = F.affine_grid(torch.stack([first, second], dim=1), list(x.shape), align_corners=False)
+        return F.grid_sample(x, grid, align_corners=False)
+
+
+@dataclass(frozen=True)
+class Strong:
+    """Strong augmentation for consistency training: it may hide much of a row, but not its class.
+
+    Images: `affine`, `stretch` times as strong; contrast 1 ± contrast about the image's mean; brightness ± brightness
+    of the batch's range; a box of that mean over up to `cutout` of each side (Cutout: DeVries and Taylor 2017, arXiv
+    1708.04552). These replace RandAugment's list of operations (arXiv 1909.13719) by a few on the whole batch.
+
+    Other rows: with probability `mask` a feature takes the value of another row of the batch (SCARF: Bahri et al. 2022,
+    arXiv 2106.15147), then noise of standard deviation `noise` is added, because features are standardised.
+
+    Shape and type stay the same, and values stay within the range of the batch.
+    """
+
+    affine: Affine | None
+    stretch: float
+    contrast: float
+    brightness: float
+    cutout: float
+    mask: float
+    noise: float
+
+    def __post_init__(self) -> None:
+        not_negative(stretch=self.stretch, brightness=self.brightness, noise=self.noise)
+        below_1(contrast=self.contrast, cutout=self.cutout, mask=self.mask)
+
+    def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
+        """Augment float rows x [rows, ...]; `rng` is a CPU generator, whatever the device."""
+        distorted = self._image(x, rng) if x.ndim == 4 else self._features(x, rng)
+        return distorted.clamp_(x.min(), x.max())
+
+    def _image(self, x: "Tensor", rng: "Generator") -> "Tensor":
+        import torch
+
+        height, width = x.shape[2:]
+        mean, spread = x.mean((1, 2, 3), keepdim=True), x.max() - x.min()
+        if self.affine is not None:
+            x = Affine(*(self.stretch * most for most in astuple(self.affine)))(x, rng)
+        contrast, brightness = (torch.rand(2, len(x), 1, 1, 1, generator=rng) * 2 - 1).to(x.device)
+        x = torch.lerp(mean, x, 1 + self.contrast * contrast) + self.brightness * spread * brightness
+        middle, size = torch.rand(2, 2, len(x), 1, generator=rng).to(x.device)
+        down, across = (
+            (torch.linspace(0, 1, side, device=x.device) - middle[i]).abs() < self.cutout / 2 * size[i]
+            for i, side in enumerate((height, width))
+        )
+        return torch.where(down[:, None, :, None] & across[:, None, None, :], mean, x)
+
+    def _features(self, x: "Tensor", rng: "Generator") -> "Tensor":
+        import torch
+
+        rows = x.flatten(1)
+        other = torch.randint(len(rows), rows.shape, generator=rng).to(x.device)
+        masked = torch.rand(rows.shape, generator=rng).to(x.device) < self.mask
+        noise = torch.randn(rows.shape, generator=rng).to(x.device)
+        return (torch.where(masked, rows.gather(0, other), rows) + self.noise * noise).view_as(x)

@@ -1,0 +1,76 @@
+"""Your own images: a folder with one folder of images per class."""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nzc.data.splits import Dataset, DataSplits, Split, by_share, check_shares
+from nzc.types import AnyArray
+from nzc.validation import InputError, whole
+
+
+@dataclass(frozen=True)
+class Folder(Dataset):
+    """path/CLASS/IMAGE in any format that Pillow reads. Names that begin with a dot are ignored.
+
+    Classes are sorted by name. Images of all classes are sorted by file name together, so an image that moves to
+    another class keeps its row number. `private` and `public` are shares of the images.
+    Images become `size` × `size`, grey or RGB; without `size` they must all have one size.
+    """
+
+    path: str
+    seed: int
+    private: float
+    public: float
+    size: int | None = None
+    grey: bool = False
+
+    def __post_init__(self) -> None:
+        check_shares(self.seed, self.private, self.public)
+        if self.size is not None:
+            whole(1, 4096, "pixels", size=self.size)
+        if not isinstance(self.grey, bool):
+            raise InputError("grey", self.grey, "must be true or false")
+
+    def load(self) -> DataSplits:
+        root = Path(self.path)
+        names = _listed(root) if root.is_dir() else []
+        folders = [folder for folder in names if folder.is_dir()]
+        if len(folders) < 2:
+            raise InputError(
+                "path", self.path, "must be a folder with a folder of images for each of 2 or more classes"
+            )
+        files = [(file, label) for label, folder in enumerate(folders) for file in _listed(folder)]
+        files.sort(key=lambda each: each[0].name)
+        chosen = by_share(np.arange(len(files)), self.private, self.public, self.seed)
+        if chosen is None:
+            raise InputError("path", self.path, f"must have enough images for three splits, not {len(files)}")
+        images = [self._read(file) for file, _ in files]
+        if odd := [i for i, image in enumerate(images) if image.shape != images[0].shape]:
+            sizes = (" × ".join(map(str, images[i].shape[:0:-1])) for i in (0, odd[0]))
+            raise InputError("size", self.size, "must be given where images differ in size: {} and {}".format(*sizes))
+        x, y = np.stack(images), np.array([label for _, label in files], dtype=np.int64)
+        private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
+        return DataSplits(private, public, test, len(folders), np.flatnonzero(chosen[1]))
+
+    def _read(self, file: Path) -> AnyArray:
+        """Return one image, uint8 [channels, height, width]."""
+        from PIL import Image, ImageOps
+
+        try:
+            with warnings.catch_warnings(action="ignore"), Image.open(file) as opened:
+                image = ImageOps.exif_transpose(opened).convert("L" if self.grey else "RGB")
+        except Exception as error:  # Pillow's decoders raise many types
+            number = _listed(file.parent).index(file) + 1  # the name may identify a person
+            allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one"
+            raise InputError("path", self.path, allowed) from error
+        if self.size is not None:
+            image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
+        pixels = np.asarray(image)
+        return pixels[None] if self.grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))

@@ -1,0 +1,200 @@
+"""Glyph: 150 symbols drawn from fonts, modelled on the unpublished data of Scalable PATE (2018, section 5.1)."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from nzc.data.glyph_fonts import CELL, Font, distance_field, find_fonts
+from nzc.data.splits import Dataset, DataSplits, Split
+from nzc.types import AnyArray, Floats, Ints
+from nzc.validation import InputError, between_0_and_1, not_negative, whole
+
+#: The classes: ASCII, Greek, Latin 1.
+SYMBOLS = (
+    "".join(map(chr, range(33, 127)))
+    + "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
+    + "ßæøåçñþðÆØÞ£¥§¶©®±×÷¿¡·"
+)  # fmt: skip
+SPLITS = ("private", "public", "test")
+SIDE = CELL // 2
+
+_CHUNK = 1024
+_NUMBERS = 16  # random words per item, before those of its pixel noise
+_ROTATE, _SCALE, _STRETCH, _SHEAR, _SHIFT = np.deg2rad(15), 0.18, 0.12, 0.2, 2.0
+_THINNEST, _BOLDEST = -0.2, 0.7  # pixels added to each side of a stroke
+_SHARPEST, _BLURRED = 1.0, 2.6  # width of an edge, in pixels
+_NOISE = 0.12
+
+
+@dataclass(frozen=True)
+class Glyph(Dataset):
+    """Grey images of 28 × 28 pixels, each with its own affine map, stroke weight, blur, contrast and noise.
+
+    Item i of a split depends on (seed, split, i) only, so any item of any number can be drawn alone. Private records
+    use other fonts than public and test rows. Class frequencies differ by a factor of up to `imbalance`, equally in all
+    splits. A share `mislabelled` of the private records has a wrong label, each of the 149 with equal probability.
+    """
+
+    seed: int
+    private: int
+    public: int
+    test: int
+    fonts: str | None = None
+    public_fonts: float = 0.25
+    imbalance: float = 5.0
+    mislabelled: float = 0.1
+
+    def __post_init__(self) -> None:
+        whole(0, seed=self.seed)
+        whole(1, private=self.private, public=self.public, test=self.test)
+        between_0_and_1(public_fonts=self.public_fonts)
+        not_negative(imbalance=self.imbalance, mislabelled=self.mislabelled)
+        if self.imbalance < 1:
+            raise InputError("imbalance", self.imbalance, "must be 1 (all classes alike) or more")
+        if self.mislabelled >= 1:
+            raise InputError("mislabelled", self.mislabelled, "must be below 1")
+
+    def load(self) -> DataSplits:
+        sizes = {"private": self.private, "public": self.public, "test": self.test}
+        private, public, test = (self.draw(split, np.arange(size)) for split, size in sizes.items())
+        return DataSplits(private, public, test, len(SYMBOLS))
+
+    def draw(self, split: str, items: Ints) -> Split:
+        """Draw the items of a split by their numbers, which may exceed the split's size."""
+        from rich.console import Console
+        from rich.progress import track
+
+        brush = _Brush.of(self, split)
+        chunks = [items[first : first + _CHUNK] for first in range(0, len(items), _CHUNK)]
+        x, y = np.empty((len(items), 1, SIDE, SIDE), np.uint8), np.empty(len(items), np.int64)
+        console = Console(stderr=True)
+        pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        try:
+            drawn: Iterator[tuple[AnyArray, Ints]] = pool.map(brush, chunks)
+            shown = track(drawn, f"Glyphs: {split}", len(chunks), console=console, disable=not console.is_terminal)
+            for chunk, (images, labels) in enumerate(shown):
+                rows = slice(chunk * _CHUNK, chunk * _CHUNK + len(labels))
+                x[rows], y[rows] = images, labels
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return Split(x, y)
+
+    def fonts_of(self, split: str) -> tuple[Font, ...]:
+        """Return the fonts of a split. Public and test rows share theirs, private records have others."""
+        found = find_fonts(self.fonts, SYMBOLS)
+        order = np.random.default_rng([self.seed, 4]).permutation(len(found))
+        complete = [found[i] for i in order if found[i].symbols == SYMBOLS]
+        partial = [found[i] for i in order if found[i].symbols != SYMBOLS]
+        public = [font for kind in (complete, partial) for font in kind[: round(self.public_fonts * len(kind))]]
+        chosen = [font for font in found if (font in public) == (split != "private")]
+        if not any(font.symbols == SYMBOLS for font in chosen):
+            raise InputError("public_fonts", self.public_fonts, f"leaves no font with every symbol for {split} rows")
+        return tuple(chosen)
+
+    @property
+    def frequencies(self) -> Floats:
+        """The frequency of each symbol, [150]: a geometric series, permuted by the seed."""
+        ladder = self.imbalance ** np.linspace(0, 1, len(SYMBOLS))
+        return np.asarray(np.random.default_rng([self.seed, 5]).permutation(ladder / ladder.sum()), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Brush:
+    """Draws the items of one split. Each random number of an item is a hash of (seed, split, item, index)."""
+
+    key: np.uint64
+    upto: Floats  # cumulative frequencies, [symbols]
+    fields: AnyArray  # float32 [font and symbol, 1, CELL, CELL]
+    which: Ints  # numbers of a symbol's fields, [symbols, fonts]; the first `choices` of a row are valid
+    choices: Ints  # [symbols]
+    mislabelled: float
+
+    @staticmethod
+    def of(glyph: Glyph, split: str) -> "_Brush":
+        chosen = glyph.fonts_of(split)
+        pairs = [(font, symbol) for symbol in SYMBOLS for font in chosen if symbol in font.symbols]
+        which = np.zeros((len(SYMBOLS), len(chosen)), np.int64)
+        choices = np.zeros(len(SYMBOLS), np.int64)
+        for number, (_, symbol) in enumerate(pairs):
+            row = SYMBOLS.index(symbol)
+            which[row, choices[row]] = number
+            choices[row] += 1
+        return _Brush(
+            key=_hash(_hash(np.array([glyph.seed], np.uint64)) + np.uint64(SPLITS.index(split)))[0],
+            upto=np.cumsum(glyph.frequencies),
+            fields=np.stack([distance_field(font, symbol) for font, symbol in pairs])[:, None],
+            which=which,
+            choices=choices,
+            mislabelled=glyph.mislabelled if split == "private" else 0.0,
+        )
+
+    def __call__(self, items: Ints) -> tuple[AnyArray, Ints]:
+        """Return uint8 images [items, 1, 28, 28] and labels [items]."""
+        words = _NUMBERS + SIDE * SIDE // 8
+        own = _hash(self.key + items.astype(np.uint64))[:, None]
+        bits = _hash(own + np.arange(1, words + 1, dtype=np.uint64) * _GOLDEN)
+        numbers: Floats = (bits[:, :_NUMBERS] >> np.uint64(11)).astype(np.float64).T * 2.0**-53
+        symbol = np.minimum(np.searchsorted(self.upto, numbers[0], side="right"), len(SYMBOLS) - 1)
+        field = self.which[symbol, (numbers[1] * self.choices[symbol]).astype(np.int64)]
+        other = (symbol + 1 + (numbers[3] * (len(SYMBOLS) - 1)).astype(np.int64)) % len(SYMBOLS)
+        images = self._images(field, numbers[4:], bits[:, _NUMBERS:].view(np.uint8))
+        return images, np.where(numbers[2] < self.mislabelled, other, symbol)
+
+    def _images(self, field: Ints, numbers: Floats, noise: AnyArray) -> AnyArray:
+        """Render the images. A pixel has ink where its distance to the outline, through the affine map and with the
+        stroke weight added, is above 0; the edge is as wide as the blur."""
+        import torch
+        from torch.nn import functional as F
+
+        turn, size, stretch, shear, right, down = numbers[:6] * 2 - 1
+        weight, blur, ground, ink, loud = numbers[6:11]
+        scale = np.exp(size * _SCALE)
+        wide, high = scale * np.exp(stretch * _STRETCH), scale * np.exp(-stretch * _STRETCH)
+        cos, sin, lean = np.cos(turn * _ROTATE), np.sin(turn * _ROTATE), shear * _SHEAR
+        across = np.stack([cos / wide, lean - sin / high, right * 2 * _SHIFT / SIDE], axis=1)
+        along = np.stack([sin / wide, cos / high, down * 2 * _SHIFT / SIDE], axis=1)
+        centres = np.linspace(-1, 1, 2 * SIDE + 1)[1::2]
+        row, column = centres[:, None], centres[None, :]
+        grid = np.stack([_plane(across, column, row), _plane(along, column, row)], axis=-1).astype(np.float32)
+        distance = F.grid_sample(
+            torch.from_numpy(self.fields[field]), torch.from_numpy(grid), padding_mode="border", align_corners=False
+        ).numpy()
+
+        def each(values: Floats) -> AnyArray:
+            return values.astype(np.float32)[:, None, None, None]
+
+        weight, blur = _THINNEST + (_BOLDEST - _THINNEST) * weight, _SHARPEST + (_BLURRED - _SHARPEST) * blur**2
+        distance *= each(scale / blur)
+        distance += each(weight / blur + 0.5)
+        np.clip(distance, 0, 1, out=distance)
+        distance *= each((0.55 + 0.45 * ink) - 0.25 * ground**2)
+        distance += each(0.25 * ground**2)
+        distance += _NORMAL[noise].reshape(distance.shape) * each(_NOISE * loud**2)
+        distance *= 255
+        return np.clip(np.rint(distance, out=distance), 0, 255, out=distance).astype(np.uint8)
+
+
+def _plane(of: Floats, column: Floats, row: Floats) -> Floats:
+    a, b, c = of.T[:, :, None, None]
+    plane: Floats = a * column + b * row + c
+    return plane
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+#: A standard normal deviate for each byte.
+_NORMAL = ndtri((np.arange(256) + 0.5) / 256).astype(np.float32)
+
+
+def _hash(x: AnyArray) -> AnyArray:
+    """Return splitmix64 of each uint64 (Steele, Lea and Flood 2014): random access, which NumPy's generators lack."""
+    x = x + _GOLDEN
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x

@@ -1,0 +1,142 @@
+"""The private, public and test split of a dataset, and how rows are assigned to them."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from nzc.types import AnyArray, Bools, Ints
+from nzc.validation import InputError, below_1, between_0_and_1, whole
+
+#: The label of a public row whose class is not known.
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of one split.
+
+    x  [rows, ...]: uint8 images [rows, channels, height, width], or float32 features [rows, features]
+    y  [rows]: classes from 0, or UNKNOWN
+    """
+
+    x: AnyArray
+    y: Ints
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Standardizer:
+    """Scales features to mean 0 and standard deviation 1 on the public rows. It depends on public rows only.
+
+    mean, spread  [features]
+    dtype         type of the features in the file
+    """
+
+    mean: AnyArray
+    spread: AnyArray
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def fit(cls, public: AnyArray) -> "Standardizer":
+        """Return the standardizer of public rows [rows, features]."""
+        spread = public.std(axis=0)
+        return cls(public.mean(axis=0), np.where(spread > 0, spread, 1), public.dtype.newbyteorder("="))
+
+    def __call__(self, x: AnyArray) -> AnyArray:
+        """Return standardised float32 [rows, features]."""
+        scaled: AnyArray = (x - self.mean) / self.spread
+        return scaled.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class DataSplits:
+    """A dataset: records that the teachers learn from, rows that may be asked, rows that only measure accuracy.
+
+    file_rows     [public] row number of each public row in the one file of all splits; None: no such file
+    standardizer  what was applied to the features; None: rows are as in the file
+    """
+
+    private: Split
+    public: Split
+    test: Split
+    classes: int
+    file_rows: Ints | None = None
+    standardizer: Standardizer | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all rows of all splits, in order."""
+        return _digest(self.private, self.public, self.test)
+
+    @cached_property
+    def private_digest(self) -> str:
+        """SHA-256 of the private records."""
+        return _digest(self.private)
+
+    @property
+    def summary(self) -> dict[str, int | str]:
+        """Sizes, number of classes and digest, as recorded in result.json."""
+        sizes = {name: len(getattr(self, name)) for name in ("private", "public", "test")}
+        return {**sizes, "classes": self.classes, "digest": self.digest}
+
+
+def _digest(*splits: Split) -> str:
+    digest = sha256()
+    for array in (array for split in splits for array in (split.x, split.y)):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset(ABC):
+    """Base class of a dataset. Its fields are defaults for other parts of the configuration.
+
+    network  network that suits the rows, for teachers and student
+    augment  augmentation that suits the rows: (x, torch.Generator) → x
+    suits    values that suit this dataset, by preset of aggregator or student: {gnmax: {sigma: 15}}
+    """
+
+    network: Any = field(default=None, compare=False)
+    augment: Any = field(default=None, compare=False)
+    suits: Any = field(default=None, compare=False)
+
+    @abstractmethod
+    def load(self) -> DataSplits:
+        """Read the rows and divide them. The same settings always give the same splits."""
+
+
+def choose(rows: int, private: int, public: int, seed: int) -> tuple[Ints, Ints, Ints]:
+    """Draw `private` and `public` of `rows` row numbers; the third array holds the rest. No row is drawn twice."""
+    if private + public >= rows:
+        allowed = f"private + public must leave rows to test on: at most {rows - public - 1}"
+        raise InputError("private", private, allowed)
+    order = np.random.default_rng(seed).permutation(rows)
+    return order[:private], order[private : private + public], order[private + public :]
+
+
+def check_shares(seed: int, private: float, public: float) -> None:
+    """Raise InputError unless these are arguments of `by_share`."""
+    whole(0, seed=seed)
+    below_1(private=private)
+    between_0_and_1(public=public)
+    if private + public >= 1:
+        raise InputError("private", private, f"private + public must stay below 1 (public is {public})")
+
+
+def by_share(group: AnyArray, private: float, public: float, seed: int) -> list[Bools] | None:
+    """Return the rows of the three splits as masks: a seeded draw of shares of the groups [rows].
+
+    Rows of one group share a split. None: too few groups for three splits. A private share of 0 is left empty.
+    """
+    order = np.random.default_rng(seed).permutation(np.unique(group))
+    first = round(private * len(order))
+    second = first + round(public * len(order))
+    chosen = [np.isin(group, part) for part in (order[:first], order[first:second], order[second:])]
+    return chosen if all(rows.any() for rows in chosen[private == 0 :]) else None

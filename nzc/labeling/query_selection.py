@@ -1,0 +1,90 @@
+"""Which public rows are asked, in which rounds. The choice uses public information only, at most the student."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nzc.types import Floats, Ints
+from nzc.validation import InputError, one_of, whole
+
+#: The values of the key `query_choice`. The last two use the student's predictions.
+CHOICES = ("first", "random", "balanced", "entropy")
+_BY_STUDENT = ("balanced", "entropy")
+
+
+@dataclass(frozen=True)
+class QuerySelection:
+    """How rows are chosen, and in how many rounds; the student learns between rounds.
+
+    choice   first     the first rows of the pool
+             random    random rows
+             balanced  equally many of each class that the student predicts
+             entropy   the rows where the student's prediction has the largest entropy
+    rounds   a number of rounds of equal size, or the size of each; None: two where the student is used, else one
+
+    Before there is a student, `balanced` and `entropy` choose at random.
+    """
+
+    choice: str
+    rounds: int | list[int] | None
+
+    def __post_init__(self) -> None:
+        one_of(CHOICES, query_choice=self.choice)
+        if isinstance(self.rounds, list):
+            if not self.rounds:
+                raise InputError("rounds", self.rounds, "must name at least one size")
+            for number, size in enumerate(self.rounds):
+                whole(1, **{f"rounds.{number}": size})  # type: ignore[arg-type]
+        elif self.rounds is not None:
+            whole(1, rounds=self.rounds)
+
+    def sizes(self, queries: int | None, rows: int, student: bool, asks_student: bool) -> list[int]:
+        """Return how many of `rows` rows each round asks.
+
+        queries       how many rows are asked in all; None: all of them
+        student       whether there is a student to learn between rounds
+        asks_student  whether the mechanism uses the student
+
+        InputError: the rounds need more rows, a student, or a further round.
+        """
+        by_student = self.choice in _BY_STUDENT
+        if by_student and not student:
+            raise InputError("query_choice", self.choice, "must be first or random where there is no student")
+        if isinstance(self.rounds, list):
+            if queries is not None and queries != sum(self.rounds):
+                raise InputError("queries", queries, f"must be null, or the sum of rounds ({sum(self.rounds)})")
+            queries = sum(self.rounds)
+        if queries is not None:
+            whole(1, rows, "(the public rows)", queries=queries)
+        queries = rows if queries is None else queries
+        if isinstance(self.rounds, list):
+            sizes = self.rounds
+        else:
+            count = self.rounds or (2 if student and (by_student or asks_student) else 1)
+            whole(1, queries, "(one query each)", rounds=count)
+            sizes = [len(part) for part in np.array_split(np.empty(queries), count)]
+        if len(sizes) > 1 and not student:
+            raise InputError("rounds", self.rounds, "must be 1 where there is no student to learn in between")
+        if len(sizes) == 1 and by_student:
+            raise InputError("rounds", self.rounds, f"must be 2 or more for query_choice={self.choice}")
+        return sizes
+
+    def choose(self, left: Ints, size: int, student_probs: Floats | None, rng: np.random.Generator) -> Ints:
+        """Return `size` of the row numbers `left`, in the order in which they are asked.
+
+        student_probs  class probabilities [all rows, classes]; None before there is a student
+        """
+        if self.choice == "first":
+            return left[:size]
+        order = rng.permutation(left)
+        if student_probs is not None and self.choice == "balanced":
+            predicted = student_probs[order].argmax(axis=1)
+            # A row's rank among the rows of its class: all first ones come before all second ones.
+            rank = np.empty(len(order), dtype=np.int64)
+            for label in np.unique(predicted):
+                rank[predicted == label] = np.arange((predicted == label).sum())
+            order = order[np.argsort(rank, kind="stable")]
+        elif student_probs is not None and self.choice == "entropy":
+            p = np.maximum(student_probs[order], 1e-300)
+            order = order[np.argsort((p * np.log(p)).sum(axis=1), kind="stable")]
+        return order[:size]

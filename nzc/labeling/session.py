@@ -1,0 +1,237 @@
+"""The privacy boundary: a session asks the teachers round by round, releases labels, and counts what they cost.
+
+    votes (private)  →  LabelingSession.ask  →  labels (public)  →  LabelingSession.record  →  ledger (private)
+
+`ask` is the only place where votes become labels. What may be changed here without a new privacy proof: which public
+rows are asked, and how a student learns from labels. Everything that looks at votes belongs to the mechanism.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from hashlib import sha256
+from itertools import takewhile
+from operator import add
+from pathlib import Path
+
+import numpy as np
+
+from nzc.accounting import Cost, Epsilon
+from nzc.accounting.cost import cost_curve
+from nzc.accounting.privacy_filter import PrivacyFilter
+from nzc.accounting.sanitised import Plan
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.query_selection import QuerySelection
+from nzc.labeling.randomness import SEEDED, system_rng
+from nzc.mechanisms import ABSTAIN, NoisyArgmax
+from nzc.teachers import VoteHistograms
+from nzc.types import AnyArray, Floats, Ints
+from nzc.validation import InputError
+
+
+@dataclass(frozen=True)
+class LabelingPolicy:
+    """The rules of a session. They are fixed before a vote is seen.
+
+    budget        ε at δ that no answer may exceed, whatever the votes; None: no limit
+    plan          chooses the plan of the sanitised ε (accounting.sanitised.plan)
+    audit_trials  how often the mechanism is run for a lower bound on ε; None: no audit
+    name          of the mechanism, for messages and the ledger
+    rng           where noise of labels and of the sanitised ε comes from: seeded, or system (labeling/randomness.py).
+                  Public choices always follow from `seed`: rows, the student's first weights, the audit
+    """
+
+    mechanism: NoisyArgmax
+    selection: QuerySelection
+    seed: int
+    delta: float
+    budget: float | None
+    plan: Callable[..., Plan]
+    audit_trials: int | None
+    name: str
+    rng: str = SEEDED
+
+
+@dataclass(frozen=True)
+class QueryRound:
+    """One round of queries.
+
+    rows    [queries] asked rows of the pool, in the order of asking
+    labels  [queries] released labels, ABSTAIN where none was released
+    spent   what the round took from the budget, in the filter's unit
+    key     the ledger's key: a hash of queries, labels and, with operating-system noise, the draw
+    """
+
+    mechanism: NoisyArgmax
+    rows: Ints
+    labels: Ints
+    cost: Cost
+    spent: float
+    key: str
+
+    @property
+    def answered(self) -> int:
+        """How many labels were released."""
+        return int((self.labels != ABSTAIN).sum())
+
+
+class LabelingSession:
+    """All rounds of one run: sizes[i] queries in round i, out of a pool of `rows` public rows.
+
+    ledger   path of the ledger in which every release is recorded
+    dataset  digest of the private data whose privacy is spent
+    """
+
+    def __init__(self, policy: LabelingPolicy, sizes: list[int], rows: int, ledger: Path, dataset: str) -> None:
+        self.policy, self.sizes, self.released = policy, sizes, np.full(rows, ABSTAIN)
+        self.dataset = dataset
+        self.rounds: list[QueryRound] = []
+        self._ledger_path = ledger
+        self._draws: list[str] = []  # questions for which this run has drawn operating-system noise
+        mechanism = policy.mechanism
+        self.mechanisms = [mechanism.first or mechanism, *[mechanism] * (len(sizes) - 1)]
+        self.filters = [self._filter(each) for each in self.mechanisms]
+        if len({each and each.budget for each in self.filters}) > 1:
+            allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
+            raise InputError("budget.epsilon", policy.budget, allowed)
+        rounds = [(size, each.bounds) for size, each in zip(sizes, self.mechanisms, strict=True)]
+        planned = [(size, bound) for size, bounds in rounds for bound in bounds]
+        self.plan = policy.plan(planned, policy.delta) if all(bounds for _, bounds in rounds) else None
+
+    def ask(self, votes: VoteHistograms, student_probs: Floats | None) -> QueryRound:
+        """Ask the next round. `student_probs`: class probabilities [pool, classes]; None while there is no student."""
+        number, policy = len(self.rounds), self.policy
+        stage = 0 if student_probs is None else number
+        mechanism, privacy_filter = self.mechanisms[stage], self.filters[stage]
+        left = np.setdiff1d(np.arange(len(self.released)), self.rows)
+        rng = np.random.default_rng([policy.seed, 4, number])
+        rows = policy.selection.choose(left, self.sizes[number], student_probs, rng)
+        probs = None if student_probs is None else student_probs[rows]
+        private, question = votes.votes[rows], self._key(mechanism, number, votes, rows, probs)
+        # Privacy boundary: `private` must not be used below, except to compute the cost of the labels.
+        labels, nonce = self._draw([2, number], question, lambda rng: mechanism.release(private, rng, probs))
+        spent = 0.0
+        if privacy_filter is not None:
+            passed = labels != ABSTAIN
+            admitted = privacy_filter.admit(passed, sum(each.spent for each in self.rounds))
+            rows, labels, probs = rows[admitted], labels[admitted], None if probs is None else probs[admitted]
+            spent = privacy_filter.spends(len(rows), int(passed[admitted].sum()))
+        cost = mechanism.cost(votes.votes[rows], labels, probs)
+        key = self._key(mechanism, number, votes, rows, probs, labels.astype("<i8").tobytes(), nonce)
+        self.rounds.append(QueryRound(mechanism, rows, labels, cost, spent, key))
+        self.released[rows] = labels
+        return self.rounds[-1]
+
+    def record(self) -> None:
+        """Record the last round in the ledger, before anyone sees its labels."""
+        last = self.rounds[-1]
+        if last.cost.exact is None or not len(last.rows):
+            return
+        facts = {"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
+        labels = last.labels.astype("<i8").tobytes()
+        self.ledger.add(self.dataset, last.cost, key=last.key, labels=labels, description=self.policy.name, facts=facts)
+
+    def training_labels(self, student_probs: Floats | None) -> Ints:
+        """Return the labels that the student learns from, [pool]: the released and the reinforced ones."""
+        labels = self.released.copy()
+        if student_probs is not None:
+            labels[self.rows] = self.policy.mechanism.reinforce(labels[self.rows], student_probs[self.rows])
+        return labels
+
+    def epsilon(self, votes: VoteHistograms) -> Epsilon:
+        """Return every ε of all rounds together."""
+        policy = self.policy
+        cost = reduce(add, (each.cost for each in self.rounds))
+        return replace(
+            cost.epsilon(policy.delta),
+            sanitised=self._sanitised(cost),
+            audited=None if policy.audit_trials is None else self._audit(votes, policy.audit_trials),
+            ledger_total=None if cost.exact is None else self.ledger.total(self.dataset, policy.delta),
+        )
+
+    def cost_curve(self, points: int) -> tuple[Ints, dict[str, Floats]]:
+        """Return how ε grew over all rounds (accounting.cost.cost_curve)."""
+        rounds = [(each.cost, each.labels != ABSTAIN) for each in self.rounds]
+        return cost_curve(rounds, self.policy.delta, points)
+
+    def close(self) -> None:
+        """Forget the draws, once the labels are stored. A later run draws new noise, which is another release."""
+        if self._draws:
+            self.ledger.forget_draws(self.dataset, self._draws)
+
+    @property
+    def rows(self) -> Ints:
+        """All rows asked so far, in the order of asking."""
+        return np.concatenate([np.zeros(0, np.int64), *[each.rows for each in self.rounds]])
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger; its file is created when it is first needed."""
+        return Ledger(self._ledger_path)
+
+    def _filter(self, mechanism: NoisyArgmax) -> PrivacyFilter | None:
+        budget, delta = self.policy.budget, self.policy.delta
+        if budget is None:
+            return None
+        privacy_filter = mechanism.privacy_filter(budget, delta, sum(self.sizes))
+        if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
+            if not np.isfinite(mechanism.worst_case_epsilon(1, delta)):
+                allowed = f"must be null: {self.policy.name} has no finite ε, so no budget can be kept"
+            else:
+                allowed = f"is too small for a single label of {self.policy.name} at delta={delta:g}"
+            raise InputError("budget.epsilon", budget, allowed)
+        return privacy_filter
+
+    def _draw(
+        self, stream: list[int], question: str, draw: Callable[[np.random.Generator], Ints | Floats]
+    ) -> tuple[AnyArray, bytes]:
+        """Return what `draw` makes of the noise, and a nonce that identifies the draw.
+
+        Seeded noise follows from `stream` and has no nonce. Operating-system noise is drawn once per question until
+        `close`: a run that was killed and is started again gets what it drew before. Another draw for the same
+        question would be a second release.
+        """
+        if self.policy.rng == SEEDED:
+            return draw(np.random.default_rng([self.policy.seed, *stream])), b""
+        drawn = draw(system_rng())
+        kept = self.ledger.keep_draw(self.dataset, question, secrets.token_bytes(16) + drawn.tobytes())
+        self._draws.append(question)
+        return np.frombuffer(kept[16:], drawn.dtype).reshape(drawn.shape).copy(), kept[:16]
+
+    def _key(
+        self,
+        mechanism: NoisyArgmax,
+        number: int,
+        votes: VoteHistograms,
+        rows: Ints,
+        probs: Floats | None,
+        *drawn: bytes,
+    ) -> str:
+        """Return a hash of what round `number` asks, how and of which votes; and of what was drawn, if given."""
+        key = sha256(repr((mechanism, self.policy.seed, number + 1)).encode())
+        for array in (votes.votes[rows], rows, probs):
+            key.update(b"" if array is None else np.ascontiguousarray(array).data)
+        for part in drawn:
+            key.update(part)
+        return key.hexdigest()
+
+    def _sanitised(self, cost: Cost) -> float | None:
+        plan, delta = self.plan, self.policy.delta
+        if plan is None:
+            return None
+        question = sha256(repr((plan, delta, [each.key for each in self.rounds])).encode()).hexdigest()
+        drawn, _ = self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
+        return float(drawn[0])
+
+    def _audit(self, votes: VoteHistograms, trials: int) -> float | None:
+        """Audit only the most expensive mechanism of the run, with at most as many queries as the budget admits."""
+        policy = self.policy
+        dearest = max(self.rounds, key=lambda each: each.cost.data_independent(policy.delta)).mechanism
+        queries = sum(len(each.rows) for each in self.rounds if each.mechanism == dearest)
+        if (privacy_filter := self.filters[self.mechanisms.index(dearest)]) is not None:
+            # The audit answers every query it asks, so the budget admits fewer queries than in a run with a screen.
+            before = sum(each.spent for each in takewhile(lambda each: each.mechanism != dearest, self.rounds))
+            queries = int(privacy_filter.admit(np.ones(queries, dtype=bool), before).sum())
+        rng = np.random.default_rng([policy.seed, 3])
+        return dearest.audit(votes.teachers, votes.votes.shape[1], queries, trials, policy.delta, rng)

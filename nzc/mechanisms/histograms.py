@@ -1,0 +1,85 @@
+"""Neighbouring histograms: group equal queries, and list every histogram one vote away from each."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nzc.types import AnyArray, Bools, Floats, Ints
+
+#: A plurality with a larger gap stays ahead, without a tie, wherever one vote moves; a boost's Δ stays the same too.
+FAR = 5
+#: About how many numbers a batch may hold.
+_BATCH = 2_000_000
+
+
+@dataclass(frozen=True)
+class HistogramBatch:
+    """Distinct histograms that are computed together. Classes with equal counts form one kind.
+
+    places         [queries]           numbers of these distinct histograms
+    votes          [queries, classes]
+    student_probs  [queries, classes]  the student's probabilities, inf where they do not matter; or None
+    first          [queries, kinds]    one class of each kind
+    copies         [queries, kinds]    how many classes each kind has
+    """
+
+    places: Ints
+    votes: Ints
+    student_probs: Floats | None
+    first: Ints
+    copies: Ints
+
+    def moved(self) -> tuple[Ints, Bools]:
+        """Return the votes after one vote moved, [queries, from kind, to kind, classes], and which moves exist."""
+        queries, kinds = self.first.shape
+        moved = np.broadcast_to(self.votes[:, None, None, :], (queries, kinds, kinds, self.votes.shape[1])).copy()
+        row, a, b = np.ogrid[:queries, :kinds, :kinds]
+        source = self.first[row, a]
+        # A move within a kind goes to the kind's next class, which need not exist.
+        target = np.where(a == b, np.minimum(self.first[row, b] + 1, self.votes.shape[1] - 1), self.first[row, b])
+        exists = (self.votes[row, source] >= 1) & ((a != b) | (self.copies[row, a] > 1))
+        moved[row, a, b, source] -= 1
+        moved[row, a, b, target] += 1
+        return moved, exists
+
+
+def distinct(
+    votes: Ints, student_probs: Floats | None, ordered: Callable[[Ints], Bools]
+) -> tuple[list[HistogramBatch], Ints]:
+    """Return the distinct histograms in batches, and the number of each query's histogram, [queries].
+
+    Histograms that differ only in class order count as one, unless `ordered` marks them: near a tie the order of the
+    classes matters. Classes are of one kind where their counts are equal, and their probabilities if there are any.
+    """
+    keyed = ordered(votes)
+    parts: list[AnyArray] = [votes.astype(np.int64), *([] if student_probs is None else [student_probs])]
+    order = np.lexsort([-part for part in reversed(parts)], axis=-1)
+    order[keyed] = np.arange(votes.shape[1])
+    parts = [np.take_along_axis(part, order, axis=1) for part in parts]
+    keys = np.concatenate([keyed[:, None], *parts], axis=1)
+    _, index, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    parts, single = [part[index] for part in parts], keyed[index]
+    begins = np.ones(parts[0].shape, dtype=bool)
+    begins[:, 1:] = single[:, None] | np.any([part[:, 1:] != part[:, :-1] for part in parts], axis=0)
+    kinds = begins.sum(axis=1)
+    return [
+        HistogramBatch(
+            places, parts[0][places], None if student_probs is None else parts[1][places], *_kinds(begins[places])
+        )
+        for places in _batches(kinds, single, votes.shape[1])
+    ], inverse.reshape(-1)
+
+
+def _kinds(begins: Bools) -> tuple[Ints, Ints]:
+    first = np.nonzero(begins)[1].reshape(len(begins), -1)
+    return first, np.diff(first, axis=1, append=begins.shape[1])
+
+
+def _batches(kinds: Ints, single: Bools, classes: int) -> Iterator[Ints]:
+    """Yield places with the same number of kinds, ordered or not, in pieces that fit into memory."""
+    for apart in (False, True):
+        for count in np.unique(kinds[single == apart]):
+            places = np.flatnonzero((kinds == count) & (single == apart))
+            pieces = len(places) * count**2 * (classes + 100) // _BATCH + 1
+            yield from np.array_split(places, min(pieces, len(places)))

@@ -1,0 +1,69 @@
+"""The interface of a noise law, and helpers for laws in log space."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy.special import logsumexp
+
+from nzc.accounting.data_dependent import DataDependentBound
+from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
+from nzc.types import Floats
+from nzc.validation import InputError
+
+#: Smaller log-probabilities become −inf. This is far below `exact.IMPOSSIBLE`: an outcome that is possible at one
+#: histogram and just impossible at its neighbour still has a finite ratio.
+DEEPEST = -1000.0
+
+
+class Noise(ABC):
+    """Independent noise on every count. A subclass gives a sampler and the law of the noisy argmax."""
+
+    @abstractmethod
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draw noise of this shape, in votes."""
+
+    @abstractmethod
+    def log_law(self, scores: Floats) -> Floats:
+        """Return log Pr[argmax(scores + noise) = j], [queries, classes], at scores [queries, classes].
+
+        The error must stay within `accounting.exact.error_of`; probabilities below e^-700 may be 0.
+        """
+
+    def worst_case(self, shift: float) -> WorstCaseCost:
+        """Return the cost of one label for any votes, where a moved vote shifts each count by at most `shift`."""
+        return UNBOUNDED
+
+    @property
+    def bound(self) -> DataDependentBound | None:
+        """The paper's data-dependent bound for the argmax with this noise; None: no paper has one."""
+        return None
+
+    def claimed(self, queries: int, delta: float) -> float | None:
+        """Return the ε that the NZC papers claim for this noise with a boost; None: they claim none."""
+        return None
+
+
+def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> None:
+    """Raise InputError unless every law [..., outcomes] sums to one within 1e-9; an entry may stand for `copies`."""
+    total = np.exp(logsumexp(log_p, axis=-1, b=copies))
+    if log_p.size and not (off := np.abs(total - 1)).max() < 1e-9:
+        wrong = float(total.flat[int(np.nan_to_num(off, nan=np.inf).argmax())])
+        raise InputError("noise", noise, f"must have a law that sums to one; at some votes it sums to {wrong:.6g}")
+
+
+def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
+    """Return the law [..., outcomes] with entries below DEEPEST at −inf and the likeliest outcome from the others.
+
+    1 − Σ others gives log p of a likely outcome the same relative precision as that of the unlikely ones.
+    `copies` [..., outcomes] says how many outcomes each entry stands for.
+    """
+    log_p = np.where(log_p < DEEPEST, -np.inf, log_p)
+    top = log_p.argmax(axis=-1)[..., None]
+    copies = np.ones_like(log_p) if copies is None else copies.copy()
+    np.put_along_axis(copies, top, np.take_along_axis(copies, top, axis=-1) - 1, axis=-1)
+    others = np.exp(log_p) * copies
+    rest = others.sum(axis=-1, keepdims=True)
+    likely = np.take_along_axis(log_p, top, axis=-1)
+    found = np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), likely)
+    np.put_along_axis(log_p, top, found, axis=-1)
+    return log_p

@@ -1,0 +1,169 @@
+"""Continuous noise: laws by numerical integration, Pr[argmax = i] = ∫ f(t − nᵢ) Π_{j≠i} F(t − nⱼ) dt, in log space."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from nzc.mechanisms.noise.base import Noise, complete, require_total
+from nzc.types import AnyArray, Floats
+
+#: The longest step that `neighbourhood` accepts, in units of the standard law: its ratios must not overflow.
+MAX_STEP = 4.0
+#: About how many numbers `neighbourhood` may hold at once.
+_AT_ONCE = 2**20
+#: Offsets from a count between which `ContinuousNoise.nodes` places panels, and the nodes of a panel.
+_NEAR = np.array([0.0, 0.5, 2.0])
+_FAR = 8.0 * 4.0 ** np.arange(28)
+_X, _W = np.polynomial.legendre.leggauss(16)
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Log-laws of queries and of their neighbours. Classes with equal scores form one kind.
+
+    here   [queries, kinds]                the probability of one class of each kind
+    there  [queries, from, to, kinds + 2]  after one vote moved: one untouched class of each kind, then the class that
+                                           lost the vote and the class that gained it
+    copies [queries, from, to, kinds + 2]  how many classes each entry stands for
+    """
+
+    here: Floats
+    there: Floats
+    copies: Floats
+
+
+class ContinuousNoise(Noise):
+    """Noise with a density, given by its standard law; one unit of it is `unit` votes.
+
+    A subclass needs `sample`, `unit`, `log_density` and `log_cdf`. A law that does not sum to one is refused.
+    """
+
+    #: Classes this many units behind the largest have probability 0, also after any step up to MAX_STEP.
+    reach: float = np.inf
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """How many votes one unit of the standard law is."""
+
+    @abstractmethod
+    def log_density(self, x: Floats) -> Floats:
+        """Return log f(x) of the standard law, elementwise."""
+
+    @abstractmethod
+    def log_cdf(self, x: Floats) -> Floats:
+        """Return log F(x) of the standard law, elementwise."""
+
+    def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
+        """Return integration nodes and their log-weights, both [queries, nodes].
+
+        leads   [queries, kinds]  standardised scores minus the largest
+        copies  [queries, kinds]  classes of each kind
+        step    [queries]         one vote, standardised; the nodes must also suit leads that are moved by it
+
+        By default: 16 Gauss-Legendre nodes between points at growing distances from every lead. This suits smooth
+        densities, also with heavy tails; a subclass may know a faster rule.
+        """
+        shifted = [leads + shift for shift in (0 * step[:, None], step[:, None], -step[:, None])]
+        near = [(each[..., None] + side * _NEAR).reshape(len(leads), -1) for each in shifted for side in (-1, 1)]
+        far = [(leads[..., None] + side * _FAR).reshape(len(leads), -1) for side in (-1, 1)]
+        edges = np.sort(np.concatenate([*near, *far], axis=1), axis=1)
+        width = np.diff(edges)
+        at = edges[:, :-1, None] + width[:, :, None] * (_X + 1) / 2
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(width[:, :, None] * _W / 2)
+        return at.reshape(len(leads), -1), log_weight.reshape(len(leads), -1)
+
+    def leads(self, scores: Floats, scale: Floats | float = 1.0) -> Floats:
+        """Return standardised scores minus the largest of their row."""
+        behind = scores - scores.max(axis=1, keepdims=True)
+        return np.asarray(np.maximum(behind / (self.unit * scale), -self.reach))
+
+    def log_law(self, scores: Floats) -> Floats:
+        law = np.empty_like(scores)
+        for rows in np.array_split(np.arange(len(scores)), len(scores) * scores.shape[1] // 2000 + 1):
+            leads = self.leads(scores[rows])
+            at, log_weight = self.nodes(leads, np.ones_like(leads), np.zeros(len(leads)))
+            x = at[:, :, None] - leads[:, None, :]
+            below = self.log_cdf(x)
+            others = (log_weight + below.sum(axis=2))[:, :, None] - below
+            law[rows] = np.where(leads > -self.reach, logsumexp(others + self.log_density(x), axis=1), -np.inf)
+        require_total(self, law)
+        return complete(law)
+
+    def neighbourhood(self, leads: Floats, copies: Floats, step: Floats) -> Neighbourhood:
+        """Return the laws at leads [queries, kinds], and after one vote of size `step` [queries] ≤ MAX_STEP moved.
+
+        A moved vote changes only two factors of the integrand, so one grid serves all neighbours of a query. With
+        L(t) = F(t − n + 1)/F(t − n) and G(t) = F(t − n − 1)/F(t − n), an untouched class i has
+        Pr = Σ_t W_i(t) L_from(t) G_to(t), a matrix product.
+        """
+        at, log_weight = self.nodes(leads, copies, step)
+        if len(leads) > 1 and at.size * leads.shape[1] > _AT_ONCE:
+            halves = zip(*(np.array_split(x, 2) for x in (leads, copies, step)), strict=True)
+            return _join([self.neighbourhood(*half) for half in halves])
+        x = at[:, :, None] - leads[:, None, :]
+        d = step[:, None, None]
+        below, density = self.log_cdf(x), self.log_density
+        lose, gain = np.exp(self.log_cdf(x + d) - below), np.exp(self.log_cdf(x - d) - below)
+        rest = (log_weight + np.einsum("qtk,qk->qt", below, copies))[:, :, None] - below
+
+        def scaled(log_f: Floats) -> tuple[Floats, Floats]:
+            log_w = rest + log_f
+            top = log_w.max(axis=1, keepdims=True)
+            log_w -= top
+            # Ratios reach e^±250 at most, so dropped weights are negligible; subnormal numbers would be slow.
+            return np.exp(np.where(log_w > -600, log_w, -np.inf)), top[:, 0]
+
+        queries, _, kinds = x.shape
+        still, top = scaled(density(x))
+        here = np.log(still.sum(axis=1)) + top
+        there = np.empty((queries, kinds, kinds, kinds + 2))
+        for a in range(kinds):
+            untouched = np.matmul(gain.transpose(0, 2, 1), still * lose[:, :, a, None])
+            there[:, a, :, :kinds] = np.log(untouched) + top[:, None, :]
+        loser, top = scaled(density(x + d))
+        there[..., kinds] = np.log(np.matmul(loser.transpose(0, 2, 1), gain)) + top[:, :, None]
+        gainer, top = scaled(density(x - d))
+        there[..., kinds + 1] = np.log(np.matmul(lose.transpose(0, 2, 1), gainer)) + top[:, None, :]
+        near = np.where(leads > -self.reach, 0.0, -np.inf)
+        require_total(self, here + near, copies)
+        return _completed(here, there, copies, near)
+
+
+def split_panels(left: Floats, width: Floats, pieces: AnyArray) -> tuple[Floats, Floats]:
+    """Cut panels into equal pieces. Returns left ends and widths, [queries, panels], padded with panels of width 0.
+
+    left, width, pieces: [queries, panels], where panels begin, how wide they are, and how many pieces each becomes.
+    """
+    pieces = pieces.astype(np.int64)
+    per_row = pieces.sum(axis=1)
+    flat = pieces.ravel()
+    row = np.repeat(np.arange(len(left)), per_row)
+    begins = np.cumsum(flat) - flat
+    within = np.arange(flat.sum()) - np.repeat(begins, flat)
+    column = np.arange(flat.sum()) - np.repeat(np.cumsum(per_row) - per_row, per_row)
+    size = np.repeat(width.ravel() / np.maximum(flat, 1), flat)
+    new_left, new_width = np.zeros((2, len(left), int(per_row.max(initial=0))))
+    new_left[row, column] = np.repeat(left.ravel(), flat) + within * size
+    new_width[row, column] = size
+    return new_left, new_width
+
+
+def _completed(here: Floats, there: Floats, copies: Floats, near: Floats) -> Neighbourhood:
+    """Complete the laws; `near` [queries, kinds] is 0, or −inf for classes out of reach. `there` is overwritten."""
+    queries, kinds = near.shape
+    left = copies[:, None, None, :] - np.eye(kinds)[:, None, :] - np.eye(kinds)[None, :, :]
+    many = np.concatenate([np.maximum(left, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
+    there[..., :kinds] += near[:, None, None, :]
+    there[..., kinds] += near[:, :, None]
+    there[..., kinds + 1] += near[:, None, :]
+    there = complete(np.where(many > 0, there, -np.inf), many)
+    return Neighbourhood(complete(here + near, copies), there, many)
+
+
+def _join(parts: list[Neighbourhood]) -> Neighbourhood:
+    names = ("here", "there", "copies")
+    return Neighbourhood(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

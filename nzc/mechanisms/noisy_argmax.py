@@ -1,0 +1,263 @@
+"""The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen."""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from nzc.accounting import audit as empirical
+from nzc.accounting import data_independent
+from nzc.accounting.cost import Cost
+from nzc.accounting.data_dependent import DataDependentBound, gaps
+from nzc.accounting.data_independent import FREE, WorstCaseCost
+from nzc.accounting.exact import Batch, ExactCost, Pairs
+from nzc.accounting.privacy_filter import CLOSED, PrivacyFilter, gaussian_filter, renyi_filter
+from nzc.accounting.rdp import ORDERS
+from nzc.mechanisms.boost import Boost
+from nzc.mechanisms.histograms import FAR, HistogramBatch, distinct
+from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
+from nzc.mechanisms.noise.base import require_total
+from nzc.mechanisms.noise.continuous import MAX_STEP, Neighbourhood
+from nzc.mechanisms.screen import Screen
+from nzc.mechanisms.votes import as_labels, as_probabilities, as_votes
+from nzc.types import AnyArray, Bools, Floats, Ints
+from nzc.validation import between_0_and_1
+
+#: The label of a query that was not answered.
+ABSTAIN = -1
+#: An audit runs at most so many queries; its result bounds every longer run from below as well.
+AUDITED = 100
+
+
+@dataclass(frozen=True, repr=False)
+class NoisyArgmax:
+    """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
+
+    It turns private vote histograms into labels that may be released, and says what they cost. Votes are
+    [queries, classes], whole counts of 0 or more; every row sums to the number of teachers.
+
+    noise   the law of Z
+    boost   c and Δ; by default c = 0 and Δ = 1
+    screen  which queries are answered; None: all
+    first   the mechanism before there is a student; None: this one
+    """
+
+    noise: Noise
+    boost: Boost = field(default_factory=Boost)
+    screen: Screen | None = None
+    first: "NoisyArgmax | None" = None
+
+    def __repr__(self) -> str:
+        parts = {"boost": self.boost if self.boost.c else None, "screen": self.screen, "first": self.first}
+        said = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]
+        return f"NoisyArgmax({', '.join(said)})"
+
+    def check(self, teachers: int) -> None:
+        """Raise InputError where so few teachers make no sense for the screen."""
+        if self.screen is not None:
+            self.screen.check(teachers)
+        if self.first is not None:
+            self.first.check(teachers)
+
+    def release(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
+        """Return one label per query, [queries]; ABSTAIN (−1) where a query is not answered.
+
+        Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`.
+
+        student_probs  the student's class probabilities, [queries, classes], for a screen that uses them; None while
+                       there is no student
+        """
+        votes = as_votes(votes)
+        return self._release(votes, rng, as_probabilities(student_probs, votes))
+
+    def _release(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
+        noise = self.noise.sample(votes.shape, rng) * self.boost.scale(votes)[:, None]
+        labels = (self.boost.scores(votes) + noise).argmax(axis=1)
+        if self.screen is None:
+            return np.asarray(labels)
+        return np.where(self.screen.answers(votes, rng, student_probs), labels, ABSTAIN)
+
+    def log_law(self, votes: Ints, student_probs: Floats | None = None) -> Floats:
+        """Return the log-probability of every outcome, [queries, classes + 1]: each label, then abstaining."""
+        votes = as_votes(votes)
+        scores = self.boost.scores(votes)
+        leads = (scores - scores.max(axis=1, keepdims=True)) / self.boost.scale(votes)[:, None]
+        labels = self.noise.log_law(leads)
+        require_total(self.noise, labels)
+        return self._screened(labels, votes, as_probabilities(student_probs, votes))
+
+    def cost(self, votes: Ints, labels: Ints, student_probs: Floats | None = None) -> Cost:
+        """Return what releasing `labels` at these votes cost; the arguments are those of `release`."""
+        votes = as_votes(votes)
+        labels, student_probs = as_labels(labels, votes), as_probabilities(student_probs, votes)
+        asked, answered = len(votes), int((labels != ABSTAIN).sum())
+        return Cost(
+            queries=asked,
+            exact=(self.exact_cost(votes, student_probs),),
+            bounded=tuple(self._bounded(votes, labels, student_probs)),
+            worst_case=self._worst_case(asked, answered),
+            delta_cost=asked * (self._delta_cost or 0.0),
+            claim=self.noise.claimed if self.boost.c > 0 else None,
+        )
+
+    def exact_cost(self, votes: Ints, student_probs: Floats | None = None) -> ExactCost:
+        """Return the exact Rényi cost of these queries, screening included."""
+        probs = (
+            None if self.screen is None or student_probs is None else self.screen.relevant_probs(votes, student_probs)
+        )
+        batches, inverse = distinct(votes, probs, self._ordered)
+        return ExactCost(
+            [Batch(batch.places, partial(self._pairs, batch)) for batch in batches],
+            inverse,
+            ceiling=lambda orders: np.sum([cost.rdp(orders) for cost in self._each()], axis=0),
+        )
+
+    def worst_case_epsilon(self, queries: int, delta: float) -> float:
+        """Return ε at δ of `queries` queries that are all answered, whatever the votes."""
+        left = delta - queries * (self._delta_cost or 0.0)
+        return data_independent.compose(self._worst_case(queries, queries), left)
+
+    def privacy_filter(self, epsilon: float, delta: float, queries: int) -> PrivacyFilter:
+        """Return the filter that keeps at most `queries` queries within a budget ε at δ, whatever the votes."""
+        left = delta - queries * (self._delta_cost or 0.0)
+        ask, answer = self._each()
+        if left <= 0:
+            return CLOSED
+        if np.isfinite(ask.mu + answer.mu):
+            return gaussian_filter(epsilon, left, ask.mu, answer.mu)
+        return renyi_filter(epsilon, left, ask.rdp(ORDERS), answer.rdp(ORDERS))
+
+    def audit(
+        self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator
+    ) -> float | None:
+        """See `audit`; None: there is no law to audit."""
+        largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
+        pair = empirical.worst_pair(self.log_law, teachers, classes, largest)
+        queries = min(queries, AUDITED)
+        found = empirical.audit(self._release, self.log_law, pair, queries, trials, delta, rng)
+        empirical.check(found, data_independent=self.worst_case_epsilon(queries, delta))
+        return found.epsilon
+
+    @property
+    def bounds(self) -> tuple[DataDependentBound, ...]:
+        """The data-dependent bounds that apply to each query; () where no theorem applies."""
+        return tuple(bound for bound, _ in self._bounded(np.zeros((0, 2), np.int64), np.zeros(0, np.int64), None))
+
+    @property
+    def asks_student(self) -> bool:
+        """Whether the screen uses `student_probs`."""
+        return self.screen is not None and self.screen.asks_student
+
+    def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
+        """Return `labels` with the student's own label where a query was not answered and the student is confident.
+
+        This uses no votes. It is post-processing and costs nothing.
+        """
+        return labels if self.screen is None else self.screen.reinforce(labels, student_probs)
+
+    def _bounded(
+        self, votes: Ints, labels: AnyArray, student_probs: Floats | None
+    ) -> list[tuple[DataDependentBound, AnyArray]]:
+        """Return the papers' bounds with their histograms: of all queries for the screen, of answered ones for labels.
+
+        The theorems cover the noisy argmax without a boost.
+        """
+        plain = self.boost.c == 0 and self.boost.shift == 1
+        if not plain or self._delta_cost is not None or self.noise.bound is None:
+            return []
+        answered = (self.noise.bound, votes[labels != ABSTAIN])
+        if self.screen is None:
+            return [answered]
+        return [(self.screen.bound, self.screen.histograms(votes, student_probs)), answered]
+
+    @property
+    def _delta_cost(self) -> float | None:
+        """The δ per query that a label without noise uses behind a screen that protects it; None: no such screen."""
+        return self.screen.delta_cost if self.screen is not None and isinstance(self.noise, NoNoise) else None
+
+    def _each(self) -> tuple[WorstCaseCost, WorstCaseCost]:
+        """Return the cost of asking one query, and the further cost of its label, whatever the votes."""
+        ask = FREE if self.screen is None else self.screen.worst_case()
+        return ask, FREE if self._delta_cost is not None else self.noise.worst_case(self.boost.shift)
+
+    def _worst_case(self, asked: int, answered: int) -> tuple[tuple[int, WorstCaseCost], ...]:
+        ask, label = self._each()
+        return (asked, ask), (answered, label)
+
+    def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:
+        """Join laws of labels [..., outcomes] with the screen's at votes [..., classes]: [..., outcomes + 1]."""
+        if self.screen is None:
+            return np.concatenate([labels, np.full((*labels.shape[:-1], 1), -np.inf)], axis=-1)
+        answer, abstain = self.screen.log_answer(votes, student_probs)
+        return np.concatenate([labels + answer[..., None], abstain[..., None]], axis=-1)
+
+    def _ordered(self, votes: Ints) -> Bools:
+        """Return the queries whose law depends on class order: one vote away from a tie that the index breaks."""
+        if self.boost.c == 0 and not isinstance(self.noise, NoNoise):
+            return np.zeros(len(votes), dtype=bool)
+        return gaps(votes)[:, 0] <= FAR
+
+    def _pairs(self, batch: HistogramBatch) -> Pairs:
+        """Return the laws at the batch's histograms and at all their neighbours."""
+        moved, exists = batch.moved()
+        row, a, b = np.nonzero(exists)
+        probs = None if batch.student_probs is None else batch.student_probs[row]
+        if self.screen is not None and self._delta_cost is not None:
+            here = np.stack(self.screen.log_answer(batch.votes, batch.student_probs), axis=-1)[row]
+            there = np.stack(self.screen.log_answer(moved[exists], probs), axis=-1)
+        elif (laws := self._neighbourhood(batch)) is not None:
+            labels = np.concatenate([laws.here[row], laws.here[row, a, None], laws.here[row, b, None]], axis=1)
+            here = self._screened(labels, batch.votes[row], probs)
+            there = self._screened(laws.there[exists], moved[exists], probs)
+            return Pairs(row, here, there, np.concatenate([laws.copies[exists], np.ones((len(row), 1))], axis=1))
+        else:
+            here = self.log_law(batch.votes, batch.student_probs)[row]
+            there = self.log_law(moved[exists], probs)
+        return Pairs(row, here, there, np.ones_like(here))
+
+    def _neighbourhood(self, batch: HistogramBatch) -> Neighbourhood | None:
+        """Return the laws of the labels from one grid a query; None where noise or boost do not allow it."""
+        if not isinstance(self.noise, ContinuousNoise) or (self.boost.c > 0 and gaps(batch.votes)[:, 0].min() <= FAR):
+            return None
+        delta = self.boost.scale(batch.votes)
+        step = 1 / (self.noise.unit * delta)
+        if step.max() > MAX_STEP:
+            return None
+        scores = np.take_along_axis(self.boost.scores(batch.votes), batch.first, axis=1)
+        leads = self.noise.leads(scores, delta[:, None])
+        return self.noise.neighbourhood(leads, batch.copies.astype(np.float64), step)
+
+
+@dataclass(frozen=True)
+class GroundTruth(NoisyArgmax):
+    """The true labels, the papers' upper baseline: its votes are one-hot true labels. It has no privacy, ε = ∞."""
+
+    noise: Noise = field(default_factory=NoNoise, init=False)
+    boost: Boost = field(default_factory=Boost, init=False)
+    screen: Screen | None = field(default=None, init=False)
+    first: NoisyArgmax | None = field(default=None, init=False)
+
+    def cost(self, votes: Ints, labels: Ints, student_probs: Floats | None = None) -> Cost:
+        return Cost(len(votes), None, (), self._worst_case(len(votes), len(votes)))
+
+    def audit(self, *_: object, **__: object) -> None:
+        return None
+
+
+def audit(
+    mechanism: NoisyArgmax,
+    teachers: int,
+    classes: int,
+    queries: int,
+    trials: int = 20_000,
+    delta: float = 1e-5,
+    rng: np.random.Generator | None = None,
+) -> float:
+    """Return an empirical lower bound on the mechanism's ε at δ, 95 % confidence; 0: nothing was found.
+
+    The mechanism is run `trials` times on its worst pair of neighbouring histograms, each time with `queries` queries.
+    accounting.audit.Contradiction: the bound is above what accounting says holds for any votes.
+    """
+    between_0_and_1(delta=delta)
+    rng = np.random.default_rng() if rng is None else rng
+    return mechanism.audit(teachers, classes, queries, trials, delta, rng) or 0.0

@@ -1,0 +1,62 @@
+"""The aggregators of the papers: settings of the one noisy argmax. Their arguments are the keys of conf/aggregator."""
+
+from nzc.mechanisms.boost import Boost
+from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
+from nzc.mechanisms.noisy_argmax import NoisyArgmax
+from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
+
+
+def Plurality() -> NoisyArgmax:
+    """Release the largest count without noise: the papers' "clean votes". It has no privacy."""
+    return NoisyArgmax(NoNoise())
+
+
+def LNMax(gamma: float) -> NoisyArgmax:
+    """Release argmax(n + Lap(1/γ)) (PATE 2017). `gamma` is the inverse scale of the noise, 1/votes."""
+    return NoisyArgmax(LaplaceNoise(gamma))
+
+
+def GNMax(sigma: float) -> NoisyArgmax:
+    """Release argmax(n + N(0, σ²)) (Scalable PATE 2018). `sigma` is in votes."""
+    return NoisyArgmax(GaussianNoise(sigma))
+
+
+def Gumbel(gamma: float) -> NoisyArgmax:
+    """Release label j with probability ∝ e^(γ n_j): the exponential mechanism (McSherry and Talwar 2007)."""
+    return NoisyArgmax(GumbelNoise(gamma))
+
+
+def Confident(threshold: float, sigma1: float, sigma: float) -> NoisyArgmax:
+    """GNMax with noise σ where max n + N(0, σ₁²) ≥ threshold; else abstain (Scalable PATE 2018, Algorithm 1)."""
+    return NoisyArgmax(GaussianNoise(sigma), screen=ThresholdScreen(threshold, sigma1))
+
+
+def Interactive(
+    threshold: float, sigma1: float, sigma: float, confidence: float, first: NoisyArgmax | None = None
+) -> NoisyArgmax:
+    """GNMax where the teachers disagree with the student (Scalable PATE 2018, Algorithm 2).
+
+    A query is answered where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold, p being the student's probabilities. Where it
+    is not, and the student's largest probability exceeds `confidence`, the student's own label is used.
+    `first` is the mechanism before there is a student; None: `Confident` with the same parameters.
+    """
+    first = Confident(threshold, sigma1, sigma) if first is None else first
+    return NoisyArgmax(GaussianNoise(sigma), screen=InteractiveScreen(threshold, sigma1, confidence), first=first)
+
+
+def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
+    """Release the plurality where its distance to a flip, plus N(0, σ₁²), is at least `threshold`; else abstain.
+
+    This is NZC's idea made sound; each query asked uses Φ(−threshold/σ₁) of δ (see `StabilityScreen`).
+    """
+    return NoisyArgmax(NoNoise(), screen=StabilityScreen(threshold, sigma1))
+
+
+def NZC(c: float, gamma: float, sensitivity: str = "constant", beta: float = 1.0) -> NoisyArgmax:
+    """Add c to the largest count, then Lap(Δ/γ) (Near-Zero-Cost, 2020); Δ is the `sensitivity` (see `Boost`)."""
+    return NoisyArgmax(LaplaceNoise(gamma), Boost(c, sensitivity, beta))
+
+
+def NZCGaussian(c: float, sigma: float, sensitivity: str = "constant", beta: float = 1.0) -> NoisyArgmax:
+    """Add c to the largest count, then N(0, Δ²σ²) (Near-Zero-Cost, 2020); Δ is the `sensitivity` (see `Boost`)."""
+    return NoisyArgmax(GaussianNoise(sigma), Boost(c, sensitivity, beta))

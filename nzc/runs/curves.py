@@ -1,0 +1,88 @@
+"""Curve data of a run: distributions of vote gaps, ε from query to query, and the student's learning curves."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from nzc.accounting.data_dependent import gaps
+from nzc.data.files import write_private
+from nzc.mechanisms import ABSTAIN
+from nzc.runs.layout import CURVES, LEARNING_CURVES
+from nzc.types import AnyArray, CurveLog, Floats, Ints
+
+#: name → (x [points], y [points]). All of them depend on votes and are private.
+Curves = dict[str, tuple[AnyArray, AnyArray]]
+#: name → labels of x and y. The gap of a query is its largest count minus the second.
+#:     gap_above   share of all rows whose gap exceeds n, for n = 0 … largest gap (NZC, Figure 2b)
+#:     asked       number of asked queries with this gap
+#:     answered    number of answered queries with this gap
+#:     plurality   number of answered queries with this largest count (Scalable PATE 2018, Figure 6)
+#:     epsilon_…   ε so far: exact, by theorem, data-independent (Scalable PATE 2018, Figure 4)
+AXES = {
+    "gap_above": ("n (votes)", "queries whose gap exceeds n (%)"),
+    "asked": ("gap between first and second count (votes)", "queries"),
+    "answered": ("gap between first and second count (votes)", "queries"),
+    "plurality": ("largest count (votes)", "queries answered"),
+    "epsilon_exact": ("labels released", "ε exact"),
+    "epsilon_theorem": ("labels released", "ε theorem"),
+    "epsilon_data_independent": ("labels released", "ε data-independent"),
+}
+#: At how many queries ε is evaluated.
+POINTS = 60
+
+
+def curves_of(votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[str, Floats]]) -> Curves:
+    """Return the curves of votes [pool, classes], of which `rows` were asked, with labels `released` [pool].
+
+    cost  labels and ε so far (accounting.cost.cost_curve)
+    """
+    gap = gaps(votes)[:, 0].astype(np.int64)
+    sizes = np.arange(gap.max() + 1)
+    above = 1 - np.cumsum(np.bincount(gap)) / len(gap)
+    answered = released != ABSTAIN
+    counts = {"asked": gap[rows], "answered": gap[answered], "plurality": votes[answered].max(axis=1)}
+    labels, epsilons = cost
+    return (
+        {"gap_above": (sizes, above)}
+        | {name: _histogram(of, len(sizes)) for name, of in counts.items()}
+        | {f"epsilon_{name}": (labels, epsilon) for name, epsilon in epsilons.items()}
+    )
+
+
+def _histogram(values: Ints, least: int) -> tuple[Ints, Ints]:
+    counts = np.bincount(values, minlength=least)
+    return np.arange(len(counts)), counts
+
+
+def write_curves(folder: Path, curves: Curves) -> None:
+    """Write curves.csv in the long format curve,x,y."""
+    lines = ["curve,x,y", *(f"{name},{x},{y}" for name, points in curves.items() for x, y in zip(*points, strict=True))]
+    write_private(folder / CURVES, "\n".join(lines) + "\n")
+
+
+def read_curves(folder: Path) -> Curves:
+    """Return what `write_curves` wrote in `folder`."""
+    with (folder / CURVES).open(newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    names = dict.fromkeys(row[0] for row in rows)
+    points = {name: np.array([row[1:] for row in rows if row[0] == name], dtype=float) for name in names}
+    return {name: (points[name][:, 0], points[name][:, 1]) for name in names}
+
+
+class LearningCurves:
+    """Collects the learning curves of all fits, and passes each point on to `log`."""
+
+    def __init__(self, log: CurveLog | None) -> None:
+        self.log, self.lines = log, ["curve,step,value"]
+
+    def __call__(self, fit: str, values: Mapping[str, float], step: int) -> None:
+        self.lines += [f"{fit}/{name},{step},{value:.9g}" for name, value in values.items()]
+        if self.log is not None:
+            self.log(fit, values, step)
+
+    def write(self, folder: Path) -> None:
+        """Write student.csv in the long format curve,step,value, if there are any points."""
+        if len(self.lines) > 1:
+            write_private(folder / LEARNING_CURVES, "\n".join(self.lines) + "\n")

@@ -1,0 +1,70 @@
+"""How keys and numbers are shown, in tables, figures and pages alike."""
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+
+#: What each ε means, in the order of the table.
+EPSILONS = {
+    "exact": "what these labels cost; private",
+    "theorem": "the papers' bound at these votes; private",
+    "data_independent": "for any votes; may be published",
+    "sanitised": "upper bound, released with noise; may be published",
+    "claimed": "what the authors claim; not a bound",
+    "audited": "measured lower bound; may be published",
+    "ledger_total": "all labels from this data so far; private",
+}
+
+
+#: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.
+_NAMES = {
+    "label_accuracy": "label accuracy",
+    "accuracy": "student",
+    "teachers.count": "teachers",
+    "teachers.mean_accuracy": "one teacher",
+    "teachers.ensemble_accuracy": "ensemble",
+    "teachers.gap_above_2": "gap > 2",
+    "teachers.gap_above_3": "gap > 3",
+    "epsilon": "ε",
+    **{f"epsilon.{name}": f"ε {name.replace('_', '-')}" for name in EPSILONS},
+}
+
+
+def heading(key: str) -> str:
+    """Return the name of a key of result.json, or of the configuration, in tables and figures."""
+    return _NAMES.get(key, key)
+
+
+def is_share(key: str) -> bool:
+    """Return whether the value of a key is shown in per cent."""
+    return key.endswith("accuracy") or "gap_above" in key
+
+
+def percent(value: float | None) -> str:
+    """Return 87.4 %, or a dash for None."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def interval(ends: Sequence[float]) -> str:
+    """Return the text of a 95 % confidence interval of an accuracy."""
+    return f"95 % interval {percent(ends[0])} to {percent(ends[1])}"
+
+
+def number(value: float | None) -> str:
+    """Return an ε, rounded up; ∞ as a sign, and a dash for None."""
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "∞"
+    if 0 < value < 1e-3:
+        return f"{value:.1e}"
+    return f"{math.ceil(value * 1e3) / 1e3:.3f}"
+
+
+def show(what: object, style: str | None = None) -> None:
+    """Print a table or a line to standard output. Text is no markup, and a line is not wrapped, so it can be copied."""
+    console = Console(markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 160
+    console.print(what, style=style, soft_wrap=isinstance(what, str))

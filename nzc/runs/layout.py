@@ -1,0 +1,154 @@
+"""The files in the folder of a run or a sweep, and how the jobs of a sweep are read back from it."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+#: A run: its result, released labels, exported student, and the student's learning curves (all but the result public).
+RESULT, LABELS, STUDENT, LEARNING_CURVES = "result.json", "labels.csv", "student.pt2", "student.csv"
+#: A run: curve data that depend on votes; the folder of figures, also of a sweep.
+CURVES, FIGURES = "curves.csv", "figures"
+#: A run or a sweep: its page.
+PAGE = "report.html"
+#: A job of a sweep that failed: the line that it printed.
+ERROR = "error.txt"
+#: The line for a job of a reused sweep folder that has not begun.
+NOT_STARTED = "was not started"
+#: A sweep: its configuration; its jobs with their rows and overrides; its table, for people and for programs.
+SWEEP, JOBS, TABLE, TABLE_CSV = "multirun.yaml", "jobs.json", "table.md", "table.csv"
+#: All files that a run may leave, and the figures that it may draw.
+RUN_FILES = (RESULT, ERROR, LABELS, STUDENT, LEARNING_CURVES, CURVES, PAGE)
+RUN_FIGURES = {
+    "gaps": "How many queries have which gap between first and second count; dark: those answered",
+    "cost": "ε from label to label",
+    "confusion": "The released labels against the true classes",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep.
+
+    folder  its run folder
+    row     name and paper's values of its row in the sweep file
+    name    what distinguishes it from the other jobs
+    asked   the overrides it was asked with
+    """
+
+    folder: Path
+    row: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    asked: tuple[str, ...] = ()
+
+    @cached_property
+    def overrides(self) -> list[str]:
+        """Overrides of the command line, the grid and the row."""
+        path = self.folder / ".hydra" / "overrides.yaml"
+        if self.failure == NOT_STARTED or not path.is_file():
+            return list(self.asked)
+        return [str(override) for override in OmegaConf.load(path)]
+
+    @property
+    def failure(self) -> str:
+        """Why there is no result."""
+        if (self.folder / ERROR).is_file():
+            return (self.folder / ERROR).read_text().strip()
+        return "did not finish" if self.folder.is_dir() else NOT_STARTED
+
+    @cached_property
+    def result(self) -> dict[str, Any] | None:
+        """result.json with dotted keys and infinite numbers as float; None where the run did not finish."""
+        path = self.folder / RESULT
+        if not path.is_file() or (self.folder / ERROR).is_file():  # it may be an earlier sweep's
+            return None
+        return flatten(json.loads(path.read_text(), object_hook=with_infinity))
+
+    @cached_property
+    def paper(self) -> dict[str, Any]:
+        """The paper's values by whole keys; empty where the run did not finish."""
+        printed = {} if self.result is None else self.row.get("paper") or {}
+        return {self.whole_key(key): value for key, value in printed.items()}
+
+    @cached_property
+    def _config(self) -> Any:
+        return OmegaConf.load(self.folder / ".hydra" / "config.yaml")
+
+    def whole_key(self, key: str) -> str:
+        """Return mean_accuracy as teachers.mean_accuracy; a whole or an unknown key as it is."""
+        known = self.result or {}
+        longer = [name for name in known if name.endswith(f".{key}")]
+        return key if key in known or not longer else longer[0]
+
+    def value(self, key: str) -> Any:
+        """Return the value of a whole key in result.json or the configuration, or the job's number for `run`.
+
+        KeyError: there is none.
+        """
+        if key == "run":
+            return int(self.folder.name) + 1
+        if self.result is not None and key in self.result:
+            return self.result[key]
+        if (value := OmegaConf.select(self._config, key)) is None or OmegaConf.is_config(value):
+            raise KeyError(key)
+        return value
+
+
+def with_infinity(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with "inf" as a float."""
+    return {key: float("inf") if value == "inf" else value for key, value in record.items()}
+
+
+def flatten(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested record by dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + str(key): value}
+    return flat
+
+
+def write_jobs(folder: Path, jobs: Sequence[tuple[dict[str, Any], Sequence[str]]]) -> None:
+    """Write the rows and overrides of a sweep's jobs, in order, before they run."""
+    (folder / JOBS).write_text(json.dumps([{"row": row, "overrides": list(overrides)} for row, overrides in jobs]))
+
+
+def read_jobs(folder: Path) -> list[Job]:
+    """Return the jobs of a sweep's folder, also those that never began. A search leaves only those that did."""
+    asked = _asked(folder)
+    jobs = [Job(folder / str(at), each["row"], asked=tuple(each["overrides"])) for at, each in enumerate(asked)]
+    if not asked:
+        there = [Job(path) for path in folder.iterdir() if path.name.isdigit()]
+        jobs = sorted((job for job in there if job.failure != NOT_STARTED), key=lambda job: int(job.folder.name))
+    if len(jobs) == 1 and not jobs[0].row.get("name"):
+        return [replace(jobs[0], name="run")]
+    common = set.intersection(*(set(job.overrides) for job in jobs)) if jobs else set()
+    seedless = [[each for each in job.overrides if not each.startswith("seed=")] for job in jobs]
+    return [replace(job, name=_name(job.row, own, common) or "run") for job, own in zip(jobs, seedless, strict=True)]
+
+
+def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
+    """Return what distinguishes job `at` of a running sweep: the name of its row, and its own overrides."""
+    if asked := _asked(folder):
+        return _name(asked[at]["row"], overrides, set.intersection(*(set(each["overrides"]) for each in asked)))
+    return _name({}, overrides, set(OmegaConf.load(folder / SWEEP).hydra.overrides.task))
+
+
+def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
+    """Remove the files of an earlier run or sweep of nzc in this folder, so that the two are not mixed."""
+    drawn = [folder / FIGURES / f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
+    for path in [*(folder / name for name in names), *drawn]:
+        path.unlink(missing_ok=True)
+
+
+def _asked(folder: Path) -> list[dict[str, Any]]:
+    asked: list[dict[str, Any]] = json.loads((folder / JOBS).read_text()) if (folder / JOBS).is_file() else []
+    return asked
+
+
+def _name(row: dict[str, Any], overrides: Iterable[str], common: set[str]) -> str:
+    known = {*common, *row.get("set", [])}
+    return ", ".join(filter(None, [row.get("name"), " ".join(each for each in overrides if each not in known)]))

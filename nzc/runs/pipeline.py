@@ -1,0 +1,245 @@
+"""The whole job on one page: data → teachers → votes → labels → student → result."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nzc import networks
+from nzc.data import UNKNOWN, Dataset, DataSplits
+from nzc.data.files import write_private
+from nzc.labeling.session import LabelingPolicy, LabelingSession
+from nzc.mechanisms import ABSTAIN, GroundTruth
+from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
+from nzc.runs.layout import LABELS, RUN_FIGURES, RUN_FILES, STUDENT, clear
+from nzc.runs.provenance import versions
+from nzc.runs.result import RoundResult, RunResult
+from nzc.students import StudentConfig, StudentData
+from nzc.students.label_cleaning import clean_labels
+from nzc.teachers import Teachers, VoteHistograms
+from nzc.teachers.prediction_store import PredictionStore
+from nzc.training.trainer import TrainerSettings
+from nzc.types import CurveLog, Ints
+from nzc.validation import InputError, in_a_line, within
+
+if TYPE_CHECKING:
+    from nzc.students.module import StudentModule
+
+
+@dataclass(frozen=True)
+class RunComponents:
+    """The objects that the configuration describes.
+
+    queries  how many public rows are asked; None: all
+    names    the chosen options of dataset, aggregator and student
+    figures  whether to draw figures
+    """
+
+    dataset: Dataset | None
+    teachers: Teachers
+    policy: LabelingPolicy
+    queries: int | None
+    student: StudentConfig | None
+    trainer: TrainerSettings
+    store: PredictionStore
+    names: dict[str, str]
+    figures: bool
+
+
+def prepare(parts: RunComponents) -> "PreparedRun":
+    """Load the data and check that all components fit together. An InputError leaves nothing behind."""
+    mechanism, student = parts.policy.mechanism, parts.student
+    if parts.dataset is None and student is not None:
+        raise InputError("student", parts.names["student"], "must be none where there is no dataset")
+    if parts.dataset is None and parts.teachers.needs_dataset:
+        raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
+    with within("dataset"):
+        splits = None if parts.dataset is None else load(parts.dataset)
+    with within("teachers"):
+        shape = parts.teachers.check(splits)
+        truth = parts.teachers.truth(splits)
+    with within("aggregator"):
+        mechanism.check(shape.teachers)
+    if isinstance(mechanism, GroundTruth) and (truth is None or (truth == UNKNOWN).any()):
+        raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
+    sizes = parts.policy.selection.sizes(parts.queries, shape.rows, student is not None, mechanism.asks_student)
+    ledger, digest = parts.store.root / "ledger.db", parts.teachers.private_digest(splits)
+    session = LabelingSession(parts.policy, sizes, shape.rows, ledger, digest)
+    if splits is not None:
+        _check_networks(parts, splits)
+    parts.store.open()
+    return PreparedRun(parts, splits, truth, shape.classes, session)
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run whose input is known to be good.
+
+    truth  [pool] true labels, UNKNOWN where a row's class is not known; None: none is known
+    """
+
+    parts: RunComponents
+    splits: DataSplits | None
+    truth: Ints | None
+    classes: int
+    session: LabelingSession
+
+    def train_worker(self) -> None:
+        """On a worker node: train its share of the teachers."""
+        self.parts.teachers.train_worker(self.splits, self.parts.store, self.parts.trainer)
+
+    def execute(self, folder: Path, log: CurveLog | None = None) -> RunResult:
+        """Run the job and write everything into `folder`; `log` receives the student's learning curves as they grow."""
+        clock, policy, session, truth = Clock(), self.parts.policy, self.session, self.truth
+        made_by, learning_curves = versions(), LearningCurves(log)
+        clear(folder, RUN_FILES, RUN_FIGURES)
+        with clock("total"):
+            votes = self._vote(clock)
+            student, probs, rounds = None, None, []
+            for number in range(1, len(session.sizes) + 1):
+                with clock("labels"):  # private votes become public labels here and nowhere else
+                    asked = session.ask(votes, probs)
+                with clock("accounting"):
+                    session.record()
+                labels = session.training_labels(probs)
+                reinforced = int((labels != ABSTAIN).sum() - (session.released != ABSTAIN).sum())
+                right = None if truth is None else _accuracy(asked.labels, truth[asked.rows])
+                epsilon = asked.cost.exact_epsilon(policy.delta)[0]
+                rounds.append(RoundResult(len(asked.rows), asked.answered, reinforced, right, epsilon))
+                with clock("student"):
+                    last = number == len(session.sizes)
+                    student = self._learn(labels, "Student" if last else f"Student of round {number}", learning_curves)
+                    if student is not None and self.splits is not None and not last:
+                        probs = student.probabilities(self.splits.public.x)
+            with clock("accounting"):
+                epsilons, cost_curve = session.epsilon(votes), session.cost_curve(POINTS)
+            with clock("student"):
+                accuracy = self._test(student)
+        result = RunResult(
+            **self.parts.names,
+            seed=policy.seed,
+            rng=policy.rng,
+            mechanism=repr(policy.mechanism),
+            delta=policy.delta,
+            queries=sum(session.sizes),
+            answered=sum(each.answered for each in rounds),
+            refused=sum(session.sizes) - len(session.rows),
+            reinforced=rounds[-1].reinforced,
+            label_accuracy=None if truth is None else _accuracy(session.released, truth),
+            accuracy=accuracy,
+            teachers=votes.summary,
+            epsilon=epsilons,
+            rounds=rounds,
+            data=None if self.splits is None else self.splits.summary,
+            neighbours=self.parts.teachers.neighbours,
+            seconds=clock.seconds,
+            versions=made_by,
+            folder=folder,
+        )
+        self._write_labels(folder)
+        self._write_student(folder, student)
+        result.write(folder)
+        session.close()
+        learning_curves.write(folder)
+        curves = curves_of(votes.votes, session.rows, session.released, cost_curve) if votes.teachers else {}
+        write_curves(folder, curves)
+        if self.parts.figures:
+            from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
+
+            plot_run(folder, curves, session.released, truth)
+        return result
+
+    def _vote(self, clock: "Clock") -> VoteHistograms:
+        """Return the votes of the trained teachers; for GroundTruth the true labels as votes."""
+        parts = self.parts
+        if isinstance(parts.policy.mechanism, GroundTruth) and self.truth is not None:
+            return VoteHistograms.of_truth(self.truth, self.classes)
+        with clock("teachers"):
+            trained = parts.teachers.train(self.splits, parts.store, parts.trainer)
+        with clock("votes"):
+            return parts.teachers.vote(self.splits, trained)
+
+    def _learn(self, labels: Ints, name: str, log: CurveLog) -> "StudentModule | None":
+        """Fit a student to labels [pool] and the unlabelled rows. None: no student is wanted, or there is no label."""
+        parts, splits = self.parts, self.splits
+        if parts.student is None or splits is None or (labels == ABSTAIN).all():
+            return None
+        labels = np.concatenate([labels, np.full(len(splits.public) - len(labels), ABSTAIN)])  # votes may cover a part
+        data = StudentData(splits.public.x, labels, splits.classes)
+
+        def fit(student: "StudentModule", name: str) -> None:
+            parts.trainer.fit(student, name, log, max_epochs=1)
+
+        if parts.student.folds > 1:
+            data = clean_labels(parts.student, data, parts.policy.seed, fit)
+        student = parts.student.student(data, parts.policy.seed)
+        fit(student, name)
+        return student
+
+    def _test(self, student: "StudentModule | None") -> float | None:
+        if self.parts.student is not None and student is None:
+            print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
+        if student is None or self.splits is None or not len(self.splits.test):
+            return None
+        return _accuracy(student.predict(self.splits.test.x), self.splits.test.y)
+
+    def _write_labels(self, folder: Path) -> None:
+        released = self.session.released
+        rows = np.flatnonzero(released != ABSTAIN)
+        columns = {"row": rows, "label": released[rows]}
+        if self.splits is not None and self.splits.file_rows is not None:
+            columns["origin"] = self.splits.file_rows[rows]
+        lines = [",".join(map(str, line)) for line in (columns, *zip(*columns.values(), strict=True))]
+        write_private(folder / LABELS, "\n".join(lines) + "\n")
+
+    def _write_student(self, folder: Path, student: "StudentModule | None") -> None:
+        if student is None or self.splits is None:
+            return
+        from nzc.students.export import write_student
+
+        try:
+            write_student(folder / STUDENT, student, self.splits.public.x, self.splits.standardizer)
+        except Exception as error:  # torch.export does not accept every network; the run is complete without the file
+            print(f"nzc: the student could not be exported ({in_a_line(error, 200)})", file=sys.stderr)
+
+
+@dataclass
+class Clock:
+    """Measures the seconds of each stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.perf_counter() - start, 3)
+
+
+@lru_cache(maxsize=1)
+def load(dataset: Dataset) -> DataSplits:
+    """Load a dataset. The jobs of a sweep mostly share one, so the last one is kept."""
+    return dataset.load()
+
+
+def _check_networks(parts: RunComponents, splits: DataSplits) -> None:
+    """Raise InputError unless the networks of teachers and student accept the rows."""
+    if parts.student is not None:
+        parts.trainer.check()
+        with within("student"):
+            networks.require_fit(parts.student.network, splits.public.x.shape[1:], splits.classes)
+    if not isinstance(parts.policy.mechanism, GroundTruth):
+        with within("teachers"):
+            parts.teachers.check_training(splits, parts.store, parts.trainer)
+
+
+def _accuracy(labels: Ints, truth: Ints) -> float | None:
+    """Return the share of right labels among those released whose truth is known; None: there are none."""
+    known = (labels != ABSTAIN) & (truth != UNKNOWN)
+    return float((labels == truth)[known].mean()) if known.any() else None

@@ -1,0 +1,115 @@
+"""Figures of a run, and the style of all figures: SVG and PNG, readable in grey."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from nzc.data import UNKNOWN
+from nzc.mechanisms import ABSTAIN
+from nzc.runs.curves import AXES, Curves
+from nzc.runs.layout import FIGURES
+from nzc.types import Ints
+
+#: Width and height in inches: one column of a paper.
+SIZE = (4.2, 2.9)
+_STYLE: dict[Any, Any] = {
+    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "0.9",
+    "grid.linewidth": 0.6, "axes.axisbelow": True, "legend.frameon": False, "legend.fontsize": 8,
+    "lines.linewidth": 1.3, "lines.markersize": 5, "figure.constrained_layout.use": True, "savefig.dpi": 200,
+    "path.simplify_threshold": 0.4,  # points: smaller files without a visible difference
+    "svg.hashsalt": "nzc",  # the same figure gives the same file
+}  # fmt: skip
+#: Colour (Okabe and Ito 2008), marker and dashes of each line; any one of the three distinguishes the lines.
+LINES = [
+    ("black", "o", "-"),
+    ("#0072B2", "s", (0, (5, 2))),
+    ("#D55E00", "^", (0, (1, 1.2))),
+    ("#009E73", "D", (0, (5, 1.5, 1, 1.5))),
+    ("#CC79A7", "v", (0, (3, 1, 1, 1, 1, 1))),
+    ("#56B4E9", "P", (0, (9, 2))),
+    ("#E69F00", "X", (0, (2, 3))),
+]
+#: Curves of ε, and their names in a legend.
+COSTS = {"epsilon_exact": "exact", "epsilon_theorem": "by theorem", "epsilon_data_independent": "data-independent"}
+#: At most so many bars in a histogram.
+BARS = 50
+_CELLS = 12  # up to so many classes a confusion matrix shows numbers
+
+
+def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -> None:
+    """Draw vote gaps, ε from label to label, and the confusion matrix of released labels (layout.RUN_FIGURES)."""
+    if curves:
+        with new_figure(folder, "gaps") as axes:
+            _gaps(axes, curves)
+    costs = {name: curve for name, curve in curves.items() if name in COSTS and np.isfinite(curve[1]).any()}
+    if costs:
+        with new_figure(folder, "cost") as axes:
+            _cost(axes, costs)
+    truth = np.full_like(released, UNKNOWN) if truth is None else truth
+    known = (released != ABSTAIN) & (truth != UNKNOWN)
+    if known.any():
+        with new_figure(folder, "confusion", (3.3, 3.1)) as axes:
+            _confusion(axes, truth[known], released[known])
+
+
+@contextmanager
+def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
+    """Yield axes; afterwards write figures/NAME.svg and figures/NAME.png below `folder`."""
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(size)
+        yield figure.subplots()
+        (folder / FIGURES).mkdir(mode=0o700, exist_ok=True)
+        figure.savefig(folder / FIGURES / f"{name}.svg", metadata={"Date": None})
+        figure.set_layout_engine("none")  # the layout is computed already
+        figure.savefig(folder / FIGURES / f"{name}.png")
+
+
+def _gaps(axes: Axes, curves: Curves) -> None:
+    gap, asked = curves["asked"]
+    answered = curves["answered"][1]
+    width = -(-len(gap) // BARS)
+    edges = np.arange(0, len(gap) + width, width)
+    for counts, grey, label in ((asked, "0.82", "asked"), (answered, "0.35", "answered")):
+        if label == "answered" or (answered != asked).any():
+            style: dict[str, Any] = {"facecolor": grey, "edgecolor": "black", "linewidth": 0.6, "label": label}
+            axes.stairs(np.add.reduceat(counts, edges[:-1]), edges - 0.5, fill=True, **style)
+    axes.set(xlabel=AXES["asked"][0], ylabel=AXES["asked"][1], xlim=(-0.5, edges[-1] - 0.5))
+    axes.set_yscale("log", nonpositive="clip")  # cheap queries are frequent, expensive ones rare
+    axes.set_ylim(0.7)
+    axes.yaxis.set_major_formatter("{x:,g}")
+    if (answered != asked).any():
+        axes.legend(loc="upper left")
+
+
+def _cost(axes: Axes, costs: Curves) -> None:
+    for (name, (labels, epsilon)), (colour, marker, dashes) in zip(costs.items(), LINES, strict=False):
+        style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes, "markevery": 0.15}
+        axes.plot(labels, epsilon, **style, label=COSTS[name])
+    axes.set(xlabel=AXES["epsilon_exact"][0], ylabel="ε", xlim=(0, None), ylim=(0, None))
+    axes.legend(loc="upper left")
+
+
+def _confusion(axes: Axes, truth: Ints, labels: Ints) -> None:
+    classes = int(max(truth.max(), labels.max())) + 1
+    counts = np.bincount(truth * classes + labels, minlength=classes**2).reshape(classes, classes)
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(np.sqrt(share), cmap="Greys", vmin=0, vmax=1)  # the square root makes rare cells visible
+    axes.set(xlabel="released label", ylabel="true class" if classes > _CELLS else "true class (rows: %)")
+    axes.grid(False)
+    axes.spines[:].set_visible(True)
+    if classes > _CELLS:
+        bar = axes.figure.colorbar(image, ax=axes, shrink=0.8, label="of the true class (%)")
+        ticks = (0, 1, 10, 25, 50, 100)
+        bar.set_ticks([(tick / 100) ** 0.5 for tick in ticks], labels=[str(tick) for tick in ticks])
+        return
+    axes.set(xticks=range(classes), yticks=range(classes))
+    for row, column in np.argwhere(counts):
+        value = 100 * share[row, column]
+        colour, text = "white" if value > 30 else "black", f"{value:.1f}" if value < 99.95 else "100"
+        axes.text(column, row, text, ha="center", va="center", fontsize=5.5, color=colour)

@@ -1,0 +1,152 @@
+"""The result of one run: result.json, and the table that a person reads."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from nzc.accounting.epsilon import PUBLIC, Epsilon
+from nzc.data.files import write_private
+from nzc.runs.formatting import EPSILONS, interval, number, percent
+from nzc.runs.layout import RESULT, with_infinity
+from nzc.runs.provenance import now
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """One round of queries.
+
+    reinforced  labels that the student gave itself, in this round and before
+    epsilon     exact ε of this round alone
+    """
+
+    asked: int
+    answered: int
+    reinforced: int
+    label_accuracy: float | None
+    epsilon: float | None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """All figures of one run. None: it does not apply or was not asked for.
+
+    refused     queries that the budget did not admit
+    neighbours  which private datasets ε compares
+    folder      the run's folder; it is not part of result.json
+    """
+
+    dataset: str
+    aggregator: str
+    student: str
+    seed: int
+    rng: str
+    mechanism: str
+    delta: float
+    queries: int
+    answered: int
+    refused: int
+    reinforced: int
+    label_accuracy: float | None
+    accuracy: float | None
+    teachers: dict[str, float | int | None]
+    epsilon: Epsilon
+    rounds: list[RoundResult]
+    data: dict[str, int | str] | None
+    neighbours: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    finished: str = field(default_factory=now)
+    versions: dict[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @property
+    def public(self) -> "RunResult":
+        """The result without everything that depends on votes or private records. Accuracies are of public rows."""
+        return replace(
+            self,
+            teachers={name: value if name == "count" else None for name, value in self.teachers.items()},
+            epsilon=Epsilon(**{name: getattr(self.epsilon, name) for name in PUBLIC}),
+            rounds=[replace(each, epsilon=None) for each in self.rounds],
+            seconds={"total": self.seconds["total"]},  # the time of accounting depends on the votes
+            data=None if self.data is None else {**self.data, "digest": "private"},
+        )
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's 95 % confidence interval of the accuracy."""
+        if self.accuracy is None or self.data is None:
+            return None
+        from scipy.stats import binomtest
+
+        tested = int(self.data["test"])
+        low, high = binomtest(round(self.accuracy * tested), tested).proportion_ci(method="wilson")
+        return float(low), float(high)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of result.json. Infinite numbers become "inf", and `order` is a key of its own."""
+        record = asdict(self)
+        del record["folder"]
+        record["order"] = record["epsilon"].pop("order")
+        record["accuracy_interval"] = self.interval
+        return {key: _plain(value) for key, value in record.items()}
+
+    def write(self, folder: Path) -> None:
+        """Write result.json into `folder`."""
+        write_private(folder / RESULT, json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunResult":
+        """Return the result in `folder`."""
+        record = json.loads((folder / RESULT).read_text(), object_hook=with_infinity)
+        record["epsilon"] = Epsilon(**record["epsilon"], order=record["order"])
+        record["rounds"] = [RoundResult(**each) for each in record["rounds"]]
+        record["folder"] = folder
+        return cls(**{each.name: record[each.name] for each in fields(cls)})
+
+    def table(self) -> Table:
+        """Return the table that ends a run."""
+        table = Table(title=f"{self.dataset} · {self.aggregator} · {self.student}", show_header=False)
+        table.title_style = "bold"
+        table.add_column(style="bold")
+        table.add_column(justify="right")
+        table.add_column(style="dim")
+        if count := self.teachers["count"]:
+            mean, ensemble = self.teachers["mean_accuracy"], self.teachers["ensemble_accuracy"]
+            accuracies = f"mean teacher accuracy {percent(mean)}, ensemble accuracy {percent(ensemble)}"
+            table.add_row("teachers", f"{count:,}", accuracies)
+        refused = f"; {self.refused:,} refused by the budget" if self.refused else ""
+        rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
+        table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} queries{rounds}{refused}")
+        table.add_row("label accuracy", percent(self.label_accuracy), "of the released labels")
+        if self.reinforced:
+            table.add_row("reinforced", f"{self.reinforced:,}", "labels that the student gave itself, at no cost")
+        ends = "" if self.interval is None else f"; {interval(self.interval)}"
+        table.add_row("student accuracy", percent(self.accuracy), f"on the test split{ends}")
+        table.add_section()
+        for name, meaning in EPSILONS.items():
+            value = getattr(self.epsilon, name)
+            if value is not None:
+                table.add_row(f"ε {name.replace('_', '-')}", number(value), meaning)
+        order = self.epsilon.order
+        best = f", best Rényi order {order:.3g}" if order is not None and math.isfinite(order) else ""
+        table.caption = f"δ = {self.delta:g}{best}, {self.seconds['total']:.1f} s"
+        return table
+
+    def line(self, name: str) -> str:
+        """Return the result in one line, for a job of a sweep."""
+        name = name or f"{self.dataset} · {self.aggregator} · {self.student}"
+        accuracies = f"labels {percent(self.label_accuracy)}, student {percent(self.accuracy)}"
+        return f"{name}: {self.answered:,} released, {accuracies}, ε {number(self.epsilon.headline)}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "inf" if value > 0 else None
+    return value

@@ -1,0 +1,90 @@
+"""What a sweep file asks: its rows and figures, and their checks."""
+
+from typing import Annotated, Any, TypeVar
+
+from omegaconf import DictConfig, OmegaConf
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from nzc.validation import InputError
+
+Model = TypeVar("Model", bound=BaseModel)
+#: One key or a list of keys.
+Keys = Annotated[tuple[str, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
+
+
+class SweepRow(BaseModel):
+    """An entry of `sweep.rows`: a run, or, where `set` has several values for a key, a run for each.
+
+    name   of the run
+    set    overrides, key=value
+    paper  values of a paper to show beside result.json, by key
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = None
+    set: list[str] = []
+    paper: dict[str, Any] = {}
+
+
+class SweepFigure(BaseModel):
+    """An entry of `sweep.figures`: keys y of the runs against their key x; or one curve of each run.
+
+    A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short), one of the configuration
+    (`aggregator.gamma`), or `run`, the number of the run. A curve is one of runs/curves.py.
+
+    by    keys: one line for each of their values
+    ylim  range of the y axis
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^[\w-]+$")]
+    x: str | None = None
+    y: Keys = ()
+    by: Keys = ()
+    curve: str | None = None
+    ylim: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "SweepFigure":
+        if (self.x is not None and bool(self.y)) == (self.curve is not None):
+            raise ValueError("must have x and y, or else curve")
+        if self.ylim is not None and not self.ylim[0] < self.ylim[1]:
+            raise ValueError("must have ylim with the smaller number first")
+        return self
+
+
+def figures_of(config: DictConfig) -> list[SweepFigure]:
+    """Return the figures of a composed configuration; InputError: one is not valid."""
+    return _entries(config, "figures", SweepFigure)
+
+
+def rows_of(config: DictConfig) -> list[SweepRow]:
+    """Return the rows of a composed configuration; InputError: one is not valid."""
+    return _entries(config, "rows", SweepRow)
+
+
+def name_of(config: DictConfig) -> str:
+    """Return the name of a sweep: that of its file, if it has one."""
+    return str(config.hydra.runtime.choices.get("sweeps") or "sweep")
+
+
+def _entries(config: DictConfig, key: str, model: type[Model]) -> list[Model]:
+    sweep: Any = config.get("sweep")
+    if not (sweep is None or OmegaConf.is_dict(sweep)):
+        raise InputError("sweep", sweep, "must be a mapping with the keys rows and figures")
+    entries: Any = None if sweep is None else sweep.get(key)
+    if not (entries is None or OmegaConf.is_list(entries)):
+        raise InputError(f"sweep.{key}", entries, "must be a list")
+    found = []
+    for at, entry in enumerate([] if entries is None else OmegaConf.to_container(entries)):  # type: ignore[arg-type]
+        try:
+            found.append(model.model_validate(entry))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, (f"sweep.{key}", at, *first["loc"])))
+            known = f"must be one of the keys {', '.join(model.model_fields)}"
+            said = known if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
+            raise InputError(where, first["input"], said) from error
+    return found

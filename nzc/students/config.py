@@ -1,0 +1,91 @@
+"""The interface of a student: its settings, the data it sees, and the loss of a batch."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nzc import networks
+from nzc.mechanisms import ABSTAIN
+from nzc.types import AnyArray, Bools, Ints
+from nzc.validation import below_1, not_negative, positive, whole
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nzc.students.module import StudentModule
+
+
+@dataclass(frozen=True)
+class StudentData:
+    """All that a student ever sees: public rows x [rows, ...], and labels [rows], ABSTAIN where none is released."""
+
+    x: AnyArray
+    labels: Ints
+    classes: int
+
+    @property
+    def labelled(self) -> Bools:
+        """Which rows have a label, [rows]."""
+        labelled: Bools = self.labels != ABSTAIN
+        return labelled
+
+
+@dataclass(frozen=True)
+class StudentConfig(ABC):
+    """Settings of a student. A subclass adds its own and the loss.
+
+    network             a name in nzc/networks, or what makes an nn.Module
+    steps               batches of the fit, each of `batch_size` labelled rows and `unlabelled` rows of the whole pool
+    lr, weight_decay    of AdamW with a one-cycle schedule; `optimizer` and `schedule` (partials) replace them
+    average             decay of the exponential moving average of the weights that predicts; 0: the last weights
+    balance             0: labelled rows are drawn uniformly; 1: classes are, however often each was released
+    validation          share of the labelled rows held out for early stopping; 0: none
+    patience            how many of 50 evaluations may pass without improvement
+    label_noise_rate    presumed share of wrong labels. The loss treats a label as any class with this probability
+                        (forward correction: Patrini et al. 2017, arXiv 1609.03683)
+    labeled_loss_decay  share of the steps after which the labelled loss has fallen to 0; 0: it stays. Networks fit the
+                        majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151)
+    folds               2 or more: labels that cross-validation contradicts are removed (label_cleaning.py); 1: none
+    """
+
+    network: networks.Network | None
+    steps: int
+    batch_size: int
+    lr: float
+    weight_decay: float
+    average: float
+    balance: float
+    validation: float
+    patience: int
+    label_noise_rate: float
+    labeled_loss_decay: float
+    folds: int
+    augment: Callable[..., Any] | None = None
+    unlabelled: int = 0
+    optimizer: Callable[..., Any] | None = None
+    schedule: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.network is not None:  # dataset=none suggests no network
+            networks.check(self.network)
+        whole(1, steps=self.steps, batch_size=self.batch_size, patience=self.patience, folds=self.folds)
+        whole(0, unlabelled=self.unlabelled)
+        positive(lr=self.lr)
+        not_negative(weight_decay=self.weight_decay, balance=self.balance)
+        below_1(average=self.average, validation=self.validation)
+        below_1(label_noise_rate=self.label_noise_rate, labeled_loss_decay=self.labeled_loss_decay)
+
+    @abstractmethod
+    def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
+        """Return the terms of a batch's loss, by name. They are added up, and each is a learning curve.
+
+        x  [rows, ...] labelled rows, augmented, with labels y [rows]
+        u  [unlabelled, ...] rows of the pool, not augmented
+        """
+
+    def student(self, data: StudentData, seed: int) -> "StudentModule":
+        """Return the LightningModule to fit."""
+        from nzc.students.module import StudentModule
+
+        return StudentModule(self, data, seed)

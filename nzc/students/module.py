@@ -1,0 +1,160 @@
+"""The student as a LightningModule: its network, batches, optimiser and predictions."""
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+
+import numpy as np
+import torch
+from pytorch_lightning import LightningModule
+from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.optim.swa_utils import AveragedModel
+from torch.utils.data import DataLoader
+
+from nzc import networks
+from nzc.networks import as_input
+from nzc.students.config import StudentConfig, StudentData
+from nzc.training.optimizer import make_optimizer, make_schedule
+from nzc.types import AnyArray, Floats, Ints
+
+#: How many times a fit logs its curves and evaluates the held-out rows.
+EVALUATIONS = 50
+
+_Tensors = tuple[Tensor, ...] | list[Tensor]
+
+
+class StudentModule(LightningModule):
+    """A network that learns from `data` for `config.steps` batches, by the sum of `config.losses`."""
+
+    def __init__(self, config: StudentConfig, data: StudentData, seed: int) -> None:
+        super().__init__()
+        assert config.network is not None
+        self.config, self.classes, self.seed = config, data.classes, seed
+        self.rng = torch.Generator().manual_seed(seed)
+        self.x: Tensor
+        self.y: Tensor
+        self.register_buffer("x", torch.from_numpy(data.x), persistent=False)
+        self.register_buffer("y", torch.from_numpy(data.labels), persistent=False)
+        rows = torch.from_numpy(np.flatnonzero(data.labelled))
+        rows = rows[torch.randperm(len(rows), generator=self.rng)]
+        self.held_out, self.labelled = rows.tensor_split([round(config.validation * (len(rows) - 1))])
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network = networks.build(config.network, tuple(self.x.shape[1:]), data.classes)
+        self.averaged = None
+        if config.average:
+            self.averaged = AveragedModel(self.network, multi_avg_fn=_moving(config.average)).requires_grad_(False)
+        self.progress = 0.0  # share of the steps that are done
+        self.losses: dict[str, Tensor] = {}
+        self.curves: dict[str, Tensor] = {}  # further learning curves of a subclass
+        self.evaluations_left, self.best, self.best_weights = config.patience, -1.0, self.classifier.state_dict()
+
+    @property
+    def classifier(self) -> nn.Module:
+        """The network that predicts: rows as networks take them → logits [rows, classes]."""
+        network: nn.Module = self.network if self.averaged is None else self.averaged.module
+        return network
+
+    def augmented(self, x: Tensor) -> Tensor:
+        """Return rows [rows, ...] with the random augmentation of the settings."""
+        return x if self.config.augment is None else self.config.augment(x, self.rng)
+
+    def labelled_loss(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Return the cross-entropy of logits [rows, classes] and labels y [rows], with noise rate and decay applied."""
+        noise, decay = self.config.label_noise_rate, self.config.labeled_loss_decay
+        right = logits.log_softmax(1).gather(1, y[:, None])
+        seen = torch.logaddexp(right + math.log1p(-noise), right.new_tensor(noise / self.classes).log())
+        return -seen.mean() * (max(0.0, 1 - self.progress / decay) if decay else 1.0)
+
+    def on_train_start(self) -> None:
+        torch.manual_seed(self.seed)  # dropout uses the global generator
+
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor | None:
+        labelled, pool = batch
+        self.progress = batch_idx / self.config.steps
+        x, u = as_input(self.x[labelled]), as_input(self.x[pool])
+        self.losses = self.config.losses(self, self.augmented(x), self.y[labelled], u)
+        return torch.stack(list(self.losses.values())).sum()
+
+    def on_train_batch_end(self, outputs: object, batch: object, batch_idx: int) -> None:
+        if self.averaged is not None:
+            self.averaged.update_parameters(self.network)
+        if batch_idx % max(1, self.config.steps // EVALUATIONS) == 0:
+            self.evaluate(batch_idx)
+
+    def evaluate(self, step: int) -> None:
+        """Log the learning curves, and stop early where the held-out rows no longer improve."""
+        points = {**{f"loss_{name}": value for name, value in self.losses.items()}, **self.curves}
+        curves = {name: float(value.detach()) for name, value in points.items()}
+        if len(self.held_out):
+            x, y = self.x[self.held_out].cpu().numpy(), self.y[self.held_out].cpu().numpy()
+            accuracy = curves["accuracy_held_out"] = float((self.predict(x) == y).mean())
+            self.network.train()
+            self.evaluations_left -= 1
+            if accuracy > self.best:
+                self.evaluations_left, self.best = self.config.patience, accuracy
+                self.best_weights = deepcopy(self.classifier.state_dict())
+            if self.evaluations_left == 0:
+                self.trainer.should_stop = True
+        if self.logger is not None:
+            self.logger.log_metrics(curves, step)
+
+    def on_train_end(self) -> None:
+        if len(self.held_out):
+            self.classifier.load_state_dict(self.best_weights)
+
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        config = self.config
+        optimizer = make_optimizer(self.network.parameters(), config.lr, config.weight_decay, config.optimizer)
+        schedule = make_schedule(optimizer, config.lr, config.steps, config.schedule)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
+        """Return `steps` batches of (labelled row numbers, pool row numbers), each without repeats before all rows."""
+        config = self.config
+        labelled = self._labelled(config.steps * config.batch_size).split(config.batch_size)
+        pool = _epochs(len(self.x), config.steps * config.unlabelled, self.rng)
+        batches = zip(labelled, pool.view(config.steps, config.unlabelled), strict=True)
+        return DataLoader(list(batches), batch_size=None)  # type: ignore[arg-type]
+
+    def _labelled(self, total: int) -> Tensor:
+        if self.config.balance == 0:
+            return self.labelled[_epochs(len(self.labelled), total, self.rng)]
+        labels = self.y[self.labelled.to(self.y.device)].cpu()
+        often = labels.bincount(minlength=self.classes).double()[labels]
+        return self.labelled[torch.multinomial(often**-self.config.balance, total, True, generator=self.rng)]
+
+    @torch.no_grad()
+    def probabilities(self, x: AnyArray) -> Floats:
+        """Return the class probabilities [rows, classes] of x [rows, ...]."""
+        classifier = self.classifier.eval()
+        parts = [classifier(as_input(part.to(self.device))) for part in torch.from_numpy(x).split(1000)]
+        found: Floats = torch.cat(parts).double().softmax(dim=1).cpu().numpy()
+        return found
+
+    def predict(self, x: AnyArray) -> Ints:
+        """Return the predicted labels [rows] of x [rows, ...]."""
+        return np.asarray(self.probabilities(x).argmax(axis=1))
+
+
+def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Return the network as a function that does not update BatchNorm's running statistics."""
+    return lambda x: functional_call(network, {name: kept.clone() for name, kept in network.named_buffers()}, (x,))
+
+
+def _moving(decay: float) -> Callable[[_Tensors, _Tensors, Tensor | int], None]:
+    """Return the update of an exponential moving average whose decay is smaller in its first steps."""
+
+    def update(averaged: _Tensors, current: _Tensors, number: Tensor | int) -> None:
+        torch._foreach_lerp_(averaged, current, max(1 - decay, 9 / (10 + int(number))))
+
+    return update
+
+
+def _epochs(rows: int, total: int, rng: torch.Generator) -> Tensor:
+    """Return `total` row numbers, in random order: every row once before any row twice."""
+    if total == 0:
+        return torch.zeros(0, dtype=torch.int64)
+    return torch.cat([torch.randperm(rows, generator=rng) for _ in range(-(-total // rows))])[:total]

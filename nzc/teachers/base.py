@@ -1,0 +1,112 @@
+"""The interface of teachers, and the vote histograms that they produce."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from nzc.accounting.data_dependent import gaps
+from nzc.data import UNKNOWN, DataSplits
+from nzc.teachers.prediction_store import PredictionStore
+from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray, Ints
+
+
+@dataclass(frozen=True)
+class VoteHistograms:
+    """Private votes [rows, classes] of `teachers` teachers, and the true labels [rows] where they are known.
+
+    teachers  0 stands for the ground truth, whose votes are one-hot
+    truth     UNKNOWN for a row whose class is not known; None: no row's class is known
+    """
+
+    votes: Ints
+    teachers: int
+    truth: Ints | None = None
+
+    @property
+    def mean_accuracy(self) -> float | None:
+        """Mean accuracy of one teacher."""
+        votes, truth = self._known
+        return float(votes[np.arange(len(votes)), truth].mean() / self.teachers) if len(votes) else None
+
+    @property
+    def ensemble_accuracy(self) -> float | None:
+        """Accuracy of the plurality without noise ("clean votes")."""
+        votes, truth = self._known
+        return float((votes.argmax(axis=1) == truth).mean()) if len(votes) else None
+
+    @property
+    def _known(self) -> tuple[Ints, Ints]:
+        if self.truth is None or self.teachers == 0:
+            return self.votes[:0], np.zeros(0, np.int64)
+        known = self.truth != UNKNOWN
+        return self.votes[known], self.truth[known]
+
+    def gap_above(self, votes: int) -> float | None:
+        """Return the share of rows whose gap exceeds `votes`: NZC's qualified queries."""
+        return float((gaps(self.votes)[:, 0] > votes).mean()) if self.teachers else None
+
+    @property
+    def summary(self) -> dict[str, float | int | None]:
+        """The section `teachers` of result.json."""
+        return {
+            "count": self.teachers,
+            "mean_accuracy": self.mean_accuracy,
+            "ensemble_accuracy": self.ensemble_accuracy,
+            "gap_above_2": self.gap_above(2),
+            "gap_above_3": self.gap_above(3),
+        }
+
+    @classmethod
+    def of_truth(cls, truth: Ints, classes: int) -> "VoteHistograms":
+        """Return the truth as one-hot votes of no teacher: the input of GroundTruth."""
+        return cls(np.eye(classes, dtype=np.int64)[truth], 0, truth)
+
+
+class VoteShape(NamedTuple):
+    """Votes are [rows, classes], and every row sums to `teachers`."""
+
+    rows: int
+    classes: int
+    teachers: int
+
+
+class Teachers(ABC):
+    """What every kind of teachers implements."""
+
+    #: Whether they need a dataset to learn from.
+    needs_dataset = True
+
+    @property
+    @abstractmethod
+    def neighbours(self) -> str:
+        """When two private datasets are neighbours, in words: the unit of privacy."""
+
+    @abstractmethod
+    def check(self, splits: DataSplits | None) -> VoteShape:
+        """Return the shape of the votes. InputError: the teachers cannot learn from these splits."""
+
+    def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:  # noqa: B027
+        """Raise InputError where training would fail; by default nothing is known to."""
+
+    @abstractmethod
+    def truth(self, splits: DataSplits | None) -> Ints | None:
+        """Return the true labels [rows] of the rows that are voted on; None where none is known."""
+
+    @abstractmethod
+    def private_digest(self, splits: DataSplits | None) -> str:
+        """Return the digest by which the ledger identifies the private data."""
+
+    @abstractmethod
+    def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
+        """Return what `vote` counts: private predictions [teachers, rows], or votes. They are computed once."""
+
+    def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:
+        """Train this worker node's share of the teachers; by default there is none."""
+        return None
+
+    @abstractmethod
+    def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
+        """Return every teacher's vote on every row that can be asked."""

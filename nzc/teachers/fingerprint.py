@@ -1,0 +1,93 @@
+"""Fingerprints of settings and source code. They form the key under which predictions are stored."""
+
+import ast
+import dataclasses
+import sys
+import sysconfig
+from functools import partial
+from hashlib import sha256
+from importlib import import_module
+from importlib.util import find_spec, resolve_name
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+_INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))
+
+
+def source_digest(*modules: str, follow: bool = True) -> str:
+    """Return a digest of what these modules do. Comments and layout do not change it.
+
+    follow  include, recursively, what they import from nzc, and from files beside or below a user's own module
+    """
+    found: dict[str, str] = {}
+    todo = list(modules)
+    homes = [Path(path).parent for path in map(_file, modules) if path]
+    while todo:
+        module = todo.pop()
+        path = _file(module)
+        own = path is not None and any(home in Path(path).parents for home in homes)
+        if module in found or path is None or not (own or module.partition(".")[0] == "nzc"):
+            continue
+        tree = ast.parse(Path(path).read_text())
+        found[module] = ast.dump(tree)
+        todo += _imports(tree, module) if follow else []
+    return sha256("".join(found[module] for module in sorted(found)).encode()).hexdigest()[:16]
+
+
+def describe(value: Any) -> Any:
+    """Return settings in JSON types, such that values that behave differently are described differently.
+
+    A class, function or instance is described by its name, its parameters and its source (version, if installed).
+    """
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if isinstance(value, list | tuple):
+        return [describe(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): describe(item) for key, item in value.items()}
+    if isinstance(value, partial):
+        return {**_named(value.func), "args": describe(value.args), **describe(value.keywords)}
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return _named(value)
+    if dataclasses.is_dataclass(value):
+        return {**_named(type(value)), **{f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)}}
+    if hasattr(value, "get_params"):
+        usual = {key: describe(each.default) for key, each in signature(type(value)).parameters.items()}
+        given = {key: describe(item) for key, item in value.get_params(deep=False).items()}
+        return {**_named(type(value)), **{k: v for k, v in given.items() if k not in usual or v != usual[k]}}
+    import joblib
+
+    return {**_named(type(value)), "hash": joblib.hash(value)}
+
+
+def _named(of: Any) -> dict[str, Any]:
+    name, top = f"{of.__module__}.{of.__qualname__}", of.__module__.partition(".")[0]
+    path = _file(of.__module__)
+    if path is not None and not any(folder in Path(path).parents for folder in _INSTALLED):
+        return {"class": name, "source": source_digest(of.__module__)}
+    return {"class": name, "version": getattr(import_module(top), "__version__", None)}
+
+
+def _file(module: str) -> str | None:
+    """Return the path of a module's Python source; None where there is none, as for a name that is no module."""
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    try:
+        path = loaded or getattr(find_spec(module), "origin", None)
+    except (ImportError, ValueError):
+        return None
+    return path if path is not None and path.endswith(".py") else None
+
+
+def _imports(tree: ast.AST, module: str) -> list[str]:
+    """Return the names that a module imports: modules, and names of modules that may be modules themselves."""
+    package, found = module.rpartition(".")[0], []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = resolve_name("." * node.level + base, package)
+            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return found

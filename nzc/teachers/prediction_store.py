@@ -1,0 +1,142 @@
+"""Stored teacher predictions: found again by a hash of everything that can change them."""
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+
+from nzc.data.files import write_private
+from nzc.types import AnyArray
+from nzc.validation import InputError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One set of stored predictions: a file KEY.npz, or the folder KEY.work of teachers that are not all trained."""
+
+    path: Path
+    request: dict[str, Any]
+    bytes: int
+    days: float  # since it was written
+
+    @property
+    def key(self) -> str:
+        return self.path.name.partition(".")[0]
+
+    @property
+    def state(self) -> str:
+        """whole, partial or damaged."""
+        return {".npz": "whole", ".work": "partial"}.get(self.path.suffix, "damaged")
+
+
+class PredictionStore:
+    """Predictions below `root`, which only its owner may read.
+
+    Each entry is root/predictions/KEY.npz with the arrays `predictions` and `request` (JSON). The checksums of the zip
+    format detect damage. A damaged entry is renamed, and its predictions are computed again.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+        self._folder = self.root / "predictions"
+
+    def open(self) -> None:
+        """Create the folder; InputError: it cannot be created or written."""
+        try:
+            for folder in (self.root, self._folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.root.chmod(0o700)
+            if not os.access(self.root, os.W_OK):
+                raise PermissionError("not writable")
+        except OSError as error:
+            raise InputError("paths.store", self.root, f"must be a folder that can be written ({error})") from error
+
+    def has(self, request: dict[str, Any]) -> bool:
+        """Return whether there are predictions for `request`."""
+        return self._paths(request)[0].is_file()
+
+    def fetch(self, request: dict[str, Any], train: Callable[[Path], AnyArray]) -> AnyArray:
+        """Return the predictions for `request`; `train(folder)` computes them where nobody has, one process at a time.
+
+        `folder` keeps unfinished work: it survives a kill and is there for the next try.
+        """
+        path, work = self._paths(request)
+        with self._lock(path):
+            if path.is_file():
+                if (found := load(path)) is not None and json.loads(str(found["request"])) == request:
+                    shutil.rmtree(work, ignore_errors=True)  # left by a writer that was killed after writing the entry
+                    return found["predictions"]
+                aside = next(n for i in range(10**6) if not (n := path.with_suffix(f".damaged-{i}")).exists())
+                path.rename(aside)
+                print(f"nzc: {path} was damaged: renamed to {aside.name}, computed again", file=sys.stderr)
+            work.mkdir(mode=0o700, exist_ok=True)
+            predictions = train(work)
+            save(path, predictions=predictions, request=np.array(json.dumps(request, sort_keys=True)))
+            shutil.rmtree(work)
+            return predictions
+
+    def train_worker(self, request: dict[str, Any], train: Callable[[Path], object]) -> None:
+        """On a worker node: train a share of the teachers into the folder of the first node, which holds the lock."""
+        path, work = self._paths(request)
+        if not path.is_file():
+            work.mkdir(mode=0o700, exist_ok=True)
+            train(work)
+
+    def entries(self) -> list[Entry]:
+        """Return what is stored, the oldest first."""
+        found = []
+        for path in sorted(self._folder.glob("*")):
+            if path.suffix != ".lock" and not path.name.startswith("."):
+                files = [path, *path.rglob("*")]
+                request = (load(path) or {}).get("request", "{}") if path.suffix == ".npz" else "{}"
+                days = max(0.0, time.time() - path.stat().st_mtime) / 86400
+                found.append(Entry(path, json.loads(str(request)), sum(file.stat().st_size for file in files), days))
+        return sorted(found, key=lambda entry: -entry.days)
+
+    def remove(self, entry: Entry) -> None:
+        """Remove an entry once nobody computes or reads it. Its lock file stays: someone may be waiting for it."""
+        with self._lock(entry.path):
+            if entry.path.is_dir():
+                shutil.rmtree(entry.path)
+            else:
+                entry.path.unlink(missing_ok=True)
+
+    def _paths(self, request: dict[str, Any]) -> tuple[Path, Path]:
+        key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:20]
+        return self._folder / f"{key}.npz", self._folder / f"{key}.work"
+
+    def _lock(self, path: Path) -> FileLock:
+        return FileLock(path.with_name(f"{path.name.partition('.')[0]}.lock"), mode=0o600)
+
+
+def save(path: Path, **arrays: AnyArray) -> None:
+    """Write an .npz file, whole or not at all. Whole numbers are stored in the smallest type that holds them."""
+    file = BytesIO()
+    np.savez(file, allow_pickle=False, **{name: _compact(array) for name, array in arrays.items()})
+    write_private(path, file.getvalue())
+
+
+def load(path: Path) -> dict[str, AnyArray] | None:
+    """Return the arrays of an .npz file; None where it is missing or damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except Exception:  # NumPy and zipfile raise many types
+        return None
+
+
+def _compact(array: AnyArray) -> AnyArray:
+    if array.dtype.kind not in "iu" or array.size == 0:
+        return array
+    low, high = int(array.min()), int(array.max())
+    return array.astype(np.min_scalar_type(high if low >= 0 else min(low, -high - 1)), copy=False)

@@ -1,0 +1,52 @@
+"""The interface of a tracker."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nzc.runs.layout import JOBS, LABELS, LEARNING_CURVES, SWEEP
+
+#: Files of a run or a sweep that depend on no vote, and on no ε that follows from votes.
+PUBLIC_FILES = (LABELS, LEARNING_CURVES, SWEEP, JOBS, "confusion.svg", "confusion.png")
+
+
+class Unreachable(Exception):
+    """The tracking server does not answer. The run is sent later."""
+
+
+class Tracker(ABC):
+    """Records runs, and sweeps as parents of runs.
+
+    private  whether to record also what may not be published: exact ε, accuracies of teachers, figures. curves.csv is
+             never recorded.
+    """
+
+    private: bool = True
+
+    def connect(self) -> None:  # noqa: B027 - by default there is nothing to connect to
+        """Raise InputError where runs cannot be recorded at all; Unreachable where the server does not answer now."""
+
+    @abstractmethod
+    def start(
+        self, experiment: str, name: str, params: Mapping[str, Any], parent: str | None, begun: int, key: str
+    ) -> str:
+        """Open a run that began at `begun` (milliseconds since 1970) below the run `parent`, and return its id.
+
+        A run of the same `key` that exists already is used again. Unreachable: the server does not answer.
+        """
+
+    @abstractmethod
+    def log_metrics(self, run: str, values: Mapping[str, float], step: int) -> None:
+        """Record points of learning curves while the run is under way."""
+
+    @abstractmethod
+    def finish(self, run: str, folder: Path, ended: int | None = None) -> None:
+        """Record what the finished run or sweep left in `folder`, and close it. Nothing is recorded twice.
+
+        ended  milliseconds since 1970; None: now
+        """
+
+    @abstractmethod
+    def fail(self, run: str, stopped: bool, ended: int | None = None) -> None:
+        """Close the run as failed, or as killed where it was `stopped` from outside; `ended` as in `finish`."""

@@ -1,0 +1,204 @@
+"""The outbox: a run is whole in its folder, and is sent to the tracker as far as that can be reached.
+
+`tracking.json` in the folder of a run or a sweep says what was sent: the tracker's id of the run, when it began and
+ended, and whether everything arrived. `nzc sync` sends the rest. A tracker that fails costs a line, never the run.
+"""
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+from filelock import FileLock
+
+from nzc.data.files import write_private
+from nzc.runs.layout import RESULT
+from nzc.tracking.base import Tracker, Unreachable
+from nzc.validation import InputError, in_a_line
+
+RECORD, LOCK = "tracking.json", ".tracking.lock"
+_LATER = "`nzc sync` sends it later"
+
+
+@dataclass
+class TrackedRun:
+    """A run or a sweep at its tracker.
+
+    tracker     None: runs are not recorded
+    experiment  name of its experiment; `name` and `params` are those of the run
+    sweep       folder of the sweep that it is a job of
+    """
+
+    tracker: Tracker | None
+    folder: Path
+    experiment: str
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Path | None = None
+    run: str | None = None
+    logging: bool = True
+    closed: bool = False
+
+    def start(self) -> None:
+        """Open the run. A job of a sweep that could not be opened is only noted, to be sent later."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / RECORD).unlink(missing_ok=True)  # of an earlier run in this folder
+        if self.tracker is None:
+            return
+        parent = None if self.sweep is None else read_record(self.sweep)
+        record = update_record(
+            self.folder,
+            key=uuid4().hex,
+            process=process(),
+            run=None,
+            begun=_now(),
+            ended=None,
+            until=None,
+            sent=False,
+            experiment=self.experiment,
+            name=self.name,
+            params={key: str(value) for key, value in self.params.items()},
+            sweep=None if parent is None or self.sweep is None else os.path.relpath(self.sweep, self.folder),
+        )
+        if parent is not None and parent["run"] is None:
+            return
+        above = None if parent is None else parent["run"]
+        try:
+            self.run = self.tracker.start(
+                self.experiment, self.name, self.params, above, record["begun"], record["key"]
+            )
+        except Unreachable as error:
+            print(f"nzc: {in_a_line(error)}: {_LATER}", file=sys.stderr)
+        except InputError:
+            (self.folder / RECORD).unlink()
+            raise
+        update_record(self.folder, run=self.run)
+
+    def log(self, fit: str, values: Mapping[str, float], step: int) -> None:
+        """Send points of a learning curve, as long as the tracker accepts them. The folder keeps all of them."""
+        try:
+            if self.tracker is not None and self.run is not None and self.logging:
+                self.tracker.log_metrics(self.run, {f"{fit}/{key}": value for key, value in values.items()}, step)
+        except Exception as error:  # trackers raise many types
+            self.logging = False
+            print(f"nzc: learning curves are no longer tracked ({in_a_line(error, 200)})", file=sys.stderr)
+
+    def finish(self) -> None:
+        """Send what the run left in its folder, and close it."""
+        self._close("FINISHED")
+
+    def fail(self, stopped: bool) -> None:
+        """Close the run as failed or killed, unless it is closed. In silence: why it failed must be said instead."""
+        with suppress(Exception):
+            if not self.closed and self.tracker is not None and read_record(self.folder) is not None:
+                self._close("KILLED" if stopped else "FAILED", quiet=True)
+
+    def _close(self, status: str, quiet: bool = False) -> None:
+        self.closed = True
+        if self.tracker is None:
+            return
+        update_record(self.folder, ended=status, until=_now())
+        if self.run is None:
+            return
+        try:
+            with _alone(self.folder):
+                if status == "FINISHED":
+                    self.tracker.finish(self.run, self.folder)
+                else:
+                    self.tracker.fail(self.run, status == "KILLED")
+        except Exception as error:  # nothing is lost: the folder is whole
+            if not quiet:
+                print(f"nzc: {self.folder} could not be tracked ({in_a_line(error, 200)}): {_LATER}", file=sys.stderr)
+        else:
+            update_record(self.folder, sent=True)
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """Return the content of tracking.json; None where there is none."""
+    path = folder / RECORD
+    record: dict[str, Any] | None = json.loads(path.read_text()) if path.is_file() else None
+    return record
+
+
+def update_record(folder: Path, **values: Any) -> dict[str, Any]:
+    """Change values of tracking.json, and return all of it."""
+    record = (read_record(folder) or {}) | values
+    write_private(folder / RECORD, json.dumps(record))
+    return record
+
+
+def unsent(root: Path) -> list[Path]:
+    """Return the folders below `root` of runs and sweeps that were not sent completely, sweeps before their jobs."""
+    folders = [path.parent for path in root.rglob(RECORD)]
+    waiting = [folder for folder in folders if not (read_record(folder) or {}).get("sent", True)]
+    return sorted(waiting, key=lambda folder: (len(folder.parts), folder))
+
+
+def resend(folder: Path, tracker: Tracker) -> bool:
+    """Send what was not sent of a run or a sweep. Returns False where it is under way; Timeout: another sends it."""
+    with _alone(folder):
+        record = read_record(folder)
+        if record is None or record["sent"]:
+            return True
+        if record["ended"] is None and not is_dead(record["process"]):
+            return False
+        parent = None if record["sweep"] is None else read_record(folder / record["sweep"])
+        if parent is not None and parent["run"] is None:
+            raise InputError("FOLDER", folder / record["sweep"], "must be sent before its jobs")
+        above = None if parent is None else parent["run"]
+        title = (record["experiment"], record["name"], record["params"])
+        run = tracker.start(*title, above, record["begun"], record["key"])
+        update_record(folder, run=run)
+        files = (path for path in folder.iterdir() if path.name not in (RECORD, LOCK))
+        last_write = max((int(1000 * path.stat().st_mtime) for path in files), default=0)
+        until = record["until"] or max(record["begun"], last_write)
+        if _finished(folder, record):
+            tracker.finish(run, folder, until)
+        else:
+            tracker.fail(run, record["ended"] != "FAILED", until)
+        update_record(folder, sent=True)
+        return True
+
+
+def _finished(folder: Path, record: dict[str, Any]) -> bool:
+    """Return whether the run came to its end; a result may be that of an earlier run in this folder."""
+    if record["ended"] == "FINISHED" or not (folder / RESULT).is_file():
+        return bool(record["ended"] == "FINISHED")
+    finished = datetime.fromisoformat(json.loads((folder / RESULT).read_text())["finished"])
+    return bool(finished.timestamp() >= record["begun"] // 1000)
+
+
+def process() -> str:
+    """Return a name of this process that no other process ever has: host, number, time of creation."""
+    return f"{platform.node()} {os.getpid()} {psutil.Process().create_time():.0f}"
+
+
+def is_dead(name: str) -> bool:
+    """Return whether a process of this machine, named by `process`, has ended."""
+    host, number, created = name.rsplit(" ", 2)
+    if host != platform.node():
+        return False
+    try:
+        found = psutil.Process(int(number))
+        return bool(abs(found.create_time() - int(created)) > 10 or found.status() == psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return True
+
+
+def _now() -> int:
+    """Return the time in milliseconds since 1970."""
+    return int(1000 * time.time())
+
+
+def _alone(folder: Path) -> FileLock:
+    """Return a lock that one sender at a time holds; filelock.Timeout where another has it."""
+    return FileLock(folder / LOCK, timeout=0, mode=0o600)

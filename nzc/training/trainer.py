@@ -1,0 +1,129 @@
+"""Settings of Lightning's Trainer for teachers and student. torch is imported when a fit begins."""
+
+import ctypes
+import logging
+import os
+import sys
+import warnings
+from datetime import timedelta
+from functools import partial
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from nzc.types import CurveLog
+from nzc.validation import InputError, in_a_line, one_of, whole
+
+if TYPE_CHECKING:
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+    from pytorch_lightning import LightningModule, Trainer
+
+#: How long a rank waits for the others to begin, and to end.
+_PATIENCE = timedelta(days=1)
+#: Weights stay float32, like the rows.
+PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")
+#: Trainer options that nzc sets itself, or that Lightning refuses for the manual optimisation of teachers.
+_RESERVED = {f"{least}_{unit}" for least in ("max", "min") for unit in ("epochs", "steps")} | {
+    *("max_time", "limit_train_batches", "overfit_batches", "fast_dev_run", "logger", "callbacks"),
+    *("enable_checkpointing", "enable_progress_bar", "enable_model_summary"),
+    *("gradient_clip_val", "gradient_clip_algorithm", "accumulate_grad_batches"),
+}
+
+
+class TrainerSettings:
+    """Options of pytorch_lightning.Trainer, shared by all fits of a run.
+
+    progress   whether to show progress bars
+    threads    CPU threads of one operation
+    num_nodes  machines that each start the same command. The first does the whole run; the others are workers, which
+               train their share of the teachers and end.
+    """
+
+    def __init__(self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, **options: Any) -> None:
+        whole(1, threads=threads, num_nodes=num_nodes)
+        self.precision = str(options.get("precision", PRECISIONS[0]))
+        one_of(PRECISIONS, precision=self.precision)
+        for name in sorted(_RESERVED & options.keys()):
+            raise InputError(name, options[name], "must not be given: nzc sets it itself")
+        self.progress, self.threads, self.nodes, self.options = progress, threads, num_nodes, options
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this process runs on another node than the first."""
+        return self.nodes > 1 and self._environment().node_rank() > 0
+
+    @property
+    def device_kind(self) -> str:
+        """The type of device that fits run on: cpu, cuda, … It avoids importing torch where there is no GPU driver."""
+        accelerator = self.options.get("accelerator", "auto")
+        if accelerator == "cpu" or (accelerator == "auto" and sys.platform == "linux" and not _has_gpu_driver()):
+            return "cpu"
+        return str(self._trainer(logger=False).strategy.root_device.type)
+
+    def fit(self, module: "LightningModule", name: str, log: CurveLog | None = None, **options: Any) -> None:
+        """Fit `module`. The progress bar is called `name`; `log` receives the points of its learning curves."""
+        from nzc.training.callbacks import CurveLogger, EndTogether, ProgressBar
+
+        logger = False if log is None else CurveLogger(name, log)
+        callbacks = [EndTogether(), *([ProgressBar(name)] if self.progress else [])]
+        trainer = self._trainer(callbacks=callbacks, logger=logger, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                trainer.fit(module)
+            except SystemExit as end:
+                if isinstance(end.__context__, KeyboardInterrupt):  # Lightning turns the one into the other
+                    raise KeyboardInterrupt from end
+                raise
+
+    def check(self) -> None:
+        """Raise InputError where Lightning does not accept these options."""
+        self._trainer(logger=False)
+
+    def _trainer(self, **options: Any) -> "Trainer":
+        import torch
+        from pytorch_lightning import Trainer
+        from pytorch_lightning.strategies import DDPStrategy
+
+        logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+        torch.set_num_threads(self.threads)
+        for name, option in signature(Trainer).parameters.items():  # Lightning checks none of these before the fit
+            if isinstance(option.default, bool) and not isinstance(self.options.get(name, False), bool):
+                raise InputError(f"trainer.{name}", self.options[name], "must be true or false")
+        quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                options = {"plugins": [self._environment()]} | self.options | options | quiet
+                make = partial(Trainer, enable_checkpointing=False, **options)
+                trainer = make()
+                if isinstance(trainer.strategy, DDPStrategy):  # by default it would start the whole command again
+                    trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=_PATIENCE))
+                return trainer
+        except Exception as error:  # Lightning raises many types
+            allowed = f"must be options of pytorch_lightning.Trainer ({in_a_line(error)})"
+            raise InputError("trainer", self.options, allowed) from error
+
+    def _environment(self) -> "LightningEnvironment":
+        """Return the number of this node and the address of the first, as NODE_RANK and MASTER_ADDR or SLURM give them.
+
+        Lightning's own SLURM environment is not used: it wants one task per device, and requeues jobs by itself.
+        """
+        from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+        from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+
+        if self.nodes > 1 and "SLURM_NODEID" in os.environ:
+            slurm = SLURMEnvironment(auto_requeue=False)
+            os.environ.setdefault("NODE_RANK", str(slurm.node_rank()))
+            os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = slurm.main_address, str(slurm.main_port)
+        return LightningEnvironment()
+
+
+def _has_gpu_driver() -> bool:
+    """Return whether a driver library of NVIDIA or AMD can be loaded."""
+    for library in ("libcuda.so.1", "libamdhip64.so"):
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            continue
+        return True
+    return False

@@ -1,0 +1,15 @@
+"""Array types that several packages share."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+AnyArray = NDArray[Any]
+
+#: Receives points of learning curves: the name of the fit, values by metric, and the step.
+CurveLog = Callable[[str, Mapping[str, float], int], None]
