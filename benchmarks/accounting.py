@@ -15,17 +15,17 @@ from pathlib import Path
 
 import numpy as np
 
-from nzc.aggregators import NoisyArgmax
-from nzc.aggregators.noise import Gaussian, Gumbel, Laplace
-from nzc.aggregators.screen import Threshold
-from nzc.privacy.conversion import ORDERS, epsilon
-from nzc.privacy.sanitised import plan
+from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import GaussianNoise, GumbelNoise, LaplaceNoise
+from nzc.mechanisms import ThresholdScreen
+from nzc.accounting.rdp import ORDERS, to_epsilon
+from nzc.accounting.sanitised import plan
 
 MECHANISMS = {
-    "gaussian": NoisyArgmax(Gaussian(40)),
-    "laplace": NoisyArgmax(Laplace(0.05)),
-    "gumbel": NoisyArgmax(Gumbel(0.05)),
-    "confident": NoisyArgmax(Gaussian(40), screen=Threshold(300, 200)),
+    "gaussian": NoisyArgmax(GaussianNoise(40)),
+    "laplace": NoisyArgmax(LaplaceNoise(0.05)),
+    "gumbel": NoisyArgmax(GumbelNoise(0.05)),
+    "confident": NoisyArgmax(GaussianNoise(40), screen=ThresholdScreen(300, 200)),
 }
 
 
@@ -46,9 +46,9 @@ def timed(call: Callable[[], float]) -> tuple[float, float]:
 def measure(name: str, votes: np.ndarray, delta: float) -> tuple[float, ...]:
     """ε exact, seconds, GiB; at the labels drawn: ε by theorem, seconds; ε sanitised, microseconds a query."""
     mechanism = MECHANISMS[name]
-    exact, seconds = timed(lambda: epsilon(mechanism.exact(votes).total, delta, ORDERS)[0])
+    exact, seconds = timed(lambda: epsilon(mechanism.exact_cost(votes).total, delta, ORDERS)[0])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    labels = mechanism.label(votes, np.random.default_rng(0))
+    labels = mechanism.release(votes, np.random.default_rng(0))
     cost, draw = mechanism.cost(votes, labels), np.random.default_rng(1)
     theorem, by_theorem = timed(lambda: cost.theorem(delta) or np.nan)
     intended = plan([(len(votes), bound) for bound in mechanism.bounds], delta) if mechanism.bounds else None

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib import get_data_path
 from PIL import Image, ImageDraw, ImageFont
 
-from nzc.datasets.glyph import SIDE, SYMBOLS, Glyph
+from nzc.data.glyph import SIDE, SYMBOLS, Glyph
 
 
 def sheet(glyph: Glyph, path: Path, blocks: int = 3, private: int = 7, public: int = 4) -> None:

@@ -19,11 +19,11 @@ import numpy as np
 import psutil
 import torch
 
-from nzc.datasets import Roles, Split
-from nzc.report import show
-from nzc.store import Store
+from nzc.data import DataSplits, Split
+from nzc.runs.formatting import show
+from nzc.teachers.prediction_store import PredictionStore
 from nzc.teachers.ensemble import Ensemble
-from nzc.training import Training
+from nzc.training.trainer import TrainerSettings
 
 GPU = torch.cuda.is_available()
 CLASSES = 10
@@ -77,12 +77,12 @@ def run(network: str, size: Size) -> tuple[float, int]:
     def split(rows: int) -> Split:
         return Split(rng.integers(0, 256, (rows, *size.shape), np.uint8), rng.integers(0, CLASSES, rows))
 
-    roles = Roles(split(size.records), split(size.queries), split(1), CLASSES)
+    roles = DataSplits(split(size.records), split(size.queries), split(1), CLASSES)
     settings = Ensemble(count=size.teachers, network=network, epochs=size.epochs, batch_size=32, lr=0.004,
                         weight_decay=0.0, seed=0, parallel=None if GPU else 1)  # fmt: skip
-    training = Training(progress=False, accelerator="gpu" if GPU else "cpu", devices=1)
+    training = TrainerSettings(progress=False, accelerator="gpu" if GPU else "cpu", devices=1)
     with TemporaryDirectory() as folder:
-        store = Store(folder)
+        store = PredictionStore(folder)
         start = time.perf_counter()
         settings.train(roles, store, training)
         return time.perf_counter() - start, sum(path.stat().st_size for path in Path(folder).rglob("predictions.npy"))

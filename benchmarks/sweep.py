@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nzc.report import show
+from nzc.runs.formatting import show
 
 
 def seconds(folder: Path, *overrides: str) -> float:

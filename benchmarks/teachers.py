@@ -28,13 +28,13 @@ from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 from torch.utils.data import DataLoader, TensorDataset
 
 from nzc import networks
-from nzc.datasets import Split
+from nzc.data import Split
 from nzc.networks import as_input
-from nzc.report import show
+from nzc.runs.formatting import show
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import partition
-from nzc.training import Training
+from nzc.training.trainer import TrainerSettings
 
 warnings.filterwarnings("ignore")
 logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
@@ -43,7 +43,7 @@ logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
 def data(rows: int, root: str | None) -> Split:
     """MNIST where it lies, random images elsewhere: the time is the same."""
     if root is not None:
-        from nzc.datasets.mnist import MNIST
+        from nzc.data.mnist import MNIST
 
         private = MNIST(root).load().private
         return Split(private.x[:rows], private.y[:rows])
@@ -60,7 +60,7 @@ def optimiser(net: torch.nn.Module, settings: Ensemble, rows: int) -> tuple[torc
 def engine(settings: Ensemble, private: Split, public: np.ndarray, shards: list[np.ndarray], accelerator: str) -> None:
     with TemporaryDirectory() as folder:
         fit = TeacherEnsemble(settings, private, public, shards, 10, Path(folder))
-        Training(progress=False, accelerator=accelerator).fit(fit, "", max_epochs=1)
+        TrainerSettings(progress=False, accelerator=accelerator).fit(fit, "", max_epochs=1)
 
 
 def bare(settings: Ensemble, private: Split, public: np.ndarray, shards: list[np.ndarray], accelerator: str) -> None:
@@ -123,7 +123,7 @@ def one_model(
     bare(settings, private, public, [np.concatenate(shards)], accelerator)
 
 
-def growth(settings: Ensemble, private: Split, public: np.ndarray, accelerator: str) -> None:
+def cost_curve(settings: Ensemble, private: Split, public: np.ndarray, accelerator: str) -> None:
     """The engine's time for the same records and passes, cut into more and more shards."""
     base = None
     for count in (1, 10, 100, 1000):
@@ -157,7 +157,7 @@ def main() -> None:
         count=args.teachers, network=args.network, epochs=args.epochs, batch_size=32, lr=0.004, weight_decay=0.0, seed=0
     )
     if args.growth:
-        return growth(settings, private, public, accelerator)
+        return cost_curve(settings, private, public, accelerator)
     ways: dict[str, Callable[..., None]] = {
         "bare loop": bare,
         "engine": engine,

@@ -18,23 +18,23 @@ def moves(votes):
             yield moved
 
 
-def law(mechanism, votes, baseline=None):
+def law(mechanism, votes, student_probs=None):
     """Probabilities of every label and of abstaining."""
     labels = _labels(mechanism, votes)
     if mechanism.screen is None:
         return [*labels, mp.mpf(0)]
-    answer, abstain = screening(mechanism.screen, votes, baseline)
+    answer, abstain = screening(mechanism.screen, votes, student_probs)
     return [*(answer * p for p in labels), abstain]
 
 
-def screening(screen, votes, baseline=None):
+def screening(screen, votes, student_probs=None):
     """Probabilities of answering and of abstaining."""
     kind, top = type(screen).__name__, sorted(votes)[::-1]
-    if kind == "Stable":
+    if kind == "StabilityScreen":
         statistic = max(mp.mpf(0), mp.mpf(int(top[0] - top[1])) / 2 - 1)
-    elif kind == "Interactive" and baseline is not None:
+    elif kind == "InteractiveScreen" and student_probs is not None:
         statistic = max(
-            mp.mpf(int(n)) - int(sum(votes)) * mp.mpf(float(p)) for n, p in zip(votes, baseline, strict=True)
+            mp.mpf(int(n)) - int(sum(votes)) * mp.mpf(float(p)) for n, p in zip(votes, student_probs, strict=True)
         )
     else:
         statistic = mp.mpf(int(top[0]))
@@ -57,9 +57,9 @@ def _labels(mechanism, votes):
     noise, kind = mechanism.noise, type(mechanism.noise).__name__
     if kind == "NoNoise":
         return [mp.mpf(i == best) for i in range(len(votes))]
-    unit = mp.mpf(noise.sigma) if kind == "Gaussian" else 1 / mp.mpf(noise.gamma)
+    unit = mp.mpf(noise.sigma) if kind == "GaussianNoise" else 1 / mp.mpf(noise.gamma)
     leads = tuple(x / unit for x in behind)
-    if kind == "Gumbel":
+    if kind == "GumbelNoise":
         weights = [mp.exp(x) for x in leads]
         return _possible(w / sum(weights) for w in weights)
     return _possible(_quadrature(kind, leads, i) for i in range(len(leads)))
@@ -70,11 +70,11 @@ def _possible(law):
 
 
 def _density(kind, x):
-    return mp.npdf(x) if kind == "Gaussian" else mp.exp(-abs(x)) / 2
+    return mp.npdf(x) if kind == "GaussianNoise" else mp.exp(-abs(x)) / 2
 
 
 def _cdf(kind, x):
-    if kind == "Gaussian":
+    if kind == "GaussianNoise":
         return mp.ncdf(x)
     return mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2
 
@@ -91,7 +91,7 @@ def _integral(kind, own, others):
     if own < -2000:
         return mp.mpf(0)
     others = [x for x in others if x > -2000]
-    low, high, tail = min([own, *others]), max([own, *others]), 14 if kind == "Gaussian" else 80
+    low, high, tail = min([own, *others]), max([own, *others]), 14 if kind == "GaussianNoise" else 80
     points = sorted({low - tail, own, *others, high + tail})
     cuts = [a + (b - a) * k / n for a, b in pairwise(points) for n in [int(mp.ceil((b - a) / 2))] for k in range(n)]
 
@@ -114,10 +114,10 @@ def divergence(p, q, order):
     return max(mp.mpf(0), mp.log(total) / (mp.mpf(order) - 1))
 
 
-def cost(mechanism, votes, orders, baseline=None):
+def cost(mechanism, votes, orders, student_probs=None):
     """The largest divergence over all neighbours and both directions, at each order."""
-    stable = mechanism.screen is not None and type(mechanism.screen).__name__ == "Stable"
-    one = (lambda v: screening(mechanism.screen, v)) if stable else (lambda v: law(mechanism, v, baseline))
+    stable = mechanism.screen is not None and type(mechanism.screen).__name__ == "StabilityScreen"
+    one = (lambda v: screening(mechanism.screen, v)) if stable else (lambda v: law(mechanism, v, student_probs))
     here, there = one(list(votes)), [one(moved) for moved in moves(votes)]
     return np.array(
         [float(max(max(divergence(here, q, o), divergence(q, here, o)) for q in there)) for o in orders], dtype=float

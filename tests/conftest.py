@@ -1,4 +1,4 @@
-"""What tests share: the command line in this process, small runs, and the published votes where they lie."""
+"""Fixtures of many tests: the command line in this process, small runs, and the published votes, if there are any."""
 
 import os
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nzc.__main__ import main
+from nzc.app.main import main
 from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
@@ -52,7 +52,7 @@ Nzc = Callable[..., Ran]
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MLflow's database before the first run: it takes seconds to make."""
     path = tmp_path_factory.mktemp("database") / "mlflow.db"
-    mlflow._make(path)
+    mlflow.create_database(path)
     return path
 
 
@@ -60,8 +60,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], database: Path) -> Nzc:
     """Run `nzc ARGUMENTS` in an empty folder, untracked and without figures unless said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main does so too, which is not to reach other tests' processes
-    monkeypatch.setattr(mlflow, "_make", lambda path: path.exists() or shutil.copyfile(database, path))
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it too; here it is undone after the test
+    monkeypatch.setattr(mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path))
 
     def run(*arguments: str) -> Ran:
         unsaid = {"tracking": "none", "figures": "false"}
@@ -78,12 +78,21 @@ def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return run
 
 
-def call(monkeypatch: pytest.MonkeyPatch, command: Callable[[], None], *arguments: str) -> int:
-    """The exit code of a small command, such as nzc.report.__main__.main."""
-    monkeypatch.setattr("sys.argv", ["nzc", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        command()
-    return int(stop.value.code or 0)
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Run `nzc ARGUMENTS`, a subcommand: exit code, output, errors."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["nzc", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capfd.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
 
 
 def nowhere() -> str:

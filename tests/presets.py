@@ -1,21 +1,24 @@
-"""Every aggregator that conf/aggregator offers, built as a run builds it."""
+"""Every aggregator of conf/aggregator, built as a run builds it."""
 
 from pathlib import Path
+from typing import Any
 
-from hydra.utils import instantiate
 from omegaconf import OmegaConf
+
+from nzc.app.components import instantiate
+from nzc.mechanisms import GroundTruth, NoisyArgmax
 
 FOLDER = Path(__file__).parent.parent / "conf" / "aggregator"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
-def build(name, **knobs):
-    """The preset's mechanism, with knobs overridden."""
+def build(name: str, **knobs: Any) -> NoisyArgmax:
+    """Return the preset's mechanism, with other values for some of its keys."""
     config = OmegaConf.create({"aggregator": OmegaConf.load(FOLDER / f"{name}.yaml")})
     config.aggregator.update(knobs)
-    OmegaConf.resolve(config)
-    return instantiate(config.aggregator.mechanism)
+    mechanism: NoisyArgmax = instantiate(config.aggregator, "aggregator")
+    return mechanism
 
 
 #: Those with a law: all but the truth itself.
-MECHANISMS = [name for name in NAMES if hasattr(build(name), "log_law")]
+MECHANISMS = [name for name in NAMES if not isinstance(build(name), GroundTruth)]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from nzc.aggregators import NoisyArgmax
-from nzc.aggregators.noise import Gaussian, Gumbel
-from nzc.aggregators.noise.none import NoNoise
-from nzc.privacy.independent import gaussian
+from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import GaussianNoise, GumbelNoise
+from nzc.mechanisms import NoNoise
+from nzc.accounting.data_independent import gaussian
 
 FPR = 0.01
 
@@ -72,9 +72,9 @@ def test_labels_tell_what_the_law_says(membership: ModuleType) -> None:
         scores, member = membership.known(mechanism, *sides, np.zeros(queries, np.int64), 1, games, rng)
         return membership.measure(scores, member, FPR, rng, times=40)
 
-    noisy = NoisyArgmax(Gumbel(1.0))
+    noisy = NoisyArgmax(GumbelNoise(1.0))
     here, there = np.exp(noisy.log_law(np.stack(membership.worst(noisy, 50, 2))))
     assert played(noisy, 1, 5000)[0].value == pytest.approx((1 + abs(here - there)[0]) / 2, abs=0.02)
     assert played(NoisyArgmax(NoNoise()), 1, 100)[1].value == 1.0
     epsilon = gaussian((2 * 100) ** 0.5 / 20, 1e-5)
-    assert FPR < played(NoisyArgmax(Gaussian(20.0)), 100, 2000)[1].low < np.exp(epsilon) * FPR + 1e-5
+    assert FPR < played(NoisyArgmax(GaussianNoise(20.0)), 100, 2000)[1].low < np.exp(epsilon) * FPR + 1e-5

@@ -5,7 +5,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from nzc.config import HOME
+from nzc.app.config import HOME
 
 
 def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
@@ -15,8 +15,8 @@ def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
     here.mkdir()
     with zipfile.ZipFile(next((tmp_path / "wheel").glob("*.whl"))) as wheel:
         wheel.extractall(site)
-    start = f"import sys; sys.path.insert(0, {str(site)!r}); import nzc.config; print(nzc.config.HOME)\n"
-    script = f"{start}from nzc.__main__ import main; main()"
+    start = f"import sys; sys.path.insert(0, {str(site)!r}); import nzc.app.config; print(nzc.app.config.HOME)\n"
+    script = f"{start}from nzc.app.main import main; main()"
     command = [sys.executable, "-c", script, "student=none", "teachers.count=3", "teachers.epochs=1", "tracking=none"]
     ran = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nzc.report.origin import versions
+from nzc.runs.provenance import versions
 
 #: A run of seconds, on the processor; and its student.
 BASE = ["teachers.count=6", "teachers.epochs=20", "trainer.accelerator=cpu", "trainer.progress=false", "figures=false"]
@@ -26,7 +26,7 @@ NEEDED: tuple[str, ...] = (
     "nzc.__main__",
     "nzc.teachers.engine",
     "nzc.teachers.sklearn",
-    "nzc.students.student",
+    "nzc.students.module",
     "nzc.tracking.mlflow",
     "nzc.figures",
 )
@@ -109,7 +109,7 @@ def become(command: list[str], before: Callable[[], object]) -> NoReturn:
     code: int | str | None = 1
     try:
         before()
-        from nzc.__main__ import main
+        from nzc.app.main import main
 
         sys.argv = ["nzc", *command]
         try:
@@ -227,11 +227,11 @@ def trained(folder: Path) -> Counter[str]:
 
 
 def releases(store: Path) -> set[tuple[Any, ...]]:
-    from nzc.store import Ledger
+    from nzc.labeling.ledger import Ledger
 
     if not (store / "ledger.db").is_file():
         return set()
-    return {(one.dataset, one.key, one.rdp.tobytes(), one.labels) for one in Ledger(store / "ledger.db").releases()}
+    return {(one.dataset, one.key, one.rdp.tobytes(), one.labels) for one in Ledger(store / "ledger.db").entries()}
 
 
 def states(folder: Path) -> Counter[str]:

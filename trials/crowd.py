@@ -28,7 +28,7 @@ from typing import Any
 from _nzc import BASE, ERR, SMALL, Trap, files, progress, releases, result, run, start, states, trained, wait, warm
 from rich.table import Table
 
-from nzc.report import show
+from nzc.runs.formatting import show
 
 TEACHERS = 6
 #: What the first half of the processes is told, and what the others are, in turn.

@@ -32,9 +32,9 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from nzc import config, networks
-from nzc.datasets import Dataset, Roles
+from nzc.data import Dataset, DataSplits
 from nzc.networks import as_input
-from nzc.report import number, show
+from nzc.runs.formatting import number, show
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def student(overrides: list[str]) -> dict[str, Any]:
 
 
 def dp_sgd(
-    roles: Roles, network: str, epsilon: float, delta: float, seed: int, arguments: argparse.Namespace
+    roles: DataSplits, network: str, epsilon: float, delta: float, seed: int, arguments: argparse.Namespace
 ) -> tuple[float, float, float]:
     """Opacus at (ε, δ) for a record added or removed: accuracy, standard deviation of the noise, seconds."""
     start = time.perf_counter()
@@ -117,7 +117,7 @@ def main() -> None:
             cfg = hydra.compose("config", overrides=[*overrides, f"seed={seed}"])
             seeds = [f"seed={seed}", *[f"dataset.seed={seed}"] * ("seed" in cfg.dataset)]
             cfg = hydra.compose("config", overrides=[*overrides, *seeds])
-        roles: Roles = config.build(cfg, "dataset", Dataset).load()
+        roles: DataSplits = config.build(cfg, "dataset", Dataset).load()
         result = student([*overrides, *seeds])
         epsilon, delta = result["epsilon"], result["delta"]
         by_nzc = Trained(result["accuracy"], None, epsilon["data_independent"], None, result["seconds"]["total"])

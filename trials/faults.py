@@ -21,7 +21,7 @@ from _nzc import BASE, ERR, SMALL, TRAINED, Left, Trap, apart, left, progress, r
 from mlflow import MlflowClient
 from rich.table import Table
 
-from nzc.report import show
+from nzc.runs.formatting import show
 
 PLAIN = [*SMALL, "tracking.model=false"]
 #: Commands that trials run: the usual, with a model, with figures, by rounds (the student is asked), with
@@ -48,12 +48,12 @@ class Point(NamedTuple):
 
 
 _ENGINE, _STORE, _MAIN = "nzc.teachers.engine", "nzc.store.store", "nzc.__main__"
-_ASK, _LEDGER, _MLFLOW = "nzc.inquiry:Inquiry", "nzc.store.ledger:Ledger", "nzc.tracking.mlflow:MLflow"
+_ASK, _LEDGER, _MLFLOW = "nzc.labeling.session:LabelingSession", "nzc.store.ledger:Ledger", "nzc.tracking.mlflow:MLflow"
 _CLIENT, _STEP = "mlflow:MlflowClient", "alembic.runtime.migration:HeadMaintainer.update_to_step"
 POINTS = [
-    Point("loading", "entry", "nzc.datasets.digits:Digits.load"),
-    Point("loading", "middle", "nzc.datasets.digits:choose"),
-    Point("loading", "exit", "nzc.datasets.digits:Digits.load", after=True),
+    Point("loading", "entry", "nzc.data.digits:Digits.load"),
+    Point("loading", "middle", "nzc.data.digits:choose"),
+    Point("loading", "exit", "nzc.data.digits:Digits.load", after=True),
     Point("loading", "store opened", f"{_STORE}:Store.open", after=True),
     Point("teachers", "entry", "nzc.teachers.ensemble:Ensemble.train"),
     Point("teachers", "in training", f"{_ENGINE}:_Teacher.train_once", call=50),
@@ -65,10 +65,10 @@ POINTS = [
     Point("teachers", "exit", "nzc.teachers.ensemble:Ensemble.train", after=True),
     Point("teachers", "forest, half fitted", "nzc.teachers.sklearn:save", call=4, command="forest"),
     Point("votes", "entry", "nzc.teachers.sharded:Sharded.vote"),
-    Point("votes", "middle", "nzc.teachers.teachers:Ballots.tally"),
+    Point("votes", "middle", "nzc.teachers.teachers:VoteHistograms.tally"),
     Point("votes", "exit", "nzc.teachers.sharded:Sharded.vote", after=True),
     Point("labels", "entry", f"{_ASK}.ask"),
-    Point("labels", "labels drawn", "nzc.aggregators.noisy_argmax:NoisyArgmax.label", after=True),
+    Point("labels", "labels drawn", "nzc.mechanisms.noisy_argmax:NoisyArgmax.label", after=True),
     Point("labels", "exit", f"{_ASK}.ask", after=True),
     Point("accounting", "entry", f"{_ASK}.record"),
     Point("accounting", "ledger made", f"{_LEDGER}.__init__", after=True),
@@ -76,11 +76,11 @@ POINTS = [
     Point("accounting", "recorded", f"{_LEDGER}.record", after=True),
     Point("accounting", "exit", f"{_ASK}.epsilon", after=True),
     Point("accounting", "second round", f"{_LEDGER}._select", call=2, command="rounds"),
-    Point("student", "entry", "nzc.pipeline:_learn"),
-    Point("student", "middle", "nzc.students.student:Student.training_step", call=30),
-    Point("student", "exit", "nzc.pipeline:_learn", after=True),
-    Point("student", "between rounds", "nzc.students.student:Student.probabilities", after=True, command="rounds"),
-    Point("student", "second round", "nzc.students.student:Student.training_step", call=90, command="rounds"),
+    Point("student", "entry", "nzc.runs.pipeline:_learn"),
+    Point("student", "middle", "nzc.students.module:Student.training_step", call=30),
+    Point("student", "exit", "nzc.runs.pipeline:_learn", after=True),
+    Point("student", "between rounds", "nzc.students.module:Student.probabilities", after=True, command="rounds"),
+    Point("student", "second round", "nzc.students.module:Student.training_step", call=90, command="rounds"),
     *(Point("tracking", f"database, step {step}", _STEP, call=step) for step in (2, 10, 20, 30, 40)),
     Point("tracking", "run opened, not told of", f"{_CLIENT}.log_batch"),
     Point("tracking", "opened", "nzc.tracking.mlflow:SystemMetricsMonitor.start", after=True),
@@ -96,7 +96,7 @@ POINTS = [
     Point("tracking", "model sent", "mlflow.pytorch:log_model", after=True, command="model"),
     Point("tracking", "exit", f"{_MLFLOW}.finish", after=True),
     Point("sweep", "entry", "nzc.sweep:SweepReport.on_multirun_start", after=True, command="sweep"),
-    Point("sweep", "second job", "nzc.pipeline:run", call=2, command="sweep"),
+    Point("sweep", "second job", "nzc.runs.pipeline:run", call=2, command="sweep"),
     Point("sweep", "third job, recorded", f"{_LEDGER}.record", after=True, call=3, command="sweep"),
     Point("sweep", "last job done", "nzc.sweep:SweepReport.on_multirun_end", command="sweep"),
     Point("sweep", "exit", "nzc.sweep:SweepReport.on_multirun_end", after=True, command="sweep"),

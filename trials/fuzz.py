@@ -26,7 +26,7 @@ import fuzz_files  # noqa: F401  (registers its kinds)
 from fuzz_inputs import KINDS
 from fuzz_run import run
 
-from nzc.report import Report
+from nzc.runs.formatting import Report
 
 #: What a run may leave where it is started, besides its input.
 OURS = {"outputs", ".nzc", "mlflow.db", "mlartifacts"}

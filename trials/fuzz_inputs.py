@@ -272,7 +272,7 @@ YAML = [
     "defaults: [{override /aggregator: [a, b]}]", "seed: abc", "unknown: 1", "seed: 1\nseed: 2", "? [a, b]\n: c",
     "!!python/object/apply:os.system ['touch PAYLOAD']", "--- 1\n--- 2", "1: 2", "\x00", "\ufeffseed: 1",
     "seed: 1\n\xa0x", "seed: " + "9" * 5000, "null: null", "true: false", "seed: 2020-01-01",
-    "_target_: os.system\ncommand: touch PAYLOAD", "mechanism: {_target_: nzc.aggregators.NoisyArgmax}",
+    "_target_: os.system\ncommand: touch PAYLOAD", "mechanism: {_target_: nzc.mechanisms.NoisyArgmax}",
     "mechanism: {_target_: 3}", "mechanism: 3", "mechanism: null", "mechanism: [1]", "hydra: {run: {dir: x}}",
     "hydra: 3", "# @package nothing\na: 1", "# @package _global_\nseed: -1", "# @package _global_\nsed: 1",
     "a: '" + "x" * 10**6 + "'", "{" * 200, "[" * 2000,

@@ -9,7 +9,7 @@ another stood: nzc's neighbours. Each target is attacked by all other worlds. Th
   labels    sees the released labels and knows all else: every other record, all seeds, which record may stand instead.
             It draws on the mechanism's law at both votes: no attack on the labels of these records does better.
   crafted   the same where teachers disagree as the mechanism likes least, on every query, over one record
-            (nzc.privacy.audit.worst_pair).
+            (nzc.accounting.audit.worst_pair).
 
 (ε, δ) promises: true positives ≤ e^ε · false positives + δ. In brackets 95 % intervals: bootstrap over worlds and over
 records at once (Owen 2007: wider rather than too narrow); Clopper–Pearson where every game was won, or none.
@@ -31,16 +31,16 @@ from rich.table import Table
 
 from nzc import config
 from nzc._types import AnyArray, Bools, Floats, Ints
-from nzc.aggregators import NoisyArgmax
-from nzc.aggregators.aggregator import ABSTAIN
-from nzc.datasets import Dataset, Roles
-from nzc.privacy import Epsilon, audit
-from nzc.report import number, percent, show
-from nzc.students import Learner, Material
-from nzc.teachers import Ballots
+from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import ABSTAIN
+from nzc.data import Dataset, DataSplits
+from nzc.accounting import Epsilon, audit
+from nzc.runs.formatting import number, percent, show
+from nzc.students import StudentConfig, StudentData
+from nzc.teachers import VoteHistograms
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
-from nzc.training import Training
+from nzc.training.trainer import TrainerSettings
 
 #: What is attacked: a name, and how the command would say it.
 ATTACKED = {
@@ -128,7 +128,7 @@ def known(
     ratio = np.subtract(*(np.maximum(mechanism.log_law(side), -700.0) for side in (votes, moved)))
     every = np.arange(len(record))
     scores = [
-        np.bincount(record, ratio[every, mechanism.label(side, rng)], records)  # abstaining, −1, reads the last
+        np.bincount(record, ratio[every, mechanism.release(side, rng)], records)  # abstaining, −1, reads the last
         for side in (votes, moved)
         for _ in range(games)
     ]
@@ -153,8 +153,8 @@ class Job:
     def __init__(self, teachers: int, seed: int) -> None:
         cfg = compose(f"seed={seed}", f"teachers.count={teachers}", "trainer.progress=false", "trainer.accelerator=cpu")
         self.teachers: Ensemble = config.build(cfg, "teachers", Ensemble)
-        self.training: Training = config.build(cfg, "trainer", Training)
-        self.roles: Roles = config.build(cfg, "dataset", Dataset).load()
+        self.training: TrainerSettings = config.build(cfg, "trainer", Training)
+        self.roles: DataSplits = config.build(cfg, "dataset", Dataset).load()
         self.shards: list[Ints] = self.teachers.shards(self.roles)
 
     def halves(self, rng: np.random.Generator) -> tuple[list[Ints], list[Ints]]:
@@ -174,10 +174,10 @@ class Job:
             self.training.fit(engine, "Teachers", max_epochs=1)
             return np.stack([np.load(folder / f"{at}.npy") for at in range(len(shards))]).astype(np.int64)
 
-    def learn(self, learner: Learner, x: AnyArray, labels: Ints, seed: int, about: Ints) -> tuple[Floats, float]:
+    def learn(self, learner: StudentConfig, x: AnyArray, labels: Ints, seed: int, about: Ints) -> tuple[Floats, float]:
         """What a network says of the private records having the labels `about`, log p/(1 − p), [records]; and its
         accuracy on the test split."""
-        student = learner.student(Material(x, labels, self.roles.classes), seed)
+        student = learner.student(StudentData(x, labels, self.roles.classes), seed)
         self.training.fit(student, "Student", max_epochs=1)
         p = np.log(np.maximum(student.probabilities(self.roles.private.x), 1e-300))
         others = np.arange(self.roles.classes) != about[:, None]
@@ -228,9 +228,9 @@ def main() -> None:
         name: config.build(cfg, "aggregator", NoisyArgmax) for name, cfg in settings.items()
     }
     queries = {name: cfg.queries or len(public) for name, cfg in settings.items()}
-    student: Learner = config.build(compose(), "student", Learner)
+    student: StudentConfig = config.build(compose(), "student", StudentConfig)
     plain = ["student.augment=null", "student.weight_decay=0", "student.lr=0.01", "student.steps=1000"]
-    by_heart: Learner = config.build(compose(*plain), "student", Learner)
+    by_heart: StudentConfig = config.build(compose(*plain), "student", StudentConfig)
     rng = np.random.default_rng([arguments.seed, 0])
     lies = rng.integers(classes, size=len(private))
 
@@ -243,7 +243,7 @@ def main() -> None:
         inside, outside = job.halves(rng)
         member[world, np.concatenate(inside)] = True
         predictions = job.predictions(inside, world)
-        votes = Ballots.tally(predictions, classes, public.y).votes
+        votes = VoteHistograms.tally(predictions, classes, public.y).votes
         if world == 0:
             first = inside, outside, predictions, votes
         lessons = [
@@ -251,7 +251,7 @@ def main() -> None:
         ]
         for name, mechanism in mechanisms.items():
             asked = votes[: queries[name]]
-            labels = mechanism.label(asked, rng)
+            labels = mechanism.release(asked, rng)
             if world == 0:
                 epsilon[name] = mechanism.epsilon(asked, labels, arguments.delta)
             lessons.append((student, public.x[: queries[name]], labels, private.y))
@@ -259,7 +259,7 @@ def main() -> None:
             scores[name][world], accuracy = job.learn(learner, x, labels, world, about)
             right[name].append(accuracy)
 
-    report = Report(arguments)
+    report = RunResult(arguments)
     for name in names:
         report.add(f"LiRA: {name}", lira(scores[name], member), member, epsilon.get(name), float(np.mean(right[name])))
         if name == names[1]:
@@ -290,7 +290,7 @@ def main() -> None:
         count = 1 if name == "NZC" else queries[name]
         here, there = (np.tile(side, (count, 1)) for side in worst(mechanism, arguments.teachers, classes))
         played = known(mechanism, here, there, np.zeros(count, np.int64), 1, arguments.games, rng)
-        cost = mechanism.epsilon(here, mechanism.label(here, rng), arguments.delta)
+        cost = mechanism.epsilon(here, mechanism.release(here, rng), arguments.delta)
         report.add(f"crafted: {name}{', 1 query' if count == 1 else ''}", *played, cost)
     report.table.caption = f"δ = {arguments.delta:g}; ε exact at the votes of the first world, or at the crafted ones"
     show(report.table)

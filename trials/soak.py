@@ -18,10 +18,10 @@ import psutil
 from _nzc import progress, result
 from rich.table import Table
 
-from nzc.__main__ import main as nzc
-from nzc.report import show
+from nzc.app.main import main as nzc
+from nzc.runs.formatting import show
 
-#: What may grow, and by how much a run, over the second half, before it is called a leak.
+#: What may grow, and by how much a run, over the second half, before it is called a delta_cost.
 ALLOWED = {"memory (MB)": 0.5, "open files": 0.05, "threads": 0.05}
 
 

@@ -104,7 +104,11 @@ def _missing_option(error: MissingConfigException) -> str:
 def _wrong_value(error: OmegaConfBaseException) -> str:
     """Return the line for a key or a value that the composed configuration does not accept."""
     key, parent = str(error.full_key or error.key or ""), error.parent_node
-    keys = sorted(str(name) for name in parent) if parent is not None and hasattr(parent, "keys") else []
+    keys = (
+        sorted(str(name) for name in parent if str(name)[0] != "_")
+        if parent is not None and hasattr(parent, "keys")
+        else []
+    )
     if key == "sweeps":
         return "+sweeps: must name a file that begins with the line # @package _global_"
     if keys and str(error.key) not in keys:

@@ -21,7 +21,7 @@ from nzc import __version__
 from nzc.app.commands import COMMANDS, Parser
 from nzc.app.config import CONF, register, shows_private
 from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, stop
-from nzc.app.run import PRIVATE, PreparedJob, prepare
+from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
 from nzc.runs import pipeline
 from nzc.runs.formatting import show
@@ -104,16 +104,19 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
         show((result if shows_private(cfg) else result.public).table())
         show(str(folder / RESULT), "dim")
         return None
+    sweep, choices, job = Path(settings.sweep.dir), settings.runtime.choices, None
     try:
-        job = prepare(cfg, settings.runtime.choices, figures=False)
+        job = prepare(cfg, choices, in_sweep=True)
         if job.is_worker:
             job.run.train_worker()
             return None
-        result = job.execute(folder, Path(settings.sweep.dir))
+        result = job.execute(folder, sweep)
         shown = result if shows_private(cfg) else result.public
-        show(shown.line(job_name(Path(settings.sweep.dir), settings.job.num, settings.overrides.task)))
+        show(shown.line(job_name(sweep, settings.job.num, settings.overrides.task)))
         return None if cfg.objective is None else _objective(cfg.objective, result)
     except Exception as error:
+        if job is None:
+            track_failure(cfg, choices, folder, sweep)
         if traceback:
             raise
         print(f"nzc: {_line(error, shows_private(cfg), folder)[1]}", file=sys.stderr)

@@ -42,9 +42,7 @@ class PreparedJob:
 
     def execute(self, folder: Path, sweep: Path | None = None) -> RunResult:
         """Run the job in `folder`, as a job of the sweep in the folder `sweep` if given."""
-        name = f"{self.choices['aggregator']} · {self.choices['student']}"
-        params = run_params(self.cfg, self.choices)
-        tracked = TrackedRun(self.tracker, folder, self.choices["dataset"], name, params, sweep)
+        tracked = _tracked(self.tracker, self.cfg, self.choices, folder, sweep)
         try:
             tracked.start()
             result = self.run.execute(folder, tracked.log)
@@ -55,14 +53,32 @@ class PreparedJob:
         return result
 
 
-def prepare(cfg: DictConfig, choices: Mapping[str, Any], figures: bool = True) -> PreparedJob:
-    """Build and check everything, also the connection to the tracker. An InputError leaves nothing behind."""
-    prepared = pipeline.prepare(build_components(cfg, choices, figures))
+def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False) -> PreparedJob:
+    """Build and check everything, also the connection to the tracker. An InputError leaves nothing behind.
+
+    A job of a sweep draws no figures by default, and does not check the connection: the sweep has done so.
+    """
+    prepared = pipeline.prepare(build_components(cfg, choices, figures=not in_sweep))
     tracker: Tracker | None = build(cfg, "tracking")
-    if tracker is not None and not prepared.parts.trainer.is_worker:
+    if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
         with suppress(Unreachable):  # said when the run starts
             tracker.connect()
     return PreparedJob(cfg, choices, prepared, tracker)
+
+
+def track_failure(cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path) -> None:
+    """Record a job of a sweep that failed before it began. In silence: why it failed must be said instead."""
+    with suppress(Exception):
+        tracked = _tracked(build(cfg, "tracking"), cfg, choices, folder, sweep)
+        tracked.start()
+        tracked.fail(stopped=False)
+
+
+def _tracked(
+    tracker: Tracker | None, cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path | None
+) -> TrackedRun:
+    name = f"{choices['aggregator']} · {choices['student']}"
+    return TrackedRun(tracker, folder, choices["dataset"], name, run_params(cfg, choices), sweep)
 
 
 def run(overrides: Sequence[str] = ()) -> RunResult:

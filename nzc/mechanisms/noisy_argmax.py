@@ -79,7 +79,7 @@ class NoisyArgmax:
 
     def log_law(self, votes: Ints, student_probs: Floats | None = None) -> Floats:
         """Return the log-probability of every outcome, [queries, classes + 1]: each label, then abstaining."""
-        votes = as_votes(votes)
+        votes = as_votes(votes, one_sum=False)
         scores = self.boost.scores(votes)
         leads = (scores - scores.max(axis=1, keepdims=True)) / self.boost.scale(votes)[:, None]
         labels = self.noise.log_law(leads)
@@ -102,6 +102,7 @@ class NoisyArgmax:
 
     def exact_cost(self, votes: Ints, student_probs: Floats | None = None) -> ExactCost:
         """Return the exact Rényi cost of these queries, screening included."""
+        votes = as_votes(votes, one_sum=False)
         probs = (
             None if self.screen is None or student_probs is None else self.screen.relevant_probs(votes, student_probs)
         )

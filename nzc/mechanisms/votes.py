@@ -17,10 +17,10 @@ def count_votes(predictions: Any, classes: int) -> Ints:
     return np.stack([(labels == label).sum(axis=0) for label in range(classes)], axis=1).astype(np.int64)
 
 
-def as_votes(votes: Any) -> Ints:
+def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     """Return `votes`, an array or nested lists, as int64 [queries, classes]; InputError says what is wrong with them.
 
-    Every row must sum to the same number of teachers. There may be no rows at all.
+    With `one_sum`, every row must sum to the same number of teachers. There may be no rows at all.
     """
     try:
         array = np.asarray(votes)
@@ -36,7 +36,7 @@ def as_votes(votes: Any) -> Ints:
         raise InputError("votes", given, f"must be counts from 0 to {2**31:,}")
     counts: Ints = array.astype(np.int64)
     sums = counts.sum(axis=1)
-    if len(sums) and ((odd := np.flatnonzero(sums != sums[0])).size or sums[0] < 1):
+    if one_sum and len(sums) and ((odd := np.flatnonzero(sums != sums[0])).size or sums[0] < 1):
         allowed = (
             "must have rows that all sum to the number of teachers, 1 or more; "
             f"row {int(odd[0]) if odd.size else 0} does not. Predicted labels [teachers, queries] are counted by "

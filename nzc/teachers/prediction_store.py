@@ -73,7 +73,8 @@ class PredictionStore:
         path, work = self._paths(request)
         with self._lock(path):
             if path.is_file():
-                if (found := load(path)) is not None and json.loads(str(found["request"])) == request:
+                found = load(path) or {}
+                if "predictions" in found and json.loads(str(found.get("request", "null"))) == request:
                     shutil.rmtree(work, ignore_errors=True)  # left by a writer that was killed after writing the entry
                     return found["predictions"]
                 aside = next(n for i in range(10**6) if not (n := path.with_suffix(f".damaged-{i}")).exists())

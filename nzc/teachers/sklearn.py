@@ -13,7 +13,7 @@ import numpy as np
 from nzc.data import DataSplits
 from nzc.teachers.base import VoteShape
 from nzc.teachers.fingerprint import describe, source_digest
-from nzc.teachers.prediction_store import save
+from nzc.teachers.prediction_store import PredictionStore, save
 from nzc.teachers.sharded import ShardedTeachers, missing
 from nzc.training.progress import Bar
 from nzc.training.trainer import TrainerSettings
@@ -32,11 +32,24 @@ class Sklearn(ShardedTeachers):
     estimator: Any
 
     def check(self, splits: DataSplits | None) -> VoteShape:
+        from sklearn.base import is_regressor
+
         lacking = [name for name in ("fit", "predict") if not callable(getattr(self.estimator, name, None))]
-        if lacking or isinstance(self.estimator, type):
+        if lacking or isinstance(self.estimator, type) or is_regressor(self.estimator):
             name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
             raise InputError("estimator", name, "must be a classifier, an object with the methods fit and predict")
         return super().check(splits)
+
+    def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:
+        """Fit a few made-up rows: scikit-learn checks its parameters in `fit` only."""
+        if store.has(self.request(splits, trainer)):
+            return
+        x, y = np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
+        try:
+            _teach(self.estimator, x, y, x, self.seed, 0)
+        except InputError as error:
+            if error.key != "teachers.estimator":  # it names a parameter
+                raise
 
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         return {

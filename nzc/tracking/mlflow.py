@@ -5,30 +5,27 @@ import logging
 import math
 import os
 import time
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from threading import Thread
 from typing import Any
 from uuid import uuid4
 
-import mlflow
-import numpy as np
 import requests
 from filelock import FileLock
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelStatus, Metric, Param, Run, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils.file_utils import local_file_uri_to_path
-from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from nzc.runs.formatting import EPSILONS, number
 from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT
 from nzc.runs.result import RunResult
 from nzc.tracking.base import PUBLIC_FILES, Tracker, Unreachable
+from nzc.tracking.mlflow_model import log_student
 from nzc.tracking.outbox import LOCK, RECORD, is_dead, process
 from nzc.validation import InputError, in_a_line, masked
 
@@ -122,7 +119,7 @@ class MLflow(Tracker):
                 for path in self._files(folder / name):
                     self._log_file(run, path, target)
             if (folder / STUDENT).is_file() and self.model:
-                self._log_student(run, folder / STUDENT)
+                log_student(self.client, self.uri, run, folder / STUDENT, self.register)
         finally:
             self.client.set_terminated(run, "FINISHED", ended)
 
@@ -232,60 +229,6 @@ class MLflow(Tracker):
                 missing.append(Metric(key, float(value), now, int(step)))
         for at in range(0, len(missing), 500):  # MLflow accepts a thousand at once
             self.client.log_batch(run, metrics=missing[at : at + 500])
-
-    def _log_student(self, run: str, file: Path) -> None:
-        """Log the student as a model, once, and register it as the next version where that is asked for."""
-        with self._as_process_uri():
-            experiment, models = self.client.get_run(run).info.experiment_id, []
-            for model in self.client.search_logged_models([experiment], f"source_run_id = '{run}'"):
-                if model.status == LoggedModelStatus.READY:
-                    models.append(str(model.model_id))
-                else:  # a part of an earlier try
-                    self.client.delete_logged_model(model.model_id)
-            model_id = models[0] if models else _log_model(run, file)
-            if self.register is None:
-                return
-            if not self.client.search_registered_models(filter_string=f"name = '{self.register}'"):
-                self.client.create_registered_model(self.register)
-            versions = self.client.search_model_versions(f"name = '{self.register}'")
-            if f"models:/{model_id}" not in [version.source for version in versions]:
-                made = self.client.create_model_version(self.register, f"models:/{model_id}", model_id=model_id)
-                link = json.dumps([{"name": self.register, "version": made.version}])
-                self.client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: link})
-
-    @contextmanager
-    def _as_process_uri(self) -> Iterator[None]:
-        """Set the tracking URI of the whole process, through which alone MLflow finds models."""
-        before = mlflow.get_tracking_uri()
-        mlflow.set_tracking_uri(self.uri)
-        try:
-            yield
-        finally:
-            mlflow.set_tracking_uri(before)
-
-
-def _log_model(run: str, file: Path) -> str:
-    """Log the exported student as an MLflow model, and return its id."""
-    import mlflow.pytorch
-    import torch
-    from mlflow.models import infer_signature
-
-    from nzc.students.export import forget_shapes, read_student
-
-    with forget_shapes(), warnings.catch_warnings(), mlflow.start_run(run_id=run):
-        warnings.simplefilter("ignore")
-        network, example = read_student(file)
-        with torch.no_grad():
-            logits = network(example).numpy()
-        logged = mlflow.pytorch.log_model(
-            network,
-            name="student",
-            signature=infer_signature(example.numpy(), logits),
-            input_example=example.numpy(),
-            serialization_format="pt2",  # a traced graph: loading it runs no pickle
-            pip_requirements=[f"torch=={torch.__version__.split('+')[0]}", f"numpy=={np.__version__}"],
-        )
-    return str(logged.model_id)
 
 
 def create_database(path: Path) -> None:

@@ -1,0 +1,145 @@
+"""The papers' bounds against their own published numbers, mpmath, and brute force."""
+
+import mpmath
+import numpy as np
+import pytest
+from conftest import published_votes
+
+from nzc.accounting import claims, data_dependent, data_independent
+from nzc.accounting.rdp import ORDERS, cks, to_epsilon, mironov
+
+# ε on the published votes (first rows), moments l = 1..8 of the 2017 analysis; the paper prints 2.04, 5.04 and 8.19.
+MOMENTS = [
+    ("mnist", 100, 0.05, 1e-5, 2.0430),
+    ("mnist", 1000, 0.05, 1e-5, 7.3993),
+    ("mnist", 1000, 0.10, 1e-5, 8.2574),
+    ("svhn", 500, 0.05, 1e-6, 4.3722),
+    ("svhn", 500, 0.10, 1e-6, 5.0413),
+    ("svhn", 1000, 0.10, 1e-6, 8.1917),
+]
+# The same, order by order: by Mironov's conversion, by the tighter CKS conversion.
+RENYI = [
+    ("mnist", 1000, {"gamma": 0.05}, 1e-5, 7.3709, 6.7733),
+    ("mnist", 1000, {"sigma": 40}, 1e-5, 4.1321, 3.6912),
+    ("svhn", 500, {"gamma": 0.05}, 1e-6, 4.3720, 3.9689),
+]
+
+
+@pytest.mark.parametrize(("name", "rows", "gamma", "delta", "printed"), MOMENTS)
+def test_2017_moments(name: str, rows: int, gamma: float, delta: float, printed: float) -> None:
+    orders = np.arange(2.0, 10.0)  # moment l is order l + 1
+    log_q = data_dependent.log_flip_laplace(published_votes(name, rows), gamma)
+    rdp = data_dependent.laplace_rdp(log_q, gamma, orders).sum(axis=0)
+    assert f"{mironov(rdp, orders, delta).min():.4f}" == f"{printed:.4f}"
+
+
+@pytest.mark.parametrize(("name", "rows", "noise", "delta", "by_mironov", "by_cks"), RENYI)
+def test_2018_orders(
+    name: str, rows: int, noise: dict[str, float], delta: float, by_mironov: float, by_cks: float
+) -> None:
+    votes = published_votes(name, rows)
+    if "gamma" in noise:
+        log_q = data_dependent.log_flip_laplace(votes, noise["gamma"])
+    else:
+        log_q = data_dependent.log_flip_gaussian(votes, noise["sigma"])
+    bound = data_dependent.laplace_rdp if "gamma" in noise else data_dependent.gaussian_rdp
+
+    def total(orders: np.ndarray) -> np.ndarray:
+        return bound(log_q, next(iter(noise.values())), orders).sum(axis=0)
+
+    assert to_epsilon(total, delta, convert=mironov)[0] == pytest.approx(by_mironov, rel=1e-3)
+    assert to_epsilon(total, delta)[0] == pytest.approx(by_cks, rel=1e-3)
+
+
+def test_gaussian_bound_against_mpmath() -> None:
+    """Theorem 6 with Proposition 10, term by term at 60 digits."""
+    mpmath.mp.dps = 60
+    for sigma, log_q, order in ((40.0, -6.0, 5.0), (40.0, -30.0, 20.0), (100.0, -12.0, 33.0), (5.0, -400.0, 7.5)):
+        q, s, a = mpmath.e ** mpmath.mpf(log_q), mpmath.mpf(sigma), mpmath.mpf(order)
+        mu2 = s * mpmath.sqrt(mpmath.log(1 / q))
+        mu1 = mu2 + 1
+        e1, e2 = mu1 / s**2, mu2 / s**2
+        first = ((1 - q) / (1 - (q * mpmath.e**e2) ** ((mu2 - 1) / mu2))) ** (a - 1)
+        second = mpmath.e ** (e1 * (a - 1)) / q ** ((a - 1) / (mu1 - 1))
+        expected = min(a / s**2, mpmath.log((1 - q) * first + q * second) / (a - 1))
+        measured = data_dependent.gaussian_rdp(np.array([log_q]), sigma, np.array([order]))[0, 0]
+        assert measured == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_bounds_hold_where_their_conditions_fail() -> None:
+    """2017's Theorem 3 must not be applied above q = 1/(e^2γ + 1), where naive code goes negative."""
+    for gamma in (0.1, 0.5, 1.0, 3.0):
+        log_q = np.log(np.linspace(0.01, 0.95, 50))
+        rdp = data_dependent.laplace_rdp(log_q, gamma, ORDERS)
+        assert (rdp > 0).all()
+        assert (rdp <= 2 * gamma).all()
+        assert (np.diff(rdp, axis=1) >= -1e-12).all()
+    for sigma in (0.1, 1.0, 40.0, 1e6):
+        rdp = data_dependent.gaussian_rdp(np.log(np.linspace(0.01, 0.9, 50)), sigma, ORDERS)
+        assert ((rdp > 0) & (rdp <= ORDERS / sigma**2)).all()
+
+
+def test_extreme_votes_stay_numbers() -> None:
+    votes = np.array([[5000, 0, 0], [0, 0, 5000], [2500, 2500, 0], [1667, 1667, 1666]])
+    for sigma in (0.1, 2.0, 40.0, 1e6):
+        assert np.isfinite(data_dependent.gaussian_rdp(data_dependent.log_flip_gaussian(votes, sigma), sigma, ORDERS)).all()
+    for gamma in (1e-10, 0.05, 10.0):
+        assert np.isfinite(data_dependent.laplace_rdp(data_dependent.log_flip_laplace(votes, gamma), gamma, ORDERS)).all()
+
+
+def test_class_order_changes_nothing() -> None:
+    rng = np.random.default_rng(0)
+    votes = rng.multinomial(250, [0.6, 0.2, 0.1, 0.1], size=20)
+    shuffled = votes[:, [2, 0, 3, 1]]
+    for flip in (lambda v: data_dependent.log_flip_laplace(v, 0.05), lambda v: data_dependent.log_flip_gaussian(v, 40)):
+        np.testing.assert_array_equal(flip(votes), flip(shuffled))
+
+
+def test_flip_bounds_are_above_sampled_flips() -> None:
+    rng = np.random.default_rng(1)
+    votes = np.array([[60, 30, 10]])
+    for noise, log_q in (
+        (rng.laplace(scale=20, size=(200_000, 3)), data_dependent.log_flip_laplace(votes, 0.05)),
+        (rng.normal(scale=20, size=(200_000, 3)), data_dependent.log_flip_gaussian(votes, 20)),
+    ):
+        flips = ((votes + noise).argmax(axis=1) != 0).mean()
+        assert flips < np.exp(log_q[0]) + 4 * np.sqrt(flips / 200_000)
+
+
+def test_the_grid_of_orders_extends_itself() -> None:
+    """The optimum of ρα at δ = 1e-5 is near 1 + sqrt(ln(1/δ)/ρ): far beyond the grid, and close to 1."""
+    for rho in (1e-8, 1e-3, 1.0, 1e4):
+        found, order = to_epsilon(lambda orders, rho=rho: rho * orders, 1e-5, convert=mironov)
+        assert found == pytest.approx(rho + 2 * np.sqrt(rho * np.log(1e5)), rel=2e-3)
+        assert order == pytest.approx(1 + np.sqrt(np.log(1e5) / rho), rel=0.2)
+
+
+def test_cks_never_exceeds_mironov_and_infinity_stays() -> None:
+    rdp = ORDERS / 100
+    assert (cks(rdp, ORDERS, 1e-5) <= mironov(rdp, ORDERS, 1e-5)).all()
+    assert to_epsilon(lambda orders: np.full(len(orders), np.inf), 1e-5)[0] == np.inf
+
+
+def test_gaussian_composition_is_exact() -> None:
+    """Balle and Wang's δ(ε) at 50 digits, by a second route: δ at the ε that is reported."""
+    mpmath.mp.dps = 50
+    for mu in (1e-3, 0.1, 1.0, 5.0, 40.0):
+        for delta in (1e-5, 1e-8):
+            eps = data_independent.gaussian(mu, delta)
+            m, e = mpmath.mpf(mu), mpmath.mpf(eps)
+            spent = mpmath.ncdf(-e / m + m / 2) - mpmath.e**e * mpmath.ncdf(-e / m - m / 2)
+            assert spent <= delta * (1 + mpmath.mpf("1e-12"))
+            if eps > 0:
+                assert spent >= delta * (1 - mpmath.mpf("1e-6"))
+
+
+def test_published_figures_of_exact_gaussian_composition() -> None:
+    """GNMax, σ = 40, δ = 1e-5: 1, 10, 100, 1,000 queries, to one unit of the last printed digit."""
+    for queries, printed in ((1, 0.110), (10, 0.385), (100, 1.357), (1000, 4.983)):
+        assert data_independent.gaussian(np.sqrt(2 * queries) / 40, 1e-5) == pytest.approx(printed, abs=1e-3)
+
+
+def test_nzc_claim() -> None:
+    assert claims.nzc_laplace(9000, 1e-10, 1e-5) == pytest.approx(9.1e-8, rel=0.01)
+    assert claims.nzc_laplace(1, 0.5, np.exp(-1)) == pytest.approx(1 + np.sqrt(2))
+    assert claims.nzc_gaussian(1, 1.0, np.exp(-1)) == pytest.approx(3)

@@ -1,0 +1,437 @@
+"""The edges of what is private: who may read what a run leaves, what is said and sent of it, and what is released."""
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import struct
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran, call
+from mlflow import MlflowClient
+from scipy import stats
+
+from nzc import release
+from nzc.data.splits import by_share
+from nzc.validation import InputError
+from nzc.accounting import sanitised
+from nzc.accounting.epsilon import PUBLIC
+from nzc.accounting.data_dependent import gaussian_bound
+from nzc.labeling.randomness import system_rng
+from nzc.runs.formatting import EPSILONS
+from nzc.runs.result import RunResult
+from nzc.labeling.ledger import Ledger
+
+MARKER = bytes([201, 7, 99, 250, 13, 77, 181, 42])
+WORD = "Zyxwv-8806513"
+NUMBER = 1234567.8125
+FILE = [*VOTES, "teachers.path=votes.npy"]
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(scope="module")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made once: it takes longer than all that is then written into it."""
+    path = tmp_path_factory.mktemp("empty") / "mlflow.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments(max_results=1)
+    return path
+
+
+@pytest.fixture
+def database(empty_database: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(empty_database, tmp_path))
+
+
+def _folder(ran: Ran) -> Path:
+    """That of the newest run."""
+    return sorted(ran.folder.glob("outputs/**/.hydra"))[-1].parent
+
+
+# Noise from the operating system
+
+
+@pytest.mark.parametrize("law", ["normal", "laplace", "gumbel"])
+def test_the_systems_noise_has_the_laws_that_are_accounted_for(law: str) -> None:
+    drawn = getattr(system_rng(), law)(size=20_000)
+    exact = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r}[law]
+    assert stats.kstest(drawn, exact.cdf).pvalue > 1e-6  # fails once in a million honest draws
+    assert len(np.unique(drawn)) == len(drawn)
+
+
+def test_every_kind_of_word_uses_all_its_bits() -> None:
+    rng = system_rng()
+    for words in (rng.bit_generator.random_raw(4000), rng.integers(2**32, size=4000, dtype=np.uint32)):
+        bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8).reshape(4000, -1), axis=1).mean(axis=0)
+        assert np.abs(bits - 0.5).max() < 0.5 * 6 / np.sqrt(4000)  # six standard deviations
+    assert 0 <= rng.random(4000).min() < 0.01 < 0.99 < rng.random(4000).max() < 1
+
+
+def test_a_signal_ends_no_word_of_the_systems_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception in a callback of ctypes is swallowed, and a word of zeros taken in its place."""
+
+    def interrupt(*_: Any) -> None:
+        raise TimeoutError
+
+    swallowed: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", swallowed.append)
+    before, rng = signal.signal(signal.SIGALRM, interrupt), system_rng()
+    try:
+        for _ in range(10):
+            with pytest.raises(TimeoutError):
+                signal.setitimer(signal.ITIMER_REAL, 0.02)
+                while True:
+                    rng.normal(size=2000)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not swallowed
+
+
+def _releases(folder: Path) -> list[bytes]:
+    return [each.labels for each in Ledger(folder / ".nzc" / "ledger.db").entries()]
+
+
+def test_two_runs_with_noise_of_the_system_are_two_releases(nzc: Nzc, histograms: Path) -> None:
+    """And a seeded one is a third, which may be had again for nothing."""
+    labels = []
+    for rng in ("system", "system", "seeded", "seeded"):
+        ran = nzc(*FILE, f"rng={rng}", "aggregator=lnmax", "aggregator.gamma=0.01")
+        assert (ran.code, ran.result["rng"]) == (0, rng)
+        labels.append((_folder(ran) / "labels.csv").read_text())
+    assert len(set(labels)) == len(set(_releases(histograms.parent))) == len(_releases(histograms.parent)) == 3
+    assert labels[2] == labels[3]
+
+
+def test_a_run_that_was_killed_goes_on_with_the_noise_it_had(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [*FILE, "rng=system", "aggregator=lnmax", "aggregator.gamma=0.01", "budget.epsilon=0.5"]
+    with monkeypatch.context() as broken:
+        broken.setattr(RunResult, "write", lambda *_: signal.raise_signal(signal.SIGTERM))
+        assert nzc(*command).code == 130
+    first = (_folder(Ran(0, "", "", histograms.parent)) / "labels.csv").read_text()
+    again, other = (nzc(*command) for _ in range(2))
+    folders = sorted(path.parent for path in again.folder.glob("outputs/**/result.json"))
+    assert (folders[0] / "labels.csv").read_text() == first != (folders[1] / "labels.csv").read_text()
+    assert again.code == other.code == 0
+    assert len(_releases(histograms.parent)) == 2
+
+
+def test_a_kind_of_noise_that_there_is_not(nzc: Nzc, histograms: Path) -> None:
+    ran = nzc(*FILE, "rng=dice")
+    assert (ran.code, ran.err) == (2, "nzc: rng=dice: must be one of seeded, system\n")
+
+
+def test_a_released_bound_is_rounded_up_to_a_coarse_step() -> None:
+    plan = sanitised.plan([(100, gaussian_bound(20))], 1e-5)
+    for seed in range(100):
+        exact = 0.3 + plan.beta * (plan.noise * np.random.default_rng(seed).standard_normal() + plan.margin)
+        drawn = sanitised.draw(0.3, plan, np.random.default_rng(seed))
+        assert 0 <= drawn - exact <= 2**-20
+        assert (drawn * 2**20).is_integer()
+
+
+# What is said, sent and released
+
+
+def _contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
+    """Every file, and of archives what is in them."""
+    for path in (path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))):
+        if path.is_file():
+            yield str(path), path.read_bytes()
+            if zipfile.is_zipfile(path):
+                with zipfile.ZipFile(path) as archive:
+                    yield from ((f"{path}:{name}", archive.read(name)) for name in archive.namelist())
+
+
+def _found(secrets: dict[str, list[bytes]], contents: Iterator[tuple[str, bytes]]) -> set[str]:
+    """Which secrets are there, as they are or, for numbers, in whatever is written between them."""
+    found = set()
+    for _, data in contents:
+        numbers = b" " + re.sub(rb"[^0-9.]+", b" ", data) + b" "
+        found |= {name for name, forms in secrets.items() if any(form in data or form in numbers for form in forms)}
+    return found
+
+
+def _array(values: np.ndarray) -> list[bytes]:
+    """As bytes of every type that would hold it, and as text."""
+    types = ("u1", "<i4", "<i8", "<f4", "<f8")
+    forms = [values.astype(kind).tobytes() for kind in types if (values.astype(kind) == values).all()]
+    return [*forms, f" {' '.join(f'{value:g}' for value in values.ravel())} ".encode()]
+
+
+def _number(value: float) -> list[bytes]:
+    """A float64 in either order, as SQLite has it or numpy, and its first digits."""
+    return [struct.pack(">d", value), struct.pack("<d", value), repr(value)[:10].encode()]
+
+
+def _private(ran: Ran, store: Path) -> dict[str, list[bytes]]:
+    """What no one else may see of the newest run, but for the records."""
+    predictions = np.load(next(store.glob("predictions/*/predictions.npy"))).astype(int)
+    classes = int(predictions.max()) + 1
+    votes = np.stack([(predictions == label).sum(axis=0) for label in range(classes)], axis=1)
+    result = ran.result
+    return {
+        "predictions": _array(predictions[0][:30]),
+        "votes": _array(votes[:8]),
+        "votes by class": _array(votes[:20, 0]),
+        "exact": _number(result["epsilon"]["exact"]),
+        "theorem": _number(result["epsilon"]["theorem"]),
+        "ledger": _number(result["epsilon"]["ledger_total"]),
+        "teachers": _number(result["teachers"]["mean_accuracy"]),
+        "digest": [str(result["data"]["digest"])[:36].encode()],
+    }
+
+
+def _images(rows: np.random.Generator, private: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
+    x = rows.integers(0, 60, (240, 8, 8)).astype(np.uint8)
+    x[np.arange(240), :, np.arange(240) % 3] += 120
+    x[private, 4] = np.frombuffer(MARKER, np.uint8)
+    scaled = np.frombuffer(MARKER, np.uint8).astype(np.float32) / 255
+    return x, [*_array(np.frombuffer(MARKER, np.uint8)), scaled.tobytes()]
+
+
+def _table(rows: np.random.Generator, private: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
+    x = rows.normal(size=(240, 5)) + 3 * (np.arange(240) % 3)[:, None]
+    x[private, 2] = NUMBER
+    return x, [np.array(NUMBER, kind).tobytes() for kind in ("<f8", ">f8", "<f4")] + [b"1234567", b"1.234567"]
+
+
+@pytest.mark.parametrize(("make", "settings"), [(_images, SMALL), (_table, [*TEACHERS, "student=none"])])
+def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
+    nzc: Nzc, database: Path, make: Any, settings: list[str]
+) -> None:
+    chosen = by_share(np.arange(240), 0.6, 0.2, 0)
+    assert chosen is not None
+    x, forms = make(np.random.default_rng(0), chosen[0])
+    y = np.where(np.arange(240) % 7 == 0, 2, np.arange(240) % 3)  # some wrong, or all would agree
+    np.savez_compressed("data.npz", x=x, y=y, group=[f"{WORD}-{row}" for row in range(240)])
+    here = Path.cwd()
+    command = ["dataset=npz", "dataset.path=data.npz", "dataset.private=0.6", "dataset.public=0.2", "rng=system"]
+    command += [*settings, "aggregator.sigma=2", "tracking=mlflow", "figures=true"]
+    ran = nzc(*command, "tracking.private=false")
+    assert ran.code == 0, ran.err
+    secrets = {"record": forms, "group": [WORD.encode()]} | _private(ran, here / ".nzc")
+    publish(_folder(ran), here / "released")
+    said = ("said", (ran.out + ran.err).encode())
+    public = [said, *_contents(here / "released", here / "mlflow.db", here / "mlartifacts")]
+    assert _found(secrets, iter(public)) == set()
+    names = {Path(name).name for name, _ in public}
+    assert "labels.csv" in names and "confusion.svg" in names
+    assert not names & {"curves.csv", "gaps.svg", "cost.svg"}
+
+    client = MlflowClient(f"sqlite:///{here}/mlflow.db")
+    run = client.search_runs([client.get_experiment_by_name("npz").experiment_id])[0]
+    plain = {name for name in run.data.metrics if "/" not in name}
+    assert plain <= {"accuracy", "label_accuracy", "answered", "teachers_count", "epsilon", "seconds_total"} | {
+        f"epsilon_{name}" for name in PUBLIC
+    }
+    assert run.data.metrics["epsilon"] == ran.result["epsilon"]["data_independent"]
+
+    # And they are found where they are.
+    private = _contents(here / "data.npz", here / ".nzc", here / "outputs")
+    own = {"predictions", "exact", "theorem", "ledger", "teachers", "digest"}
+    assert _found(secrets, private) >= own | {"record"}
+    ran = nzc(*(each for each in command if not each.startswith("student")), "student=none", "tracking.private=true")
+    told = _found(_private(ran, here / ".nzc"), _contents(here / "mlflow.db", here / "mlartifacts"))
+    assert told == own - {"predictions"}
+
+
+def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
+    votes = np.array([[4, 2, 0], [0, 5, 1]])
+    secrets = {"votes": _array(votes), "ε": _number(1.2345678901), "record": _array(np.frombuffer(MARKER, np.uint8))}
+    for number, write in enumerate([
+        lambda file: np.save(file, votes), lambda file: np.savez_compressed(file, v=votes.astype(np.uint8)),
+        lambda file: file.write(json.dumps({"votes": votes.tolist()}, indent=1).encode()),
+        lambda file: file.write(b"\n".join(b",".join(b"%d" % count for count in row) for row in votes)),
+    ]):  # fmt: skip
+        with (tmp_path / str(number)).open("wb") as file:
+            write(file)
+        assert _found(secrets, _contents(tmp_path / str(number))) == {"votes"}
+    (tmp_path / "text").write_text("ε was 1.2345678901234")
+    assert _found(secrets, _contents(tmp_path / "text")) == {"ε"}
+    np.savez_compressed(tmp_path / "x.npz", x=np.frombuffer(b"some" + MARKER + b"more", np.uint8))
+    assert _found(secrets, _contents(tmp_path / "x.npz")) == {"record"}
+
+
+def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
+    """Commands that fail on private input, each with what of it must not be said."""
+    for kind in ("cat", "dog"):
+        (here / "images" / kind).mkdir(parents=True)
+        for number in range(5):
+            (here / "images" / kind / f"{WORD}-{number}.png").write_bytes(f"{WORD} is no image".encode())
+    yield ["dataset=folder", "dataset.path=images"], WORD
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (3,)})
+    (here / "votes.npy").write_bytes(header.getvalue().replace(b"'descr'", b"'" + WORD[:5].encode() + b"'"))
+    yield FILE, WORD[:5]
+    np.save(here / "object.npy", np.array([{WORD: 1}], dtype=object))
+    yield [*VOTES, "teachers.path=object.npy"], WORD
+    np.savez(here / "text.npz", x=np.array([[WORD]] * 9), y=np.arange(9) % 3)
+    yield ["dataset=npz", "dataset.path=text.npz"], WORD
+    np.savez(here / "one.npz", x=np.zeros((99, 2)), y=np.full(99, 73))
+    yield ["dataset=npz", "dataset.path=one.npz"], "73"
+    for votes in ([[9, 5], [-8806, 8820]], [[9, 5], [8806, 5]]):
+        np.save(here / f"{votes[1][1]}.npy", np.array(votes))
+        yield [*VOTES, f"teachers.path={votes[1][1]}.npy"], "8806"
+    (here / "adult").mkdir()
+    for name in ("adult.data", "adult.test"):
+        (here / "adult" / name).write_text(f"39, {WORD}, 13\n")
+    yield ["dataset=adult", "dataset.root=."], WORD
+
+
+def test_no_error_quotes_a_private_file(nzc: Nzc, tmp_path: Path) -> None:
+    for arguments, secret in _broken(tmp_path):
+        ran = nzc(*arguments, "student=none")
+        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+        assert secret not in ran.err + ran.out, arguments
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_failure_while_running_says_what_it_failed_at_only_where_it_may(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, private: bool
+) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError(f"{WORD} and its votes [8806, 513]")
+
+    monkeypatch.setattr("nzc.labeling.session.LabelingSession.record", fails)
+    ran = nzc(*FILE, "tracking=none", f"+tracking.private={str(private).lower()}")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert (WORD in ran.err) == private
+    assert "RuntimeError" in ran.err
+
+
+def test_a_sweep_says_and_sends_no_private_epsilon(nzc: Nzc, histograms: Path, database: Path) -> None:
+    here = Path.cwd()
+    command = ["--multirun", *FILE, "seed=0,1", "teachers.labels=labels.npy", "tracking=mlflow"]
+    ran = nzc(*command, "tracking.private=false")
+    assert ran.code == 0, ran.err
+    secrets = {f"exact {at}": _number(each["epsilon"]["exact"]) for at, each in enumerate(ran.results)}
+    shown = f"{ran.results[0]['epsilon']['exact']:.2f}"
+    sent = dict(_contents(here / "mlflow.db", here / "mlartifacts"))
+    assert _found(secrets, iter(sent.items())) == set()
+    assert not {Path(name).name for name in sent} & {"table.md", "report.html"}
+    assert shown not in ran.out and "data-independent" not in ran.err
+    assert _found(secrets, _contents(here / "outputs")) == set(secrets)
+    assert shown in nzc(*command, "queries=40").out
+
+
+def test_what_may_be_published_is_decided_in_one_place() -> None:
+    assert {name for name, words in EPSILONS.items() if "may be published" in words} == set(PUBLIC)
+
+
+# Whose files they are
+
+
+def _open_to_others(*roots: Path) -> list[str]:
+    paths = [path for root in roots for path in (root, *root.rglob("*"))]
+    assert paths
+    return [str(path) for path in paths if stat.S_IMODE(path.lstat().st_mode) & 0o077]
+
+
+def test_what_runs_and_sweeps_leave_is_their_owners_alone(nzc: Nzc, histograms: Path, database: Path) -> None:
+    here, command = Path.cwd(), [*FILE, "teachers.labels=labels.npy", "tracking=mlflow", "figures=true"]
+    left = [here / name for name in (".nzc", "outputs", "mlflow.db", "mlartifacts")]
+    database.chmod(0o644)  # as an earlier version left them
+    (here / "mlartifacts").mkdir(mode=0o755)
+    assert len(_open_to_others(*left[2:])) == 2
+    nzc(*command)
+    nzc("--multirun", *command, "seed=1,2")
+    assert list(here.glob("outputs/sweeps/*/*/report.html"))
+    assert _open_to_others(*left) == []
+
+
+# The released folder
+
+
+def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
+    import torch
+
+    ran = nzc(*SMALL, "rng=system", "audit=true", "audit_trials=200", "teachers.stratify=true", "budget.epsilon=9")
+    dest, result = tmp_path / "new" / "released", ran.result
+    os.umask(0o022)
+    publish(_folder(ran), dest)
+    assert sorted(path.name for path in dest.iterdir()) == ["README.md", "labels.csv", "privacy.json", "student.pt2"]
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (dest, *dest.iterdir()))
+    told = json.loads((dest / "privacy.json").read_text())
+    assert told["epsilon"] == {name: result["epsilon"][name] for name in PUBLIC}
+    assert (told["rng"], told["delta"], told["answered"]) == ("system", 1e-5, result["answered"])
+    assert told["asked"] == result["queries"] - result["refused"]
+    text = (dest / "README.md").read_text()
+    for said in ("labels stay", "δ = 1e-05", "GaussianNoise(sigma=15)", "ε budget = 9", *map(str, told["epsilon"].values())):
+        assert said in text
+    inside = {name.split("/data/")[-1]: data for name, data in _contents(dest / "student.pt2")}
+    weights = json.loads(inside["weights/model_weights_config.json"])["config"]
+    assert not any(weight["use_pickle"] for weight in weights.values())
+    assert inside["sample_inputs/model.pt"] == b""
+    assert not any(str(Path.home()).encode() in data or b".py" in data for data in inside.values())
+    from nzc.data.digits import Digits
+
+    test = Digits(seed=0, private=1200, public=400).load().test
+    student = torch.export.load(dest / "student.pt2").module()
+    labels = student(torch.from_numpy(test.x)).argmax(dim=1).numpy()
+    assert (labels == test.y).mean() == pytest.approx(result["accuracy"])
+
+
+def test_labels_of_a_votes_file_are_released_without_a_student(nzc: Nzc, histograms: Path) -> None:
+    ran = nzc(*FILE, "rng=system", "aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5")
+    publish(_folder(ran), histograms.parent / "released")
+    assert sorted(path.name for path in (histograms.parent / "released").iterdir()) == [
+        "README.md", "labels.csv", "privacy.json",
+    ]  # fmt: skip
+    assert "the votes came from a file" in (histograms.parent / "released" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rng=seeded"], "rng=seeded: must be system"),
+        (["aggregator=plurality"], "epsilon.data_independent=inf: must be finite"),
+        (["aggregator=nzc"], "is no bound"),
+        (["aggregator=ground_truth", "teachers.labels=labels.npy"], "aggregator=ground_truth: must ask"),
+    ],
+)
+def test_what_must_not_be_published_is_refused(
+    nzc: Nzc, histograms: Path, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    ran = nzc(*FILE, *(["rng=system"] if "rng=seeded" not in arguments else []), *arguments)
+    code = call(monkeypatch, release.main, str(_folder(ran)), "released")
+    err = capfd.readouterr().err
+    assert (code, err.count("\n")) == (2, 1)
+    assert said in err
+    assert not list(histograms.parent.glob("*released*"))
+
+
+def test_what_is_no_finished_run_is_refused(nzc: Nzc, histograms: Path) -> None:
+    here = histograms.parent
+    ran = nzc(*FILE, "rng=system")
+    run = _folder(ran)
+    for dest in (here, run):
+        with pytest.raises(InputError, match=r"DEST=.*not be there"):
+            publish(run, dest)
+    for folder in (here, here / "nowhere", here / "outputs"):
+        with pytest.raises(InputError, match=r"RUN=.*one run"):
+            publish(folder, here / "released")
+    with pytest.raises(InputError, match=r"DEST=.*can be made"):
+        publish(run, here / "votes.npy" / "released")
+    (run / "labels.csv").rename(run / "kept")
+    with pytest.raises(InputError, match=r"RUN=.*labels.csv"):
+        publish(run, here / "released")
+    (run / "result.json").unlink()
+    with pytest.raises(InputError, match=r"RUN=.*finished"):
+        publish(run, here / "released")
+    assert not list(here.glob("*released*"))

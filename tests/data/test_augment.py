@@ -1,0 +1,63 @@
+"""Strong augmentation: what it keeps, and what it draws."""
+
+import pytest
+import torch
+
+from nzc.data.augment import Affine
+from nzc.data.augment import Strong
+from nzc.validation import InputError
+
+NOTHING = dict.fromkeys(("stretch", "contrast", "brightness", "cutout", "mask", "noise"), 0.0)
+FULL = Strong(Affine(10, 0.1, 0.06, 0.1), stretch=2, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1)
+
+
+def _rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("shape", [(5, 1, 28, 28), (4, 3, 20, 30), (1, 1, 8, 8), (6, 14), (1, 3), (3, 4, 5)])
+def test_shape_type_and_range_stay(shape: tuple[int, ...]) -> None:
+    x = torch.rand(shape, generator=_rng()) * 3 - 1
+    before = x.clone()
+    once, again, other = FULL(x, _rng(1)), FULL(x, _rng(1)), FULL(x, _rng(2))
+    assert once.shape == x.shape
+    assert once.dtype == x.dtype
+    assert x.min() <= once.min() and once.max() <= x.max()
+    assert torch.equal(once, again)
+    assert not torch.equal(once, other)
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("shape", [(5, 2, 9, 9), (6, 14)])
+def test_nothing_asked_for_changes_nothing(shape: tuple[int, ...]) -> None:
+    x = torch.rand(shape, generator=_rng())
+    torch.testing.assert_close(Strong(Affine(), **NOTHING)(x, _rng()), x)
+
+
+def test_a_box_of_the_mean_is_cut_out() -> None:
+    """Its sides are uniform up to a half, so it covers 1/16 of the image where all of it lies within."""
+    x = torch.rand(2000, 1, 16, 16, generator=_rng())
+    cut = Strong(None, **{**NOTHING, "cutout": 0.5})(x, _rng())
+    changed = cut != x
+    assert torch.allclose(cut[changed], x.mean((1, 2, 3), keepdim=True).expand_as(x)[changed])
+    boxes = changed.any(-1).sum(-1) * changed.any(-2).sum(-1)  # a box, and nothing but a box
+    assert torch.equal(boxes.squeeze(), changed.sum((1, 2, 3)))
+    side = torch.rand(200_000, generator=_rng(5)) / 2
+    middle = torch.rand(200_000, generator=_rng(6))
+    within = (middle + side / 2).clamp(max=1) - (middle - side / 2).clamp(min=0)
+    assert changed.float().mean() == pytest.approx(float(within.mean()) ** 2, rel=0.1)
+
+
+def test_features_come_from_other_rows_of_their_column() -> None:
+    x = torch.arange(400 * 3.0).view(400, 3)
+    masked = Strong(None, **{**NOTHING, "mask": 0.3})(x, _rng())
+    assert torch.equal(masked % 3, x % 3)
+    assert (masked != x).float().mean() == pytest.approx(0.3, abs=0.05)
+    noisy = Strong(None, **{**NOTHING, "noise": 0.1})(x, _rng())
+    assert (noisy - x)[1:-1].std() == pytest.approx(0.1, rel=0.1)
+
+
+@pytest.mark.parametrize("key", ["stretch", "brightness", "noise", "contrast", "cutout", "mask"])
+def test_what_is_allowed(key: str) -> None:
+    with pytest.raises(InputError, match=f"{key}=-1"):
+        Strong(None, **{**NOTHING, key: -1.0})

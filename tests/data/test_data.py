@@ -1,0 +1,140 @@
+"""DataSplits, shards and teachers: disjoint, seeded, independent of one another."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import STUDENT, Nzc
+from hydra import compose, initialize_config_dir
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nzc.app import config
+from nzc.data.augment import Affine
+from nzc.data.digits import Digits
+from nzc.data.mnist import MNIST
+from nzc.data.npz import Npz
+from nzc.data.splits import choose
+from nzc.mechanisms import count_votes
+from nzc.validation import InputError
+from nzc.teachers import VoteHistograms
+from nzc.teachers.sharded import partition
+
+
+@given(st.integers(3, 500), st.integers(0, 9), st.data())
+@settings(derandomize=True, max_examples=50, deadline=None)
+def test_roles_never_overlap(rows: int, seed: int, data: st.DataObject) -> None:
+    private = data.draw(st.integers(1, rows - 2))
+    public = data.draw(st.integers(1, rows - private - 1))
+    chosen = np.concatenate(choose(rows, private, public, seed))
+    assert sorted(chosen) == list(range(rows))
+
+
+@given(st.integers(1, 300), st.integers(0, 9), st.booleans(), st.data())
+@settings(derandomize=True, max_examples=50, deadline=None)
+def test_shards_are_disjoint_and_cover(rows: int, seed: int, stratify: bool, data: st.DataObject) -> None:
+    labels = np.random.default_rng(seed).integers(0, 4, rows)
+    count = data.draw(st.integers(1, rows))
+    shards = partition(labels, count, seed, stratify)
+    assert sorted(np.concatenate(shards)) == list(range(rows))
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+
+
+def test_a_changed_record_changes_one_shard_only() -> None:
+    """What the privacy analysis assumes: the plain partition does not look at the records."""
+    labels = np.arange(60) % 4
+    other = labels.copy()
+    other[17] = 3
+    same = [
+        np.array_equal(a, b) for a, b in zip(partition(labels, 7, 0, False), partition(other, 7, 0, False), strict=True)
+    ]
+    assert all(same)
+
+
+def test_stratified_shards_have_every_class_alike() -> None:
+    labels = np.repeat(np.arange(5), 40)
+    for shard in partition(labels, 8, 0, stratify=True):
+        assert np.bincount(labels[shard], minlength=5).tolist() == [5] * 5
+
+
+def test_digits_roles_are_recorded_and_seeded() -> None:
+    first, again, other = (Digits(seed, 1200, 400).load() for seed in (0, 0, 1))
+    assert first.digest == again.digest != other.digest
+    assert (len(first.private), len(first.public), len(first.test)) == (1200, 400, 197)
+    assert first.private.x.dtype == np.uint8
+    assert first.private.x.max() == 255
+
+
+def test_npz_keeps_groups_together(tmp_path: Path) -> None:
+    group = np.arange(300) // 3
+    np.savez(tmp_path / "f.npz", x=np.stack([group, group], axis=1), y=np.arange(300) % 3, group=group)
+    roles = Npz(str(tmp_path / "f.npz"), seed=0, private=0.5, public=0.3).load()
+    seen = [set(split.x[:, 0].tolist()) for split in (roles.private, roles.public, roles.test)]
+    assert not (seen[0] & seen[1] or seen[1] & seen[2] or seen[0] & seen[2])
+    assert roles.public.x.mean() == pytest.approx(0, abs=1e-6)
+
+
+def test_npz_may_have_more_classes_than_rows_show(tmp_path: Path) -> None:
+    np.savez(tmp_path / "f.npz", x=np.eye(30), y=np.arange(30) % 3)
+    npz = Npz(str(tmp_path / "f.npz"), seed=0, private=0.5, public=0.3)
+    assert (npz.load().classes, replace(npz, classes=7).load().classes) == (3, 7)
+    for classes in (1, 2):
+        with pytest.raises(InputError, match=f"classes={classes}"):
+            replace(npz, classes=classes).load()
+
+
+@pytest.mark.parametrize("dataset", ["digits", "npz", "folder", "glyph"])
+def test_private_records_stay_private_whatever_the_seed(dataset: str) -> None:
+    """Else the ledger would see as many datasets as there are seeds."""
+    config.register()
+    with initialize_config_dir(str(config.CONF), version_base="1.3"):
+        cfg = compose("config", overrides=[f"dataset={dataset}", "seed=3"])
+    assert cfg.dataset.seed == 0
+
+
+def test_npz_without_private_rows_takes_votes_by_row_of_the_file(nzc: Nzc) -> None:
+    group, y = np.arange(300) // 3, np.arange(300) % 3
+    np.savez("f.npz", x=np.random.default_rng(0).normal(size=(300, 4)), y=y, group=group)
+    np.save("votes.npy", np.where(np.eye(3)[y] > 0, 8, 1))
+    with_votes = ["teachers=votes", "teachers.path=votes.npy", "dataset=npz", "dataset.path=f.npz"]
+    few = [*STUDENT, "dataset.public=0.8", "dataset.private=0"]
+    ran = nzc(*with_votes, *few, "aggregator=plurality")
+    assert ran.code == 0, ran.err
+    assert ran.result["label_accuracy"] == 1
+    assert (ran.result["data"]["private"], ran.result["queries"]) == (0, 240)
+    assert "private record" in nzc("dataset=npz", "dataset.path=f.npz", "dataset.private=0", *few[:-1]).err
+    assert "dataset.private=1.5" in nzc(*with_votes, "dataset.private=1.5").err
+
+
+def test_npz_images_come_channels_first(tmp_path: Path) -> None:
+    y = np.arange(30) % 2
+    for shape, expected in (((30, 8, 8), (1, 8, 8)), ((30, 8, 8, 3), (3, 8, 8)), ((30, 3, 8, 8), (3, 8, 8))):
+        np.savez(tmp_path / "f.npz", x=np.zeros(shape, np.uint8), y=y)
+        assert Npz(str(tmp_path / "f.npz"), 0, 0.5, 0.3).load().private.x.shape[1:] == expected
+
+
+def test_mnist_has_the_papers_roles() -> None:
+    root = os.environ.get("NZC_DATA", "")
+    if not (Path(root) / "MNIST" / "raw").is_dir():
+        pytest.skip("NZC_DATA names no folder with MNIST/raw")
+    roles = MNIST(root).load()
+    assert (len(roles.private), len(roles.public), len(roles.test)) == (60_000, 9_000, 1_000)
+
+
+def test_ballots_count_every_teacher() -> None:
+    predictions = np.array([[0, 1, 2], [0, 2, 2], [1, 1, 2]])
+    ballots = VoteHistograms(count_votes(predictions, 3), len(predictions), np.array([0, 1, 0]))
+    assert ballots.votes.tolist() == [[2, 1, 0], [0, 2, 1], [0, 0, 3]]
+    assert ballots.mean_accuracy == pytest.approx((predictions == [0, 1, 0]).mean())
+    assert ballots.ensemble_accuracy == pytest.approx(2 / 3)
+
+
+def test_augmentation_of_nothing_changes_nothing() -> None:
+    x = torch.rand(4, 1, 9, 9)
+    torch.testing.assert_close(Affine()(x, torch.Generator().manual_seed(0)), x)
+    quarter = Affine(rotate=90)(x, torch.Generator().manual_seed(0))
+    assert quarter.shape == x.shape
+    assert not torch.equal(quarter, x)

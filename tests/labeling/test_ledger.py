@@ -1,0 +1,150 @@
+"""The ledger: is every release counted once, whatever runs at the same time and whenever it is killed?"""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from nzc.validation import InputError
+from nzc.accounting.rdp import ORDERS, to_epsilon
+from nzc.accounting.data_independent import gaussian
+from nzc.labeling.ledger import Ledger, LedgerEntry
+
+DELTA = 1e-5
+WRITER = """
+import sys
+import numpy as np
+from nzc.labeling.ledger import Ledger, LedgerEntry
+path, worker, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rng, orders = np.random.default_rng(worker), np.array([2.0, 8.0])
+for _ in range(count):
+    key = int(rng.integers(0, 60))
+    mine = LedgerEntry("d", str(key), orders, orders * (key + 1), f"{worker}".encode() * 50_000)
+    stored = Ledger(path).record(mine)
+    assert stored.key == str(key) and len(set(stored.labels)) == 1 and len(stored.labels) == 50_000
+    print(key, flush=True)
+"""
+
+
+def release(key="a", cost=0.01, labels=b"labels", dataset="digest", orders=ORDERS):
+    return LedgerEntry(dataset, key, orders, cost * orders, labels, "GNMax", {"queries": 10})
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path / "store" / "ledger.sqlite")
+
+
+def writer(path, worker, count):
+    command = [sys.executable, "-c", WRITER, str(path), str(worker), str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("cost", [0.0, 1e-12, 1e-9, 1e-5])
+@pytest.mark.parametrize("delta", [1e-5, 1e-12])
+def test_a_release_that_costs_next_to_nothing_has_no_more_in_the_ledger(ledger, cost, delta):
+    """Between what Gaussian noise of that cost needs, and the optimum of ρα + log(1/δ)/(α − 1) over all orders."""
+    ledger.record(release(cost=cost))
+    total = ledger.total("digest", delta)
+    assert gaussian(np.sqrt(2 * cost), delta) <= total <= 1.01 * (cost + 2 * np.sqrt(cost * -np.log(delta))) + 1e-5
+
+
+def test_what_is_recorded_is_what_is_returned(ledger):
+    orders = np.array([1.5, 2.0, 40.0])
+    given = LedgerEntry("d", "k", orders, np.array([0.1, 0.25, np.inf]), bytes(range(256)), "NZC", {"c": 1e100})
+    for got in (ledger.record(given), ledger.entries()[0], ledger.entries("d")[0]):
+        assert (got.orders == orders).all() and (got.rdp == given.rdp).all()
+        assert (got.labels, got.description, got.facts) == (given.labels, "NZC", {"c": 1e100})
+        assert got.recorded
+    assert ledger.entries("other") == []
+
+
+def test_an_identical_release_returns_the_stored_labels_and_costs_nothing(ledger):
+    ledger.record(release(labels=b"first"))
+    before = ledger.total("digest", DELTA)
+    assert ledger.record(release(labels=b"second", cost=5.0)).labels == b"first"
+    assert ledger.total("digest", DELTA) == before and len(ledger.entries()) == 1
+
+
+def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger):
+    for key in "abc":
+        ledger.record(release(key))
+    ledger.record(release("z", cost=9.0, dataset="another"))
+    assert ledger.total("digest", DELTA) == pytest.approx(to_epsilon(lambda a: 0.03 * a, DELTA)[0], rel=1e-3)
+    assert ledger.total("nothing", DELTA) == 0.0
+
+
+def test_an_unbounded_release_makes_the_total_infinite(ledger):
+    ledger.record(release("a"))
+    ledger.record(release("nzc", cost=np.inf))
+    assert ledger.total("digest", DELTA) == np.inf
+
+
+def test_releases_on_other_orders_are_rounded_up(ledger):
+    """Never below the true composition, which is known here: both are Gaussian."""
+    ledger.record(release("a", orders=np.arange(2.0, 64.0, 3)))
+    ledger.record(release("b", orders=np.geomspace(1.1, 50, 40)))
+    exact = to_epsilon(lambda a: 0.02 * a, DELTA)[0]
+    assert exact <= ledger.total("digest", DELTA) < 1.3 * exact
+
+
+def test_only_the_owner_can_read_it(ledger):
+    ledger.record(release())
+    assert ledger.path.parent.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in ledger.path.parent.iterdir()} == {0o600}
+
+
+def test_four_processes_lose_nothing_and_double_nothing(ledger):
+    writers = [writer(ledger.path, worker, 60) for worker in range(4)]
+    outputs = [process.communicate(timeout=120) for process in writers]
+    assert [process.returncode for process in writers] == [0] * 4, outputs
+    keys = {line for out, _ in outputs for line in out.split()}
+    stored = ledger.entries("d")
+    assert sorted(keys) == sorted(got.key for got in stored)
+    assert all((got.rdp == got.orders * (int(got.key) + 1)).all() for got in stored)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.11])
+def test_a_kill_loses_nothing_that_was_confirmed(ledger, delay):
+    process = writer(ledger.path, 7, 10_000)
+    first = process.stdout.readline()
+    time.sleep(delay)
+    os.kill(process.pid, signal.SIGKILL)
+    # Not communicate(): it reads behind what readline() has buffered.
+    confirmed = {first.strip(), *process.stdout.read().split()} - {""}
+    process.wait()
+    with sqlite3.connect(ledger.path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    stored = {got.key: got for got in Ledger(ledger.path).entries("d")}
+    assert confirmed <= set(stored) and len(stored) <= len(confirmed) + 1
+    assert all(got.labels == b"7" * 50_000 for got in stored.values())
+    Ledger(ledger.path).record(release())
+
+
+@pytest.mark.parametrize("damage", [b"not a database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
+def test_a_damaged_file_is_said_so_and_left_alone(tmp_path, damage):
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(damage)
+    with pytest.raises(InputError, match=r"ledger=.*ledger\.sqlite"):
+        Ledger(path)
+    assert path.read_bytes() == damage
+
+
+def test_a_path_that_cannot_be_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="ledger="):
+        Ledger(tmp_path / "file" / "ledger.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("orders", "rdp"),
+    [([1.0, 2.0], [0, 0]), ([3.0, 2.0], [0, 0]), ([], []), ([2.0], [0, 0]), ([2.0], [-0.1]), ([2.0], [np.nan])],
+)
+def test_bad_costs_are_refused(orders, rdp):
+    with pytest.raises(InputError, match=r"orders|rdp"):
+        LedgerEntry("d", "k", np.array(orders), np.array(rdp), b"")

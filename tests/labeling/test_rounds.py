@@ -1,0 +1,260 @@
+"""Rounds of asking: which rows, on what policy, at what cost, and what the student adds itself."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SMALL, TEACHERS, VOTES, Nzc
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import ABSTAIN
+from nzc.mechanisms import GaussianNoise, LaplaceNoise
+from nzc.mechanisms import InteractiveScreen, ThresholdScreen
+from nzc.validation import InputError
+from nzc.labeling.session import LabelingPolicy, LabelingSession
+from nzc.accounting import sanitised
+from nzc.accounting.data_independent import gaussian
+from nzc.labeling.query_selection import CHOICES, QuerySelection
+from nzc.teachers import VoteHistograms
+
+POOL, CLASSES = 60, 4
+
+
+def _probabilities(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.full(CLASSES, 0.5), size=POOL)
+
+
+@given(st.sampled_from(CHOICES), st.integers(0, 40), st.integers(0, 5), st.booleans())
+def test_what_is_chosen_is_left_and_never_asked_twice(choice: str, size: int, seed: int, student: bool) -> None:
+    left = np.random.default_rng(seed).permutation(POOL)[:40]
+    probs = _probabilities() if student else None
+    rows = QuerySelection(choice, None).choose(left, size, probs, np.random.default_rng(seed))
+    assert len(rows) == len(set(rows)) == size
+    assert set(rows) <= set(left)
+
+
+def test_balanced_takes_as_many_of_each_class_as_there_are() -> None:
+    probs = np.eye(CLASSES)[np.repeat(np.arange(CLASSES), [40, 10, 8, 2])]
+    rows = QuerySelection("balanced", None).choose(np.arange(POOL), 20, probs, np.random.default_rng(0))
+    assert np.bincount(probs[rows].argmax(axis=1), minlength=CLASSES).tolist() == [6, 6, 6, 2]
+
+
+def test_entropy_takes_the_least_certain() -> None:
+    probs = _probabilities()
+    rows = QuerySelection("entropy", None).choose(np.arange(POOL), 20, probs, np.random.default_rng(0))
+    entropy = -(probs * np.log(probs)).sum(axis=1)
+    assert entropy[rows].min() >= np.delete(entropy, rows).max()
+
+
+@pytest.mark.parametrize(
+    ("parts", "queries", "student", "asks", "sizes"),
+    [
+        (None, None, True, False, [60]),
+        (None, 50, True, True, [25, 25]),
+        (None, 50, False, True, [50]),
+        (3, 50, True, False, [17, 17, 16]),
+        ([10, 30], None, True, False, [10, 30]),
+    ],
+)
+def test_sizes(parts: object, queries: int | None, student: bool, asks: bool, sizes: list[int]) -> None:
+    assert QuerySelection("first", parts).sizes(queries, POOL, student, asks) == sizes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "allowed"),
+    [
+        (["query_choice=best"], "query_choice=best", "first, random, balanced, entropy"),
+        (["query_choice=entropy", "student=none"], "query_choice=entropy", "no student"),
+        (["query_choice=balanced", "rounds=1"], "rounds=1", "2 or more"),
+        (["rounds=0"], "rounds=0", "1 or more"),
+        (["rounds=many"], "rounds=many", "whole number"),
+        (["rounds={a: 1}"], "rounds={'a': 1}", "whole number"),
+        (["rounds=[]"], "rounds=[]", "at least one"),
+        (["rounds=[10,-1]"], "rounds.1=-1", "1 or more"),
+        (["rounds=[300,101]"], "queries=401", "from 1 to 400"),
+        (["rounds=[10,10]", "queries=10"], "queries=10", "sum of rounds"),
+        (["rounds=11", "queries=10"], "rounds=11", "from 1 to 10"),
+        (["rounds=2", "student=none"], "rounds=2", "no student"),
+        (["aggregator=interactive", "aggregator.first.sigma=0"], "aggregator.first.sigma=0", "above 0"),
+    ],
+)
+def test_bad_rounds(nzc: Nzc, arguments: list[str], key: str, allowed: str) -> None:
+    ran = nzc(*TEACHERS, *arguments)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert key in ran.err
+    assert allowed in ran.err
+    assert not list(ran.folder.iterdir())
+
+
+def _policy(mechanism: NoisyArgmax, selection: QuerySelection, budget: float | None = None) -> LabelingPolicy:
+    return LabelingPolicy(mechanism, selection, 0, 1e-5, budget, sanitised.plan, None, "it")
+
+
+def _session(policy: LabelingPolicy, sizes: list[int]) -> LabelingSession:
+    return LabelingSession(policy, sizes, POOL, Path("ledger.db"), "")
+
+
+def _votes() -> VoteHistograms:
+    rng = np.random.default_rng(1)
+    return VoteHistograms(rng.multinomial(100, [0.7, 0.1, 0.1, 0.1], size=POOL)[:, rng.permutation(CLASSES)], 100)
+
+
+def _ask_all(session: LabelingSession, probs: np.ndarray | None = None) -> LabelingSession:
+    for number in range(len(session.sizes)):
+        session.ask(_votes(), probs if number else None)
+    return session
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise(20), LaplaceNoise(0.1)])
+def test_rounds_of_one_mechanism_cost_what_one_round_costs(noise: object) -> None:
+    """Without a screen the cost does not depend on what is drawn: asking in parts must change nothing."""
+    costs = []
+    for parts in (1, 4):
+        session = _ask_all(_session(_policy(NoisyArgmax(noise), QuerySelection("first", parts)), [POOL // parts] * parts))
+        costs.append(sum((asked.cost for asked in session.rounds[1:]), session.rounds[0].cost).epsilon(1e-5))
+    assert costs[0].exact == pytest.approx(costs[1].exact, rel=1e-9)
+    assert costs[0].theorem == pytest.approx(costs[1].theorem, rel=1e-9)
+    assert costs[0].data_independent == pytest.approx(costs[1].data_independent, rel=1e-9)
+
+
+def _interactive() -> NoisyArgmax:
+    first = NoisyArgmax(GaussianNoise(30), screen=ThresholdScreen(60, 20))
+    return NoisyArgmax(GaussianNoise(10), screen=InteractiveScreen(40, 15, 0.9), first=first)
+
+
+def test_what_a_release_is_known_by_says_what_was_released() -> None:
+    """A budget keeps what fits of what was drawn for all rows; who asks for so many rows alone draws other noise."""
+    mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(50, 20))
+    some = _ask_all(_session(_policy(mechanism, QuerySelection("first", None), budget=1.0), [POOL])).rounds[0]
+    alone = _ask_all(_session(_policy(mechanism, QuerySelection("first", None)), [len(some.rows)])).rounds[0]
+    assert (some.rows == alone.rows).all() and (some.labels != alone.labels).any()
+    assert some.key != alone.key
+    again = _ask_all(_session(_policy(mechanism, QuerySelection("first", None)), [len(some.rows)])).rounds[0]
+    assert again.key == alone.key
+
+
+def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same(tmp_path: Path) -> None:
+    """Of the system's noise labels are drawn once until they are kept; what was made of them is each run's own."""
+    votes, ledger = _votes(), tmp_path / "ledger.db"
+    found = {}
+    for name, budget in (("budget", 1.0), ("again", 1.0), ("whole", None)):
+        policy = replace(_policy(NoisyArgmax(GaussianNoise(20)), QuerySelection("first", None), budget), rng="system")
+        session = LabelingSession(policy, [POOL], POOL, ledger, "")
+        session.ask(votes, None)
+        found[name] = session.epsilon(votes).sanitised
+    assert found["budget"] == found["again"] != found["whole"]
+
+
+def test_an_audit_of_two_mechanisms_is_of_the_dearer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One query of the second could be told from hundreds of the first, which it is not asked."""
+    first = NoisyArgmax(GaussianNoise(400), screen=ThresholdScreen(60, 1000))
+    mechanism = NoisyArgmax(GaussianNoise(5), screen=InteractiveScreen(40, 20, 0.9), first=first)
+    policy = replace(_policy(mechanism, QuerySelection("random", None)), audit_trials=2000)
+    monkeypatch.chdir(tmp_path)  # the ledger's
+    session = _ask_all(_session(policy, [59, 1]), _probabilities())
+    parts = [asked.mechanism.audit(100, CLASSES, len(asked.rows), 2000, 1e-5, np.random.default_rng([0, 3]))
+             for asked in session.rounds]  # fmt: skip
+    assert session.epsilon(_votes()).audited in parts
+
+
+def test_an_audit_stays_within_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sixty queries none is answered, which the budget admits; of sixty answers it would admit one."""
+    mechanism, budget = NoisyArgmax(GaussianNoise(2), screen=ThresholdScreen(55, 10)), 4.0
+    policy = replace(_policy(mechanism, QuerySelection("first", None), budget), audit_trials=20_000)
+    monkeypatch.chdir(tmp_path)  # the ledger's
+    session, torn = _session(policy, [POOL]), VoteHistograms(np.full((POOL, CLASSES), 25), 100)
+    assert (session.ask(torn, None).labels == ABSTAIN).all()
+    without = mechanism.audit(100, CLASSES, len(session.rows), 20_000, 1e-5, np.random.default_rng(0))
+    found = session.epsilon(torn).audited
+    assert found is not None and 0 < found < budget < without
+
+
+def test_rounds_of_two_mechanisms_add_up() -> None:
+    """Two routes: the sum of the rounds, and each round's own mechanism by itself."""
+    probs, votes, delta = _probabilities(), _votes().votes, 1e-5
+    session = _ask_all(_session(_policy(_interactive(), QuerySelection("random", None)), [20, 30]), probs)
+    one, two = session.rounds
+    assert (len(one.rows), len(two.rows)) == (20, 30)
+    orders = np.array([2.0, 8.0, 40.0])
+    first = _interactive().first
+    assert first is not None
+    by_hand = first.exact_cost(votes[one.rows]).total(orders) + _interactive().exact_cost(votes[two.rows], probs[two.rows]).total(
+        orders
+    )
+    np.testing.assert_allclose((one.cost + two.cost).rdp(orders), by_hand, rtol=1e-12)
+    spent = 20 / 20**2 + one.answered * 2 / 30**2 + 30 / 15**2 + two.answered * 2 / 10**2
+    assert (one.cost + two.cost).epsilon(delta).data_independent == pytest.approx(gaussian(np.sqrt(spent), delta))
+
+
+def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
+    probs = np.full((POOL, CLASSES), 0.01)
+    probs[:, 2] = 0.97
+    probs[::2] = 1 / CLASSES
+    session = _ask_all(_session(_policy(_interactive(), QuerySelection("first", None)), [20, 20]), probs)
+    taught, released = session.training_labels(probs), session.released
+    assert (taught[released != ABSTAIN] == released[released != ABSTAIN]).all()
+    silent = np.flatnonzero(released[:40] == ABSTAIN)
+    assert len(silent)
+    assert (taught[silent] == np.where(silent % 2, 2, ABSTAIN)).all()
+    assert (taught[40:] == ABSTAIN).all()
+
+
+@pytest.mark.parametrize("budget", [0.8, 1.5, 3.0])
+def test_a_budget_holds_over_all_rounds(budget: float) -> None:
+    probs = _probabilities()
+    session = _ask_all(_session(_policy(_interactive(), QuerySelection("first", None), budget), [20, 40]), probs)
+    epsilon = (session.rounds[0].cost + session.rounds[1].cost).epsilon(1e-5)
+    assert epsilon.data_independent is not None
+    assert epsilon.data_independent <= budget
+
+
+def test_a_budget_needs_one_unit() -> None:
+    mixed = NoisyArgmax(LaplaceNoise(0.05), first=NoisyArgmax(GaussianNoise(40)))
+    with pytest.raises(InputError, match=r"budget\.epsilon=50"):
+        _session(_policy(mixed, QuerySelection("first", 2), 50), [20, 20])
+
+
+def test_interactive_end_to_end(nzc: Nzc) -> None:
+    interactive = ["aggregator=interactive", "aggregator.threshold=3", "aggregator.sigma1=1", "aggregator.sigma=1"]
+    ran = nzc(*SMALL, *interactive, "aggregator.confidence=0.5", "queries=200")
+    assert ran.code == 0, ran.err
+    result = ran.result
+    assert [each["asked"] for each in result["rounds"]] == [100, 100]
+    assert sum(each["answered"] for each in result["rounds"]) == result["answered"] < 200
+    each = [part["epsilon"] for part in result["rounds"]]
+    assert max(each) < result["epsilon"]["exact"] < sum(each)
+    assert result["reinforced"] > 0
+    assert result["answered"] + result["reinforced"] <= 200
+    assert result["accuracy_interval"][0] < result["accuracy"] < result["accuracy_interval"][1]
+    again = nzc(*SMALL, *interactive, "aggregator.confidence=0.5", "queries=200").result
+    assert again["epsilon"] == result["epsilon"]  # the ledger's total too: the same labels cost nothing again
+    curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
+    assert "Student of round 1/loss_labelled,0," in curves
+    assert "Student/loss_labelled,0," in curves
+
+
+@pytest.mark.parametrize("choice", ["random", "balanced", "entropy"])
+def test_choices_end_to_end(nzc: Nzc, choice: str) -> None:
+    ran = nzc(*SMALL, f"query_choice={choice}", "queries=60", "rounds=[40,20]")
+    assert ran.code == 0, ran.err
+    assert (ran.result["queries"], ran.result["answered"]) == (60, 60)
+
+
+def test_without_a_label_there_is_no_student_and_all_else_is_whole(nzc: Nzc) -> None:
+    never = ["aggregator=confident", "aggregator.threshold=12", "aggregator.sigma1=1", "aggregator.sigma=1"]
+    ran = nzc(*SMALL, *never, "queries=50", "rounds=2")
+    assert ran.code == 0
+    assert "no label was released" in ran.err
+    assert ran.result["answered"] == 0
+    assert ran.result["accuracy"] is None
+    assert ran.result["label_accuracy"] is None
+    assert ran.result["epsilon"]["exact"] > 0
+
+
+def test_interactive_without_a_student_is_one_round(nzc: Nzc, histograms: object) -> None:
+    result = nzc(*VOTES, "teachers.path=votes.npy", "aggregator=interactive", "aggregator.threshold=30").result
+    assert len(result["rounds"]) == 1

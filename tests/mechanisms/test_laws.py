@@ -1,0 +1,108 @@
+"""Laws against mpmath, samplers against laws."""
+
+import brute
+import numpy as np
+import presets
+import pytest
+from scipy.stats import chi2
+
+from nzc.mechanisms import Boost, NoisyArgmax
+from nzc.mechanisms import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
+from nzc.validation import InputError
+from nzc.accounting.exact import IMPOSSIBLE, error_of
+
+VOTES = [
+    [5000, 0],
+    [2500, 2500],
+    [250, 0, 0],
+    [84, 83, 83],
+    [160, 60, 30],
+    [7, 5, 0, 0],
+    [0, 1, 12],
+    [40, 40, 40, 40, 40],
+]
+NOISES = (
+    [GaussianNoise(s) for s in (0.1, 1, 7.5, 40, 1e6)]
+    + [LaplaceNoise(g) for g in (10, 1, 0.05, 1e-6)]
+    + [GumbelNoise(1), GumbelNoise(0.05)]
+)
+
+
+def log(law):
+    """Logs as precise near probability 1, which is found from the others, as near 0."""
+    most = max(range(len(law)), key=lambda i: law[i])
+    rest = brute.mp.fsum(p for i, p in enumerate(law) if i != most)
+    logs = [
+        brute.mp.log1p(-rest) if i == most and rest < 0.5 else brute.mp.log(p) if p else -np.inf
+        for i, p in enumerate(law)
+    ]
+    return np.array([float(x) for x in logs])
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=str)
+def test_the_law_is_within_its_stated_error(noise):
+    for votes in VOTES:
+        mechanism = NoisyArgmax(noise)
+        found, true = mechanism.log_law(np.array([votes]))[0], log(brute.law(mechanism, votes))
+        possible = true > IMPOSSIBLE
+        assert (possible == (found > IMPOSSIBLE)).all(), votes
+        assert (np.abs(found[possible] - true[possible]) <= error_of(true[possible])).all(), (votes, found, true)
+
+
+@pytest.mark.parametrize("name", presets.MECHANISMS)
+def test_every_law_sums_to_one(name):
+    votes = np.random.default_rng(1).multinomial(250, [0.6, 0.2, 0.1, 0.06, 0.04], size=20)
+    law = presets.build(name).log_law(votes)
+    assert law.shape == (20, 6)
+    np.testing.assert_allclose(np.exp(law).sum(axis=1), 1, rtol=1e-13)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 150])
+@pytest.mark.parametrize("noise", [GaussianNoise(40), LaplaceNoise(0.05)], ids=str)
+def test_many_tied_classes_are_equally_likely(noise, classes):
+    law = NoisyArgmax(noise).log_law(np.full((1, classes), 33))[0, :-1]
+    np.testing.assert_allclose(law, -np.log(classes), rtol=0, atol=1e-13)
+
+
+def test_ties_break_to_the_lowest_class():
+    votes = np.array([[5, 5, 2], [2, 5, 5]])
+    for mechanism in (NoisyArgmax(NoNoise()), presets.build("nzc"), presets.build("nzc_gaussian")):
+        assert mechanism.log_law(votes)[:, :3].argmax(axis=1).tolist() == [0, 1]
+        assert np.isin(mechanism.log_law(votes), [0, -np.inf]).all()
+        assert mechanism.release(votes, np.random.default_rng(0)).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", presets.MECHANISMS)
+def test_the_sampler_follows_the_law(name):
+    draws, rng = 20_000, np.random.default_rng(7)
+    for votes in ([120, 90, 30, 10], [238, 4, 4, 4], [11, 10, 10, 9]):
+        mechanism = presets.build(name)
+        if mechanism.screen is not None:
+            knobs = {"threshold": 0.8 * sum(votes), "sigma1": 0.3 * sum(votes)}
+            mechanism = presets.build(name, **knobs)
+        student_probs = np.tile([0.4, 0.3, 0.2, 0.1], (draws, 1))
+        labels = mechanism.release(np.tile(votes, (draws, 1)), rng, student_probs)
+        law = np.exp(mechanism.log_law(np.array([votes]), student_probs[:1])[0])
+        seen = np.bincount(np.where(labels < 0, len(votes), labels), minlength=len(law))
+        assert (seen[law == 0] == 0).all()
+        expected = draws * law
+        rare = expected < 10
+        seen = np.append(seen[~rare], seen[rare].sum())
+        expected = np.append(expected[~rare], max(expected[rare].sum(), 1e-9))
+        statistic = ((seen - expected)[expected > 1] ** 2 / expected[expected > 1]).sum()
+        assert chi2.sf(statistic, len(law)) > 1e-6
+
+
+@pytest.mark.parametrize("value", [-1, 0, np.nan, np.inf, "40", None])
+@pytest.mark.parametrize("noise", [GaussianNoise, LaplaceNoise, GumbelNoise])
+def test_bad_noise_is_refused_by_name(noise, value):
+    with pytest.raises(InputError, match=r"^(sigma|gamma)=.*: must be a finite number above 0, from 1e-100"):
+        noise(value)
+
+
+def test_a_boost_makes_the_plurality_certain_or_not():
+    votes = np.array([[6, 4], [4, 6]])
+    law = NoisyArgmax(GaussianNoise(40), Boost(c=20)).log_law(votes)
+    found = brute.law(NoisyArgmax(GaussianNoise(40), Boost(c=20)), votes[0])
+    np.testing.assert_allclose(law[0], log(found), rtol=1e-12)
+    np.testing.assert_allclose(law[0, :2], law[1, 1::-1], rtol=1e-12)

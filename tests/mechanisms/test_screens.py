@@ -1,0 +1,129 @@
+"""Screens: sensitivity 1, the papers' figures, and what stable promises."""
+
+from itertools import product
+
+import brute
+import numpy as np
+import presets
+import pytest
+from conftest import published_votes
+from scipy.special import log_ndtr
+
+from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import ABSTAIN
+from nzc.mechanisms import GaussianNoise, NoNoise
+from nzc.mechanisms import InteractiveScreen, StabilityScreen, ThresholdScreen
+from nzc.validation import InputError
+from nzc.accounting.rdp import to_epsilon, mironov
+
+SCREENS = [ThresholdScreen(20, 5), InteractiveScreen(20, 5, 0.9), StabilityScreen(20, 5)]
+
+
+@pytest.mark.parametrize("screen", SCREENS, ids=str)
+def test_one_vote_moves_the_statistic_by_at_most_one(screen):
+    rng = np.random.default_rng(0)
+    for votes in product(range(7), repeat=3):
+        p = rng.dirichlet(np.ones(3))
+        for moved in brute.moves(votes):
+            step = screen.statistic(np.array(votes), p) - screen.statistic(np.array(moved), p)
+            assert abs(step) <= 1 + 1e-12
+
+
+def test_classes_out_of_reach_decide_no_neighbour():
+    screen, rng = SCREENS[1], np.random.default_rng(1)
+    for _ in range(30):
+        votes, p = rng.multinomial(12, rng.dirichlet(np.full(6, 0.7))), rng.dirichlet(np.full(6, 0.7))
+        seen = screen.relevant_probs(votes[None], p[None])[0]
+        for moved in (votes, *brute.moves(votes)):
+            assert screen.statistic(np.array(moved), seen) == screen.statistic(np.array(moved), p)
+
+
+def test_a_stable_label_is_the_same_wherever_one_vote_moves():
+    screen, plurality = StabilityScreen(20, 5), NoisyArgmax(NoNoise())
+    for votes in product(range(9), repeat=3):
+        if screen.statistic(np.array(votes), None) > 0:
+            labels = plurality.release(np.array([votes, *brute.moves(votes)]), np.random.default_rng(0))
+            assert len(set(labels)) == 1
+
+
+def test_stable_spends_its_leak_from_delta():
+    votes, labels = np.array([[240, 10], [125, 125]] * 50), np.zeros(100, dtype=int)
+    mechanism = NoisyArgmax(NoNoise(), screen=StabilityScreen(80, 12))
+    delta_cost = float(np.exp(log_ndtr(-80 / 12)))
+    assert np.isfinite(mechanism.cost(votes, labels).epsilon(1e-5).exact)
+    for name in ("exact", "data_independent"):
+        assert getattr(mechanism.cost(votes, labels).epsilon(100 * delta_cost * 0.999), name) == np.inf
+        tight, loose = (getattr(mechanism.cost(votes, labels).epsilon(delta), name) for delta in (100 * delta_cost * 1.01, 1e-5))
+        assert loose < tight < np.inf
+
+
+def test_the_law_of_stable_alone_has_no_renyi_bound_where_one_vote_flips():
+    here, there = (presets.build("stable").log_law(np.array([votes])) for votes in ([125, 125], [124, 126]))
+    assert np.isneginf(there[0, 0]) and np.isfinite(here[0, 0])
+
+
+def test_interactive_without_a_student_is_confident():
+    votes, rng = np.array([[180, 70], [130, 120]]), np.random.default_rng(0)
+    interactive, confident = (
+        NoisyArgmax(GaussianNoise(40), screen=s) for s in (InteractiveScreen(200, 150, 0.9), ThresholdScreen(200, 150))
+    )
+    np.testing.assert_array_equal(interactive.log_law(votes), confident.log_law(votes))
+    knows = interactive.log_law(votes, np.array([[0.72, 0.28], [0.52, 0.48]]))
+    assert (knows[:, -1] > interactive.log_law(votes)[:, -1]).all()
+    assert interactive.release(votes, rng, np.array([[0.72, 0.28], [0.52, 0.48]])).shape == (2,)
+
+
+def test_only_confident_students_are_reinforced():
+    labels = np.array([3, ABSTAIN, ABSTAIN])
+    student_probs = np.array([[0.99, 0.01, 0, 0], [0.95, 0.05, 0, 0], [0.1, 0.8, 0.1, 0]])
+    assert InteractiveScreen(20, 5, 0.9).reinforce(labels, student_probs).tolist() == [3, 0, ABSTAIN]
+
+
+@pytest.mark.parametrize("name", ["confident", "interactive", "stable"])
+def test_bad_screens_are_refused_by_name(name):
+    for knob, value in [
+        ("threshold", -1),
+        ("threshold", float("nan")),
+        ("sigma1", 0),
+        ("sigma1", "much"),
+        ("sigma1", None),
+    ]:
+        with pytest.raises(Exception, match=f"{knob}={value}: must be a finite number") as caught:
+            presets.build(name, **{knob: value})
+        assert isinstance(caught.value.__cause__ or caught.value, InputError)
+    with pytest.raises(InputError, match=r"threshold=5000: must be at most"):
+        presets.build(name, threshold=5000).check(250)
+
+
+def test_confidence_is_a_share():
+    with pytest.raises(InputError, match="confidence=1: must be a number strictly between 0 and 1"):
+        InteractiveScreen(20, 5, 1)
+
+
+def test_abstaining_is_precise_far_above_the_threshold():
+    _, abstain = ThresholdScreen(0, 5).log_answer(np.array([[250, 0]]), None)
+    assert abstain[0] == pytest.approx(float(brute.mp.log(brute.mp.ncdf(-50))), rel=1e-12)
+
+
+def test_confident_costs_less_than_its_theorem_and_more_than_its_screen_alone():
+    votes = np.random.default_rng(0).multinomial(250, [0.8, 0.1, 0.1], size=50)
+    mechanism = NoisyArgmax(GaussianNoise(40), screen=ThresholdScreen(200, 150))
+    labels = mechanism.release(votes, np.random.default_rng(1))
+    assert 0 < (labels == ABSTAIN).sum() < 50
+    epsilon = mechanism.cost(votes, labels).epsilon(1e-5)
+    assert epsilon.exact < epsilon.theorem < epsilon.data_independent
+    only = NoisyArgmax(GaussianNoise(1e6), screen=ThresholdScreen(200, 150)).cost(votes, labels).epsilon(1e-5)
+    assert only.exact < epsilon.exact
+
+
+def test_the_papers_confident_run():
+    """The confident row of reference/epsilon.yaml: 10,000 SVHN queries, T = 300, σ₁ = 200, σ₂ = 40, δ = 1e-6.
+
+    The papers' tables have the expected cost, Σ cost of asking + Pr[answered] · cost of the label, which bounds no run.
+    """
+    votes, screen, noise = published_votes("svhn", 10_000), ThresholdScreen(300, 200), GaussianNoise(40)
+    answer = np.exp(screen.log_answer(votes, None)[0])
+    ask, label = screen.bound.cost(screen.histograms(votes, None)), noise.bound.cost(votes)
+    expected, _ = to_epsilon(lambda orders: ask(orders).sum(axis=0) + answer @ label(orders), 1e-6, convert=mironov)
+    assert answer.sum() == pytest.approx(3499, abs=0.5)
+    assert expected == pytest.approx(5.36, abs=0.005)

@@ -1,0 +1,190 @@
+"""What all students share: batches, averaging, early stopping, cross-checked labels, and odd data."""
+
+import gc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import SMALL, Nzc
+
+from nzc.mechanisms import ABSTAIN
+from nzc.data.npz import Npz
+from nzc.students import StudentData
+from nzc.students.export import read_student, write_student
+from nzc.students.label_cleaning import clean_labels
+from nzc.students.module import StudentModule, _epochs
+from nzc.students.supervised import Supervised
+from nzc.training.trainer import TrainerSettings
+
+PLAIN = Supervised(
+    network="mlp", steps=60, batch_size=16, lr=0.01, weight_decay=0.0, average=0.0, balance=0.0, validation=0.0,
+    patience=10, label_noise_rate=0.0, labeled_loss_decay=0.0, folds=1,
+)  # fmt: skip
+TRAINING = TrainerSettings(progress=False, accelerator="cpu", devices=1)
+
+
+def _data(wrong: int = 0, rows: int = 200, asked: int = 120) -> StudentData:
+    """Three clouds that a line apiece tells apart; the first `wrong` labels are wrong."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, rows)
+    x = (np.eye(3)[y] * 4 + rng.normal(size=(rows, 3))).astype(np.float32)
+    labels = np.where(np.arange(rows) < asked, y, ABSTAIN)
+    labels[:wrong] = (y[:wrong] + 1) % 3
+    return StudentData(x, labels, 3)
+
+
+def _fitted(config: Supervised, data: StudentData, seed: int = 0) -> StudentModule:
+    student = config.student(data, seed)
+    TRAINING.fit(student, "Student", max_epochs=1)
+    return student
+
+
+def test_every_row_comes_once_before_any_comes_twice() -> None:
+    rows = _epochs(7, 25, torch.Generator().manual_seed(0))
+    assert [sorted(part.tolist()) for part in rows[:21].split(7)] == [list(range(7))] * 3
+    assert len(_epochs(7, 0, torch.Generator())) == 0
+
+
+def test_batches_hold_labelled_rows_and_rows_of_the_whole_pool() -> None:
+    data = _data()
+    student = replace(PLAIN, unlabelled=50, steps=8).student(data, 0)
+    batches = list(student.train_dataloader())
+    assert [(len(labelled), len(pool)) for labelled, pool in batches] == [(16, 50)] * 8
+    assert max(int(labelled.max()) for labelled, _ in batches) < 120
+    assert set(torch.cat([pool for _, pool in batches]).tolist()) == set(range(200))
+
+
+def test_the_labelled_loss_by_hand() -> None:
+    student = replace(PLAIN, label_noise_rate=0.1).student(_data(), 0)
+    logits, y = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 2, 2, 1, 0])
+    p = logits.softmax(1)[torch.arange(6), y].numpy()
+    assert student.labelled_loss(logits, y).item() == pytest.approx(-np.log(0.9 * p + 0.1 / 3).mean())
+    plain = PLAIN.student(_data(), 0).labelled_loss(1e4 * logits, y)
+    torch.testing.assert_close(plain, torch.nn.functional.cross_entropy(1e4 * logits, y))
+
+
+def test_the_labelled_loss_fades() -> None:
+    """Over half of the steps: half is gone after a quarter of them, all after half and later."""
+    student = replace(PLAIN, labeled_loss_decay=0.5).student(_data(), 0)
+    logits, y = torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0])
+    whole = student.labelled_loss(logits, y).item()
+    for progress, left in ((0.25, 0.5), (0.5, 0.0), (0.9, 0.0)):
+        student.progress = progress
+        assert student.labelled_loss(logits, y).item() == pytest.approx(left * whole)
+
+
+def test_a_contradicted_label_pulls_little() -> None:
+    """With p = 1/10,000 of being right and one label in ten presumed wrong, of three classes, the pull is 1 in 371."""
+    student = replace(PLAIN, label_noise_rate=0.1).student(_data(), 0)
+    logits = torch.tensor([[0.0001, 0.9998, 0.0001]], dtype=torch.float64).log().requires_grad_()
+    (pull,) = torch.autograd.grad(student.labelled_loss(logits, torch.tensor([0])), logits)
+    assert float(pull[0, 0]) == pytest.approx(-(1 - 0.0001) * 0.9e-4 / (0.9e-4 + 0.1 / 3), rel=1e-6)
+
+
+def test_balance_draws_classes_alike() -> None:
+    labels = np.repeat([0, 1, 2], [900, 90, 10])
+    data = StudentData(np.zeros((1000, 2), np.float32), labels, 3)
+    drawn = replace(PLAIN, balance=1.0, steps=1000).student(data, 0).train_dataloader()
+    counts = np.bincount(labels[torch.cat([rows for rows, _ in drawn])])
+    assert counts == pytest.approx(np.full(3, 16000 / 3), rel=0.05)
+
+
+def test_the_average_follows_the_weights() -> None:
+    student = _fitted(replace(PLAIN, average=0.9, steps=200), _data())
+    for averaged, last in zip(student.classifier.parameters(), student.network.parameters(), strict=True):
+        assert not torch.equal(averaged, last)
+        torch.testing.assert_close(averaged, last, atol=0.1, rtol=0.5)
+    assert (student.predict(_data().x) == _data(asked=200).labels).mean() > 0.9
+
+
+def test_early_stopping_keeps_the_best_weights_and_sees_no_other_label() -> None:
+    stopped = _fitted(replace(PLAIN, validation=0.25, patience=3, steps=2000, lr=1e-4), _data(wrong=30))
+    assert len(stopped.held_out) == 30
+    assert not set(stopped.held_out.tolist()) & set(stopped.labelled.tolist())
+    assert stopped.trainer.global_step < 2000
+    x, y = stopped.x[stopped.held_out].numpy(), stopped.y[stopped.held_out].numpy()
+    assert (stopped.predict(x) == y).mean() == pytest.approx(stopped.best)
+
+
+def test_labels_that_contradict_the_others_are_left_out() -> None:
+    data, truth = _data(wrong=12), _data(asked=200).labels
+    kept = clean_labels(replace(PLAIN, folds=3), data, 0, lambda student, _: TRAINING.fit(student, "", max_epochs=1))
+    assert (kept.labels[~data.labelled] == ABSTAIN).all()
+    assert (kept.labels[kept.labelled] == data.labels[kept.labelled]).all()
+    assert (kept.labels[:12] == ABSTAIN).mean() > 0.8
+    assert (kept.labels[12:120] == truth[12:120]).mean() > 0.9
+
+
+@pytest.mark.parametrize("labels", [[2], [1] * 20, [0, 1]])
+def test_odd_data(labels: list[int]) -> None:
+    """One label, one class, fewer labels than classes."""
+    data = _data()
+    few = replace(data, labels=np.array(labels + [ABSTAIN] * (200 - len(labels))))
+    for config in (PLAIN, replace(PLAIN, folds=2, validation=0.5, balance=1.0, average=0.9)):
+        student = _fitted(config, few)
+        assert set(student.predict(data.x)) <= {0, 1, 2}
+        kept = clean_labels(config, few, 0, lambda student, _: TRAINING.fit(student, "", max_epochs=1))
+        assert kept.labelled.any()
+
+
+def test_probabilities_are_those_of_predictions() -> None:
+    student = _fitted(PLAIN, _data())
+    found = student.probabilities(_data().x)
+    assert found.sum(axis=1) == pytest.approx(np.ones(200))
+    assert (found.argmax(axis=1) == student.predict(_data().x)).all()
+
+
+def test_the_whole_job_with_every_setting(nzc: Nzc) -> None:
+    settings = ["average=0.9", "balance=0.5", "validation=0.1", "folds=2"]
+    ran = nzc(*SMALL, *(f"student.{setting}" for setting in settings))
+    assert ran.code == 0, ran.err
+    curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
+    for name in ("Fold 1/loss_labelled", "Fold 2/", "Student/accuracy_held_out"):
+        assert name in curves
+
+
+@pytest.mark.parametrize(
+    ("setting", "allowed"),
+    [("average=1", "below 1"), ("balance=-1", "0 or above"), ("validation=x", "below 1"), ("folds=0", "1 or more")],
+)
+def test_bad_settings(nzc: Nzc, setting: str, allowed: str) -> None:
+    ran = nzc(*SMALL, f"student.{setting}")
+    assert ran.code == 2
+    assert f"student.{setting}" in ran.err
+    assert allowed in ran.err
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", ">f8", "int8", "uint16", "int64"])
+def test_a_written_student_takes_features_as_the_file_has_them(tmp_path: Path, dtype: str) -> None:
+    x = (np.random.default_rng(0).normal(size=(300, 5)) * 20 + [0, 50, -50, 70, 40]).clip(0, 100).astype(dtype)
+    np.savez(tmp_path / "own.npz", x=x, y=np.arange(300) % 3)
+    splits = Npz(str(tmp_path / "own.npz"), seed=0, private=0.5, public=0.3).load()
+    student = StudentModule(PLAIN, StudentData(splits.public.x, splits.public.y, 3), 0)
+    write_student(tmp_path / "student.pt2", student, splits.public.x, splits.standardizer)
+    written, example = read_student(tmp_path / "student.pt2")
+    assert splits.file_rows is not None
+    rows = x[splits.file_rows].astype(x.dtype.newbyteorder("="))
+    assert example.numpy().dtype == rows.dtype
+    for given in (rows, rows.astype(np.float64), rows.astype(np.float32)):
+        found = written(torch.from_numpy(given)).softmax(dim=1).detach().numpy()
+        np.testing.assert_allclose(
+            found, student.probabilities(splits.public.x), rtol=1e-2 if dtype == "float16" else 1e-4
+        )
+
+
+def test_a_written_student_leaves_nothing_in_memory(tmp_path: Path) -> None:
+    """PyTorch keeps the symbols of a trace for good: a sweep would grow with each of its students."""
+    data = _data()
+    student = StudentModule(PLAIN, data, 0)
+
+    def left() -> int:
+        for _ in range(5):
+            write_student(tmp_path / "student.pt2", student, data.x, None)
+        gc.collect()
+        return len(gc.get_objects())
+
+    left()
+    before = left()
+    assert (left() - before) / 5 < 100, "objects a student"

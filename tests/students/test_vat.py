@@ -1,0 +1,244 @@
+"""The VAT student: its loss against closed forms and brute force, what its passes leave behind, and what it learns."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from conftest import SMALL, Nzc
+from torch import Tensor, nn
+
+from nzc.mechanisms import ABSTAIN
+from nzc.data.augment import Affine
+from nzc.validation import InputError
+from nzc.students import StudentData
+from nzc.students.module import StudentModule
+from nzc.students.supervised import Supervised
+from nzc.students.vat import VAT, direction, divergence
+from nzc.training.trainer import TrainerSettings
+
+COMMON = {"network": "mlp", "steps": 150, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "average": 0.0}
+COMMON |= {"balance": 0.0, "validation": 0.0, "patience": 1, "folds": 1, "label_noise_rate": 0.0, "labeled_loss_decay": 0.0}
+SETTINGS = VAT(**COMMON, unlabelled=32, alpha=1.0, entropy=1.0, radius=0.3, xi=0.01, power=1)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    torch.manual_seed(0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def _student(settings: VAT, shape: tuple[int, ...], classes: int = 4, network: nn.Module | None = None) -> StudentModule:
+    rng = np.random.default_rng(0)
+    data = StudentData(rng.normal(size=(40, *shape)).astype(np.float32), np.arange(40) % classes, classes)
+    student = settings.student(data, seed=0)
+    student.progress = 0.5
+    if network is not None:
+        student.network = network
+    return student
+
+
+def _losses(student: StudentModule, rows: int = 16) -> dict[str, Tensor]:
+    x = student.x.to(next(student.network.parameters()).dtype)
+    return student.config.losses(student, x[:8], student.y[:8], x[:rows])
+
+
+def _linear(features: int, classes: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(features, classes)).double()
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 2, 3)])
+def test_the_direction_is_the_hessians_dominant_eigenvector(shape: tuple[int, ...]) -> None:
+    """For p = softmax(Wx + b) the Hessian of KL(p(x) ‖ p(x + r)) at r = 0 is Wᵀ(diag p - ppᵀ)W."""
+    network, x = _linear(6, 4), torch.randn(5, *shape, dtype=torch.float64)
+    log_p, weight = network(x).log_softmax(1).detach(), network[1].weight.detach()
+    p = log_p.exp()
+    hessian = weight.T @ (torch.diag_embed(p) - p[:, :, None] * p[:, None, :]) @ weight
+    values, vectors = torch.linalg.eigh(hessian)
+    start = torch.randn_like(x)
+    once = direction(network, x, log_p, start, 1e-6, 1).flatten(1)
+    expected = nn.functional.normalize((hessian @ start.flatten(1)[:, :, None])[:, :, 0])
+    torch.testing.assert_close(once, expected, rtol=1e-4, atol=1e-4)
+    found = direction(network, x, log_p, start, 1e-6, 200)
+    assert found.shape == x.shape
+    assert ((found.flatten(1) * vectors[:, :, -1]).sum(1).abs() > 1 - 1e-4).all()
+    # and so half the largest eigenvalue is what a small step costs, per its square
+    cost = divergence(network, x + 1e-3 * found, log_p) / 1e-6
+    torch.testing.assert_close(cost, values[:, -1] / 2, rtol=1e-2, atol=0)
+
+
+def test_no_other_direction_of_the_plane_costs_more() -> None:
+    network = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3)).double()
+    x = torch.randn(6, 2, dtype=torch.float64)
+    log_p = network(x).log_softmax(1).detach()
+    found = divergence(network, x + 0.01 * direction(network, x, log_p, torch.randn_like(x), 1e-4, 50), log_p)
+    angles = torch.linspace(0, 2 * torch.pi, 361, dtype=torch.float64)
+    circle = torch.stack([angles.cos(), angles.sin()], dim=1)
+    brute = torch.stack([divergence(network, x + 0.01 * d, log_p) for d in circle]).amax(0)
+    assert (found > 0.97 * brute).all()  # ±r differ in the third order
+
+
+def test_elsewhere_than_at_p_the_gradient_is_the_direction() -> None:
+    network, x = _linear(6, 4), torch.randn(5, 6, dtype=torch.float64)
+    log_p = network(torch.randn_like(x)).log_softmax(1).detach()
+    slope = (network(x).softmax(1) - log_p.exp()) @ network[1].weight
+    found = direction(network, x, log_p, torch.randn_like(x), 1e-6, 1)
+    torch.testing.assert_close(found, nn.functional.normalize(slope), rtol=1e-4, atol=1e-4)
+
+
+def test_float32_finds_float64s_direction() -> None:
+    """At the step of conf/student/vat.yaml; at the paper's 1e-6 rounding leaves nothing of it."""
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 32), nn.ReLU(), nn.Linear(32, 10))
+    x, start = torch.rand(16, 1, 28, 28), torch.randn(16, 1, 28, 28)
+    exact = copy.deepcopy(network).double()
+
+    def found(network: nn.Module, kind: torch.dtype, xi: float) -> Tensor:
+        log_p = network(x.to(kind)).log_softmax(1).detach()
+        return direction(network, x.to(kind), log_p, start.to(kind), xi, 1).double().flatten(1)
+
+    true = found(exact, torch.float64, 1e-6)
+    assert ((found(network, torch.float32, SETTINGS.xi) * true).sum(1) > 0.95).all()
+    assert (found(network, torch.float32, 1e-6) * true).sum(1).mean() < 0.7
+
+
+def test_a_network_that_is_certain_has_no_direction() -> None:
+    network, x = _linear(6, 4).float(), torch.randn(3, 6)
+    with torch.no_grad():
+        network[1].weight.zero_()
+        network[1].bias.copy_(torch.tensor([1e4, 0, 0, 0]))
+    assert not direction(network, x, network(x).log_softmax(1).detach(), torch.randn_like(x), 0.01, 2).any()
+    with torch.no_grad():  # a small one is found nevertheless
+        network[1].weight.normal_().mul_(1e-15)
+        network[1].bias.zero_()
+    found = direction(network.double(), x.double(), torch.full((3, 4), 0.25).log().double(), x.double(), 0.01, 1)
+    torch.testing.assert_close(found.norm(dim=1), torch.ones(3, dtype=torch.float64))
+
+
+def test_gradient_of_the_loss_against_finite_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """p and r held fixed where they must be: each term's derivative in every weight, at a last step."""
+    student = _student(replace(SETTINGS, alpha=2.0, entropy=0.5), (3,), network=_linear(3, 4))
+    student.progress = 1.0
+    weight, x, y = student.network[1].weight, student.x.double(), student.y
+    r = torch.randn(16, 3, dtype=torch.float64)
+    monkeypatch.setattr("nzc.students.vat.direction", lambda *_: r)
+    p = student.network(x[:16]).softmax(1).detach()
+
+    def expected() -> dict[str, Tensor]:
+        q, now = student.network(x[:16] + 0.3 * r).softmax(1), student.network(x[:16]).softmax(1)
+        return {
+            "labelled": -student.network(x[:8]).softmax(1)[torch.arange(8), y[:8]].log().mean(),
+            "virtual_adversarial": 2 * (p * (p / q).log()).sum(1).mean(),
+            "entropy": 0.5 * -(now * now.log()).sum(1).mean(),
+        }
+
+    for name, loss in _losses(student).items():
+        torch.testing.assert_close(loss, expected()[name])
+        (gradient,) = torch.autograd.grad(loss, weight)
+        for i, j in np.ndindex(4, 3):
+            sides = []
+            for step in (1e-6, -1e-6):
+                with torch.no_grad():
+                    weight[i, j] += step
+                    sides.append(float(expected()[name]))
+                    weight[i, j] -= step
+            assert float(gradient[i, j]) == pytest.approx((sides[0] - sides[1]) / 2e-6, rel=1e-4, abs=1e-8)
+
+
+def test_only_the_clean_pass_moves_running_statistics() -> None:
+    student = _student(replace(SETTINGS, network="resnet32", radius=50.0, power=2), (1, 8, 8))
+    once = copy.deepcopy(student.network)
+    once(student.x[:16])
+    _losses(student)
+    for (name, found), (_, expected) in zip(student.network.named_buffers(), once.named_buffers(), strict=True):
+        torch.testing.assert_close(found, expected, msg=name)
+
+
+def test_dropout_is_alike_within_a_step_and_new_in_the_next() -> None:
+    network = nn.Sequential(nn.Dropout(0.5), nn.Linear(20, 4))
+    student = _student(replace(SETTINGS, radius=1e-3), (20,), network=network)
+    outside = torch.get_rng_state()
+    first, second = _losses(student), _losses(student)
+    assert max(loss["virtual_adversarial"].item() for loss in (first, second)) < 1e-5  # other masks: about 0.1
+    assert first["entropy"].item() != second["entropy"].item()
+    assert torch.equal(outside, torch.get_rng_state())
+
+
+def test_finding_the_direction_leaves_no_gradients() -> None:
+    student = _student(SETTINGS, (3,))
+    losses = _losses(student)
+    assert all(weight.grad is None for weight in student.network.parameters())
+    torch.stack(list(losses.values())).sum().backward()
+    assert all(weight.grad is not None and weight.grad.any() for weight in student.network.parameters())
+
+
+@pytest.mark.parametrize(
+    ("network", "shape"),
+    [("mlp", (5,)), ("mlp", (2, 3)), ("mlp", (1, 8, 8)), ("cnn", (1, 28, 28)), ("conv_small", (3, 12, 12))],
+)
+def test_any_shape(network: str, shape: tuple[int, ...]) -> None:
+    augment = Affine(rotate=10) if len(shape) == 3 else None
+    losses = _losses(_student(replace(SETTINGS, network=network, augment=augment), shape))
+    assert losses.keys() == {"labelled", "virtual_adversarial", "entropy"}
+    assert all(loss.isfinite() and loss > 0 for loss in losses.values())
+
+
+def _clusters(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows about five centres, in turns."""
+    rng = np.random.default_rng(0)
+    y = np.arange(rows) % 5
+    return (2 * rng.normal(size=(5, 10))[y] + rng.normal(size=(rows, 10))).astype(np.float32), y
+
+
+def _fit(config: VAT | Supervised, x: np.ndarray, labels: np.ndarray, classes: int) -> StudentModule:
+    student = config.student(StudentData(x, labels, classes), seed=0)
+    TrainerSettings(progress=False, accelerator="cpu").fit(student, "Student", max_epochs=1)
+    return student
+
+
+def test_it_learns_from_rows_without_labels() -> None:
+    """One label a cluster: boundaries belong between the clusters, not between the labelled rows."""
+    x, y = _clusters(400)
+    labels = np.where(np.arange(400) < 5, y, ABSTAIN)
+    vat = (_fit(replace(SETTINGS, radius=1.0), x, labels, 5).predict(x) == y).mean()
+    supervised = (_fit(Supervised(**COMMON), x, labels, 5).predict(x) == y).mean()
+    assert vat > 0.99 > supervised
+
+
+def test_a_tiny_labelled_set_is_learned() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.where(np.arange(60) < 20, rng.integers(0, 4, 60), ABSTAIN)
+    student = _fit(replace(SETTINGS, average=0.9), rng.normal(size=(60, 10)).astype(np.float32), labels, 4)
+    assert (student.predict(student.x.numpy())[:20] == labels[:20]).all()
+
+
+@pytest.mark.parametrize("released", [[2], [2] * 9, [0, 3, 3]])
+def test_labels_of_few_classes(released: list[int]) -> None:
+    """One label, one class, fewer labels than classes: the rows get classes that were released, and no other."""
+    x, _ = _clusters(100)
+    labels = np.full(100, ABSTAIN)
+    labels[: len(released)] = released
+    student = _fit(replace(SETTINGS, steps=50), x, labels, 10)
+    assert np.isfinite(student.probabilities(x)).all()
+    assert set(student.predict(x)) == set(released)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("alpha", -1), ("entropy", -0.1), ("radius", 0), ("xi", 0), ("power", 0), ("unlabelled", 0), ("power", 1.5)],
+)
+def test_wrong_settings(key: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{key}={value}: must be a"):
+        replace(SETTINGS, **{key: value})
+
+
+def test_a_whole_run(nzc: Nzc) -> None:
+    ran = nzc(*SMALL, "student=vat", "aggregator=plurality")
+    assert ran.code == 0, ran.err
+    assert ran.result["student"] == "vat"
+    assert ran.result["accuracy"] > 0.5
+    assert "student.radius=0: must be" in nzc(*SMALL, "student=vat", "student.radius=0").err

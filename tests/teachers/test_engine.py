@@ -1,0 +1,163 @@
+"""The ensemble engine: the same teachers however they are trained, and whatever interrupts them."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pytorch_lightning import Trainer
+from conftest import TEACHERS, Nzc
+
+from nzc import networks
+from nzc.data import DataSplits
+from nzc.data.augment import Affine
+from nzc.data.digits import Digits
+from nzc.teachers.prediction_store import save
+from nzc.teachers.engine import TeacherEnsemble, _Stacked, _Teacher, _Threads
+from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.sharded import load_labels, partition
+from nzc.training.trainer import TrainerSettings
+
+QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
+SETTINGS = Ensemble(count=5, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3,
+                    augment=Affine(rotate=10))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def splits() -> DataSplits:
+    return Digits(0, 200, 50).load()
+
+
+def _predictions(settings: Ensemble, splits: DataSplits, folder: Path, training: TrainerSettings = QUIET) -> np.ndarray:
+    folder.mkdir(exist_ok=True)
+    settings.train_missing(splits, training, folder)
+    return np.stack([load_labels(folder, teacher) for teacher in range(settings.count)])
+
+
+def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits, tmp_path: Path) -> None:
+    """The same seed gives the same teachers, however many are trained at once."""
+    together = _predictions(replace(SETTINGS, parallel=5), splits, tmp_path / "a")
+    alone = _predictions(replace(SETTINGS, parallel=1), splits, tmp_path / "b")
+    np.testing.assert_array_equal(together, alone)
+    assert len({row.tobytes() for row in together}) == 5
+
+
+@pytest.mark.parametrize("network", ["mlp", "cnn"])
+def test_stacked_weights_are_those_of_teachers_alone(
+    splits: DataSplits, tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vmap against a loop, in double precision: Adam divides by gradients that may be next to nothing."""
+    monkeypatch.setattr("nzc.teachers.engine.as_input", lambda x: x.double() / 255)
+    if network == "cnn":
+        splits = _larger(splits)
+    settings = replace(SETTINGS, network=network, weight_decay=0.1, augment=None)
+    shards = partition(splits.private.y, 5, 0, stratify=False)
+    ensemble = TeacherEnsemble(settings, splits, shards, tmp_path)
+    ensemble.trainer = Trainer(logger=False, accelerator="cpu", enable_checkpointing=False)
+    monkeypatch.setattr("nzc.networks.build", lambda *shape, build=networks.build: build(*shape).double())
+    alone, stacked = (kind(ensemble, [_Teacher(ensemble, teacher) for teacher in range(5)]) for kind in (_Threads, _Stacked))
+    for _ in range(3):
+        alone.train_pass()
+        stacked.train_pass()
+        for name, value in stacked.parameters.items():
+            for teacher, own in zip(alone.teachers, value, strict=True):
+                torch.testing.assert_close(teacher.network.get_parameter(name), own, rtol=1e-8, atol=1e-10)
+    one, other = (torch.stack(list(cohort.predict(torch.from_numpy(splits.public.x)))) for cohort in (alone, stacked))
+    assert (one == other).float().mean() > 0.99
+
+
+def _larger(splits: DataSplits) -> DataSplits:
+    """Digits at 28 × 28."""
+    return replace(splits, **{
+        role: replace(split, x=np.pad(split.x.repeat(3, axis=2).repeat(3, axis=3), ((0, 0), (0, 0), (2, 2), (2, 2))))
+        for role, split in (("private", splits.private), ("public", splits.public), ("test", splits.test))
+    })  # fmt: skip
+
+
+def test_stacked_ensembles_run_whole(splits: DataSplits, tmp_path: Path) -> None:
+    stacked = _predictions(replace(SETTINGS, stacked=True, parallel=3), splits, tmp_path / "a")
+    threads = _predictions(replace(SETTINGS, stacked=False), splits, tmp_path / "b")
+    assert (stacked == threads).mean() > 0.99
+
+
+def test_dropout_belongs_to_its_teacher(splits: DataSplits, tmp_path: Path) -> None:
+    """It draws from the process's one stream, so such teachers are trained alone, whatever is asked for."""
+    settings = replace(SETTINGS, network="conv_small", epochs=1, count=40)
+    first = _predictions(replace(settings, parallel=3, stacked=True), _larger(splits), tmp_path / "a")
+    torch.manual_seed(99)
+    (tmp_path / "b").mkdir()
+    save(tmp_path / "b" / "0.npz", labels=first[0])  # teacher 0 is done: the others must not notice
+    np.testing.assert_array_equal(_predictions(settings, _larger(splits), tmp_path / "b"), first)
+
+
+def test_as_many_teachers_as_records(splits: DataSplits, tmp_path: Path) -> None:
+    assert _predictions(replace(SETTINGS, count=200, epochs=1), splits, tmp_path / "a").shape == (200, 50)
+
+
+def test_ranks_share_the_teachers(splits: DataSplits, tmp_path: Path) -> None:
+    """Two processes under Lightning's ddp: the same predictions as one."""
+    two = TrainerSettings(progress=False, accelerator="cpu", devices=2, strategy="ddp")
+    one = _predictions(SETTINGS, splits, tmp_path / "a")
+    np.testing.assert_array_equal(_predictions(SETTINGS, splits, tmp_path / "b", two), one)
+
+
+def test_what_is_trained_is_not_trained_again(splits: DataSplits, tmp_path: Path) -> None:
+    whole = _predictions(SETTINGS, splits, tmp_path / "a")
+    marked = np.full(50, 7, dtype=np.int16)
+    save(tmp_path / "a" / "2.npz", labels=marked)
+    (tmp_path / "a" / "4.npz").unlink()
+    (tmp_path / "a" / "3.npz").write_bytes(b"")  # damaged: trained again
+    resumed = _predictions(SETTINGS, splits, tmp_path / "a")
+    np.testing.assert_array_equal(resumed[[0, 1, 3, 4]], whole[[0, 1, 3, 4]])
+    np.testing.assert_array_equal(resumed[2], marked)
+
+
+LONG = ["teachers.count=40", "teachers.epochs=60", "student=none", "tracking=none", *TEACHERS[2:]]
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
+    # A session of its own, so that a kill reaches all of it.
+    return subprocess.Popen([sys.executable, "-m", "nzc", *LONG], cwd=folder, start_new_session=True,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+
+
+def _votes(folder: Path) -> bytes:
+    return next(folder.glob(".nzc/predictions/*.npz")).read_bytes()
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills_at_random_moments_change_nothing(nzc: Nzc, tmp_path: Path, kills: int) -> None:
+    assert nzc(*LONG).code == 0
+    undisturbed = _votes(tmp_path)
+    rng = random.Random(0)
+    for attempt in range(kills):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        running = _start(folder)
+        time.sleep(rng.uniform(2, 7))
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        assert _start(folder).wait(timeout=120) == 0
+        assert _votes(folder) == undisturbed
+        assert not list(folder.glob(".nzc/predictions/*.work"))
+
+
+def test_two_runs_at_once_train_once(tmp_path: Path) -> None:
+    first, second = _start(tmp_path), _start(tmp_path)
+    assert first.wait(timeout=120) == second.wait(timeout=120) == 0
+    seconds = sorted(_seconds(path) for path in tmp_path.glob("outputs/*/*/result.json"))
+    assert len(seconds) == 2
+    assert len(list(tmp_path.glob(".nzc/predictions/*.npz"))) == 1
+
+
+def _seconds(path: Path) -> float:
+    import json
+
+    return float(json.loads(path.read_text())["seconds"]["teachers"])

@@ -1,0 +1,222 @@
+"""The prediction store: computed once and whole, by one process; private; compact; damage seen; listed and pruned."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Command
+
+from nzc.labeling.ledger import Ledger, LedgerEntry
+from nzc.teachers.prediction_store import PredictionStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PredictionStore:
+    made = PredictionStore(tmp_path / "s")
+    made.open()
+    return made
+
+
+class Train:
+    """Returns an array, and counts how often."""
+
+    def __init__(self, array: object = (0, 1, 2)) -> None:
+        self.array, self.times = np.asarray(array), 0
+
+    def __call__(self, _: Path) -> np.ndarray:
+        self.times += 1
+        return self.array
+
+
+def test_predictions_are_computed_once_and_whole(store: PredictionStore) -> None:
+    train = Train()
+    for _ in range(2):
+        assert store.fetch({"x": 1}, train).tolist() == [0, 1, 2]
+    store.fetch({"x": 2}, train)
+    assert train.times == 2
+
+    def fail(_: Path) -> np.ndarray:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        store.fetch({"x": 3}, fail)
+    store.fetch({"x": 3}, train)
+    assert train.times == 3
+
+
+@pytest.mark.parametrize(
+    ("array", "itemsize"),
+    [
+        (np.arange(256), 1),
+        (np.arange(257), 2),
+        (np.array([-1, 100]), 1),
+        (np.array([-1, 200]), 2),
+        (np.array([-1, 2**62]), 8),
+        (np.array([-129, 0]), 2),
+        (np.array([2**64 - 1], dtype=np.uint64), 8),
+        (np.array([], dtype=np.int64), 8),
+        (np.array([0.5, 1]), 8),
+        (np.array([True, False]), 1),
+    ],
+)
+def test_whole_numbers_are_stored_in_the_smallest_type(
+    store: PredictionStore, array: np.ndarray, itemsize: int
+) -> None:
+    for _ in range(2):
+        np.testing.assert_array_equal(store.fetch({}, Train(array)), array)
+    (file,) = store.root.glob("predictions/*.npz")
+    assert np.load(file)["predictions"].dtype.itemsize == itemsize
+
+
+def test_only_the_owner_may_read(tmp_path: Path) -> None:
+    before = os.umask(0)  # also where the person's own umask shows everything
+    try:
+        store = PredictionStore(tmp_path / "s")
+        store.open()
+        store.fetch({"x": 1}, Train())
+        Ledger(store.root / "ledger.db")
+    finally:
+        os.umask(before)
+    modes = {path: path.stat().st_mode & 0o777 for path in [store.root, *store.root.rglob("*")]}
+    assert len(modes) == 5
+    assert {path: mode for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _flip(path: Path) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    path.write_bytes(whole)
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _other_request(path: Path) -> None:
+    np.savez(path, predictions=np.arange(3), request=np.array('{"x": 9}'))
+
+
+def _no_request(path: Path) -> None:
+    np.savez(path, predictions=np.arange(3))
+
+
+@pytest.mark.parametrize("damage", [_truncate, _flip, _empty, _other_request, _no_request])
+def test_a_damaged_entry_is_renamed_and_computed_again(
+    store: PredictionStore, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = Train()
+    for times in (1, 2):  # more than once, too
+        store.fetch({}, train)
+        (entry,) = [entry for entry in store.entries() if entry.state == "whole"]
+        damage(entry.path)
+        assert store.fetch({}, train).tolist() == [0, 1, 2]
+        assert train.times == 1 + times
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "damaged" in said
+        assert [entry.state for entry in store.entries()].count("damaged") == times
+    store.fetch({}, train)
+    assert train.times == 3
+
+
+def test_leftovers_of_a_killed_writer_are_removed(store: PredictionStore) -> None:
+    store.fetch({}, Train())
+    (entry,) = store.entries()
+    (work := entry.path.with_suffix(".work")).mkdir()
+    (work / "0.npz").write_bytes(b"")
+    entry.path.with_name(f".{entry.path.name}.partial").write_bytes(b"half")
+    assert sorted(entry.state for entry in store.entries()) == ["partial", "whole"]
+    store.fetch({}, Train())
+    assert [each.path for each in store.entries()] == [entry.path]
+
+
+def test_two_processes_compute_once(store: PredictionStore) -> None:
+    script = """if True:
+        import sys, time, numpy as np
+        from pathlib import Path
+        from nzc.teachers.prediction_store import PredictionStore
+        root = Path(sys.argv[1])
+        def train(work):
+            with (root.parent / "made").open("a") as file:
+                file.write("x")
+            time.sleep(0.5)
+            return np.arange(3)
+        print(PredictionStore(root).fetch({}, train).tolist())
+    """
+    command = [sys.executable, "-c", script, str(store.root)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate(timeout=60)[0] for process in running] == ["[0, 1, 2]\n"] * 2
+    assert (store.root.parent / "made").read_text() == "x"
+
+
+@pytest.fixture
+def listed(store: PredictionStore, command: Command) -> Callable[..., tuple[int, str, str]]:
+    """`nzc store --root STORE ARGUMENTS`: exit code, output, errors. There are two entries and a release."""
+    for count in (10, 250):
+        estimator = {"class": "sklearn.tree.Tree", "max_depth": 3}
+        request = {"count": count, "data": "feedbeef99", "code": "c0de", "estimator": estimator, "augment": None}
+        store.fetch(request, Train(np.zeros((count, 100), int)))
+    orders = np.array([2.0, 8.0])
+    Ledger(store.root / "ledger.db").record(LedgerEntry("d00dad99", "key", orders, np.array([0.1, 0.4]), b""))
+    return lambda *arguments: command("store", "--root", str(store.root), *arguments)
+
+
+def test_the_listing_shows_what_is_stored_and_released(store: PredictionStore, listed: Callable[..., tuple]) -> None:
+    code, out, err = listed()
+    assert (code, err) == (0, "")
+    size = sum(path.stat().st_size for path in store.root.glob("predictions/*.npz"))
+    total = f"{np.ceil(1e3 * Ledger(store.root / 'ledger.db').total('d00dad99', 1e-5)) / 1e3:.3f}"  # rounded up
+    words = ["feedbeef", "count=250", "Tree(max_depth=3)", "2 stored", f"{size / 1000:.3g} kB", "d00dad99", total]
+    for word in (*words, *(entry.key for entry in store.entries())):
+        assert word in out, word
+    assert "augment" not in out
+    assert "private dataset" in out
+    store.entries()[0].path.write_bytes(b"no archive")
+    assert listed()[0] == 0
+
+
+def test_prune(store: PredictionStore, listed: Callable[..., tuple], monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = store.entries()
+    os.utime(first.path, (0, 0))
+    assert listed("--all")[0] == 2  # no one can be asked
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda asked: "n")
+    assert listed("--all")[0] == 1
+    assert len(store.entries()) == 2
+    monkeypatch.setattr("builtins.input", lambda asked: "y")
+    assert listed("--older", "30")[0] == 0
+    assert [entry.key for entry in store.entries()] == [second.key]
+    assert "nothing" in listed("--older", "30")[1]
+    code, out, _ = listed("--prune", second.key[:8], "--yes")
+    assert (code, "removed 1 entr" in out) == (0, True)
+    assert store.entries() == []
+    assert len(Ledger(store.root / "ledger.db").entries()) == 1
+    store.fetch({"again": 1}, train := Train())
+    assert train.times == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--prune", "zz"], "--prune=zz: must be the start of one stored key, not of 0"),
+        (["--prune", "", "--yes"], "not of 2"),
+        (["--older", "-1"], "0 or above"),
+        (["--older", "x"], "invalid float"),
+        (["--foo"], "unrecognized"),
+        (["--delta", "2"], "between 0 and 1"),
+        (["--root", "/nowhere"], "--root=/nowhere"),
+        (["--all", "--older", "2"], "not allowed with"),
+    ],
+)
+def test_wrong_arguments_end_in_a_line(listed: Callable[..., tuple], arguments: list[str], says: str) -> None:
+    code, out, err = listed(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err

@@ -1,0 +1,172 @@
+"""scikit-learn teachers: through the command line, parallel as alone, odd shards, the store, and bad settings."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from conftest import Nzc
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from nzc.data import DataSplits, Split
+from nzc.data.digits import Digits
+from nzc.validation import InputError
+from nzc.teachers.prediction_store import PredictionStore
+from nzc.teachers.prediction_store import save
+from nzc.teachers.fingerprint import describe
+from nzc.teachers.sharded import load_labels
+from nzc.teachers.sklearn import Sklearn
+from nzc.training.trainer import TrainerSettings
+
+RUN = ["student=none", "teachers.count=10", "aggregator=plurality", "teachers.parallel=1"]
+TREE = "teachers.estimator._target_=sklearn.tree.DecisionTreeClassifier"
+TEACHERS = Sklearn(count=4, estimator=DecisionTreeClassifier(splitter="random"), seed=0, parallel=1)
+
+
+@pytest.fixture(scope="module")
+def splits() -> DataSplits:
+    return Digits(0, 400, 100).load()
+
+
+def test_forests_vote(nzc: Nzc) -> None:
+    ran = nzc("teachers=forest", *RUN)
+    assert ran.code == 0, ran.err
+    assert not ran.err
+    assert ran.result["teachers"]["count"] == 10
+    assert ran.result["teachers"]["ensemble_accuracy"] > 0.9
+    (stored,) = Path(".nzc").glob("predictions/*.npz")
+    assert np.load(stored)["predictions"].dtype == np.uint8
+    again = nzc("teachers=forest", *RUN, "aggregator=lnmax", "teachers.parallel=2")
+    assert again.code == 0
+    assert len(list(Path(".nzc").glob("predictions/*.npz"))) == 1
+
+
+def test_any_classifier_by_its_class(nzc: Nzc) -> None:
+    chosen = "teachers.estimator._target_=sklearn.linear_model.LogisticRegression"
+    ran = nzc("teachers=sklearn", chosen, "+teachers.estimator.C=0.1", *RUN)
+    assert ran.code == 0, ran.err
+    assert ran.result["teachers"]["mean_accuracy"] > 0.6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "says"),
+    [
+        (["teachers.estimator._target_=sklearn.foo.Bar"], "teachers.estimator._target_=sklearn.foo.Bar", "sklearn.foo"),
+        ([TREE, "+teachers.estimator.depth=3"], "teachers.estimator.depth=3", "max_depth"),
+        ([TREE, "+teachers.estimator.max_depth=-1"], "teachers.estimator.max_depth=-1", "[1, inf)"),
+        ([TREE, "+teachers.estimator.criterion=x"], "teachers.estimator.criterion=x", "gini"),
+        (["teachers.estimator._target_=sklearn.linear_model.Ridge"], "teachers.estimator=Ridge", "classifier"),
+        (["teachers.estimator=3"], "teachers.estimator=int", "classifier"),
+        (["teachers.count=1201"], "teachers.count=1201", "from 1 to 1,200"),
+        (["teachers.parallel=0"], "teachers.parallel=0", "1 or more"),
+        (["dataset=none"], "dataset=none", "teachers=votes"),
+    ],
+)
+def test_bad_settings_end_in_one_line(nzc: Nzc, arguments: list[str], key: str, says: str) -> None:
+    ran = nzc("teachers=sklearn", "student=none", *arguments)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1, ran.err
+    assert key in ran.err
+    assert says in ran.err
+    assert not list(Path.cwd().iterdir())
+
+
+def test_what_shards_refuse_to_teach_is_said(nzc: Nzc) -> None:
+    """From another process too."""
+    knn = ["teachers.estimator._target_=sklearn.neighbors.KNeighborsClassifier", "+teachers.estimator.n_neighbors=50"]
+    ran = nzc("teachers=sklearn", "student=none", *knn)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "teachers.estimator=KNeighborsClassifier" in ran.err
+    assert "12 records" in ran.err
+
+
+def _fit(teachers: Sklearn, splits: DataSplits, work: Path) -> np.ndarray:
+    teachers.train_missing(splits, TrainerSettings(progress=False), work)
+    return np.stack([load_labels(work, teacher) for teacher in range(teachers.count)])
+
+
+def _predictions(teachers: Sklearn, splits: DataSplits) -> np.ndarray:
+    with TemporaryDirectory() as work:
+        return _fit(teachers, splits, Path(work))
+
+
+def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits) -> None:
+    together, alone = _predictions(replace(TEACHERS, parallel=2), splits), _predictions(TEACHERS, splits)
+    np.testing.assert_array_equal(together, alone)
+    assert len({row.tobytes() for row in alone}) == 4
+    assert (_predictions(replace(TEACHERS, seed=1), splits) != alone).any()
+
+
+def test_what_is_fitted_is_not_fitted_again(splits: DataSplits, tmp_path: Path) -> None:
+    whole = _fit(TEACHERS, splits, tmp_path)
+    save(tmp_path / "2.npz", labels=(marked := np.full(100, 7, np.uint8)))
+    (tmp_path / "1.npz").unlink()
+    (tmp_path / "3.npz").write_bytes((tmp_path / "3.npz").read_bytes()[:-40])  # cut: seen, and made good
+    again = _fit(TEACHERS, splits, tmp_path)
+    np.testing.assert_array_equal(again[[0, 1, 3]], whole[[0, 1, 3]])
+    np.testing.assert_array_equal(again[2], marked)
+
+
+def test_shards_of_few_classes(splits: DataSplits) -> None:
+    """One record a teacher, and so one class: it is what the teacher says; two classes: one of them."""
+    few = DataSplits(Split(splits.private.x[:30], splits.private.y[:30]), splits.public, splits.test, 10)
+    single = _predictions(Sklearn(count=30, estimator=LogisticRegression(), seed=0, parallel=1), few)
+    assert (single == single[:, :1]).all()
+    assert sorted(single[:, 0]) == sorted(few.private.y)
+    pairs = _predictions(Sklearn(count=15, estimator=LogisticRegression(), seed=0, parallel=1), few)
+    assert max(len(set(row)) for row in pairs) == 2
+
+
+def test_nested_estimators_are_seeded(splits: DataSplits) -> None:
+    pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(3))
+    first, again = (_predictions(Sklearn(count=2, estimator=pipeline, seed=0, parallel=1), splits) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_predictions_are_stored_by_what_made_them(splits: DataSplits, tmp_path: Path) -> None:
+    store = PredictionStore(tmp_path)
+    quiet = TrainerSettings(progress=False)
+    variants = [
+        TEACHERS,
+        replace(TEACHERS, estimator=DecisionTreeClassifier(splitter="random")),  # equal, and not the same
+        replace(TEACHERS, parallel=None),
+        replace(TEACHERS, seed=1),
+        replace(TEACHERS, estimator=DecisionTreeClassifier(max_depth=2)),
+        replace(TEACHERS, estimator=SVC()),
+    ]
+    entries = []
+    for teachers in variants:
+        teachers.train(splits, store, quiet)
+        entries.append(len(store.entries()))
+    assert entries == [1, 1, 1, 2, 3, 4]
+
+
+def test_descriptions_tell_contents() -> None:
+    told = describe(make_pipeline(FunctionTransformer(np.sqrt), SVC(C=2)))
+    assert told == describe(make_pipeline(FunctionTransformer(np.sqrt), SVC(C=2)))
+    assert told != describe(make_pipeline(FunctionTransformer(np.log), SVC(C=2)))
+    assert told["steps"][1][1]["C"] == 2
+    assert "kernel" not in told["steps"][1][1]
+
+
+def test_torch_is_never_imported(tmp_path: Path) -> None:
+    script = "import sys; from nzc.app.main import main; main(); print('torch' in sys.modules)"
+    arguments = ["teachers=forest", *RUN, "tracking=none", "teachers.count=2", "teachers.estimator.n_estimators=2"]
+    command = [sys.executable, "-c", script, *arguments]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert ran.stdout.endswith("False\n"), ran.stderr
+
+
+def test_an_input_error_survives_another_process() -> None:
+    import pickle
+
+    error = pickle.loads(pickle.dumps(InputError("a.b", 3, "must be 4")))
+    assert (str(error), error.key) == ("a.b=3: must be 4", "a.b")

@@ -1,0 +1,350 @@
+"""What MLflow is told: how runs and sweeps end under every launcher, what can be searched, and the student served."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from alembic.runtime.migration import HeadMaintainer
+from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from nzc.runs.pipeline import PreparedRun
+from nzc.data.digits import Digits
+from nzc.runs.formatting import number
+from nzc.runs.page import write_page
+from nzc.tracking.mlflow import _PROCESS, MLflow
+
+FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
+CHROMIUM = shutil.which("chromium")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
+
+
+def _client() -> MlflowClient:
+    return MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+
+
+def _runs(client: MlflowClient, query: str = "") -> list[Run]:
+    """All runs, the oldest first."""
+    everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
+    return list(client.search_runs(everywhere, query, order_by=["attributes.start_time"]))
+
+
+def _states(nested: bool) -> list[str]:
+    """How the runs ended that stand below another, or those that do not."""
+    return [run.info.status for run in _runs(_client()) if ("mlflow.parentRunId" in run.data.tags) == nested]
+
+
+def _breaks(monkeypatch: pytest.MonkeyPatch, at: int, how: BaseException) -> None:
+    """The job `at` of a sweep raises once its work has begun."""
+    whole, calls = PreparedRun.execute, [0]
+
+    def execute(self: PreparedRun, *arguments: Any) -> Any:
+        calls[0] += 1
+        if calls[0] - 1 == at:
+            raise how
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(PreparedRun, "execute", execute)
+
+
+def test_a_job_that_fails_is_marked_and_the_sweep_goes_on(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _breaks(monkeypatch, 1, RuntimeError("no more memory"))
+    assert nzc("--multirun", *FILE, "seed=0,1,2").code == 2
+    assert _states(nested=True) == ["FINISHED", "FAILED", "FINISHED"]
+    assert _states(nested=False) == ["FINISHED"]
+
+
+def test_a_job_of_wrong_input_is_seen_to_fail(nzc: Nzc, histograms: Path) -> None:
+    nzc("--multirun", *FILE, "queries=1000,10")
+    assert _states(nested=True) == ["FAILED", "FINISHED"]
+    assert not list(histograms.parent.glob("outputs/sweeps/*/*/0/result.json"))
+
+
+def test_a_wrong_input_outside_of_a_sweep_leaves_nothing(nzc: Nzc, histograms: Path) -> None:
+    assert nzc(*FILE, "queries=1000").code == 2
+    assert not (histograms.parent / "mlflow.db").exists()
+
+
+def test_a_sweep_that_is_stopped_closes_all_that_it_opened(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _breaks(monkeypatch, 1, KeyboardInterrupt())
+    assert nzc("--multirun", *FILE, "seed=0,1,2").code == 130
+    assert _states(nested=True) == ["FINISHED", "KILLED"]
+    assert _states(nested=False) == ["KILLED"]
+    (page,) = histograms.parent.glob("outputs/sweeps/*/*/report.html")
+    assert "1 of 3 runs finished" in page.read_text()
+    assert "was not started" in (page.parent / "table.md").read_text()
+
+
+def test_a_sweep_that_breaks_closes_its_parent(nzc: Nzc, histograms: Path) -> None:
+    assert nzc("--multirun", *FILE, "aggregator=lnmax,nonsense").code == 2
+    assert _states(nested=False) == ["FAILED"]
+
+
+def test_a_sweep_whose_tracker_cannot_be_opened_does_not_begin(nzc: Nzc, histograms: Path) -> None:
+    ran = nzc("--multirun", *FILE, "seed=0,1", "tracking.uri=sqlite:///votes.npy/mlflow.db")
+    assert ran.code == 2
+    assert len(ran.err.strip().splitlines()) == 1
+    assert "tracking.uri" in ran.err
+
+
+def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow can go on with no half of one, and two processes break one that they make at once."""
+    monkeypatch.chdir(tmp_path)
+    whole, steps = HeadMaintainer.update_to_step, iter(range(1000))
+
+    def stop(maintainer: HeadMaintainer, step: Any) -> None:
+        if next(steps) == 9:
+            raise KeyboardInterrupt
+        whole(maintainer, step)
+
+    def start(name: str) -> str:
+        return MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", name, {}, None, 0, name)
+
+    monkeypatch.setattr(HeadMaintainer, "update_to_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        start("stopped")
+    assert not Path("mlflow.db").exists()
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(start, "abcd"))) == 4
+    assert len(_runs(_client())) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db"}
+
+
+def test_artifacts_go_where_they_are_asked_to_or_nowhere(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = histograms.parent
+    assert nzc(*FILE, f"tracking.artifacts={home}/./kept").code == nzc(*FILE, "tracking.artifacts=kept").code == 0
+    (home / "kept").rename(home / "gone")
+    ran = nzc(*FILE, "tracking.artifacts=other")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert ran.err.startswith(f"nzc: tracking.artifacts={home}/other: must be {home}/kept, where")
+    moved = home / "moved"
+    moved.mkdir()
+    for name in ("mlflow.db", "gone", "votes.npy"):
+        (home / name).rename(moved / name)
+    monkeypatch.chdir(moved)
+    assert nzc(*FILE, "tracking.artifacts=kept").code == 2
+    assert not (home / "kept").exists()
+    assert not (home / "other").exists()
+    assert nzc(*FILE, "tracking.artifacts=kept", "tracking.uri=sqlite:///new.db").code == 0
+    assert list((moved / "kept").rglob("result.json"))
+
+
+def _stopped(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_run_that_is_stopped_while_it_opens_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(MlflowClient, "log_batch", _stopped)
+    with pytest.raises(KeyboardInterrupt):
+        MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", "run", {"a": 1}, None, 0, "a")
+    assert [run.info.status for run in _runs(_client())] == ["KILLED"]
+
+
+def test_runs_of_a_process_that_was_killed_are_closed_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tracker = MLflow("sqlite:///mlflow.db", "artifacts", model=False, register=None, system_metrics=False)
+    alive = tracker.start("one", "alive", {}, None, 0, "a")
+    elsewhere = tracker.start("one", "on another machine", {}, None, 0, "b")
+    tracker.client.set_tag(elsewhere, _PROCESS, "another-machine 1 1700000000")
+    script = (
+        "import os; from nzc.tracking.mlflow import MLflow\n"
+        "tracker = MLflow('sqlite:///mlflow.db', 'artifacts', False, None, False)\n"
+        "parent = tracker.start('two', 'sweep', {}, None, 0, 'c')\n"
+        "tracker.start('two', 'job', {}, parent, 0, 'd'); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert {run.info.status for run in _runs(tracker.client)} == {"RUNNING"}
+    new = tracker.start("one", "next", {}, None, 0, "e")
+    states = {run.info.run_name: run.info.status for run in _runs(tracker.client)}
+    assert states == dict.fromkeys(["sweep", "job"], "KILLED") | dict.fromkeys(
+        ["alive", "on another machine", "next"], "RUNNING"
+    )
+    child = tracker.start("one", "job of a lost worker", {}, alive, 0, "f")
+    tracker.finish(alive, tmp_path)
+    assert [tracker.client.get_run(run).info.status for run in (alive, child, new)] == ["FINISHED", "KILLED", "RUNNING"]
+
+
+def test_what_is_recorded_can_be_searched(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    ran = nzc(
+        "--multirun", *TEACHERS, "student=none", "tracking=mlflow", "aggregator=lnmax", "aggregator.gamma=0.1,0.2"
+    )
+    client, digest = _client(), Digits(seed=0, private=1200, public=400).load().digest
+    for query in ("params.aggregator.gamma = '0.1'", "params.`aggregator.gamma` = '0.1'"):
+        assert [run.data.params["aggregator.gamma"] for run in _runs(client, query)] == ["0.1"]
+    assert len(_runs(client, "metrics.epsilon > 0 and params.aggregator = 'lnmax'")) == len(ran.results) == 2
+    assert len(_runs(client, "dataset.name = 'digits'")) == 2
+    run = _runs(client, f"dataset.digest = '{digest[:36]}' and params.aggregator.gamma = '0.2'")[0]
+    assert json.loads(run.inputs.dataset_inputs[0].dataset.profile)["private"] == 1200
+    assert run.data.metrics["system/system_memory_usage_megabytes"] > 0
+
+
+def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_kept(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = nowhere().replace("//", "//user:hunter2@")
+    typed = nzc(*FILE, f"objective={address}", "hydra.run.dir=typed")  # a key like tracking.uri, but nobody's address
+    write_page(Path("typed"))
+    assert typed.code == 0, typed.err
+    assert _runs(_client())[0].data.params["objective"] == address.replace("hunter2", "***")
+    monkeypatch.setenv("ADDRESS", address)
+    told = nzc(*FILE, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told")
+    assert told.err.startswith(f"nzc: tracking.uri={address.replace('hunter2', '***')} does not answer")
+    kept = [path for path in Path().rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    assert {path.parent for path in kept} == {Path("typed/.hydra")}
+
+
+def test_system_metrics_can_be_left_out(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    nzc(*TEACHERS, "student=none", "tracking=mlflow", "tracking.system_metrics=false")
+    assert not [name for name in _runs(_client())[0].data.metrics if name.startswith("system/")]
+
+
+def test_the_student_is_registered_and_takes_rows_as_the_dataset_has_them(nzc: Nzc) -> None:
+    from mlflow import pyfunc, set_tracking_uri
+
+    ran = nzc(*SMALL, "tracking=mlflow", "tracking.register=student-of-digits")
+    set_tracking_uri(f"sqlite:///{Path.cwd()}/mlflow.db")
+    model = pyfunc.load_model("models:/student-of-digits/1")
+    test = Digits(seed=0, private=1200, public=400).load().test
+    assert (model.predict(test.x).argmax(axis=1) == test.y).mean() == pytest.approx(ran.result["accuracy"])
+    assert model.predict(test.x[:1]).shape == (1, 10)
+    assert "tracking.register" in nzc(*SMALL, "tracking=mlflow", "tracking.register=x", "tracking.model=false").err
+
+
+def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
+    import torch
+    from mlflow import pyfunc, set_tracking_uri
+
+    y, role = np.arange(600) % 3, np.repeat(["private", "public", "test"], 200)
+    near = np.random.default_rng(0).normal(size=(600, 4)) + 2 * np.eye(4)[y]
+    x = np.rint(near * [1e2, 1e6, 1e4, 1e3] + [1e7, 0, -1e6, 0])  # exact in every type below
+    np.savez("data.npz", x=x, y=y, role=role)
+    told = ["aggregator=plurality", "tracking=mlflow", "tracking.register=own"]
+    ran = nzc("dataset=npz", "dataset.path=data.npz", *SMALL, *told)
+    assert 0.6 < ran.result["accuracy"] < 1, ran.err
+    student = torch.export.load(next(ran.folder.glob("outputs/*/*/student.pt2"))).module()
+    set_tracking_uri(f"sqlite:///{Path.cwd()}/mlflow.db")
+    served = [pyfunc.load_model("models:/own/1").predict(x[400:])]
+    for dtype in (torch.float64, torch.float32, torch.int64):
+        served.append(student(torch.from_numpy(x[400:]).to(dtype)).detach().numpy())
+    for logits in served:
+        assert (logits.argmax(axis=1) == y[400:]).mean() == pytest.approx(ran.result["accuracy"])
+
+
+@contextmanager
+def _served(*command: str) -> Iterator[str]:
+    """An `mlflow …` server; its address, once it answers."""
+    address = nowhere()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", *command, "--port", address.rpartition(":")[2], "--workers", "1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(120):
+            try:
+                urllib.request.urlopen(f"{address}/health")
+                break
+            except OSError:
+                assert server.poll() is None
+                time.sleep(1)
+        yield address
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@pytest.mark.slow
+def test_the_student_is_served(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = nzc(*SMALL, "tracking=mlflow", "tracking.register=served")
+    test = Digits(seed=0, private=1200, public=400).load().test
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{Path.cwd()}/mlflow.db")
+    with _served("models", "serve", "-m", "models:/served/1", "--env-manager", "local") as address:
+        body = json.dumps({"inputs": test.x.tolist()}).encode()
+        asked = urllib.request.Request(f"{address}/invocations", body, {"Content-Type": "application/json"})
+        answer = json.load(urllib.request.urlopen(asked))["predictions"]
+    assert (np.argmax(answer, axis=1) == test.y).mean() == pytest.approx(ran.result["accuracy"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local", "ray"])
+def test_jobs_stand_under_one_parent_under_every_launcher(nzc: Nzc, launcher: str) -> None:
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher.removesuffix('_local')}_launcher")
+    ran = nzc(
+        "--multirun", *TEACHERS, "student=none", "tracking=mlflow", f"hydra/launcher={launcher}", "queries=9,1000"
+    )
+    assert ran.code == 2
+    runs = _runs(_client())
+    parent = next(run.info.run_id for run in runs if "mlflow.parentRunId" not in run.data.tags)
+    assert sorted(_states(nested=True)) == ["FAILED", "FINISHED"]
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run.info.run_id != parent} == {parent}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_the_dashboard_shows_epsilon_and_accuracy(nzc: Nzc) -> None:
+    """In a browser; leaves dashboard.png in its folder."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    ran = nzc(
+        "--multirun", *TEACHERS, "teachers.count=30", "student.steps=300", "tracking=mlflow",
+        "aggregator=plurality,nzc,gnmax,lnmax",
+    )  # fmt: skip
+    results = {result["aggregator"]: result for result in ran.results}
+    shown = ["answered", "accuracy", "label_accuracy", "epsilon_exact", "epsilon_claimed"]
+    uri, artifacts = f"sqlite:///{Path.cwd()}/mlflow.db", str(Path.cwd() / "mlartifacts")
+    with (
+        _served("ui", "--backend-store-uri", uri, "--default-artifact-root", artifacts) as address,
+        playwright.sync_playwright() as driver,
+        driver.chromium.launch_persistent_context(
+            Path.cwd() / "browser", executable_path=CHROMIUM, args=FLAGS, viewport={"width": 1500, "height": 480}
+        ) as browser,
+    ):
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        page.goto(f"{address}/#/experiments/{_client().get_experiment_by_name('digits').experiment_id}/runs")
+        page.get_by_role("row").filter(has_text="sweep").get_by_role(
+            "button"
+        ).first.click()  # unfold it: columns are of what is seen
+        page.get_by_text("lnmax · supervised").first.wait_for()
+        page.get_by_role("button", name="Columns", exact=True).click()
+        tree = page.get_by_test_id("column-selector-tree")
+        search = page.get_by_placeholder("Search columns")
+        for name in ["Dataset", "Source", "Models", *shown]:
+            search.fill(name)
+            tree.locator("[title]").filter(has_text=re.compile(f"^{name}$")).last.click()  # of an ε, the tag: it says ∞
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Close").last.click()  # the assistant
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(1000)
+        shown_of = {
+            run.data.params["aggregator"]: " ".join(page.locator(f"[row-id='{run.info.run_id}']").all_inner_texts())
+            for run in _runs(_client(), "params.dataset = 'digits'")
+        }
+        page.screenshot(path="dashboard.png")
+    for name, result in results.items():
+        row, exact = shown_of[name].split(), result["epsilon"]["exact"]
+        assert str(result["accuracy"]) in row
+        assert ("∞" if exact == "inf" else number(exact)) in row
