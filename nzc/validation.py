@@ -22,7 +22,8 @@ class InputError(ValueError):
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
-        super().__init__(one_line(f"{key}={value}: {allowed}"))
+        shown = {"None": "null", "True": "true", "False": "false"}.get(str(value), value)  # as one types it
+        super().__init__(one_line(f"{key}={shown}: {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the three parts; by default pickle would pass the message as the only argument."""
@@ -100,6 +101,17 @@ def one_line(text: str) -> str:
 def in_a_line(text: object, at_most: int | None = None) -> str:
     """Return another library's message without passwords and line breaks, cut after `at_most` characters."""
     return " ".join(masked(text).split())[:at_most]
+
+
+def from_pydantic(error: Any, prefix: str) -> InputError:
+    """Return pydantic's first complaint as an InputError below the key `prefix`."""
+    first = error.errors()[0]
+    key = ".".join(map(str, (prefix, *first["loc"])))
+    words = {"a valid string": "text", "a valid list": "a list", "a valid dictionary": "a mapping"}
+    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    for theirs, ours in words.items():
+        said = said.replace(theirs, ours)
+    return InputError(key, first["input"], said)
 
 
 def reason(error: Exception) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
 
 from nzc.app.main import main
 from nzc.tracking import mlflow
@@ -93,6 +95,12 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         return int(stop.value.code or 0), out, err
 
     return run
+
+
+def tracked_runs(client: MlflowClient, query: str = "") -> list[Run]:
+    """All runs that MLflow has, the oldest first."""
+    everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
+    return list(client.search_runs(everywhere, query, order_by=["attributes.start_time"]))
 
 
 def nowhere() -> str:

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from nzc.mechanisms import NoisyArgmax
-from nzc.mechanisms import GaussianNoise, GumbelNoise
-from nzc.mechanisms import NoNoise
 from nzc.accounting.data_independent import gaussian
+from nzc.mechanisms import GaussianNoise, GumbelNoise, NoisyArgmax, NoNoise
 
 FPR = 0.01
 

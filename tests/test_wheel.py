@@ -22,7 +22,7 @@ def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(str(site / "nzc"))
     (result,) = here.glob("outputs/*/*/result.json")
-    page = [sys.executable, "-c", f"{start}from nzc.report.__main__ import main; main()", str(result.parent)]
+    page = [sys.executable, "-c", script, "report", str(result.parent)]
     subprocess.run(page, cwd=here, capture_output=True, timeout=300, check=True)
     assert (result.parent / "report.html").is_file()
     sweep = subprocess.run(

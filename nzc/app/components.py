@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, get_type_hints
 
-from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.accounting import sanitised
@@ -24,7 +24,7 @@ from nzc.teachers import Teachers
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.tracking import Tracker
 from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError, in_a_line
+from nzc.validation import InputError, from_pydantic, in_a_line
 
 #: What the class named by a group must be, and whether the group may be empty.
 KINDS: dict[str, tuple[type, bool]] = {
@@ -123,10 +123,9 @@ def _resolve(node: Any, key: str) -> Any:
     if (here := os.getcwd()) not in sys.path:
         sys.path.append(here)
     try:
-        target = get_object(str(node._target_))
+        target = resolve_name(str(node._target_))
     except Exception as error:  # the module may fail to import
-        cause = error.__cause__ or error
-        allowed = f"must be the dotted name of a class or function ({in_a_line(cause)})"
+        allowed = f"must be the dotted name of a class or function ({in_a_line(error)})"
         raise InputError(f"{key}._target_", node._target_, allowed) from error
     if not callable(target):
         raise InputError(f"{key}._target_", node._target_, "must be the dotted name of a class or function")
@@ -170,8 +169,7 @@ def _check_types(key: str, built: Any) -> None:
                 adapter = TypeAdapter(hints[name])
             adapter.validate_python(getattr(built, name))
         except ValidationError as error:
-            said = error.errors()[0]["msg"].replace("Input should be", "must be")
-            raise InputError(f"{key}.{name}", getattr(built, name), said) from error
+            raise from_pydantic(error, f"{key}.{name}") from error
 
 
 def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> dict[str, Any]:

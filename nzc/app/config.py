@@ -133,7 +133,8 @@ def _keys_help(*, _root_: Any) -> str:
         file = next(filter(Path.is_file, files), None)
         lines = [] if file is None else [line for line in file.read_text().splitlines() if line.strip()]
         sections.append("\n".join([f"{group}: # {group}={choice}", *(f"  {line}" for line in lines)]))
-    return "\n\n".join("\n".join(f"  {line}" for line in section.splitlines()) for section in sections)
+    text = "\n\n".join("\n".join(f"  {line}" for line in section.splitlines()) for section in sections)
+    return text.replace("$", "$$")  # Hydra reads the help text as a string.Template
 
 
 def register() -> None:

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from nzc.app.components import build, build_components, run_params, without_hydra
 from nzc.app.config import CONF, register
 from nzc.app.error_messages import check_overrides, error_line
+from nzc.data.files import require_writable
 from nzc.runs import pipeline
 from nzc.runs.result import RunResult
 from nzc.tracking import Tracker, Unreachable
@@ -58,6 +59,8 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
 
     A job of a sweep draws no figures by default, and does not check the connection: the sweep has done so.
     """
+    for key in ("store", "output"):
+        require_writable(f"paths.{key}", Path(cfg.paths[key]))
     prepared = pipeline.prepare(build_components(cfg, choices, figures=not in_sweep))
     tracker: Tracker | None = build(cfg, "tracking")
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):

@@ -2,6 +2,9 @@
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nzc.validation import InputError
 
 
 def write_private(path: Path, data: bytes | str) -> Path:
@@ -11,6 +14,14 @@ def write_private(path: Path, data: bytes | str) -> Path:
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data.encode() if isinstance(data, str) else data)
     return partial.rename(path)
+
+
+def require_writable(key: str, folder: Path) -> None:
+    """Raise InputError unless `folder` can be created, or is there and can be written. Nothing is left behind."""
+    try:
+        TemporaryDirectory(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())).cleanup()
+    except OSError as error:
+        raise InputError(key, folder, f"must be a folder that can be written ({error.strerror})") from error
 
 
 def remove_empty(folder: Path, levels: int, keep: Path) -> None:

@@ -73,7 +73,6 @@ def prepare(parts: RunComponents) -> "PreparedRun":
     session = LabelingSession(parts.policy, sizes, shape.rows, ledger, digest)
     if splits is not None:
         _check_networks(parts, splits)
-    parts.store.open()
     return PreparedRun(parts, splits, truth, shape.classes, session)
 
 

@@ -11,6 +11,7 @@ Accuracies are not published: the true labels that they are computed from have n
 import json
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -36,18 +37,19 @@ def publish(run: Path, dest: Path) -> None:
     _check(run, result)
     if dest.exists() or dest.is_symlink():
         raise InputError("DEST", dest, "must not exist yet")
-    partial = dest.with_name(f".{dest.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    config: Any = OmegaConf.load(run / ".hydra" / "config.yaml")
     try:
-        partial.mkdir(parents=True)
+        dest.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".publish-", dir=dest.parent) as temporary:
+            partial = Path(temporary) / dest.name
+            partial.mkdir()
+            for name in _files(result):
+                shutil.copyfile(run / name, partial / name)
+            (partial / "privacy.json").write_text(json.dumps(_facts(result), indent=2, ensure_ascii=False) + "\n")
+            (partial / "README.md").write_text(_statement(result, config.budget.epsilon))
+            partial.rename(dest)
     except OSError as error:
         raise InputError("DEST", dest, f"must be a folder that can be created ({error.strerror})") from error
-    for name in _files(result):
-        shutil.copyfile(run / name, partial / name)
-    (partial / "privacy.json").write_text(json.dumps(_facts(result), indent=2, ensure_ascii=False) + "\n")
-    config: Any = OmegaConf.load(run / ".hydra" / "config.yaml")
-    (partial / "README.md").write_text(_statement(result, config.budget.epsilon))
-    partial.rename(dest)
 
 
 def _result(run: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar
 from omegaconf import DictConfig, OmegaConf
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from nzc.validation import InputError
+from nzc.validation import InputError, from_pydantic
 
 Model = TypeVar("Model", bound=BaseModel)
 #: One key or a list of keys.
@@ -82,9 +82,8 @@ def _entries(config: DictConfig, key: str, model: type[Model]) -> list[Model]:
         try:
             found.append(model.model_validate(entry))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, (f"sweep.{key}", at, *first["loc"])))
-            known = f"must be one of the keys {', '.join(model.model_fields)}"
-            said = known if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-            raise InputError(where, first["input"], said) from error
+            wrong = from_pydantic(error, f"sweep.{key}.{at}")
+            if error.errors()[0]["type"] == "extra_forbidden":
+                wrong = InputError(wrong.key, wrong.value, f"must be one of the keys {', '.join(model.model_fields)}")
+            raise wrong from error
     return found

@@ -1,7 +1,6 @@
 """Stored teacher predictions: found again by a hash of everything that can change them."""
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -17,7 +16,6 @@ from filelock import FileLock
 
 from nzc.data.files import write_private
 from nzc.types import AnyArray
-from nzc.validation import InputError
 
 
 @dataclass(frozen=True)
@@ -50,17 +48,6 @@ class PredictionStore:
         self.root = Path(root)
         self._folder = self.root / "predictions"
 
-    def open(self) -> None:
-        """Create the folder; InputError: it cannot be created or written."""
-        try:
-            for folder in (self.root, self._folder):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.root.chmod(0o700)
-            if not os.access(self.root, os.W_OK):
-                raise PermissionError("not writable")
-        except OSError as error:
-            raise InputError("paths.store", self.root, f"must be a folder that can be written ({error})") from error
-
     def has(self, request: dict[str, Any]) -> bool:
         """Return whether there are predictions for `request`."""
         return self._paths(request)[0].is_file()
@@ -71,6 +58,8 @@ class PredictionStore:
         `folder` keeps unfinished work: it survives a kill and is there for the next try.
         """
         path, work = self._paths(request)
+        for folder in (self.root, self._folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._lock(path):
             if path.is_file():
                 found = load(path) or {}

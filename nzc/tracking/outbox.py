@@ -23,7 +23,7 @@ from filelock import FileLock
 from nzc.data.files import write_private
 from nzc.runs.layout import RESULT
 from nzc.tracking.base import Tracker, Unreachable
-from nzc.validation import InputError, in_a_line
+from nzc.validation import InputError, in_a_line, masked
 
 RECORD, LOCK = "tracking.json", ".tracking.lock"
 _LATER = "`nzc sync` sends it later"
@@ -66,7 +66,7 @@ class TrackedRun:
             sent=False,
             experiment=self.experiment,
             name=self.name,
-            params={key: str(value) for key, value in self.params.items()},
+            params={key: masked(value) for key, value in self.params.items()},
             sweep=None if parent is None or self.sweep is None else os.path.relpath(self.sweep, self.folder),
         )
         if parent is not None and parent["run"] is None:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from conftest import VOTES, Nzc, published
 
-from nzc.mechanisms import NoisyArgmax
-from nzc.mechanisms import GaussianNoise
 from nzc.accounting.audit import Contradiction
+from nzc.mechanisms import GaussianNoise, NoisyArgmax
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
 

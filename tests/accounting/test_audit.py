@@ -5,9 +5,9 @@ import pytest
 from scipy.special import log_ndtr
 from scipy.stats import binom, norm
 
-from nzc.validation import InputError
 from nzc.accounting.audit import Audit, Contradiction, audit, check, lower_bound, worst_pair
 from nzc.accounting.data_independent import gaussian
+from nzc.validation import InputError
 
 DELTA = 1e-5
 

@@ -4,10 +4,8 @@ import numpy as np
 import presets
 import pytest
 
-from nzc.mechanisms import GroundTruth, NoisyArgmax
-from nzc.mechanisms import ABSTAIN
-from nzc.mechanisms import NoNoise
 from nzc.accounting.cost import cost_curve
+from nzc.mechanisms import ABSTAIN, GroundTruth, NoisyArgmax, NoNoise
 
 DELTA = 1e-5
 

@@ -6,7 +6,7 @@ import pytest
 from conftest import published_votes
 
 from nzc.accounting import claims, data_dependent, data_independent
-from nzc.accounting.rdp import ORDERS, cks, to_epsilon, mironov
+from nzc.accounting.rdp import ORDERS, cks, mironov, to_epsilon
 
 # ε on the published votes (first rows), moments l = 1..8 of the 2017 analysis; the paper prints 2.04, 5.04 and 8.19.
 MOMENTS = [
@@ -82,9 +82,13 @@ def test_bounds_hold_where_their_conditions_fail() -> None:
 def test_extreme_votes_stay_numbers() -> None:
     votes = np.array([[5000, 0, 0], [0, 0, 5000], [2500, 2500, 0], [1667, 1667, 1666]])
     for sigma in (0.1, 2.0, 40.0, 1e6):
-        assert np.isfinite(data_dependent.gaussian_rdp(data_dependent.log_flip_gaussian(votes, sigma), sigma, ORDERS)).all()
+        assert np.isfinite(
+            data_dependent.gaussian_rdp(data_dependent.log_flip_gaussian(votes, sigma), sigma, ORDERS)
+        ).all()
     for gamma in (1e-10, 0.05, 10.0):
-        assert np.isfinite(data_dependent.laplace_rdp(data_dependent.log_flip_laplace(votes, gamma), gamma, ORDERS)).all()
+        assert np.isfinite(
+            data_dependent.laplace_rdp(data_dependent.log_flip_laplace(votes, gamma), gamma, ORDERS)
+        ).all()
 
 
 def test_class_order_changes_nothing() -> None:

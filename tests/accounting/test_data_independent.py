@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.accounting.data_independent import (
     UNBOUNDED,
-    bounded_range_rdp,
     bounded_range_cost,
+    bounded_range_rdp,
     compose,
     gaussian,
     gaussian_cost,
     optimal_pure,
-    pure_rdp,
     pure_cost,
+    pure_rdp,
 )
+from nzc.accounting.rdp import ORDERS, to_epsilon
 
 
 def test_gaussian_screens_and_labels_add_in_quadrature():

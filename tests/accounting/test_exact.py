@@ -10,11 +10,9 @@ from conftest import published_votes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nzc.mechanisms import Boost, NoisyArgmax
-from nzc.mechanisms import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
-from nzc.mechanisms import ThresholdScreen
-from nzc.accounting.rdp import ORDERS
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, error_of, largest_divergence
+from nzc.accounting.rdp import ORDERS
+from nzc.mechanisms import Boost, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise, ThresholdScreen
 
 GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
 #: Below this a divergence is the square of the error that a law may have.
@@ -122,7 +120,9 @@ def test_published_votes(name, rows, noise, delta, epsilon):
 @pytest.mark.parametrize("name", ["mnist", "svhn", "adult"])
 def test_no_query_costs_more_than_the_papers_theorem(name, noise):
     votes = published_votes(name, 300)
-    assert (NoisyArgmax(noise).exact_cost(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) * (1 + 1e-9)).all()
+    assert (
+        NoisyArgmax(noise).exact_cost(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) * (1 + 1e-9)
+    ).all()
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,9 @@ def test_equal_queries_cost_as_often_as_they_are_asked(name):
     mechanism, votes = presets.build(name), np.array([[180, 50, 20]])
     once = mechanism.exact_cost(votes).total(ORDERS)
     np.testing.assert_allclose(mechanism.exact_cost(np.repeat(votes, 7, axis=0)).total(ORDERS), 7 * once, rtol=1e-12)
-    np.testing.assert_array_equal(mechanism.exact_cost(np.repeat(votes, 2, axis=0)).per_query(ORDERS).sum(axis=0), 2 * once)
+    np.testing.assert_array_equal(
+        mechanism.exact_cost(np.repeat(votes, 2, axis=0)).per_query(ORDERS).sum(axis=0), 2 * once
+    )
     assert (mechanism.exact_cost(votes[:0]).total(ORDERS) == 0).all()
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from nzc.validation import InputError
-from nzc.accounting.rdp import ORDERS, cks
+from nzc.accounting.data_independent import compose, gaussian, pure_cost, pure_rdp
 from nzc.accounting.privacy_filter import gaussian_filter, renyi_filter
-from nzc.accounting.data_independent import compose, gaussian, pure_rdp, pure_cost
+from nzc.accounting.rdp import ORDERS, cks
+from nzc.validation import InputError
 
 SIGMA, SIGMA1, DELTA = 40.0, 150.0, 1e-5
 

@@ -10,11 +10,11 @@ from conftest import published_votes
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 from scipy.stats import binom
 
-from nzc.validation import InputError
 from nzc.accounting import sanitised
+from nzc.accounting.data_dependent import gaussian_bound, laplace_bound, screen_bound, screen_votes
 from nzc.accounting.rdp import to_epsilon
 from nzc.accounting.sanitised import Plan
-from nzc.accounting.data_dependent import gaussian_bound, laplace_bound, screen_bound, screen_votes
+from nzc.validation import InputError
 
 BOUNDS = {
     "gaussian 2": gaussian_bound(2),

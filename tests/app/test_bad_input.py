@@ -13,7 +13,7 @@ WRONG = [
     (["sed=1"], "sed", "seed"),
     (["+sweeps=foo"], "sweeps=foo", "nzc_table1_mnist"),
     (["aggregator=["], "aggregator=[", "key=value"),
-    (["seed=abc"], "seed=abc", "integer"),
+    (["seed=abc"], "seed=abc", "whole number"),
     (["seed=-1"], "seed=-1", "from 0"),
     (["delta=0"], "delta=0", "between 0 and 1"),
     (["delta=2"], "delta=2", "between 0 and 1"),
@@ -46,15 +46,15 @@ WRONG = [
     (["paths.output=/proc/x"], "paths.output=/proc/x", "can be written"),
     (["paths.store=/proc/x"], "paths.store=/proc/x", "can be written"),
     (["tracking.uri=foo://x"], "tracking.uri=foo://x", "MLflow"),
-    (["dataset=svhn", "dataset.root=null"], "dataset.root=None", "of type str"),
+    (["dataset=svhn", "dataset.root=null"], "dataset.root=null", "text"),
     (["dataset=mnist", "dataset.root=/proc/x"], "dataset.root=/proc/x", "MNIST/raw"),
     (VOTES, "teachers.path=???", "given"),
     ([*VOTES, "teachers.path=none.npy"], "teachers.path=none.npy", "readable"),
     ([*VOTES, "teachers.path='a\nb\x1b'"], r"teachers.path=a\nb\x1b", "readable"),
-    (["aggregator.mechanism=true"], "aggregator.mechanism=True", "_target_"),
-    (["aggregator.mechanism.noise=abc"], "aggregator.mechanism.noise=abc", "Noise"),
-    (["aggregator.mechanism._target_=builtins.dict"], "aggregator.mechanism._target_=builtins.dict", "Aggregator"),
-    (["student.augment=abc"], "student.augment=abc", "Affine"),
+    (["aggregator=nzc", "aggregator.noise=abc"], "aggregator.noise", "gamma"),
+    (["aggregator._target_=builtins.dict"], "aggregator._target_=builtins.dict", "NoisyArgmax"),
+    (["aggregator._target_=nzc.Nothing"], "aggregator._target_=nzc.Nothing", "class or function"),
+    (["student.augment=abc"], "student.augment=abc", "callable"),
     (["aggregator.sigma=1e308"], "aggregator.sigma=1e+308", "1e-100 to 1e+100"),
     (["trainer.precision=64-true"], "trainer.precision=64-true", "32-true"),
     (["+trainer.max_steps=0"], "trainer.max_steps=0", "nzc sets it"),
@@ -68,7 +68,7 @@ WRONG = [
     (["sweeps=digits"], "sweeps", "+sweeps"),
     (["--config-name", "mnist"], "--config-name=mnist", "+sweeps=mnist"),
     (["budget=3"], "budget=3", "budget.epsilon"),
-    (["seed=null"], "seed=null", "given"),
+    (["seed=null"], "seed=null", "whole number"),
 ]
 
 
@@ -99,18 +99,25 @@ def test_a_folder_of_ones_own_stays(nzc: Nzc) -> None:
 def test_sweep_files_with_a_slip(nzc: Nzc) -> None:
     Path("sweeps").mkdir()
     for text, names, allows in (
-        ("# @package _global_\nsweep: {rows: [{name: a, sett: [seed=1]}]}", "sweep.rows.sett=['seed=1']", "set, paper"),
+        (
+            "# @package _global_\nsweep: {rows: [{name: a, sett: [seed=1]}]}",
+            "sweep.rows.0.sett=['seed=1']",
+            "name, set, paper",
+        ),
         ("sweep: {rows: [{name: a}]}", "+sweeps", "# @package _global_"),
     ):
         Path("sweeps/mine.yaml").write_text(text)
         _complains(nzc, ["--multirun", "+sweeps=mine"], names, allows)
 
 
-@pytest.mark.parametrize("rows", ["[1]", "[{name: [a]}]", "[{name: a, set: seed}]"])
-def test_sweep_rows_that_are_none(nzc: Nzc, rows: str) -> None:
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [("[1]", "mapping"), ("[{name: [a]}]", "text"), ("[{name: a, set: seed}]", "list")],
+)
+def test_sweep_rows_that_are_none(nzc: Nzc, rows: str, said: str) -> None:
     Path("sweeps").mkdir()
     Path("sweeps/mine.yaml").write_text(f"# @package _global_\nsweep: {{rows: {rows}}}\n")
-    _complains(nzc, ["--multirun", "+sweeps=mine"], "sweep.rows", "a name, and a list")
+    _complains(nzc, ["--multirun", "+sweeps=mine"], "sweep.rows.0", said)
 
 
 def test_a_sweep_file_that_is_none(nzc: Nzc) -> None:
@@ -132,11 +139,11 @@ def _uneven() -> np.ndarray:
 
 VOTE_FILES = {
     "fractions": (_votes() + 0.5, "whole numbers"),
-    "uneven": (_uneven(), "row 7 has not"),
-    "negative": (_votes() - np.array([20, -20, 0]), "0 or more"),
+    "uneven": (_uneven(), "row 7 does not"),
+    "negative": (_votes() - np.array([20, -20, 0]), "counts from 0"),
     "flat": (np.arange(9), "[queries, "),
     "empty": (np.zeros((0, 3), int), "[queries, "),
-    "nobody": (np.zeros((4, 3), int), "one sum"),
+    "nobody": (np.zeros((4, 3), int), "1 or more; row 0 does not"),
     "words": (np.array([["a", "b"]]), "whole numbers"),
 }
 

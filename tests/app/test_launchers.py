@@ -13,13 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TEACHERS, VOTES, Nzc
+from conftest import TEACHERS, VOTES, Nzc, tracked_runs
 from hydra import compose, initialize_config_dir
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from mlflow import MlflowClient
-from test_engine import _votes
-from test_tracking import _runs
 
 from nzc.app import config
 
@@ -49,7 +47,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     if os.geteuid() != 0 or not all(map(shutil.which, ("slurmctld", "slurmdbd", "mariadbd", "munged"))):
         pytest.skip("needs root, and apt-get install slurm-wlm slurmdbd mariadb-server munge")
-    script, folder = Path(__file__).with_name("slurm.sh"), tmp_path_factory.mktemp("slurm") / "cluster"
+    script, folder = Path(__file__).parents[1] / "slurm.sh", tmp_path_factory.mktemp("slurm") / "cluster"
     for above in folder.parents[:3]:  # mariadbd is not root
         above.chmod(0o755)
     try:
@@ -64,10 +62,10 @@ def test_a_sweep_on_slurm_shows_what_was_cancelled_and_what_failed(slurm: dict[s
     asked = "teachers.epochs=1,0,100000,4", "queries=10"
     limits = [f"hydra.launcher.{limit}" for limit in ("cpus_per_task=1", "mem_gb=2", "timeout_min=15")]
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    assert not _runs(client)  # and the tables are made
+    assert not tracked_runs(client)  # and the tables are made
     sweep = subprocess.Popen([*NZC, "--multirun", *RUN[3:], "hydra/launcher=slurm", *limits, *asked],
                              cwd=tmp_path, env=slurm, text=True, stderr=subprocess.PIPE)  # fmt: skip
-    while not _runs(client, "params.`teachers.epochs` = '100000'"):
+    while not tracked_runs(client, "params.`teachers.epochs` = '100000'"):
         assert sweep.poll() is None
         time.sleep(1)
     subprocess.run("scancel $(squeue -h -r -o %i -n nzc -t running | grep _2$)", shell=True, env=slurm, check=True)
@@ -78,7 +76,7 @@ def test_a_sweep_on_slurm_shows_what_was_cancelled_and_what_failed(slurm: dict[s
     table = (folder / "table.md").read_text()
     assert "CANCELLED" in table and "teachers.epochs=0: teachers.epochs=0: must be" in table
     assert (folder / "report.html").is_file()
-    runs = _runs(client)
+    runs = tracked_runs(client)
     (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
     children = [run for run in runs if run is not parent]
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
@@ -110,5 +108,7 @@ def test_nodes_share_the_teachers(by: str, tmp_path: Path, request: pytest.Fixtu
     (result,) = tmp_path.glob("two/outputs/*/*/result.json")
     assert len(list(tmp_path.glob("two/outputs/*/*"))) == 1
     subprocess.run([*RUN, "tracking=none", "teachers.count=7"], cwd=tmp_path, check=True)
-    assert _votes(tmp_path / "two") == _votes(tmp_path)
+    predictions = (next(folder.glob(".nzc/predictions/*.npz")) for folder in (tmp_path / "two", tmp_path))
+    first, second = (path.read_bytes() for path in predictions)
+    assert first == second
     assert np.isfinite(json.loads(result.read_text())["epsilon"]["exact"])

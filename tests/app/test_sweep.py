@@ -8,13 +8,13 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from nzc.app import config
-from nzc.runs.pipeline import PreparedRun
-from nzc.validation import InputError
 from nzc.app.sweep import expand_rows
-from nzc.runs.publish import publish
 from nzc.runs.layout import job_name, read_jobs
+from nzc.runs.pipeline import PreparedRun
+from nzc.runs.publish import publish
 from nzc.runs.sweep_spec import SweepRow
 from nzc.runs.sweep_table import _measured
+from nzc.validation import InputError
 
 SWEEP = """# @package _global_
 hydra:

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from nzc.data.augment import Affine
-from nzc.data.augment import Strong
+from nzc.data.augment import Affine, Strong
 from nzc.validation import InputError
 
 NOTHING = dict.fromkeys(("stretch", "contrast", "brightness", "cutout", "mask", "noise"), 0.0)

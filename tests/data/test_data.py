@@ -19,9 +19,9 @@ from nzc.data.mnist import MNIST
 from nzc.data.npz import Npz
 from nzc.data.splits import choose
 from nzc.mechanisms import count_votes
-from nzc.validation import InputError
 from nzc.teachers import VoteHistograms
 from nzc.teachers.sharded import partition
+from nzc.validation import InputError
 
 
 @given(st.integers(3, 500), st.integers(0, 9), st.data())

@@ -331,7 +331,7 @@ def test_folders_that_are_none(nzc: Nzc, images: Path, tmp_path: Path) -> None:
         (images / "cat" / "3.png").write_bytes(damage)
         _complains(nzc, arguments, f"dataset.path={images}", "number 4 of cat")
     Image.new("RGB", (5, 5)).save(images / "cat" / "3.png")
-    _complains(nzc, arguments, "dataset.size=None", "6 × 4 and 5 × 5")
+    _complains(nzc, arguments, "dataset.size=null", "6 × 4 and 5 × 5")
 
 
 # Glyphs.

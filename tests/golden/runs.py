@@ -27,7 +27,14 @@ FAST = ["tracking=none", "figures=false", "trainer.progress=false", "trainer.acc
 TEACHERS = ["teachers.count=10", "teachers.epochs=8", "queries=120"]
 STUDENT = ["student.steps=60"]
 DIGITS = [*FAST, *TEACHERS, *STUDENT]
-VOTES = [*FAST, "teachers=votes", "dataset=none", "student=none", "teachers.path=votes.npy", "teachers.labels=labels.npy"]
+VOTES = [
+    *FAST,
+    "teachers=votes",
+    "dataset=none",
+    "student=none",
+    "teachers.path=votes.npy",
+    "teachers.labels=labels.npy",
+]
 TABLE = [*FAST, "dataset=npz", "dataset.path=table.npz", "teachers.count=12"]
 
 RUNS: dict[str, list[str]] = {
@@ -105,7 +112,11 @@ def differences(before: Any, now: Any, where: str = "") -> list[str]:
     if isinstance(before, dict) and isinstance(now, dict):
         return [line for key, value in before.items() for line in differences(value, now.get(key), f"{where}.{key}")]
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        return [line for at, pair in enumerate(zip(before, now, strict=True)) for line in differences(*pair, f"{where}[{at}]")]
+        return [
+            line
+            for at, pair in enumerate(zip(before, now, strict=True))
+            for line in differences(*pair, f"{where}[{at}]")
+        ]
     return [] if before == now else [f"{where[1:]}: {before} before, {now} now"]
 
 

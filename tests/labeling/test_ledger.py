@@ -10,10 +10,10 @@ import time
 import numpy as np
 import pytest
 
-from nzc.validation import InputError
-from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.accounting.data_independent import gaussian
+from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.labeling.ledger import Ledger, LedgerEntry
+from nzc.validation import InputError
 
 DELTA = 1e-5
 WRITER = """

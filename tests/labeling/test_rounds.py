@@ -9,16 +9,13 @@ from conftest import SMALL, TEACHERS, VOTES, Nzc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nzc.mechanisms import NoisyArgmax
-from nzc.mechanisms import ABSTAIN
-from nzc.mechanisms import GaussianNoise, LaplaceNoise
-from nzc.mechanisms import InteractiveScreen, ThresholdScreen
-from nzc.validation import InputError
-from nzc.labeling.session import LabelingPolicy, LabelingSession
 from nzc.accounting import sanitised
 from nzc.accounting.data_independent import gaussian
 from nzc.labeling.query_selection import CHOICES, QuerySelection
+from nzc.labeling.session import LabelingPolicy, LabelingSession
+from nzc.mechanisms import ABSTAIN, GaussianNoise, InteractiveScreen, LaplaceNoise, NoisyArgmax, ThresholdScreen
 from nzc.teachers import VoteHistograms
+from nzc.validation import InputError
 
 POOL, CLASSES = 60, 4
 
@@ -114,7 +111,9 @@ def test_rounds_of_one_mechanism_cost_what_one_round_costs(noise: object) -> Non
     """Without a screen the cost does not depend on what is drawn: asking in parts must change nothing."""
     costs = []
     for parts in (1, 4):
-        session = _ask_all(_session(_policy(NoisyArgmax(noise), QuerySelection("first", parts)), [POOL // parts] * parts))
+        session = _ask_all(
+            _session(_policy(NoisyArgmax(noise), QuerySelection("first", parts)), [POOL // parts] * parts)
+        )
         costs.append(sum((asked.cost for asked in session.rounds[1:]), session.rounds[0].cost).epsilon(1e-5))
     assert costs[0].exact == pytest.approx(costs[1].exact, rel=1e-9)
     assert costs[0].theorem == pytest.approx(costs[1].theorem, rel=1e-9)
@@ -182,9 +181,9 @@ def test_rounds_of_two_mechanisms_add_up() -> None:
     orders = np.array([2.0, 8.0, 40.0])
     first = _interactive().first
     assert first is not None
-    by_hand = first.exact_cost(votes[one.rows]).total(orders) + _interactive().exact_cost(votes[two.rows], probs[two.rows]).total(
-        orders
-    )
+    by_hand = first.exact_cost(votes[one.rows]).total(orders) + _interactive().exact_cost(
+        votes[two.rows], probs[two.rows]
+    ).total(orders)
     np.testing.assert_allclose((one.cost + two.cost).rdp(orders), by_hand, rtol=1e-12)
     spent = 20 / 20**2 + one.answered * 2 / 30**2 + 30 / 15**2 + two.answered * 2 / 10**2
     assert (one.cost + two.cost).epsilon(delta).data_independent == pytest.approx(gaussian(np.sqrt(spent), delta))

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nzc.mechanisms import Boost, NoisyArgmax
-from nzc.mechanisms import GaussianNoise, LaplaceNoise, NoNoise
+from nzc.mechanisms import Boost, GaussianNoise, LaplaceNoise, NoisyArgmax, NoNoise
 from nzc.validation import InputError
 
 RNG = np.random.default_rng

@@ -6,10 +6,9 @@ import presets
 import pytest
 from scipy.stats import chi2
 
-from nzc.mechanisms import Boost, NoisyArgmax
-from nzc.mechanisms import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
-from nzc.validation import InputError
 from nzc.accounting.exact import IMPOSSIBLE, error_of
+from nzc.mechanisms import Boost, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
+from nzc.validation import InputError
 
 VOTES = [
     [5000, 0],

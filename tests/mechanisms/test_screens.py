@@ -9,12 +9,17 @@ import pytest
 from conftest import published_votes
 from scipy.special import log_ndtr
 
-from nzc.mechanisms import NoisyArgmax
-from nzc.mechanisms import ABSTAIN
-from nzc.mechanisms import GaussianNoise, NoNoise
-from nzc.mechanisms import InteractiveScreen, StabilityScreen, ThresholdScreen
+from nzc.accounting.rdp import mironov, to_epsilon
+from nzc.mechanisms import (
+    ABSTAIN,
+    GaussianNoise,
+    InteractiveScreen,
+    NoisyArgmax,
+    NoNoise,
+    StabilityScreen,
+    ThresholdScreen,
+)
 from nzc.validation import InputError
-from nzc.accounting.rdp import to_epsilon, mironov
 
 SCREENS = [ThresholdScreen(20, 5), InteractiveScreen(20, 5, 0.9), StabilityScreen(20, 5)]
 
@@ -53,7 +58,9 @@ def test_stable_spends_its_leak_from_delta():
     assert np.isfinite(mechanism.cost(votes, labels).epsilon(1e-5).exact)
     for name in ("exact", "data_independent"):
         assert getattr(mechanism.cost(votes, labels).epsilon(100 * delta_cost * 0.999), name) == np.inf
-        tight, loose = (getattr(mechanism.cost(votes, labels).epsilon(delta), name) for delta in (100 * delta_cost * 1.01, 1e-5))
+        tight, loose = (
+            getattr(mechanism.cost(votes, labels).epsilon(delta), name) for delta in (100 * delta_cost * 1.01, 1e-5)
+        )
         assert loose < tight < np.inf
 
 

@@ -17,11 +17,11 @@ from PIL import Image
 from nzc.mechanisms import count_votes
 from nzc.runs import plots, sweep_plots
 from nzc.runs.curves import curves_of, read_curves, write_curves
-from nzc.validation import InputError
-from nzc.runs.sweep_spec import SweepFigure
 from nzc.runs.layout import CURVES, Job
+from nzc.runs.sweep_spec import SweepFigure
 from nzc.runs.sweep_table import SweepTable
 from nzc.teachers import VoteHistograms
+from nzc.validation import InputError
 
 OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]
 SWEEP = """# @package _global_
@@ -164,9 +164,9 @@ def test_a_wrong_key_of_a_figure_loses_nothing(nzc: Nzc) -> None:
         ("{name: a/b, curve: asked}", ["sweep.figures.2.name=a/b", "pattern"]),
         ("{name: a, curves: asked}", ["sweep.figures.2.curves=asked", "curve"]),
         ("{name: a, curve: asked, ylim: [2, 1]}", ["sweep.figures.2=", "smaller number first"]),
-        ("{name: a, x: seed, y: 3}", ["sweep.figures.2.y.0=3", "string"]),
-        ("{name: a, x: [seed], y: accuracy}", ["sweep.figures.2.x=['seed']", "string"]),
-        ("{name: a, x: seed, y: accuracy, by: [[seed]]}", ["sweep.figures.2.by.0=['seed']", "string"]),
+        ("{name: a, x: seed, y: 3}", ["sweep.figures.2.y.0=3", "text"]),
+        ("{name: a, x: [seed], y: accuracy}", ["sweep.figures.2.x=['seed']", "text"]),
+        ("{name: a, x: seed, y: accuracy, by: [[seed]]}", ["sweep.figures.2.by.0=['seed']", "text"]),
         ("asked", ["sweep.figures.2=asked", "SweepFigure"]),
     ],
 )

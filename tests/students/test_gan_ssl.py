@@ -11,10 +11,10 @@ from torch import nn
 
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
-from nzc.validation import InputError
 from nzc.students import StudentData
 from nzc.students.gan_ssl import GANSSL, Adversaries, feature_matching, unlabelled_loss
 from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
 
 LEARNER = GANSSL(
     network="gan_mlp", steps=3, batch_size=8, lr=1e-3, weight_decay=0, average=0, balance=0, validation=0, patience=1,
@@ -166,7 +166,13 @@ def test_one_class_only_is_what_it_says_then() -> None:
 
 
 def test_what_it_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ({"unlabelled": 1}, {"lr_generator": 0}, {"label_noise_rate": 1}, {"entropy": -1}, {"consistency": -1}):
+    for wrong in (
+        {"unlabelled": 1},
+        {"lr_generator": 0},
+        {"label_noise_rate": 1},
+        {"entropy": -1},
+        {"consistency": -1},
+    ):
         with pytest.raises(InputError, match=next(iter(wrong))):
             replace(LEARNER, **wrong)
     monkeypatch.setattr(networks, "build", lambda *_: nn.Sequential(nn.Linear(6, 4), nn.ReLU()))

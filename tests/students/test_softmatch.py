@@ -9,13 +9,12 @@ import pytest
 import torch
 from conftest import STUDENT, Nzc
 
-from nzc.data.augment import Affine
-from nzc.data.augment import Strong
-from nzc.validation import InputError
+from nzc.data.augment import Affine, Strong
 from nzc.students import StudentData
-from nzc.students.softmatch import PseudoLabels, SoftMatch
 from nzc.students.module import StudentModule
+from nzc.students.softmatch import PseudoLabels, SoftMatch
 from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
 
 STILL = Strong(None, stretch=0, contrast=0, brightness=0, cutout=0, mask=0, noise=0)
 STRONG = Strong(Affine(10, 0.1, 0.06, 0.1), stretch=1.5, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1)
@@ -107,7 +106,9 @@ def test_what_the_student_is_unsure_of_counts_for_nothing() -> None:
     assert weights[-1] < 1e-20
 
 
-def _losses(student: StudentModule, rows: int = 24) -> tuple[dict[str, torch.Tensor], np.ndarray, np.ndarray, np.ndarray]:
+def _losses(
+    student: StudentModule, rows: int = 24
+) -> tuple[dict[str, torch.Tensor], np.ndarray, np.ndarray, np.ndarray]:
     student.double()
     x, y = _blobs(12, seed=1)
     u, _ = _blobs(rows, seed=2)
@@ -212,7 +213,15 @@ def test_a_run_from_the_command_line(nzc: Nzc) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("unlabelled", 0), ("weight", -1), ("width", 0), ("momentum", 1), ("label_noise_rate", 1), ("labeled_loss_decay", 1)]
+    ("key", "value"),
+    [
+        ("unlabelled", 0),
+        ("weight", -1),
+        ("width", 0),
+        ("momentum", 1),
+        ("label_noise_rate", 1),
+        ("labeled_loss_decay", 1),
+    ],
 )
 def test_what_is_allowed(key: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{key}={value}"):

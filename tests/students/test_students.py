@@ -9,8 +9,8 @@ import pytest
 import torch
 from conftest import SMALL, Nzc
 
-from nzc.mechanisms import ABSTAIN
 from nzc.data.npz import Npz
+from nzc.mechanisms import ABSTAIN
 from nzc.students import StudentData
 from nzc.students.export import read_student, write_student
 from nzc.students.label_cleaning import clean_labels

@@ -10,17 +10,24 @@ import torch
 from conftest import SMALL, Nzc
 from torch import Tensor, nn
 
-from nzc.mechanisms import ABSTAIN
 from nzc.data.augment import Affine
-from nzc.validation import InputError
+from nzc.mechanisms import ABSTAIN
 from nzc.students import StudentData
 from nzc.students.module import StudentModule
 from nzc.students.supervised import Supervised
 from nzc.students.vat import VAT, direction, divergence
 from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
 
 COMMON = {"network": "mlp", "steps": 150, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "average": 0.0}
-COMMON |= {"balance": 0.0, "validation": 0.0, "patience": 1, "folds": 1, "label_noise_rate": 0.0, "labeled_loss_decay": 0.0}
+COMMON |= {
+    "balance": 0.0,
+    "validation": 0.0,
+    "patience": 1,
+    "folds": 1,
+    "label_noise_rate": 0.0,
+    "labeled_loss_decay": 0.0,
+}
 SETTINGS = VAT(**COMMON, unlabelled=32, alpha=1.0, entropy=1.0, radius=0.3, xi=0.01, power=1)
 
 
@@ -33,7 +40,9 @@ def _seeded() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def _student(settings: VAT, shape: tuple[int, ...], classes: int = 4, network: nn.Module | None = None) -> StudentModule:
+def _student(
+    settings: VAT, shape: tuple[int, ...], classes: int = 4, network: nn.Module | None = None
+) -> StudentModule:
     rng = np.random.default_rng(0)
     data = StudentData(rng.normal(size=(40, *shape)).astype(np.float32), np.arange(40) % classes, classes)
     student = settings.student(data, seed=0)

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import Trainer
 from conftest import TEACHERS, Nzc
+from pytorch_lightning import Trainer
 
 from nzc import networks
 from nzc.data import DataSplits
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
-from nzc.teachers.prediction_store import save
 from nzc.teachers.engine import TeacherEnsemble, _Stacked, _Teacher, _Threads
 from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.prediction_store import save
 from nzc.teachers.sharded import load_labels, partition
 from nzc.training.trainer import TrainerSettings
 
@@ -62,7 +62,9 @@ def test_stacked_weights_are_those_of_teachers_alone(
     ensemble = TeacherEnsemble(settings, splits, shards, tmp_path)
     ensemble.trainer = Trainer(logger=False, accelerator="cpu", enable_checkpointing=False)
     monkeypatch.setattr("nzc.networks.build", lambda *shape, build=networks.build: build(*shape).double())
-    alone, stacked = (kind(ensemble, [_Teacher(ensemble, teacher) for teacher in range(5)]) for kind in (_Threads, _Stacked))
+    alone, stacked = (
+        kind(ensemble, [_Teacher(ensemble, teacher) for teacher in range(5)]) for kind in (_Threads, _Stacked)
+    )
     for _ in range(3):
         alone.train_pass()
         stacked.train_pass()

@@ -16,9 +16,7 @@ from nzc.teachers.prediction_store import PredictionStore
 
 @pytest.fixture
 def store(tmp_path: Path) -> PredictionStore:
-    made = PredictionStore(tmp_path / "s")
-    made.open()
-    return made
+    return PredictionStore(tmp_path / "s")
 
 
 class Train:
@@ -76,7 +74,6 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
     before = os.umask(0)  # also where the person's own umask shows everything
     try:
         store = PredictionStore(tmp_path / "s")
-        store.open()
         store.fetch({"x": 1}, Train())
         Ledger(store.root / "ledger.db")
     finally:

@@ -18,13 +18,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from nzc.data import DataSplits, Split
 from nzc.data.digits import Digits
-from nzc.validation import InputError
-from nzc.teachers.prediction_store import PredictionStore
-from nzc.teachers.prediction_store import save
 from nzc.teachers.fingerprint import describe
+from nzc.teachers.prediction_store import PredictionStore, save
 from nzc.teachers.sharded import load_labels
 from nzc.teachers.sklearn import Sklearn
 from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
 
 RUN = ["student=none", "teachers.count=10", "aggregator=plurality", "teachers.parallel=1"]
 TREE = "teachers.estimator._target_=sklearn.tree.DecisionTreeClassifier"

@@ -62,7 +62,9 @@ def _recorded(run: Run, uri: str = DATABASE) -> dict[str, Any]:
     }
 
 
-def test_a_run_whose_server_is_down_is_whole_and_sent_later(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_server_is_down_is_whole_and_sent_later(
+    nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     down = nzc(*SMALL, f"tracking.uri={nowhere()}", "tracking.system_metrics=false")
     assert down.code == 0
     assert down.err.count("\n") == 1
@@ -115,7 +117,9 @@ def _broken(monkeypatch: pytest.MonkeyPatch, call: str) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(MlflowClient, call, whole)
 
 
-def test_a_model_that_was_half_sent_is_sent_whole_and_once(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_was_half_sent_is_sent_whole_and_once(
+    nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mend = _broken(monkeypatch, "log_model_artifacts")
     ran = nzc(*SMALL, "tracking=mlflow", "tracking.register=digits")
     assert ran.code == 0
@@ -319,7 +323,9 @@ def test_a_server_that_is_gone_or_hangs_while_a_run_is_under_way(
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk of its own")
-def test_a_disk_that_is_really_full(nzc: Nzc, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_really_full(
+    nzc: Nzc, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     full = tmp_path / "full"
     full.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(full)], check=False).returncode:

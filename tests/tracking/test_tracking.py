@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 from alembic.runtime.migration import HeadMaintainer
-from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere
+from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere, tracked_runs
 from mlflow import MlflowClient
-from mlflow.entities import Run
 
-from nzc.runs.pipeline import PreparedRun
 from nzc.data.digits import Digits
 from nzc.runs.formatting import number
 from nzc.runs.page import write_page
+from nzc.runs.pipeline import PreparedRun
 from nzc.tracking.mlflow import _PROCESS, MLflow
 
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
@@ -36,15 +35,9 @@ def _client() -> MlflowClient:
     return MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
 
 
-def _runs(client: MlflowClient, query: str = "") -> list[Run]:
-    """All runs, the oldest first."""
-    everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
-    return list(client.search_runs(everywhere, query, order_by=["attributes.start_time"]))
-
-
 def _states(nested: bool) -> list[str]:
     """How the runs ended that stand below another, or those that do not."""
-    return [run.info.status for run in _runs(_client()) if ("mlflow.parentRunId" in run.data.tags) == nested]
+    return [run.info.status for run in tracked_runs(_client()) if ("mlflow.parentRunId" in run.data.tags) == nested]
 
 
 def _breaks(monkeypatch: pytest.MonkeyPatch, at: int, how: BaseException) -> None:
@@ -123,7 +116,7 @@ def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     assert not Path("mlflow.db").exists()
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(start, "abcd"))) == 4
-    assert len(_runs(_client())) == 4
+    assert len(tracked_runs(_client())) == 4
     assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db"}
 
 
@@ -157,7 +150,7 @@ def test_a_run_that_is_stopped_while_it_opens_is_closed(tmp_path: Path, monkeypa
     monkeypatch.setattr(MlflowClient, "log_batch", _stopped)
     with pytest.raises(KeyboardInterrupt):
         MLflow("sqlite:///mlflow.db", "artifacts", False, None, False).start("one", "run", {"a": 1}, None, 0, "a")
-    assert [run.info.status for run in _runs(_client())] == ["KILLED"]
+    assert [run.info.status for run in tracked_runs(_client())] == ["KILLED"]
 
 
 def test_runs_of_a_process_that_was_killed_are_closed_by_the_next_start(
@@ -175,9 +168,9 @@ def test_runs_of_a_process_that_was_killed_are_closed_by_the_next_start(
         "tracker.start('two', 'job', {}, parent, 0, 'd'); os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
-    assert {run.info.status for run in _runs(tracker.client)} == {"RUNNING"}
+    assert {run.info.status for run in tracked_runs(tracker.client)} == {"RUNNING"}
     new = tracker.start("one", "next", {}, None, 0, "e")
-    states = {run.info.run_name: run.info.status for run in _runs(tracker.client)}
+    states = {run.info.run_name: run.info.status for run in tracked_runs(tracker.client)}
     assert states == dict.fromkeys(["sweep", "job"], "KILLED") | dict.fromkeys(
         ["alive", "on another machine", "next"], "RUNNING"
     )
@@ -193,10 +186,10 @@ def test_what_is_recorded_can_be_searched(nzc: Nzc, monkeypatch: pytest.MonkeyPa
     )
     client, digest = _client(), Digits(seed=0, private=1200, public=400).load().digest
     for query in ("params.aggregator.gamma = '0.1'", "params.`aggregator.gamma` = '0.1'"):
-        assert [run.data.params["aggregator.gamma"] for run in _runs(client, query)] == ["0.1"]
-    assert len(_runs(client, "metrics.epsilon > 0 and params.aggregator = 'lnmax'")) == len(ran.results) == 2
-    assert len(_runs(client, "dataset.name = 'digits'")) == 2
-    run = _runs(client, f"dataset.digest = '{digest[:36]}' and params.aggregator.gamma = '0.2'")[0]
+        assert [run.data.params["aggregator.gamma"] for run in tracked_runs(client, query)] == ["0.1"]
+    assert len(tracked_runs(client, "metrics.epsilon > 0 and params.aggregator = 'lnmax'")) == len(ran.results) == 2
+    assert len(tracked_runs(client, "dataset.name = 'digits'")) == 2
+    run = tracked_runs(client, f"dataset.digest = '{digest[:36]}' and params.aggregator.gamma = '0.2'")[0]
     assert json.loads(run.inputs.dataset_inputs[0].dataset.profile)["private"] == 1200
     assert run.data.metrics["system/system_memory_usage_megabytes"] > 0
 
@@ -208,7 +201,7 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
     typed = nzc(*FILE, f"objective={address}", "hydra.run.dir=typed")  # a key like tracking.uri, but nobody's address
     write_page(Path("typed"))
     assert typed.code == 0, typed.err
-    assert _runs(_client())[0].data.params["objective"] == address.replace("hunter2", "***")
+    assert tracked_runs(_client())[0].data.params["objective"] == address.replace("hunter2", "***")
     monkeypatch.setenv("ADDRESS", address)
     told = nzc(*FILE, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told")
     assert told.err.startswith(f"nzc: tracking.uri={address.replace('hunter2', '***')} does not answer")
@@ -219,7 +212,7 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
 def test_system_metrics_can_be_left_out(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
     nzc(*TEACHERS, "student=none", "tracking=mlflow", "tracking.system_metrics=false")
-    assert not [name for name in _runs(_client())[0].data.metrics if name.startswith("system/")]
+    assert not [name for name in tracked_runs(_client())[0].data.metrics if name.startswith("system/")]
 
 
 def test_the_student_is_registered_and_takes_rows_as_the_dataset_has_them(nzc: Nzc) -> None:
@@ -297,7 +290,7 @@ def test_jobs_stand_under_one_parent_under_every_launcher(nzc: Nzc, launcher: st
         "--multirun", *TEACHERS, "student=none", "tracking=mlflow", f"hydra/launcher={launcher}", "queries=9,1000"
     )
     assert ran.code == 2
-    runs = _runs(_client())
+    runs = tracked_runs(_client())
     parent = next(run.info.run_id for run in runs if "mlflow.parentRunId" not in run.data.tags)
     assert sorted(_states(nested=True)) == ["FAILED", "FINISHED"]
     assert {run.data.tags["mlflow.parentRunId"] for run in runs if run.info.run_id != parent} == {parent}
@@ -341,7 +334,7 @@ def test_the_dashboard_shows_epsilon_and_accuracy(nzc: Nzc) -> None:
         page.wait_for_timeout(1000)
         shown_of = {
             run.data.params["aggregator"]: " ".join(page.locator(f"[row-id='{run.info.run_id}']").all_inner_texts())
-            for run in _runs(_client(), "params.dataset = 'digits'")
+            for run in tracked_runs(_client(), "params.dataset = 'digits'")
         }
         page.screenshot(path="dashboard.png")
     for name, result in results.items():
