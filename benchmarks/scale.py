@@ -1,9 +1,9 @@
-"""What a run will cost: teachers × records × epochs × queries → hours, store, memory; checked against small runs.
+"""What will a run cost? Teachers, records, epochs and queries give hours, store and memory; small runs check the model.
 
-The rates are measured first, on a GPU where there is one, else on one core; a busy machine's times are upper values.
+The rates are measured first: on a GPU where there is one, else on one core. On a busy machine they are too slow.
 
     python benchmarks/scale.py [--network cnn] [--shape 1 28 28]      the rates, checked on another size
-    python benchmarks/scale.py --runs                                 and what the papers' runs would take
+    python benchmarks/scale.py --runs                                 and the cost of the papers' runs
     python benchmarks/scale.py --teachers 5000 --records 65000000 --epochs 60 --queries 12000 --workers 16
 """
 
@@ -12,7 +12,6 @@ import resource
 import time
 from dataclasses import dataclass, replace
 from math import prod
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -21,13 +20,13 @@ import torch
 
 from nzc.data import DataSplits, Split
 from nzc.runs.formatting import show
-from nzc.teachers.prediction_store import PredictionStore
 from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 
 GPU = torch.cuda.is_available()
 CLASSES = 10
-RUNS = {  # name: image, teachers, private records, epochs, public rows
+RUNS = {  # name: image shape, teachers, private records, epochs, public rows
     "MNIST": ((1, 28, 28), 250, 60_000, 60, 9_000),
     "SVHN with extra": ((3, 32, 32), 250, 604_388, 60, 10_000),
     "Glyph, small": ((1, 28, 28), 100, 60_000, 60, 12_000),
@@ -37,6 +36,8 @@ RUNS = {  # name: image, teachers, private records, epochs, public rows
 
 @dataclass(frozen=True)
 class Size:
+    """The size of a run."""
+
     shape: tuple[int, ...]
     teachers: int
     records: int
@@ -45,19 +46,22 @@ class Size:
 
     @property
     def store(self) -> int:
-        """Bytes that stay: a byte a prediction, up to 256 classes."""
+        """Bytes of the stored predictions: one byte each, up to 256 classes."""
         return self.teachers * self.queries
 
     def memory(self, parallel: int) -> int:
-        """Bytes on a node beyond what Python and torch take: every row once, as bytes, its label in 8; the shards in
-        training as bytes, as floats, and as floats in the order of a pass; all predictions, in two bytes and in one."""
+        """Return the bytes on a node beyond those of Python and torch, with `parallel` teachers trained at once.
+
+        Every row is in memory once, as bytes, with a label of 8 bytes. The shards in training are there as bytes, as
+        floats, and as floats in the order of a pass. While the predictions are written there are three copies of them.
+        """
         rows = (self.records + self.queries) * (prod(self.shape) + 8)
         return rows + parallel * self.records // self.teachers * prod(self.shape) * 9 + 3 * self.store
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds: of a fit, of a teacher's setting up, of a record in a pass, of a vote."""
+    """Seconds of a fit, of the setup of a teacher, of a record in a pass, and of a prediction."""
 
     fit: float
     teacher: float
@@ -65,37 +69,37 @@ class Rates:
     vote: float
 
     def seconds(self, size: Size, workers: int = 1) -> float:
-        """`workers`: cores or GPUs; the model has them all do their share alike."""
+        """Return the seconds of a run on so many workers, cores or GPUs, which all do the same share."""
         work = size.teachers * self.teacher + size.records * size.epochs * self.record + size.store * self.vote
         return self.fit + work / workers
 
 
 def run(network: str, size: Size) -> tuple[float, int]:
-    """Seconds for the teachers' training and votes, and the bytes that are stored."""
+    """Train teachers on random images. Return the seconds until their predictions are stored, and the stored bytes."""
     rng = np.random.default_rng(0)
 
     def split(rows: int) -> Split:
         return Split(rng.integers(0, 256, (rows, *size.shape), np.uint8), rng.integers(0, CLASSES, rows))
 
-    roles = DataSplits(split(size.records), split(size.queries), split(1), CLASSES)
-    settings = Ensemble(count=size.teachers, network=network, epochs=size.epochs, batch_size=32, lr=0.004,
+    splits = DataSplits(split(size.records), split(size.queries), split(1), CLASSES)
+    teachers = Ensemble(count=size.teachers, network=network, epochs=size.epochs, batch_size=32, lr=0.004,
                         weight_decay=0.0, seed=0, parallel=None if GPU else 1)  # fmt: skip
-    training = TrainerSettings(progress=False, accelerator="gpu" if GPU else "cpu", devices=1)
+    trainer = TrainerSettings(progress=False, accelerator="gpu" if GPU else "cpu", devices=1)
     with TemporaryDirectory() as folder:
         store = PredictionStore(folder)
         start = time.perf_counter()
-        settings.train(roles, store, training)
-        return time.perf_counter() - start, sum(path.stat().st_size for path in Path(folder).rglob("predictions.npy"))
+        teachers.train(splits, store, trainer)
+        return time.perf_counter() - start, sum(entry.bytes for entry in store.entries())
 
 
 def measure(network: str, shape: tuple[int, ...], seconds: float) -> Rates:
-    """Each rate as what one more of its kind costs, over about so many seconds."""
+    """Return each rate as the cost of one more of its kind, measured over about so many seconds."""
     tiny = Size(shape, 2, 480, 1, 1)
     run(network, tiny)
     base = run(network, tiny)[0]
 
     def slope(steps: int, **more: int) -> float:
-        """Of the size that is `steps` more: what it takes longer, over at least half of the seconds."""
+        """Return how much longer one more takes; `steps` grow until they take at least half of the seconds."""
         spent = run(network, replace(tiny, **{key: steps + getattr(tiny, key) for key in more}))[0] - base
         if spent < seconds / 2:
             return slope(int(steps * min(50, max(2, seconds / max(spent, 0.01)))), **more)
@@ -107,9 +111,10 @@ def measure(network: str, shape: tuple[int, ...], seconds: float) -> Rates:
     return Rates(max(0.0, base - tiny.teachers * teacher - tiny.records * record), teacher, record, vote)
 
 
-def check(network: str, rates: Rates, shape: tuple[int, ...]) -> None:
-    """Predicted beside measured, at a size that no rate was taken from."""
-    size = Size(shape, 12, 12 * 240, max(1, round(10 / rates.record / 2880)), max(1, round(5 / rates.vote / 12)))
+def check(network: str, rates: Rates, shape: tuple[int, ...], seconds: float) -> None:
+    """Show predicted and measured cost at a size that was not used for any rate, and that takes about 4 · `seconds`."""
+    epochs = max(1, round(2.5 * seconds / rates.record / 2880))
+    size = Size(shape, 12, 12 * 240, epochs, max(1, round(1.25 * seconds / rates.vote / 12)))
     spent, stored = run(network, size)
     show(f"\n{size.teachers} teachers × {size.records // size.teachers} records × {size.epochs} passes, "
          f"{size.queries:,} public rows: predicted | measured")  # fmt: skip
@@ -123,7 +128,8 @@ def check(network: str, rates: Rates, shape: tuple[int, ...]) -> None:
     show(f"memory   {large.memory(1) / 2**20:14.0f} | {grown / 2**20:.0f} MiB more, of {large.records:,} records")
 
 
-def told(name: str, size: Size, rates: Rates, workers: int) -> None:
+def show_cost(name: str, size: Size, rates: Rates, workers: int) -> None:
+    """Show hours, store and memory of a run."""
     hours, unit = rates.seconds(size) / 3600, "GPU" if GPU else "core"
     show(f"{name:20} {hours:10,.2f} {unit} hours, {rates.seconds(size, workers) / 3600:,.2f} h on {workers}; "
          f"store {size.store / 2**20:,.1f} MiB; memory {size.memory(workers) / 2**30:.1f} GiB")  # fmt: skip
@@ -131,26 +137,26 @@ def told(name: str, size: Size, rates: Rates, workers: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", default="cnn")
-    parser.add_argument("--shape", type=int, nargs="+", default=[1, 28, 28])
-    parser.add_argument("--runs", action="store_true", help="the papers'")
+    parser.add_argument("--network", default="cnn", help="network of the teachers (default cnn)")
+    parser.add_argument("--shape", type=int, nargs="+", default=[1, 28, 28], help="shape of an image")
+    parser.add_argument("--runs", action="store_true", help="also show the cost of the papers' runs")
     for key in ("teachers", "records", "epochs", "queries"):
-        parser.add_argument(f"--{key}", type=int)
+        parser.add_argument(f"--{key}", type=int, help="size of a run whose cost is shown; all four are needed")
     parser.add_argument("--workers", type=int, default=1, help="cores, or GPUs")
-    parser.add_argument("--seconds", type=float, default=4, help="that a rate is measured over")
+    parser.add_argument("--seconds", type=float, default=4, help="seconds over which a rate is measured (default 4)")
     args = parser.parse_args()
 
     shape, asked = tuple(args.shape), (args.teachers, args.records, args.epochs, args.queries)
     rates = measure(args.network, shape, args.seconds)
     show(f"{args.network} on {'×'.join(map(str, shape))}, {torch.cuda.get_device_name() if GPU else 'one core'}: "
-         f"{1 / rates.record:,.0f} records in passes, or {1 / rates.vote:,.0f} votes, a second; "
-         f"{rates.teacher:.3f} s a teacher, {rates.fit:.1f} s a fit")  # fmt: skip
-    check(args.network, rates, shape)
+         f"{1 / rates.record:,.0f} records in passes, or {1 / rates.vote:,.0f} predictions, per second; "
+         f"{rates.teacher:.3f} s per teacher, {rates.fit:.1f} s per fit")  # fmt: skip
+    check(args.network, rates, shape, args.seconds)
     if all(asked):
-        told("asked", Size(shape, *asked), rates, args.workers)
-    for name, (of, *numbers) in RUNS.items() if args.runs else ():
-        if of == shape:
-            told(name, Size(shape, *numbers), rates, args.workers)
+        show_cost("asked", Size(shape, *asked), rates, args.workers)
+    for name, (image, *numbers) in RUNS.items() if args.runs else ():
+        if image == shape:
+            show_cost(name, Size(shape, *numbers), rates, args.workers)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ class SlurmLauncher(Launcher):
         from submitit.core.utils import FailedJobError, UncompletedJobError
 
         try:
-            return job.results()[0]
+            result: JobReturn = job.results()[0]
+            return result
         except FailedJobError:
             raise
         except UncompletedJobError:

@@ -1,16 +1,15 @@
-"""Do processes that share a store and a ledger get in each other's way?
+"""Do processes that share a store and a ledger disturb each other?
 
-at once     all processes begin together in an empty folder: half of them with one request, the others with another
-            aggregator each, all on the same teachers
-with kills  the same, while processes are killed at random moments and their commands given again
-damaged     between runs a store entry is damaged; then two processes ask for it at once
+at once     all processes start together in an empty folder. Half of them have the same overrides, the others have
+            another aggregator each; all of them need the same teachers
+with kills  the same, while processes are killed at random moments and started again
+damages     a stored entry is damaged; then two processes ask for it at once
 
-No teacher may be trained twice, no release may be lost or doubled, every result must be that of a run alone, and damage
-must be seen, set aside and made good.
+No teacher may be trained twice, no release may be lost or recorded twice, every result must be that of an undisturbed
+run, and damage must be reported, renamed and repaired.
 """
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -19,19 +18,20 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from _nzc import BASE, ERR, SMALL, Trap, files, progress, releases, result, run, start, states, trained, wait, warm
+from _nzc import BASE, ERR, SMALL, Trap, progress, run, start, wait, warm_up
+from _traces import releases, result, run_states, store_files, trained
+from crowd_damage import DAMAGES, WORK
 from rich.table import Table
 
 from nzc.runs.formatting import show
 
 TEACHERS = 6
-#: What the first half of the processes is told, and what the others are, in turn.
+#: The overrides of the first half of the processes, and in turn those of the others.
 SAME = [*SMALL, "tracking.model=false", "aggregator=gnmax"]
 OTHERS = [
     [*BASE, "tracking.model=false", "student=none", f"aggregator={name}"]
@@ -40,228 +40,174 @@ OTHERS = [
 
 
 @dataclass
-class Found:
-    """What a part of the trial came to; `wrong` says in words what must not be."""
+class Outcome:
+    """The figures of one part of the trial, and its problems in words.
+
+    reported  how often damage was reported
+    twice     how many trainings were not needed
+    doubled   releases in the ledger that undisturbed runs do not record
+    lost      releases that are missing in the ledger
+    """
 
     name: str
     processes: int
     kills: int = 0
     damaged: int = 0
-    seen: int = 0
+    reported: int = 0
     twice: int = 0
     releases: int = 0
     doubled: int = 0
     lost: int = 0
-    wrong: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
-class Alone:
-    """What each command gives where nobody else is: results, and the releases of all of them together."""
+class Undisturbed:
+    """What commands leave when they run one after the other: results, releases, and files of the store."""
 
     def __init__(self, folder: Path, commands: list[list[str]]) -> None:
         for command in commands:
             if run(folder, command):
                 raise RuntimeError((folder / ERR).read_text())
         self.results, self.releases = _results(folder), releases(folder / ".nzc")
-        self.store = files(folder)
+        self.store = store_files(folder)
 
 
 def _results(folder: Path) -> list[dict[str, Any]]:
-    """Every result below outputs/. What the ledger held at that time depends on who came first: that is left out."""
+    """Return every result below outputs/ without the ledger's total, which depends on the order of the processes."""
     found = [result(path) for path in sorted(folder.glob("outputs/*/*/result.json"))]
     for each in found:
         del each["epsilon"]["ledger_total"]
     return found
 
 
-def crowd(name: str, folder: Path, alone: Alone, commands: list[list[str]], kills: int, rng: random.Random) -> Found:
-    """All commands at once; `kills` of their processes are killed on the way, and begun again."""
-    found = Found(name, len(commands))
+def run_together(
+    name: str, folder: Path, expected: Undisturbed, commands: list[list[str]], kills: int, rng: random.Random
+) -> Outcome:
+    """Run all commands at once. Kill `kills` of their processes at random moments, and start them again."""
+    outcome = Outcome(name, len(commands))
     folder.mkdir()
     alive = {start(folder, command, name=f"{number}-"): number for number, command in enumerate(commands)}
-    strike = time.monotonic() + rng.uniform(0, 3)
+    next_kill = time.monotonic() + rng.uniform(0, 3)
     while alive:
-        done, status = os.waitpid(-1, os.WNOHANG)
-        if done:
-            number, code = alive.pop(done), os.waitstatus_to_exitcode(status)
+        ended, status = os.waitpid(-1, os.WNOHANG)
+        if ended:
+            number, code = alive.pop(ended), os.waitstatus_to_exitcode(status)
             if code == -signal.SIGKILL:
                 alive[start(folder, commands[number], name=f"{number}-")] = number
             elif code:
-                found.wrong.append(f"exit code {code}: {(folder / f'{number}-{ERR}').read_text().strip()[-300:]}")
-        elif found.kills < kills and time.monotonic() > strike:
+                outcome.problems.append(f"exit code {code}: {(folder / f'{number}-{ERR}').read_text().strip()[-300:]}")
+        elif outcome.kills < kills and time.monotonic() > next_kill:
             os.kill(rng.choice(list(alive)), signal.SIGKILL)
-            found.kills += 1
-            strike = time.monotonic() + rng.uniform(0, 3)
-            progress(f"{name}: {found.kills} of {kills} kills, {len(alive)} processes")
+            outcome.kills += 1
+            next_kill = time.monotonic() + rng.uniform(0, 3)
+            progress(f"{name}: {outcome.kills} of {kills} kills, {len(alive)} processes")
         else:
             time.sleep(0.01)
-    if kills and run(folder, commands[-1]):  # the next start closes the tracked runs of the killed
-        found.wrong.append(f"the run after: {(folder / ERR).read_text().strip()[-300:]}")
-    _count(found, folder, alone, least=len(commands))
-    if extra := files(folder) - alone.store:
-        found.wrong.append(f"left in the store: {', '.join(sorted(extra))}")
-    return found
+    if kills and run(folder, commands[-1]):  # the next run closes the tracked runs of killed processes
+        outcome.problems.append(f"the next run: {(folder / ERR).read_text().strip()[-300:]}")
+    _compare(outcome, folder, expected, results=len(commands))
+    if extra := store_files(folder) - expected.store:
+        outcome.problems.append(f"left in the store: {', '.join(sorted(extra))}")
+    return outcome
 
 
-def _count(found: Found, folder: Path, alone: Alone, least: int, trainings: int = TEACHERS) -> None:
-    """Teachers, releases and results against those of runs alone; `trainings` is how many were needed."""
-    counts, kept, results = trained(folder), releases(folder / ".nzc"), _results(folder)
-    found.twice = max(0, sum(counts.values()) - trainings)
-    found.releases, found.lost = len(kept), len(alone.releases - kept)
-    found.doubled = len(kept - alone.releases)
+def _compare(outcome: Outcome, folder: Path, expected: Undisturbed, results: int, trainings: int = TEACHERS) -> None:
+    """Compare teachers, releases and results with those of undisturbed runs.
+
+    results    how many there must be at least
+    trainings  how many trainings were needed
+    """
+    counts, recorded, found = trained(folder), releases(folder / ".nzc"), _results(folder)
+    outcome.twice = max(0, sum(counts.values()) - trainings)
+    outcome.releases, outcome.lost = len(recorded), len(expected.releases - recorded)
+    outcome.doubled = len(recorded - expected.releases)
     if sum(counts.values()) != trainings or len(counts) != TEACHERS:
-        found.wrong.append(f"trained {dict(counts)}")
-    if len(results) < least:
-        found.wrong.append(f"{len(results)} results of {least}")
-    found.wrong += [f"another result: {each}" for each in results if each not in alone.results]
+        outcome.problems.append(f"trained {dict(counts)}")
+    if len(found) < results:
+        outcome.problems.append(f"{len(found)} results of {results}")
+    outcome.problems += [f"another result: {each}" for each in found if each not in expected.results]
     with closing(sqlite3.connect(folder / ".nzc" / "ledger.db")) as connection:
-        said = connection.execute("PRAGMA integrity_check").fetchone()[0]
-    if said != "ok":
-        found.wrong.append(f"ledger: {said}")
-    if (runs := states(folder)) and set(runs) - {"FINISHED", "KILLED"}:
-        found.wrong.append(f"tracked runs {dict(runs)}")
+        integrity = connection.execute("PRAGMA integrity_check").fetchone()[0]
+    if integrity != "ok":
+        outcome.problems.append(f"ledger: {integrity}")
+    if (states := run_states(folder)) and set(states) - {"FINISHED", "KILLED"}:
+        outcome.problems.append(f"tracked runs {dict(states)}")
 
 
-def _cut(name: str, share: float) -> Callable[[Path], None]:
-    def cut(entry: Path) -> None:
-        data = (entry / name).read_bytes()
-        (entry / name).write_bytes(data[: int(share * len(data))])
-
-    return cut
-
-
-def _flip(name: str, share: float) -> Callable[[Path], None]:
-    def flip(entry: Path) -> None:
-        data = bytearray((entry / name).read_bytes())
-        data[int(share * len(data))] ^= 1
-        (entry / name).write_bytes(data)
-
-    return flip
-
-
-def _drop(name: str) -> Callable[[Path], None]:
-    return lambda entry: (entry / name).unlink()
-
-
-def _edit(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
-    """Still whole as JSON, but not what was written."""
-
-    def edit(entry: Path) -> None:
-        told = json.loads((entry / name).read_text())
-        change(told)
-        (entry / name).write_text(json.dumps(told))
-
-    return edit
-
-
-def _empty(entry: Path) -> None:
-    for path in entry.iterdir():
-        path.unlink()
-
-
-_VOTES, _TOLD = "predictions.npy", "arrays.json"
-#: What becomes of the whole entry of the predictions.
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "array: last byte gone": _cut(_VOTES, 0.9999),
-    "array: half of it": _cut(_VOTES, 0.5),
-    "array: empty": _cut(_VOTES, 0),
-    "array: gone": _drop(_VOTES),
-    "array: a bit of the header": _flip(_VOTES, 0.004),
-    "array: a bit in the middle": _flip(_VOTES, 0.5),
-    "array: a bit at the end": _flip(_VOTES, 0.9999),
-    "request.json: gone": _drop("request.json"),
-    "request.json: half of it": _cut("request.json", 0.5),
-    "request.json: another request": _edit("request.json", lambda told: told.update(epochs=1)),
-    "arrays.json: gone": _drop(_TOLD),
-    "arrays.json: half of it": _cut(_TOLD, 0.5),
-    "arrays.json: no array": _edit(_TOLD, dict.clear),
-    "arrays.json: another name": _edit(_TOLD, lambda told: told.update(votes=told.pop("predictions"))),
-    "arrays.json: another digest": _edit(_TOLD, lambda told: told["predictions"].update(sha256="0" * 64)),
-    "arrays.json: no type": _edit(_TOLD, lambda told: told["predictions"].pop("dtype")),
-    "arrays.json: no such type": _edit(_TOLD, lambda told: told["predictions"].update(dtype="<i9")),
-    "arrays.json: type of another kind": _edit(_TOLD, lambda told: told["predictions"].update(dtype="<f4")),
-    "arrays.json: a list": lambda entry: (entry / _TOLD).write_text("[1]"),
-    "folder: empty": _empty,
-}
-#: And of the unfinished work that a kill left.
-WORK: dict[str, Callable[[Path], object]] = {
-    "work: a teacher cut": _cut("1.npy", 0.5),
-    "work: a teacher empty": _cut("1.npy", 0),
-    "work: a bit of a teacher": _flip("1.npy", 0.9),
-}
-
-
-def damaged(name: str, folder: Path, alone: Alone, whole: Path) -> Found:
-    """A copy of what a run left, or a killed run's work, is damaged; two processes then ask for it at once."""
-    found = Found(name, 2, damaged=1)
+def run_with_damage(name: str, folder: Path, expected: Undisturbed, whole: Path) -> Outcome:
+    """Damage a copy of the entry that a run in `whole` left, or a killed run's work; two processes then ask for it."""
+    outcome = Outcome(name, 2, damaged=1)
     if name in WORK:
-        found.kills = 1
+        outcome.kills = 1
         run(folder, OTHERS[0], Trap("nzc.teachers.engine:save", call=4))
         (entry,) = folder.glob(".nzc/predictions/*.work")
     else:
-        moved = shutil.ignore_patterns("mlflow.db*", "mlartifacts")  # these know where they were made
-        shutil.copytree(whole, folder, ignore=moved)
-        (entry,) = (path.parent for path in folder.glob(f".nzc/predictions/*/{_VOTES}"))
+        # The tracked runs are not copied: their database knows the folder in which it was made.
+        shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("mlflow.db*", "mlartifacts"))
+        (entry,) = folder.glob(".nzc/predictions/*.npz")
     (DAMAGES | WORK)[name](entry)
     pair = [start(folder, OTHERS[0], name=f"{number}-") for number in range(2)]
     if any([wait(process) for process in pair]):
-        found.wrong += [(folder / f"{number}-{ERR}").read_text().strip()[-300:] for number in range(2)]
-    said = "".join((folder / f"{number}-{ERR}").read_text() for number in range(2))
-    found.seen = said.count("was damaged")
-    if found.seen != 1:
-        found.wrong.append(f"seen {found.seen} times: {said!r}")
-    if name in WORK:
-        _count(found, folder, alone, 2, trainings=TEACHERS + 1)
-    else:
-        if not list(folder.glob(".nzc/predictions/*.damaged-0")):
-            found.wrong.append("not set aside")
-        _count(found, folder, alone, 3, trainings=2 * TEACHERS)
-    return found
+        outcome.problems += [(folder / f"{number}-{ERR}").read_text().strip()[-300:] for number in range(2)]
+    messages = "".join((folder / f"{number}-{ERR}").read_text() for number in range(2))
+    outcome.reported = messages.count("was damaged")
+    if name in WORK:  # the damaged teacher is trained again, as a missing one would be
+        _compare(outcome, folder, expected, 2, trainings=TEACHERS + 1)
+        return outcome
+    if outcome.reported != 1:
+        outcome.problems.append(f"reported {outcome.reported} times: {messages!r}")
+    if not list(folder.glob(".nzc/predictions/*.damaged-0")):
+        outcome.problems.append("was not renamed")
+    _compare(outcome, folder, expected, 3, trainings=2 * TEACHERS)
+    return outcome
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=8, help="how many at once (default 8)")
-    parser.add_argument("--kills", type=int, default=20, help="and how many kills among them (default 20)")
-    parser.add_argument("--seed", type=int, default=0, help="of who is killed, and when")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only the parts with this in their name")
-    parser.add_argument("--keep", help="a folder to work in; it stays")
+    parser.add_argument("--kills", type=int, default=20, help="how many of them are killed (default 20)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the moments of the kills")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only the parts with this text in their name")
+    parser.add_argument("--keep", help="folder to work in, which is kept")
     chosen = parser.parse_args()
-    warm()
+    warm_up()
     root = Path(chosen.keep or tempfile.mkdtemp(prefix="nzc-crowd-")).absolute()
     root.mkdir(exist_ok=True)
     half = chosen.processes - chosen.processes // 2
     commands = [SAME] * half + [OTHERS[i % len(OTHERS)] for i in range(chosen.processes - half)]
-    rng, parts = random.Random(chosen.seed), []
+    rng, outcomes = random.Random(chosen.seed), []
     names = [name for name in ("at once", "with kills", *DAMAGES, *WORK) if chosen.only in name]
-    everybody = Alone(root / "everybody", [SAME, *OTHERS])
-    one = Alone(root / "one", OTHERS[:1])
+    used = [command for command in [SAME, *OTHERS] if command in commands]
+    everybody = Undisturbed(root / "everybody", used)
+    single = Undisturbed(root / "single", OTHERS[:1])
     for number, name in enumerate(names):
         folder = root / f"{number}"
         if name in DAMAGES or name in WORK:
-            part = damaged(name, folder, one, root / "one")
+            outcome = run_with_damage(name, folder, single, root / "single")
         else:
-            part = crowd(name, folder, everybody, commands, chosen.kills if name == "with kills" else 0, rng)
-        parts.append(part)
-        for word in part.wrong:
-            progress(f"WRONG {name}: {word}")
+            kills = chosen.kills if name == "with kills" else 0
+            outcome = run_together(name, folder, everybody, commands, kills, rng)
+        outcomes.append(outcome)
+        for problem in outcome.problems:
+            progress(f"WRONG {name}: {problem}")
         progress(f"{number + 1} of {len(names)}: {name}")
     if chosen.keep is None:
         shutil.rmtree(root)
-    sys.exit(_tell(parts))
+    sys.exit(_show_table(outcomes))
 
 
-def _tell(parts: list[Found]) -> int:
-    columns = ("processes", "kills", "damaged", "seen", "twice", "releases", "doubled", "lost")
+def _show_table(outcomes: list[Outcome]) -> int:
+    """Show the figures of all parts. Return 1 where something is wrong, else 0."""
+    columns = ("processes", "kills", "damaged", "reported", "twice", "releases", "doubled", "lost")
     table = Table(title="one store, one ledger", title_style="bold")
     table.add_column("part")
     for name in columns:
         table.add_column("trained twice" if name == "twice" else name, justify="right")
-    table.add_column("wrong", justify="right")
-    for part in parts:
-        table.add_row(part.name, *(str(getattr(part, name)) for name in columns), str(len(part.wrong)))
+    table.add_column("problems", justify="right")
+    for each in outcomes:
+        table.add_row(each.name, *(str(getattr(each, name)) for name in columns), str(len(each.problems)))
     show(table)
-    return int(any(part.wrong or part.twice or part.doubled or part.lost for part in parts))
+    return int(any(each.problems or each.twice or each.doubled or each.lost for each in outcomes))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Wrong and hostile input, made up by chance: configurations and data files.
+"""Random invalid and hostile input for `nzc`: configurations, data files, stores and subcommands.
 
-Every one must end in one line `nzc: …` and exit code 2, or in a run with a whole result.json: no traceback, no hang, no
-payload that ran, no file but in the run's folder and the store.
+Every input must end in one line `nzc: …` with exit code 2, or in a run with a whole result.json: no traceback, no hang,
+no payload that ran, no file outside the run's folder and the store.
 
-    python trials/fuzz.py --count 1000                 # all kinds in turn
-    python trials/fuzz.py --only npz --first 17        # of one kind; from one input on
+    python trials/fuzz.py --count 1000                 # all kinds of input in turn
+    python trials/fuzz.py --only npz --first 17        # one kind, from one input on
 
-Everything is imported once; each input gets a fork of that process, an empty folder and a limit of time and memory.
+Everything is imported once. Each input gets a fork of that process, an empty folder, and limits of time and memory.
 """
 
 import argparse
@@ -20,69 +20,86 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import fuzz_files  # noqa: F401  (registers its kinds)
+import fuzz_arrays  # noqa: F401  (registers its kinds of input)
+import fuzz_files  # noqa: F401
 from fuzz_inputs import KINDS
 from fuzz_run import run
 
-from nzc.runs.formatting import Report
+from nzc.app.commands import COMMANDS
+from nzc.runs.result import RunResult
 
-#: What a run may leave where it is started, besides its input.
-OURS = {"outputs", ".nzc", "mlflow.db", "mlartifacts"}
-WHOLE = {field.name for field in fields(Report)}
-TALLIES = ("ran", "one-line errors", "tracebacks", "hangs", "stray files", "other")
+#: Files and folders that a run may leave where it is started, besides its input.
+ALLOWED = {"outputs", ".nzc", "mlflow.db", "mlartifacts"}
+#: The keys of a whole result.json.
+WHOLE = {field.name for field in fields(RunResult)} - {"folder"}
+#: How an input may end. All but the first two are findings.
+CATEGORIES = ("ran", "one-line errors", "tracebacks", "hangs", "stray files", "other")
 
 
 @dataclass
-class Ended:
-    """How an input ended: one of TALLIES, and what was wrong where it is a finding."""
+class Verdict:
+    """How an input ended: one of CATEGORIES, and the message of nzc or what is wrong."""
 
-    tally: str
-    said: str = ""
+    category: str
+    message: str = ""
 
 
-def judge(code: int | None, said: str, folder: Path, before: set[str], given: list[str]) -> Ended:
-    """What the run was."""
-    shows = {"--cfg", "--help", "--info", "--version"} & set(given)
+def judge(code: int | None, errors: str, folder: Path, before: set[str], given: list[str]) -> Verdict:
+    """Judge a run by its exit code, its standard error and the files that it left.
+
+    code    None: it did not end in time
+    before  names of the files in `folder` before the run
+    given   the arguments of nzc
+    """
+    after = {path.name for path in folder.iterdir()}
+    lines = errors.splitlines()
+    one_line = errors.startswith("nzc: ") and errors.count("\n") == len(lines) == 1
     if code is None:
-        return Ended("hangs", said[-500:])
-    if "Traceback" in said:
-        return Ended("tracebacks", said[-1500:])
-    stray = {path.name for path in folder.iterdir()} - before - OURS
-    if lost := before - {path.name for path in folder.iterdir()}:
-        return Ended("stray files", f"lost {sorted(lost)}: {said[-300:]}")
-    if stray and not any(argument.startswith(("hydra.run.dir=", "paths.output=")) for argument in given):
-        return Ended("stray files", f"{sorted(stray)} (exit {code}, {said[-300:]})")
+        return Verdict("hangs", errors[-500:])
+    if "Traceback" in errors:
+        return Verdict("tracebacks", errors[-1500:])
+    if lost := before - after:
+        return Verdict("stray files", f"lost {sorted(lost)}: {errors[-300:]}")
+    chosen_folder = any(argument.startswith(("hydra.run.dir=", "paths.output=")) for argument in given)
+    if (stray := after - before - ALLOWED) and not chosen_folder:
+        return Verdict("stray files", f"{sorted(stray)} (exit {code}, {errors[-300:]})")
+    if given and given[0] in COMMANDS:
+        return _judge_subcommand(code, errors, lines)
     if code == 2:
-        one = said.startswith("nzc: ") and said.count("\n") == 1 and len(said.splitlines()) == 1
-        results = list(folder.glob("outputs/*/*/*"))
-        if results:
-            return Ended("other", f"left {results[:3]} after {said[:300]}")
-        return Ended("one-line errors", said) if one else Ended("other", f"exit 2, not one line: {said[:800]!r}")
-    if code == 1 and "paths.store=.nzc" in given and said.startswith("nzc: ") and said.count("\n") == 1:
-        return Ended("one-line errors", said)  # a store whose files are folders is no input: it failed while running
+        if results := list(folder.glob("outputs/*/*/*")):
+            return Verdict("other", f"left {results[:3]} after {errors[:300]}")
+        return Verdict("one-line errors", errors) if one_line else Verdict("other", f"exit 2, lines: {errors[:800]!r}")
+    if code == 1 and "paths.store=.nzc" in given and one_line:
+        return Verdict("one-line errors", errors)  # a store whose files are folders fails while the run is under way
     if code:
-        return Ended("other", f"exit {code}: {said[-800:]}")
-    if shows:
-        return Ended("ran")
+        return Verdict("other", f"exit {code}: {errors[-800:]}")
+    if {"--cfg", "--help", "--info", "--version"} & set(given):
+        return Verdict("ran")
     results = list(folder.glob("**/result.json"))
     try:
         whole = bool(results) and all(json.loads(path.read_text()).keys() >= WHOLE for path in results)
     except ValueError:
         whole = False
-    return Ended("ran", said) if whole else Ended("other", f"exit 0 without a whole result.json: {said[-500:]}")
+    return Verdict("ran", errors) if whole else Verdict("other", f"exit 0, no whole result.json: {errors[-500:]}")
+
+
+def _judge_subcommand(code: int, errors: str, lines: list[str]) -> Verdict:
+    """Judge a subcommand. Exit code 1: some of its folders failed, with one line for each."""
+    if code == 0:
+        return Verdict("ran", errors)
+    good = all(line.startswith("nzc: ") for line in lines) and (len(lines) == 1 if code == 2 else code == 1 and lines)
+    return Verdict("one-line errors", errors) if good else Verdict("other", f"exit {code}: {errors[-800:]!r}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--only", default="", help="kinds whose name begins so")
-    parser.add_argument("--limit", type=float, default=60, help="seconds that an input may take")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no further input after these")
-    parser.add_argument("--verbose", action="store_true", help="also say how good inputs and good complaints ended")
+    parser.add_argument("--count", type=int, default=100, help="how many inputs (default 100)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first input (default 0)")
+    parser.add_argument("--only", default="", help="only kinds whose name begins with this text")
+    parser.add_argument("--limit", type=float, default=60, help="seconds that an input may take (default 60)")
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no input after so many minutes")
+    parser.add_argument("--verbose", action="store_true", help="also show inputs that are no findings")
     asked = parser.parse_args()
     kinds = [kind for kind in KINDS if kind.startswith(asked.only)]
     tallies: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
@@ -98,21 +115,21 @@ def main() -> None:
         given = KINDS[kind](random.Random(f"{asked.seed} {kind} {number}"), folder)
         before = {path.name for path in folder.iterdir()}
         began = time.monotonic()
-        ended = judge(*run(given, folder, asked.limit), folder, before, given)
-        tallies[kind][ended.tally] += 1
-        if asked.verbose or ended.tally not in TALLIES[:2]:
+        verdict = judge(*run(given, folder, asked.limit), folder, before, given)
+        tallies[kind][verdict.category] += 1
+        if asked.verbose or verdict.category not in CATEGORIES[:2]:
             shown = " ".join(argument[:200] for argument in given)
-            print(f"{number} {kind} {ended.tally} {time.monotonic() - began:.1f} s: {shown!r}")
-            print(f"    {ended.said.strip()[:1500]}", flush=True)
+            print(f"{number} {kind} {verdict.category} {time.monotonic() - began:.1f} s: {shown!r}")
+            print(f"    {verdict.message.strip()[:1500]}", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(home, ignore_errors=True)
-    if made := {path.name for path in Path.cwd().iterdir()} - before_all - {"__pycache__"}:
-        print(f"stray in the working directory: {sorted(made)}")
-    print("kind | inputs | " + " | ".join(TALLIES))
+    if stray := {path.name for path in Path.cwd().iterdir()} - before_all - {"__pycache__"}:
+        print(f"stray in the working directory: {sorted(stray)}")
+    print("kind | inputs | " + " | ".join(CATEGORIES))
     for kind, tally in [*tallies.items(), ("all", sum(tallies.values(), Counter()))]:
-        print(f"{kind} | {tally.total()} | " + " | ".join(str(tally[name]) for name in TALLIES))
-    found = sum(tally.total() - tally["ran"] - tally["one-line errors"] for tally in tallies.values())
-    sys.exit(1 if found or made else 0)
+        print(f"{kind} | {tally.total()} | " + " | ".join(str(tally[name]) for name in CATEGORIES))
+    findings = sum(tally.total() - tally["ran"] - tally["one-line errors"] for tally in tallies.values())
+    sys.exit(1 if findings or stray else 0)
 
 
 if __name__ == "__main__":

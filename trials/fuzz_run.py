@@ -1,4 +1,4 @@
-"""`nzc` in a fork of a process that has imported everything, for trials/fuzz.py."""
+"""Run `nzc` in a fork of a process that has imported everything, with limits of time and memory."""
 
 import os
 import resource
@@ -14,33 +14,36 @@ import pytorch_lightning  # noqa: F401
 import sklearn.ensemble  # noqa: F401
 import torch  # noqa: F401
 import torchvision  # noqa: F401
-from _nzc import become, ended
+from _nzc import exit_code_within, run_and_exit
 
-import nzc.__main__  # noqa: F401
+import nzc.app.main  # noqa: F401
 
-#: Address space of a run beyond what is imported.
+#: Bytes of address space that a run may use beyond what is imported.
 MEMORY = 8 << 30
 
 
 def run(arguments: list[str], folder: Path, limit: float) -> tuple[int | None, str]:
-    """Exit code, None where it hung, and stderr of `nzc ARGUMENTS` in `folder`."""
-    said = folder.parent / f"{folder.name}.err"
+    """Run `nzc ARGUMENTS` in `folder`, and return its exit code and standard error.
+
+    The exit code is None where the run does not end within `limit` seconds.
+    """
+    errors = folder.parent / f"{folder.name}.err"
 
     def before() -> None:
         os.setsid()
         os.chdir(folder)
-        out = os.open("/dev/null", os.O_RDWR)
-        err = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        for target, source in ((0, out), (1, out), (2, err)):
+        null = os.open("/dev/null", os.O_RDWR)
+        error = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for target, source in ((0, null), (1, null), (2, error)):
             os.dup2(source, target)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
 
     if not (child := os.fork()):
-        become(arguments, before)
-    if (code := ended(child, limit)) is None:
+        run_and_exit(arguments, before)
+    if (code := exit_code_within(child, limit)) is None:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    text = said.read_bytes().decode(errors="replace")
-    said.unlink()
+    text = errors.read_bytes().decode(errors="replace")
+    errors.unlink()
     return code, text

@@ -8,9 +8,6 @@ from typing import Protocol
 
 from nzc.validation import InputError, between_0_and_1, positive, whole
 
-#: No noise parameter outside 1e-15 … 1e15 is tried.
-_MOST = 1e15
-
 
 class HasWorstCase(Protocol):
     """A mechanism whose ε is known for any votes."""
@@ -28,7 +25,8 @@ def calibrate(
                `functools.partial(nzc.Confident, threshold=200, sigma1=150)`
     parameter  name of that argument, where several are free and the others have defaults
 
-    The result never costs more than `epsilon`, and at least `epsilon` (1 − 1e-9). InputError: no noise is enough.
+    The result never costs more than `epsilon`, and at least `epsilon` (1 − 1e-9). Noise from 1e-15 to 1e15 is tried.
+    InputError: none is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.GNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -42,18 +40,19 @@ def calibrate(
     def cost(value: float) -> float:
         return mechanism(**{name: value}).worst_case_epsilon(queries, delta)
 
-    up = 2.0 if cost(1e3) < cost(1e-3) else 0.5  # the direction in which noise grows
-    enough = 1.0
-    while cost(enough) > epsilon:
-        enough *= up
-        if not 1 / _MOST < enough < _MOST:
-            allowed = f"must be above {cost(enough / up):.3g}: {name} alone cannot make {queries} queries cheaper"
-            raise InputError("epsilon", epsilon, allowed)
-    short = enough
-    while cost(short) <= epsilon:
-        short /= up
-        if not 1 / _MOST < short < _MOST:
-            return short
+    values = [2.0**power for power in range(-50, 51)]
+    costs = [cost(value) for value in values]
+    enough_at = [at for at, each in enumerate(costs) if each <= epsilon]
+    if not enough_at:
+        allowed = f"must be above {min(costs):.3g}: {name} alone cannot make {queries} queries cheaper"
+        raise InputError("epsilon", epsilon, allowed)
+    # Noise grows with a standard deviation, and shrinks with an inverse scale, of which every small value is enough.
+    inverse = enough_at[0] == 0
+    at = enough_at[-1] if inverse else enough_at[0]
+    beside = at + 1 if inverse else at - 1
+    if beside == len(values):
+        return values[at]
+    enough, short = values[at], values[beside]
     while abs(math.log(enough / short)) > 1e-11:
         middle = math.sqrt(enough * short)
         enough, short = (middle, short) if cost(middle) <= epsilon else (enough, middle)

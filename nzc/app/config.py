@@ -137,9 +137,13 @@ def _keys_help(*, _root_: Any) -> str:
     return text.replace("$", "$$")  # Hydra reads the help text as a string.Template
 
 
-def register() -> None:
-    """Register schema, search path and help texts with Hydra; it may be called again."""
+def register_help() -> None:
+    """Register the resolvers that fill in the text of `nzc --help` (conf/hydra/help/nzc.yaml)."""
     OmegaConf.register_new_resolver("groups_help", _groups_help, replace=True)
     OmegaConf.register_new_resolver("keys_help", _keys_help, replace=True)
+
+
+def register() -> None:
+    """Register schema and search path with Hydra. Calling it again changes nothing."""
     ConfigStore.instance().store(name="spine", node=Config)
     Plugins.instance().register(_SearchPath)

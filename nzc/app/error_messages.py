@@ -66,8 +66,8 @@ def check_overrides(overrides: list[str], config_dir: str | None = None) -> None
         if in_mapping or top not in {*types, *GROUPS, *own, "hydra", "sweeps"}:
             known = [*types, *GROUPS]
             near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise InputError(key, shown, f"unknown key; {hint}The keys are {', '.join(known)}")
+            hint = f"; did you mean {near[0]}?" if near else f": {', '.join(dict.fromkeys(known))}"
+            raise InputError(key, shown, f"must be a key of nzc{hint}")
 
 
 def _code_and_line(error: BaseException) -> tuple[int, str]:

@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 
 from nzc import __version__
 from nzc.app.commands import COMMANDS, Parser
-from nzc.app.config import CONF, register, shows_private
+from nzc.app.config import CONF, register, register_help, shows_private
 from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, stop
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
@@ -59,7 +59,8 @@ def _main() -> None:
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
     register()
-    pipeline.load.cache_clear()  # files may have changed since this process was last here
+    register_help()
+    pipeline.forget_data()
     traceback = TRACEBACK  # sent with the task to the processes of launchers
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")

@@ -1,6 +1,7 @@
 """Run a composed configuration: prepare it, execute it in a folder, and track it."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -88,9 +89,9 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
     """Do what `nzc OVERRIDE…` does, and return the result; `result.folder` holds everything else.
 
     Nothing is printed but warnings and progress. Sweeps are for the command line. Hydra's global state, the umask and
-    the working directory are as before when this returns. InputError: a value cannot be used.
+    `sys.path` are as before when this returns. InputError: a value cannot be used.
     """
-    state, umask = Singleton.get_state(), os.umask(PRIVATE)
+    state, umask, path = Singleton.get_state(), os.umask(PRIVATE), sys.path.copy()
     try:
         GlobalHydra.instance().clear()
         register()
@@ -103,6 +104,7 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
     finally:
         os.umask(umask)
         Singleton.set_state(state)
+        sys.path[:] = path
 
 
 def _compose(overrides: list[str]) -> DictConfig:

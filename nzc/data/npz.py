@@ -64,7 +64,7 @@ class Npz(Dataset):
 
     def _read(self) -> tuple[AnyArray, Ints, dict[str, AnyArray]]:
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with open(self.path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in ("x", "y", "role", "group") if name in file}
             if odd := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
                 raise ValueError(f"{odd[0]} is no array")

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -221,10 +220,19 @@ class Clock:
         self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.perf_counter() - start, 3)
 
 
-@lru_cache(maxsize=1)
 def load(dataset: Dataset) -> DataSplits:
-    """Load a dataset. The jobs of a sweep mostly share one, so the last one is kept."""
-    return dataset.load()
+    """Load a dataset. The jobs of a sweep mostly share one, so the last one is kept until `forget_data`."""
+    if not (_loaded and _loaded[0][0] == dataset):
+        _loaded[:] = [(dataset, dataset.load())]
+    return _loaded[0][1]
+
+
+_loaded: list[tuple[Dataset, DataSplits]] = []
+
+
+def forget_data() -> None:
+    """Let the next run read its dataset again: its files may have changed."""
+    _loaded.clear()
 
 
 def _check_networks(parts: RunComponents, splits: DataSplits) -> None:

@@ -119,8 +119,8 @@ def save(path: Path, **arrays: AnyArray) -> None:
 def load(path: Path) -> dict[str, AnyArray] | None:
     """Return the arrays of an .npz file; None where it is missing or damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
     except Exception:  # NumPy and zipfile raise many types
         return None
 

@@ -32,10 +32,10 @@ class Sklearn(ShardedTeachers):
     estimator: Any
 
     def check(self, splits: DataSplits | None) -> VoteShape:
-        from sklearn.base import is_regressor
+        from sklearn.base import RegressorMixin
 
         lacking = [name for name in ("fit", "predict") if not callable(getattr(self.estimator, name, None))]
-        if lacking or isinstance(self.estimator, type) or is_regressor(self.estimator):
+        if lacking or isinstance(self.estimator, type) or isinstance(self.estimator, RegressorMixin):
             name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
             raise InputError("estimator", name, "must be a classifier, an object with the methods fit and predict")
         return super().check(splits)

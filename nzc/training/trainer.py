@@ -43,7 +43,7 @@ class TrainerSettings:
         self.precision = str(options.get("precision", PRECISIONS[0]))
         one_of(PRECISIONS, precision=self.precision)
         for name in sorted(_RESERVED & options.keys()):
-            raise InputError(name, options[name], "must not be given: nzc sets it itself")
+            raise InputError(name, options[name], "must not be given: nzc sets it itself, or trains without it")
         self.progress, self.threads, self.nodes, self.options = progress, threads, num_nodes, options
 
     @property

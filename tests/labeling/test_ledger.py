@@ -111,13 +111,12 @@ def test_four_processes_lose_nothing_and_double_nothing(ledger):
 
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.11])
 def test_a_kill_loses_nothing_that_was_confirmed(ledger, delay):
-    process = writer(ledger.path, 7, 10_000)
-    first = process.stdout.readline()
-    time.sleep(delay)
-    os.kill(process.pid, signal.SIGKILL)
-    # Not communicate(): it reads behind what readline() has buffered.
-    confirmed = {first.strip(), *process.stdout.read().split()} - {""}
-    process.wait()
+    with writer(ledger.path, 7, 10_000) as process:
+        first = process.stdout.readline()
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        # Not communicate(): it reads behind what readline() has buffered.
+        confirmed = {first.strip(), *process.stdout.read().split()} - {""}
     with sqlite3.connect(ledger.path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     stored = {got.key: got for got in Ledger(ledger.path).entries("d")}

@@ -4,10 +4,11 @@ import brute
 import numpy as np
 import presets
 import pytest
+from scipy.special import stdtr
 from scipy.stats import chi2
 
 from nzc.accounting.exact import IMPOSSIBLE, error_of
-from nzc.mechanisms import Boost, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
+from nzc.mechanisms import Boost, ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
 from nzc.validation import InputError
 
 VOTES = [
@@ -105,3 +106,55 @@ def test_a_boost_makes_the_plurality_certain_or_not():
     found = brute.law(NoisyArgmax(GaussianNoise(40), Boost(c=20)), votes[0])
     np.testing.assert_allclose(law[0], log(found), rtol=1e-12)
     np.testing.assert_allclose(law[0, :2], law[1, 1::-1], rtol=1e-12)
+
+
+class StudentT(ContinuousNoise):
+    """A noise of one's own: t(3), times 15 votes."""
+
+    unit = 15.0
+
+    def sample(self, shape, rng):
+        return self.unit * rng.standard_t(3, size=shape)
+
+    def log_density(self, x):
+        return np.log(6 * np.sqrt(3) / np.pi) - 2 * np.log(3 + x**2)
+
+    def log_cdf(self, x):
+        return np.log(stdtr(3, x))
+
+
+def student_t_law(votes):
+    """Return the law of argmax(votes + 15 · t(3)) by mpmath's quadrature, with the closed form of its F."""
+    mp, leads = brute.mp, [brute.mp.mpf(int(n)) / 15 for n in votes]
+
+    def density(x):
+        return 6 * mp.sqrt(3) / (mp.pi * (3 + x**2) ** 2)
+
+    def cdf(x):
+        return mp.mpf(1) / 2 + (x / mp.sqrt(3) / (1 + x**2 / 3) + mp.atan(x / mp.sqrt(3))) / mp.pi
+
+    def winner(i):
+        others = [lead for j, lead in enumerate(leads) if j != i]
+        points = sorted({-mp.inf, mp.inf, *(lead + d for lead in leads for d in (-30, -3, 0, 3, 30))})
+        return mp.quad(lambda t: density(t - leads[i]) * mp.fprod(cdf(t - lead) for lead in others), points)
+
+    return [winner(i) for i in range(len(votes))]
+
+
+def test_a_law_of_ones_own_is_within_the_stated_error():
+    for votes in ([160, 60, 30], [84, 83, 83], [250, 0], [5000, 0]):
+        found = NoisyArgmax(StudentT()).log_law(np.array([votes]))[0, :-1]
+        true = log(student_t_law(votes))
+        assert (np.abs(found - true) <= error_of(true)).all(), (votes, found, true)
+
+
+def test_the_exact_cost_of_a_noise_of_ones_own_is_the_largest_divergence():
+    votes, orders = [60, 40, 20], np.array([1.5, 2.0, 8.0, 64.0])
+    found = NoisyArgmax(StudentT()).exact_cost(np.array([votes])).total(orders)
+    here = student_t_law(votes)
+    laws = [student_t_law(moved) for moved in brute.moves(votes)]
+    for order, cost in zip(orders, found, strict=True):
+        pairs = [pair for there in laws for pair in ((here, there), (there, here))]
+        sums = [brute.mp.fsum(p**order * q ** (1 - order) for p, q in zip(*pair, strict=True)) for pair in pairs]
+        true = max(float(brute.mp.log(each)) for each in sums) / (order - 1)
+        assert true <= cost <= true * (1 + 1e-8)

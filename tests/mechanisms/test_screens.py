@@ -95,7 +95,7 @@ def test_bad_screens_are_refused_by_name(name):
         ("sigma1", "much"),
         ("sigma1", None),
     ]:
-        with pytest.raises(Exception, match=f"{knob}={value}: must be a finite number") as caught:
+        with pytest.raises(Exception, match=f"{knob}=.*: must be a finite number") as caught:
             presets.build(name, **{knob: value})
         assert isinstance(caught.value.__cause__ or caught.value, InputError)
     with pytest.raises(InputError, match=r"threshold=5000: must be at most"):

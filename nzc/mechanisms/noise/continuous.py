@@ -11,6 +11,10 @@ from nzc.types import AnyArray, Floats
 
 #: The longest step that `neighbourhood` accepts, in units of the standard law: its ratios must not overflow.
 MAX_STEP = 4.0
+#: Exponents of ratios are cut here: the weights of such nodes are dropped.
+_OVERFLOW = 650.0
+#: A distribution function of 0 counts as e^_ZERO, so that no logarithm is infinite.
+_ZERO = -1e9
 #: About how many numbers `neighbourhood` may hold at once.
 _AT_ONCE = 2**20
 #: Offsets from a count between which `ContinuousNoise.nodes` places panels, and the nodes of a panel.
@@ -87,14 +91,16 @@ class ContinuousNoise(Noise):
             leads = self.leads(scores[rows])
             at, log_weight = self.nodes(leads, np.ones_like(leads), np.zeros(len(leads)))
             x = at[:, :, None] - leads[:, None, :]
-            below = self.log_cdf(x)
+            below = np.maximum(self.log_cdf(x), _ZERO)
             others = (log_weight + below.sum(axis=2))[:, :, None] - below
             law[rows] = np.where(leads > -self.reach, logsumexp(others + self.log_density(x), axis=1), -np.inf)
         require_total(self, law)
         return complete(law)
 
-    def neighbourhood(self, leads: Floats, copies: Floats, step: Floats) -> Neighbourhood:
+    def neighbourhood(self, leads: Floats, copies: Floats, step: Floats) -> Neighbourhood | None:
         """Return the laws at leads [queries, kinds], and after one vote of size `step` [queries] ≤ MAX_STEP moved.
+
+        None: the distribution function is 0 somewhere, so that ratios of it are not known.
 
         A moved vote changes only two factors of the integrand, so one grid serves all neighbours of a query. With
         L(t) = F(t − n + 1)/F(t − n) and G(t) = F(t − n − 1)/F(t − n), an untouched class i has
@@ -107,7 +113,9 @@ class ContinuousNoise(Noise):
         x = at[:, :, None] - leads[:, None, :]
         d = step[:, None, None]
         below, density = self.log_cdf(x), self.log_density
-        lose, gain = np.exp(self.log_cdf(x + d) - below), np.exp(self.log_cdf(x - d) - below)
+        if not np.isfinite(below).all():
+            return None
+        lose, gain = (np.exp(np.minimum(self.log_cdf(x + side) - below, _OVERFLOW)) for side in (d, -d))
         rest = (log_weight + np.einsum("qtk,qk->qt", below, copies))[:, :, None] - below
 
         def scaled(log_f: Floats) -> tuple[Floats, Floats]:
@@ -164,6 +172,8 @@ def _completed(here: Floats, there: Floats, copies: Floats, near: Floats) -> Nei
     return Neighbourhood(complete(here + near, copies), there, many)
 
 
-def _join(parts: list[Neighbourhood]) -> Neighbourhood:
+def _join(parts: list[Neighbourhood | None]) -> Neighbourhood | None:
     names = ("here", "there", "copies")
+    if None in parts:
+        return None
     return Neighbourhood(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

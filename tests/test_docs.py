@@ -1,0 +1,97 @@
+"""The documentation runs: its Python code, the commands of docs/extending.md, and the composition of all other commands."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TEACHERS, Nzc
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from nzc.app.config import CONF, HOME, register
+from nzc.app.error_messages import check_overrides
+
+PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
+#: Placeholders of the pages, and values that compose.
+PLACEHOLDERS = {"DIR": "data", "NEW": "new", "V.npy": "votes.npy", "Y.npy": "labels.npy", "NAME": "name"}
+SUBCOMMANDS = ("publish", "report", "store", "sync")
+
+
+def _blocks(page: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield language, title and content of every fenced block."""
+    for info, content in re.findall(r"^```(.+?)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        title = re.search(r'title="(.+?)"', info)
+        yield info.split()[0], title[1] if title else "", content
+
+
+def _write_files(page: Path) -> None:
+    for _, title, content in _blocks(page):
+        if title:
+            Path(title).parent.mkdir(parents=True, exist_ok=True)
+            Path(title).write_text(content)
+
+
+def _commands(page: Path) -> Iterator[str]:
+    """Yield every call of nzc in an indented or fenced block, with continuation lines joined and without comments."""
+    text = page.read_text().replace("\\\n", " ")
+    fenced = [content for language, _, content in _blocks(page) if language == "sh"]
+    for line in [*re.findall(r"^ {4}(nzc(?: .*)?)$", text, re.MULTILINE), *"".join(fenced).splitlines()]:
+        yield re.split(r"\s+#\s", line)[0]
+
+
+def _first_value(word: str) -> str:
+    """Return KEY=VALUE with the first of the values that a sweep lists."""
+    override = OverridesParser.create().parse_override(word)
+    if not override.is_sweep_override():
+        return word
+    return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_composes(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write_files(page)
+    for line in _commands(page):
+        for placeholder, value in PLACEHOLDERS.items():
+            line = re.sub(rf"\b{re.escape(placeholder)}\b", value, line)
+        words = shlex.split(line.split(" && ")[0])[1:]
+        if words[:1] and words[0] in SUBCOMMANDS or "hydra/launcher" in line:  # launchers are extras
+            continue
+        overrides = [_first_value(word) for word in words if not word.startswith("--") and word != "…"]
+        check_overrides(overrides)
+        register()
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            compose("config", overrides, return_hydra_config=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    np.save("votes.npy", np.random.default_rng(0).multinomial(250, [0.82, *[0.02] * 9], 100))
+    _write_files(page)
+    namespace: dict[str, object] = {}
+    for language, title, content in _blocks(page):
+        if language == "python" and not title:
+            exec(content, namespace)
+
+
+def _extending() -> list[str]:
+    blocks = _blocks(HOME / "docs" / "extending.md")
+    return [line for language, _, content in blocks if language == "sh" for line in content.splitlines()]
+
+
+@pytest.mark.parametrize("line", _extending())
+def test_every_extension_runs(nzc: Nzc, line: str) -> None:
+    _write_files(HOME / "docs" / "extending.md")
+    if "lightgbm" in line:
+        pytest.importorskip("lightgbm")
+    words = shlex.split(line)[1:]
+    networks = "teachers=sklearn" not in words
+    small = [key for key in TEACHERS if not any(word.startswith(key.split("=")[0]) for word in words)]
+    ran = nzc(*words, *(small if networks else small[2:]), "student.steps=30" if "student=none" not in words else "seed=1")
+    assert ran.code == 0, ran.err
+    assert all(result["answered"] for result in ran.results)

@@ -1,0 +1,198 @@
+"""The public API: what it exports, what it imports, which inputs it refuses, and what `nzc.run` leaves behind."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TEACHERS
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf.basecontainer import BaseContainer
+from scipy import stats
+
+import nzc
+from nzc.validation import InputError
+
+VOTES = np.array([[200, 30, 20], [120, 100, 30], [125, 125, 0]])
+HEAVY = ("torch", "hydra", "omegaconf", "mlflow", "pytorch_lightning", "sklearn", "pydantic", "matplotlib")
+
+
+def _imported(code: str) -> set[str]:
+    """Run code in a fresh interpreter; return the top-level modules that it has loaded."""
+    script = f"{code}\nimport sys, json; print(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_mechanisms_and_accounting_import_numpy_and_scipy_only() -> None:
+    assert not _imported("import nzc") & {*HEAVY, "numpy", "scipy"}
+    used = _imported(
+        "import nzc; m = nzc.Confident(10, 5, 5); c = m.cost([[30, 10]], [0]); c.epsilon(1e-5)\n"
+        "nzc.calibrate(nzc.GNMax, epsilon=1, delta=1e-5, queries=10); nzc.audit(m, 40, 2, 5, trials=100)"
+    )
+    assert not used & set(HEAVY)
+    assert {"numpy", "scipy"} <= used
+    assert "torch" in _imported("import torch")  # the check can fail
+
+
+def test_every_public_name_exists_and_has_a_docstring() -> None:
+    for name in nzc.__all__:
+        assert getattr(nzc, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        nzc.Nothing  # noqa: B018
+    assert (Path(nzc.__file__).parent / "py.typed").is_file()
+
+
+def test_lists_are_votes_and_costs_add() -> None:
+    mechanism = nzc.LNMax(0.1)
+    once = mechanism.cost(VOTES.tolist(), [0, 0, 1])
+    assert once.epsilon(1e-5).exact == mechanism.cost(VOTES, np.array([0, 0, 1])).epsilon(1e-5).exact
+    twice = mechanism.cost([*VOTES, *VOTES], [0, 0, 1] * 2)
+    added = once + once
+    assert added.epsilon(1e-5).exact == pytest.approx(twice.epsilon(1e-5).exact, rel=1e-12)
+    assert added.epsilon(1e-5).data_independent == twice.epsilon(1e-5).data_independent
+
+
+@pytest.mark.parametrize(
+    ("votes", "said"),
+    [
+        ([[3, -1]], "counts from 0"),
+        ([[2.5, 0.5]], "whole numbers"),
+        ([[np.nan, 1]], "whole numbers"),
+        ([[3, 1], [2, 1]], "row 1 does not"),
+        ([[3, 1], [2]], "one length"),
+        ([3, 1], r"\[queries, 2 or more classes\]"),
+        ([[[3, 1]]], r"\[queries, 2 or more classes\]"),
+        ([["a", "b"]], "whole numbers"),
+        (np.random.default_rng(0).integers(0, 10, (250, 1000)), "nzc.count_votes"),  # predictions, not histograms
+    ],
+)
+def test_wrong_votes_are_refused(votes: object, said: str) -> None:
+    mechanism = nzc.GNMax(40)
+    for use in (lambda: mechanism.release(votes, np.random.default_rng(0)), lambda: mechanism.cost(votes, [0])):  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=said):
+            use()
+
+
+@pytest.mark.parametrize("delta", [0, 1, 2, -1e-5, np.nan, np.inf, "1e-5", None])
+def test_a_delta_outside_0_to_1_is_refused(delta: object, tmp_path: Path) -> None:
+    cost = nzc.GNMax(40).cost(VOTES, [0, 0, 1])
+    ledger = nzc.Ledger(tmp_path / "ledger.db")
+    for use in (
+        cost.epsilon, partial(ledger.total, "hospital"), partial(nzc.calibrate, nzc.GNMax, 1, queries=10),
+        lambda delta: nzc.audit(nzc.GNMax(40), 250, 10, 10, delta=delta),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="delta=.*strictly between 0 and 1"):
+            use(delta=delta)  # type: ignore[operator]
+
+
+def test_wrong_labels_and_probabilities_are_refused() -> None:
+    mechanism = nzc.Interactive(20, 5, 5, 0.9)
+    for labels in ([0, 0], [0, 0, 3], [0, 0, -2]):
+        with pytest.raises(InputError, match="labels="):
+            mechanism.cost(VOTES, labels)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="student_probs="):
+        mechanism.release(VOTES, np.random.default_rng(0), np.ones((3, 2)) / 2)
+
+
+@dataclass(frozen=True)
+class _Scaled(nzc.ContinuousNoise):
+    """Normal noise whose density is `factor` times too large."""
+
+    factor: float
+    unit = 10.0
+
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        return rng.normal(scale=10, size=shape)
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        return stats.norm.logpdf(x) + np.log(self.factor)
+
+    def log_cdf(self, x: np.ndarray) -> np.ndarray:
+        return stats.norm.logcdf(x)
+
+
+@pytest.mark.parametrize("factor", [0.99, 1.01, 1.0001])
+def test_a_noise_whose_law_does_not_sum_to_one_is_refused(factor: float) -> None:
+    with pytest.raises(InputError, match="must have a law that sums to one"):
+        nzc.NoisyArgmax(_Scaled(factor)).cost(VOTES, [0, 0, 1]).epsilon(1e-5)
+    assert nzc.NoisyArgmax(_Scaled(1.0)).cost(VOTES, [0, 0, 1]).epsilon(1e-5).exact == pytest.approx(
+        nzc.GNMax(10).cost(VOTES, [0, 0, 1]).epsilon(1e-5).exact, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "queries"),
+    [
+        (nzc.GNMax, 1000), (nzc.LNMax, 100), (nzc.Gumbel, 100), (partial(nzc.Stable, threshold=8000), 50),
+        (partial(nzc.Confident, threshold=200, sigma1=150), 10), (partial(nzc.NZC, c=5.0), 10),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_calibrated_noise_spends_the_budget_and_no_more(mechanism: object, queries: int, epsilon: float) -> None:
+    found = nzc.calibrate(mechanism, epsilon=epsilon, delta=1e-5, queries=queries)  # type: ignore[arg-type]
+    built = mechanism(**{nzc.accounting.calibration._free(mechanism): found})  # type: ignore[operator, arg-type]
+    assert epsilon * (1 - 1e-6) <= built.worst_case_epsilon(queries, 1e-5) <= epsilon
+
+
+def test_noise_that_cannot_be_enough_is_refused() -> None:
+    with pytest.raises(InputError, match="sigma alone cannot make 1000 queries cheaper"):
+        nzc.calibrate(partial(nzc.Confident, threshold=200, sigma1=5), epsilon=0.1, delta=1e-5, queries=1000)
+    with pytest.raises(InputError, match="name of the noise parameter; threshold, sigma1, sigma"):
+        nzc.calibrate(nzc.Confident, epsilon=0.1, delta=1e-5, queries=1000)
+
+
+def _state() -> list[object]:
+    """Return global state that a run could change: of Hydra, OmegaConf and the process."""
+    os.umask(umask := os.umask(0))
+    hydra = GlobalHydra.instance().is_initialized(), set(ConfigStore.instance().repo)
+    return [*hydra, set(BaseContainer._resolvers), umask, [*sys.path], [*sys.argv], Path.cwd()]
+
+
+def test_a_run_from_python_leaves_no_state_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("import nzc\ndef aggregator(sigma):\n    return nzc.GNMax(sigma)\n")
+    (tmp_path / "conf/aggregator").mkdir(parents=True)
+    (tmp_path / "conf/aggregator/mine.yaml").write_text("_target_: mine.aggregator\nsigma: 2\n")
+    before = _state()
+    result = nzc.run([*TEACHERS, "tracking=none", "student=none", "aggregator=mine", "figures=false"])
+    assert _state() == before
+    assert isinstance(result, nzc.RunResult) and result.epsilon.exact is not None
+    assert result.folder is not None and result == nzc.RunResult.read(result.folder)
+    assert (result.folder / ".hydra" / "config.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["seed=-1"], "seed=-1: must be"), (["sed=1"], "did you mean seed"), (["aggregator=foo"], "aggregator=foo"),
+        (["+sweeps=digits"], "sweeps are for the command line"), (["seed=1,2"], "seed"),
+    ],
+)  # fmt: skip
+def test_a_run_from_python_refuses_wrong_input(overrides: list[str], said: str, tmp_path: Path) -> None:
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        with pytest.raises(InputError, match=said):
+            nzc.run(overrides)
+    finally:
+        os.chdir(before)
+    assert not GlobalHydra.instance().is_initialized()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_ledger_counts_by_name(tmp_path: Path) -> None:
+    cost = nzc.GNMax(40).cost(VOTES, [0, 0, 1])
+    ledger = nzc.Ledger(tmp_path / "ledger.db")
+    for _ in range(2):
+        entry = ledger.add("hospital", cost, description="two releases")
+    assert isinstance(entry, nzc.LedgerEntry)
+    assert ledger.total("hospital", 1e-5) == pytest.approx((cost + cost).epsilon(1e-5).exact, rel=1e-3)
+    assert ledger.total("hospital", 1e-5) >= (cost + cost).epsilon(1e-5).exact
+    assert ledger.total("elsewhere", 1e-5) == 0
