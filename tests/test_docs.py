@@ -58,7 +58,7 @@ def test_every_command_composes(page: Path, tmp_path: Path, monkeypatch: pytest.
         for placeholder, value in PLACEHOLDERS.items():
             line = re.sub(rf"\b{re.escape(placeholder)}\b", value, line)
         words = shlex.split(line.split(" && ")[0])[1:]
-        if words[:1] and words[0] in SUBCOMMANDS or "hydra/launcher" in line:  # launchers are extras
+        if (words[:1] and words[0] in SUBCOMMANDS) or "hydra/launcher" in line:  # launchers are extras
             continue
         overrides = [_first_value(word) for word in words if not word.startswith("--") and word != "…"]
         check_overrides(overrides)
@@ -92,6 +92,8 @@ def test_every_extension_runs(nzc: Nzc, line: str) -> None:
     words = shlex.split(line)[1:]
     networks = "teachers=sklearn" not in words
     small = [key for key in TEACHERS if not any(word.startswith(key.split("=")[0]) for word in words)]
-    ran = nzc(*words, *(small if networks else small[2:]), "student.steps=30" if "student=none" not in words else "seed=1")
+    ran = nzc(
+        *words, *(small if networks else small[2:]), "student.steps=30" if "student=none" not in words else "seed=1"
+    )
     assert ran.code == 0, ran.err
     assert all(result["answered"] for result in ran.results)

@@ -35,7 +35,7 @@ class Sklearn(ShardedTeachers):
         from sklearn.base import RegressorMixin
 
         lacking = [name for name in ("fit", "predict") if not callable(getattr(self.estimator, name, None))]
-        if lacking or isinstance(self.estimator, type) or isinstance(self.estimator, RegressorMixin):
+        if lacking or isinstance(self.estimator, (type, RegressorMixin)):
             name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
             raise InputError("estimator", name, "must be a classifier, an object with the methods fit and predict")
         return super().check(splits)
