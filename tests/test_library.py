@@ -88,7 +88,7 @@ def test_a_delta_outside_0_to_1_is_refused(delta: object, tmp_path: Path) -> Non
         cost.epsilon, partial(ledger.total, "hospital"), partial(nzc.calibrate, nzc.GNMax, 1, queries=10),
         lambda delta: nzc.audit(nzc.GNMax(40), 250, 10, 10, delta=delta),
     ):  # fmt: skip
-        with pytest.raises(InputError, match="delta=.*strictly between 0 and 1"):
+        with pytest.raises(InputError, match=r"delta=.*strictly between 0 and 1"):
             use(delta=delta)  # type: ignore[operator]
 
 

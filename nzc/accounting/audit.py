@@ -1,8 +1,8 @@
 """Empirical audit: a lower bound on ε from running a mechanism on two neighbouring histograms.
 
-The pair is the worst one for the mechanism (`worst_pair`). It is found from public facts only: teachers, classes, the
-mechanism's own law. So the result reveals nothing about the votes and may be published. It bounds from below every ε
-that holds for any votes. It does not bound a data-dependent ε, which may rightly be smaller where teachers agree.
+The pair is the worst one for the mechanism (`worst_pair`), found from public facts only. So the result reveals nothing
+about the votes and may be published. It bounds from below every ε that holds for any votes. It does not bound a
+data-dependent ε, which may rightly be smaller where teachers agree.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +17,8 @@ from nzc.validation import between_0_and_1, whole
 
 #: Runs the mechanism so many times and returns a score per run; a larger score speaks for the first of the pair.
 Sampler = Callable[[int, np.random.Generator], Floats]
+#: The log-probability of an impossible outcome, so that ratios stay finite.
+_FLOOR = -700.0
 
 
 class Contradiction(RuntimeError):
@@ -25,23 +27,15 @@ class Contradiction(RuntimeError):
 
 @dataclass(frozen=True)
 class Audit:
-    """With the chosen confidence, the mechanism is not (ε′, δ)-private for any ε′ < epsilon.
-
-    The event was `score ≥ threshold`, or `score ≤ threshold` where the pair was swapped.
-    """
+    """With the chosen confidence, the mechanism is not (ε′, δ)-private for any ε′ < epsilon."""
 
     epsilon: float
-    threshold: float
+    threshold: float  # the event was score ≥ threshold, or score ≤ threshold where the pair was swapped
     swapped: bool
 
 
 def lower_bound(
-    sample_p: Sampler,
-    sample_q: Sampler,
-    trials: int,
-    delta: float,
-    rng: np.random.Generator,
-    confidence: float = 0.95,
+    sample_p: Sampler, sample_q: Sampler, trials: int, delta: float, rng: np.random.Generator, confidence: float = 0.95
 ) -> Audit:
     """Bound ε ≥ log((Pr_P[event] − δ)/Pr_Q[event]) by Clopper–Pearson intervals, each at (1 − confidence)/2.
 
@@ -50,39 +44,29 @@ def lower_bound(
     whole(at_least=2, trials=trials)
     between_0_and_1(delta=delta, confidence=confidence)
     first, second = trials // 2, trials - trials // 2
-    choice_p, choice_q = sample_p(first, rng), sample_q(first, rng)
-    ordered, ranks = np.sort([choice_p, choice_q]), np.unique(np.geomspace(1, first, 400).astype(int))
+    p, q = sample_p(first, rng), sample_q(first, rng)
+    ordered, ranks = np.sort([p, q]), np.unique(np.geomspace(1, first, 400).astype(int))
     thresholds = np.unique([ordered[:, ranks - 1], ordered[:, -ranks]])  # dense in both tails
-    forward = _log_ratio(_at_least(choice_p, thresholds), _at_least(choice_q, thresholds), first, delta, confidence)
-    backward = _log_ratio(_at_most(choice_q, thresholds), _at_most(choice_p, thresholds), first, delta, confidence)
+    forward = _log_ratio(p, q, thresholds, delta, confidence)
+    backward = _log_ratio(-q, -p, -thresholds, delta, confidence)
     swapped = bool(backward.max() > forward.max())
     threshold = thresholds[[(backward if swapped else forward).argmax()]]
     p, q = sample_p(second, rng), sample_q(second, rng)
-    likely, rare = (
-        (_at_most(q, threshold), _at_most(p, threshold))
-        if swapped
-        else (_at_least(p, threshold), _at_least(q, threshold))
-    )
-    epsilon = float(_log_ratio(likely, rare, second, delta, confidence)[0])
-    return Audit(max(0.0, epsilon), float(threshold[0]), swapped)
+    counted = (-q, -p, -threshold) if swapped else (p, q, threshold)
+    return Audit(max(0.0, float(_log_ratio(*counted, delta, confidence)[0])), float(threshold[0]), swapped)
 
 
-def _at_least(scores: Floats, thresholds: Floats) -> Ints:
-    return len(scores) - np.searchsorted(np.sort(scores), thresholds, side="left")
+def _log_ratio(scores_p: Floats, scores_q: Floats, thresholds: Floats, delta: float, confidence: float) -> Floats:
+    """Return log((p − δ)/q) at each threshold; −inf where p ≤ δ.
 
-
-def _at_most(scores: Floats, thresholds: Floats) -> Ints:
-    return np.searchsorted(np.sort(scores), thresholds, side="right")
-
-
-def _log_ratio(hits_p: Ints, hits_q: Ints, trials: int, delta: float, confidence: float) -> Floats:
-    """Return log((p − δ)/q) of Clopper–Pearson's lower end p and upper end q, elementwise; −inf where p ≤ δ."""
-    tail = (1 - confidence) / 2
+    p and q are Clopper–Pearson's lower and upper end of the probability that a score reaches the threshold.
+    """
+    trials, tail = len(scores_p), (1 - confidence) / 2
+    hits_p, hits_q = (trials - np.searchsorted(np.sort(scores), thresholds) for scores in (scores_p, scores_q))
     low = np.where(hits_p > 0, betaincinv(np.maximum(hits_p, 1), trials - hits_p + 1, tail), 0.0)
     high = np.where(hits_q < trials, betaincinv(hits_q + 1, np.maximum(trials - hits_q, 1), 1 - tail), 1.0)
     with np.errstate(divide="ignore"):
-        ratio: Floats = np.log(np.maximum(low - delta, 0.0)) - np.log(high)
-    return ratio
+        return np.asarray(np.log(np.maximum(low - delta, 0.0)) - np.log(high))
 
 
 def worst_pair(
@@ -93,14 +77,14 @@ def worst_pair(
     log_law   log-probabilities [queries, outcomes] of every outcome at votes [queries, classes]
     largest   further values of the largest count to try, such as a screen's threshold
 
-    The difference is the Rényi divergence of order 2, log Σ p²/q, the larger of both directions. It measures how well
-    counting an event tells the two apart; higher orders weigh events that are too rare for an audit.
-    Candidates have some votes on class 0, from an even split to all of them, and the others spread over 1, 2 or all
-    other classes. Class 0 loses one vote to the first or the last of those classes, or to the last class.
+    The difference is the Rényi divergence of order 2, log Σ p²/q, the larger of both directions: higher orders weigh
+    events that are too rare for an audit. Candidates have some votes on class 0, from an even split to all of them, and
+    the others spread over 1, 2 or all other classes. Class 0 loses one vote to the first or the last of those classes,
+    or to the last class.
     """
     whole(at_least=1, teachers=teachers)
     whole(at_least=2, classes=classes)
-    rows, moved = [], []
+    one, pairs = np.eye(classes, dtype=np.int64), []
     for rivals in sorted({1, min(2, classes - 1), classes - 1}):
         even = -(-teachers // (rivals + 1))
         tops = {even, even + 1, even + 2, *np.linspace(even, teachers, 16).astype(int), *largest}
@@ -108,19 +92,11 @@ def worst_pair(
             each, rest = divmod(teachers - top, rivals)
             row = np.zeros(classes, np.int64)
             row[0], row[1 : rivals + 1] = top, each + (np.arange(rivals) < rest)
-            for to in sorted({1, rivals, classes - 1}):
-                rows.append(row)
-                moved.append(row.copy())
-                moved[-1][[0, to]] += [-1, 1]
-    pairs = np.stack([rows, moved])
-    p, q = (_floored(log_law(side)) for side in pairs)
+            pairs += [(row, row - one[0] + one[to]) for to in sorted({1, rivals, classes - 1})]
+    here, there = np.array(pairs).swapaxes(0, 1)
+    p, q = (np.maximum(log_law(side), _FLOOR) for side in (here, there))
     worst = int(np.maximum(logsumexp(2 * p - q, axis=1), logsumexp(2 * q - p, axis=1)).argmax())
-    return pairs[0, worst], pairs[1, worst]
-
-
-def _floored(log_law: Floats) -> Floats:
-    """Return the law with impossible outcomes at e^-700, so that ratios stay finite."""
-    return np.maximum(log_law, -700.0)
+    return here[worst], there[worst]
 
 
 def audit(
@@ -132,16 +108,14 @@ def audit(
     delta: float,
     rng: np.random.Generator,
 ) -> Audit:
-    """Return the lower bound for a run of `queries` queries, all at the votes of the pair.
-
-    One teacher may change its vote on every query, so all of them are at the pair.
+    """Return the lower bound for a run of `queries` queries, all at the pair: one teacher may change every vote.
 
     label    released labels [queries] at votes [queries, classes], −1 where it abstains
     log_law  [queries, classes + 1], abstaining last. It only scores the labels by their log-likelihood ratio: a wrong
              law makes the bound weaker, not false.
     """
     whole(at_least=1, queries=queries)
-    p, q = (_floored(log_law(side[None])[0]) for side in pair)
+    p, q = (np.maximum(log_law(side[None])[0], _FLOOR) for side in pair)
     ratio = p - q  # label −1 (abstaining) reads the last entry
     chunk = max(1, 2_000_000 // (queries * len(pair[0])))
 

@@ -4,25 +4,20 @@ import math
 from collections.abc import Callable
 from functools import partial
 from inspect import Parameter, signature
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from nzc.validation import InputError, between_0_and_1, positive, whole
 
-
-class HasWorstCase(Protocol):
-    """A mechanism whose ε is known for any votes."""
-
-    def worst_case_epsilon(self, queries: int, delta: float) -> float:
-        """Return ε at δ of `queries` queries that are all answered, whatever the votes."""
+if TYPE_CHECKING:
+    from nzc.mechanisms import NoisyArgmax
 
 
 def calibrate(
-    mechanism: Callable[..., HasWorstCase], epsilon: float, delta: float, queries: int, parameter: str | None = None
+    mechanism: "Callable[..., NoisyArgmax]", epsilon: float, delta: float, queries: int, parameter: str | None = None
 ) -> float:
     """Return the noise parameter at which `queries` answered queries cost `epsilon` at δ, whatever the votes.
 
-    mechanism  builds a mechanism from its one free argument: `nzc.GNMax`, or
-               `functools.partial(nzc.Confident, threshold=200, sigma1=150)`
+    mechanism  builds one from one free argument: `nzc.GNMax`, `partial(nzc.Confident, threshold=200, sigma1=150)`
     parameter  name of that argument, where several are free and the others have defaults
 
     The result never costs more than `epsilon`, and at least `epsilon` (1 − 1e-9). Noise from 1e-15 to 1e15 is tried.
@@ -41,25 +36,22 @@ def calibrate(
         return mechanism(**{name: value}).worst_case_epsilon(queries, delta)
 
     values = [2.0**power for power in range(-50, 51)]
+    if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
+        values.reverse()
     costs = [cost(value) for value in values]
-    enough_at = [at for at, each in enumerate(costs) if each <= epsilon]
-    if not enough_at:
+    if not (enough_at := [at for at, each in enumerate(costs) if each <= epsilon]):
         allowed = f"must be above {min(costs):.3g}: {name} alone cannot make {queries} queries cheaper"
         raise InputError("epsilon", epsilon, allowed)
-    # Noise grows with a standard deviation, and shrinks with an inverse scale, of which every small value is enough.
-    inverse = enough_at[0] == 0
-    at = enough_at[-1] if inverse else enough_at[0]
-    beside = at + 1 if inverse else at - 1
-    if beside == len(values):
-        return values[at]
-    enough, short = values[at], values[beside]
+    if enough_at[0] == 0:
+        return values[0]
+    enough, short = values[enough_at[0]], values[enough_at[0] - 1]
     while abs(math.log(enough / short)) > 1e-11:
         middle = math.sqrt(enough * short)
         enough, short = (middle, short) if cost(middle) <= epsilon else (enough, middle)
     return enough
 
 
-def _free(mechanism: Callable[..., HasWorstCase]) -> str:
+def _free(mechanism: "Callable[..., NoisyArgmax]") -> str:
     """Return the name of the one argument that still has to be given."""
     given = mechanism.keywords if isinstance(mechanism, partial) else {}
     parameters = signature(mechanism).parameters.items()

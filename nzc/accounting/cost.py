@@ -57,10 +57,15 @@ class Cost:
         """Return every ε at δ that needs no random draw; δ must lie strictly between 0 and 1."""
         between_0_and_1(delta=delta)
         exact, order = self.exact_epsilon(delta)
+        costs = [bound.cost(histograms) for bound, histograms in self.bounded]
+
+        def theorem(orders: Floats) -> Floats:
+            return np.asarray(np.sum([cost(orders).sum(axis=0) for cost in costs], axis=0))
+
         return Epsilon(
             exact=exact,
             order=order,
-            theorem=self._theorem(delta),
+            theorem=to_epsilon(theorem, delta)[0] if costs else None,
             data_independent=self.data_independent(delta),
             claimed=None if self.claim is None else self.claim(self.queries, delta),
         )
@@ -75,12 +80,6 @@ class Cost:
             return None, None
         left = delta - self.delta_cost
         return to_epsilon(self.rdp, left) if left > 0 else (np.inf, np.nan)
-
-    def _theorem(self, delta: float) -> float | None:
-        if not self.bounded:
-            return None
-        costs = [bound.cost(histograms) for bound, histograms in self.bounded]
-        return to_epsilon(lambda orders: np.sum([cost(orders).sum(axis=0) for cost in costs], axis=0), delta)[0]
 
     def sanitised(self, delta: float, rng: np.random.Generator, plan: Plan) -> float:
         """Draw an upper bound that may be published; each call is a further release. It needs `bounded`.
@@ -117,7 +116,6 @@ def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) 
     with np.errstate(divide="ignore"):
         least = {name: np.maximum(cks(cost, ORDERS, left[:, None]).min(axis=1), 0) for name, cost in rdp.items()}
     found = {name: np.where(rdp[name].any(axis=1), values, 0.0) for name, values in least.items()}
-    composed = [[(int(count[at]), worst_case) for count, worst_case in parts] for at in range(len(ends))]
-    pairs = zip(composed, left, strict=True)
-    found["data_independent"] = np.array([data_independent.compose(each, rest) for each, rest in pairs])
+    pairs = zip([[(int(count[at]), each) for count, each in parts] for at in range(len(ends))], left, strict=True)
+    found["data_independent"] = np.array([data_independent.compose(spent, rest) for spent, rest in pairs])
     return released, found

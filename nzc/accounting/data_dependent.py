@@ -1,11 +1,11 @@
 """The papers' data-dependent bounds: what does one query cost at these votes? Computed in log space.
 
-Both theorems use an upper bound q on the probability that the label is not the plurality. Where the conditions of a
-theorem fail, the data-independent cost of the same paper is taken.
+Both theorems use an upper bound q on the probability that the label is not the plurality.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
@@ -34,28 +34,21 @@ class DataDependentBound:
 
     def worst_case(self, orders: Floats) -> Floats:
         """Return the Rényi cost of one release whatever the votes, [orders]."""
-        cost: Floats = self.rdp(np.zeros(1), orders)[0]
-        return cost
+        return np.asarray(self.rdp(np.zeros(1), orders)[0])
 
 
 def gaussian_bound(sigma: float) -> DataDependentBound:
     """Return the bound for argmax(n + N(0, σ²)): Scalable PATE 2018, Theorem 6."""
     positive(sigma=sigma)
-    return DataDependentBound(
-        lambda votes: log_flip_gaussian(votes, sigma),
-        lambda log_q, orders: gaussian_rdp(log_q, sigma, orders),
-        sigma,
-    )
+    flip = partial(log_flip_gaussian, sigma=sigma)
+    return DataDependentBound(flip, lambda log_q, orders: gaussian_rdp(log_q, sigma, orders), sigma)
 
 
 def laplace_bound(gamma: float) -> DataDependentBound:
     """Return the bound for argmax(n + Lap(1/γ)): PATE 2017, Theorem 3."""
     positive(gamma=gamma)
-    return DataDependentBound(
-        lambda votes: log_flip_laplace(votes, gamma),
-        lambda log_q, orders: laplace_rdp(log_q, gamma, orders),
-        np.sqrt(2) / gamma,
-    )
+    flip = partial(log_flip_laplace, gamma=gamma)
+    return DataDependentBound(flip, lambda log_q, orders: laplace_rdp(log_q, gamma, orders), np.sqrt(2) / gamma)
 
 
 def screen_bound(sigma1: float) -> DataDependentBound:
@@ -70,8 +63,7 @@ def screen_bound(sigma1: float) -> DataDependentBound:
 def screen_votes(scores: AnyArray, threshold: float) -> Floats:
     """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as the screen answers `scores`.
 
-    The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|. One moved vote changes that gap
-    by 2.
+    The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|, which one moved vote changes by 2.
     """
     gap = 2 * np.abs(scores.astype(np.float64) - threshold)
     return np.stack([gap, np.zeros_like(gap)], axis=1)
@@ -84,10 +76,7 @@ def gaps(votes: AnyArray) -> Floats:
 
 
 def log_flip_laplace(votes: AnyArray, gamma: float) -> Floats:
-    """Return log q of argmax(n + Lap(1/γ)), [queries]: q = Σ (2 + γΔ)/(4 e^(γΔ)) over the other classes.
-
-    PATE 2017, Lemma 4.
-    """
+    """Return log q of argmax(n + Lap(1/γ)), [queries]: q = Σ (2 + γΔ)/(4 e^(γΔ)) (PATE 2017, Lemma 4)."""
     scaled = gamma * gaps(votes)
     return _capped(logsumexp(np.log((2 + scaled) / 4) - scaled, axis=1), votes.shape[1])
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
@@ -39,14 +40,12 @@ def gaussian_cost(mu: float) -> WorstCaseCost:
 
 def pure_cost(epsilon0: float) -> WorstCaseCost:
     """An (ε₀, 0)-private release."""
-    if not epsilon0 < _DETERMINISTIC:
-        return UNBOUNDED
-    return WorstCaseCost(lambda orders: pure_rdp(epsilon0, orders), pure=epsilon0)
+    return WorstCaseCost(partial(pure_rdp, epsilon0), pure=epsilon0) if epsilon0 < _DETERMINISTIC else UNBOUNDED
 
 
 def bounded_range_cost(eta: float) -> WorstCaseCost:
     """A release whose privacy loss lies in a range of width η, such as the exponential mechanism."""
-    return WorstCaseCost(lambda orders: bounded_range_rdp(eta, orders), pure=eta) if eta < _DETERMINISTIC else UNBOUNDED
+    return WorstCaseCost(partial(bounded_range_rdp, eta), pure=eta) if eta < _DETERMINISTIC else UNBOUNDED
 
 
 def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float) -> float:
@@ -94,8 +93,8 @@ def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
 def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
     """Return the exact ε of `releases` (ε₀, 0)-private releases (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
 
-    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k, which randomised response reaches. The equation
-    is solved for ε by bisection, and the result is rounded up.
+    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k, which randomised response reaches. It is solved
+    for ε by bisection, and rounded up.
     """
     if not epsilon0 < _DETERMINISTIC:
         return np.inf
@@ -110,9 +109,8 @@ def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    top = releases * epsilon0
-    low, high = 0.0, top
-    while high - low > 1e-10 * top:
+    low, high = 0.0, releases * epsilon0
+    while high - low > 1e-10 * releases * epsilon0:
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return float(high * (1 + 1e-9))
@@ -124,7 +122,7 @@ def gaussian(mu: float, delta: float) -> float:
 
     if mu == 0:
         return 0.0
-    if not np.isfinite(mu) or mu > 1e6:
+    if not mu <= 1e6:
         return np.inf
 
     def excess(eps: float) -> float:

@@ -8,8 +8,9 @@ ignored.
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -60,39 +61,38 @@ def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
     the largest between them. The grid of orders is bisected, and such pairs are dropped on the way.
     """
     ascending = np.argsort(orders)
-    grid = orders[ascending]
+    columns, last = np.zeros((len(orders), queries)), len(orders) - 1
+
+    def at(place: int, candidates: _Candidates) -> Floats:
+        """Return all divergences at an order, and write the largest of each query into its column."""
+        values = candidates.divergence(orders[ascending[place]])
+        starts = np.flatnonzero(np.diff(candidates.query, prepend=-1))
+        columns[place, candidates.query[starts]] = np.maximum.reduceat(values, starts)
+        return values
+
+    def bisect(candidates: _Candidates, low: int, high: int, at_low: Floats, at_high: Floats) -> None:
+        if high - low < 2:
+            return
+        alive = at_high >= columns[low][candidates.query] * (1 - 1e-9)
+        if alive.sum() < 0.8 * len(alive):
+            candidates, at_low, at_high = candidates.take(alive), at_low[alive], at_high[alive]
+        middle = (low + high) // 2
+        at_middle = at(middle, candidates)
+        # Where D_α is nothing but rounding, its bound falls with α, and every candidate may have been dropped.
+        columns[middle] = np.maximum(columns[middle], np.minimum(columns[low], columns[high]))
+        bisect(candidates, low, middle, at_low, at_middle)
+        bisect(candidates, middle, high, at_middle, at_high)
+
     candidates = _Candidates.of(pairs)
-    columns, last = np.zeros((len(grid), queries)), len(grid) - 1
     # An infinite divergence is infinite at every order.
     columns[:, candidates.query[np.isinf(candidates.linear)]] = np.inf
     candidates = candidates.take((candidates.widest > 0) & np.isfinite(columns[0, candidates.query]))
     if len(candidates.query):
-        low, high = candidates.divergence(grid[0]), candidates.divergence(grid[last])
-        candidates.raise_to(columns[0], low)
-        candidates.raise_to(columns[last], high)
-        _bisect(candidates, grid, columns, 0, last, low, high)
+        bisect(candidates, 0, last, at(0, candidates), at(last, candidates))
     return columns[np.argsort(ascending)].T
 
 
-def _bisect(
-    candidates: "_Candidates", grid: Floats, columns: Floats, low: int, high: int, at_low: Floats, at_high: Floats
-) -> None:
-    if high - low < 2:
-        return
-    alive = at_high >= columns[low][candidates.query] * (1 - 1e-9)
-    if alive.sum() < 0.8 * len(alive):
-        candidates, at_low, at_high = candidates.take(alive), at_low[alive], at_high[alive]
-    middle = (low + high) // 2
-    at_middle = candidates.divergence(grid[middle])
-    candidates.raise_to(columns[middle], at_middle)
-    # Where D_α is nothing but rounding, its bound falls with α, and every candidate may have been dropped.
-    columns[middle] = np.maximum(columns[middle], np.minimum(columns[low], columns[high]))
-    _bisect(candidates, grid, columns, low, middle, at_low, at_middle)
-    _bisect(candidates, grid, columns, middle, high, at_middle, at_high)
-
-
-@dataclass(frozen=True)
-class _Candidates:
+class _Candidates(NamedTuple):
     """Ordered pairs of laws (P, Q), prepared for D_α(P ‖ Q) at any order.
 
     With r = p/q and Σp = Σq = 1, e^((α−1) D_α) − 1 = Σ q (r^α − 1 − α(r − 1)). All terms are ≥ 0 and vanish to second
@@ -100,15 +100,15 @@ class _Candidates:
     the laws gives an upper bound.
     """
 
-    query: Ints
+    query: Ints  # [candidates]
     log_ratio: Floats  # [candidates, outcomes]
     log_q: Floats  # [candidates, outcomes], copies included
     q: Floats
     moments: Floats  # [candidates, powers] Σ q log(r)^k / k!
-    linear: Floats  # [candidates] Σ q (r − 1)
-    linear_size: Floats  # [candidates] Σ q |r − 1|
-    widest: Floats  # [candidates] max |log r|
-    steepest: Floats  # [candidates] max log r
+    linear: Floats  # Σ q (r − 1)
+    linear_size: Floats  # Σ q |r − 1|
+    widest: Floats  # max |log r|
+    steepest: Floats  # max log r
 
     @classmethod
     def of(cls, pairs: Pairs) -> "_Candidates":
@@ -138,12 +138,7 @@ class _Candidates:
         return cls(query, log_ratio, log_q, q, moments, linear, linear_size, widest, steepest)
 
     def take(self, rows: AnyArray) -> "_Candidates":
-        return replace(self, **{name: getattr(self, name)[rows] for name in self.__dataclass_fields__})
-
-    def raise_to(self, column: Floats, values: Floats) -> None:
-        """Write the largest value of each query that has candidates into `column` [queries]."""
-        starts = np.flatnonzero(np.diff(self.query, prepend=-1))
-        column[self.query[starts]] = np.maximum.reduceat(values, starts)
+        return _Candidates._make(values[rows] for values in self)
 
     def divergence(self, order: float) -> Floats:
         """Return an upper bound of D_α(P ‖ Q), [candidates]."""
@@ -163,22 +158,15 @@ class _Candidates:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Distinct histograms, numbered as in `ExactCost.inverse`. Their laws are computed when they are needed."""
-
-    places: Ints
-    pairs: Callable[[], Pairs]
-
-
-@dataclass(frozen=True)
 class ExactCost:
     """The exact Rényi cost of queries. Equal histograms are computed once.
 
+    batches  numbers of distinct histograms, and a function that returns their laws, which are large
     inverse  [queries]  the distinct histogram of each query
     ceiling  a cost that holds for any votes, orders → [orders]; it is taken where it is smaller
     """
 
-    batches: list[Batch]
+    batches: list[tuple[Ints, Callable[[], Pairs]]]
     inverse: Ints
     ceiling: Callable[[Floats], Floats]
 
@@ -188,10 +176,10 @@ class ExactCost:
 
     def total(self, orders: Floats) -> Floats:
         """Return the sum over all queries, [orders]. The result at `rdp.ORDERS` is kept."""
-        if orders is ORDERS:
-            return np.asarray(np.bincount(self.inverse) @ self._at_orders)
         times = np.bincount(self.inverse)
-        return sum((times[batch.places] @ costs for batch, costs in self._costs(orders)), start=np.zeros(len(orders)))
+        if orders is ORDERS:
+            return np.asarray(times @ self._at_orders)
+        return sum((times[places] @ costs for places, costs in self._costs(orders)), start=np.zeros(len(orders)))
 
     def first(self, counts: Ints) -> Floats:
         """Return the sum over the first so many queries, [counts, orders] at `rdp.ORDERS`."""
@@ -203,15 +191,16 @@ class ExactCost:
 
     def _distinct(self, orders: Floats) -> Floats:
         distinct = np.zeros((int(self.inverse.max(initial=-1)) + 1, len(orders)))
-        for batch, costs in self._costs(orders):
-            distinct[batch.places] = costs
+        for places, costs in self._costs(orders):
+            distinct[places] = costs
         return distinct
 
-    def _costs(self, orders: Floats) -> Iterator[tuple[Batch, Floats]]:
+    def _costs(self, orders: Floats) -> Iterator[tuple[Ints, Floats]]:
         ceiling = self.ceiling(orders)
 
-        def cost(batch: Batch) -> tuple[Batch, Floats]:
-            return batch, np.minimum(largest_divergence(batch.pairs(), len(batch.places), orders), ceiling)
+        def cost(batch: tuple[Ints, Callable[[], Pairs]]) -> tuple[Ints, Floats]:
+            places, pairs = batch
+            return places, np.minimum(largest_divergence(pairs(), len(places), orders), ceiling)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             yield from pool.map(cost, self.batches)

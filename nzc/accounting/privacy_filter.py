@@ -38,11 +38,8 @@ class PrivacyFilter:
         A query is asked only if the budget has room for its screen and its label, before its screen is evaluated. The
         first query without room ends the run, so the result depends on the screens of asked queries only.
         """
-        before = np.arange(len(passes))
-        answered_before = np.concatenate([[0], np.cumsum(passes)])[before]
-        after = spent + self.ask * (before + 1) + self.answer * (answered_before + 1)
-        admitted: Bools = after <= self.budget
-        return admitted
+        asked, answered = np.arange(1, len(passes) + 1), np.cumsum(passes) - passes + 1
+        return np.asarray(spent + self.ask * asked + self.answer * answered <= self.budget)
 
     def spends(self, asked: int, answered: int) -> float:
         """Return the cost of so many queries."""
@@ -58,7 +55,8 @@ def gaussian_filter(epsilon: float, delta: float, mu_ask: float, mu_answer: floa
 
     The budget is the largest Σμ² whose exact ε at δ is at most `epsilon`.
     """
-    _check(epsilon, delta)
+    positive(epsilon=epsilon)
+    between_0_and_1(delta=delta)
     low, high = 0.0, 1.0
     while gaussian(high, delta) <= epsilon:
         low, high = high, 2 * high
@@ -71,10 +69,10 @@ def gaussian_filter(epsilon: float, delta: float, mu_ask: float, mu_answer: floa
 def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats) -> PrivacyFilter:
     """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen and of a label.
 
-    It uses the one order that lets most queries be answered. That order follows from public facts, before the first
-    query: a filter that picks its order afterwards is not sound.
+    It uses the one order that lets most queries be answered, fixed before the first query: a later choice is not sound.
     """
-    _check(epsilon, delta)
+    positive(epsilon=epsilon)
+    between_0_and_1(delta=delta)
     limits = epsilon - cks(np.zeros(len(ORDERS)), ORDERS, delta)
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(np.isfinite(ask + answer) & (limits > 0), limits / (ask + answer), -np.inf)
@@ -82,8 +80,3 @@ def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats) -> P
     if room[best] == -np.inf:
         return CLOSED
     return PrivacyFilter(float(limits[best]), float(ask[best]), float(answer[best]))
-
-
-def _check(epsilon: float, delta: float) -> None:
-    positive(epsilon=epsilon)
-    between_0_and_1(delta=delta)

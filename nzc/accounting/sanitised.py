@@ -17,10 +17,9 @@ Every parameter of `Plan` is fixed before a vote is seen. Then:
    ρ = e^Y + α/(2s²) at δ − failure (Canonne, Kamath, Steinke 2020, Proposition 12) gives the published ε(Y), for which
    Pr_D[S] ≤ E_D′[e^ε(Y); S] + δ for every set S of (released labels, Y) and all neighbours D, D′.
 
-Scalable PATE 2018 derives its smooth sensitivity from the same F_d. It releases it by GNSS (Theorem 23), with noise on
-the bound and again on the smooth sensitivity, each with a tail. Here one draw does both. Conditions C5 (ρ grows with q)
-and C6 (so does its step to a neighbour) are not needed: `_charge` is non-decreasing by construction, and F_d is
-computed at every distance.
+Scalable PATE 2018 derives its smooth sensitivity from the same F_d, and adds noise to it and to the bound (Theorem 23).
+Here one draw does both. Its conditions C5 (ρ grows with q) and C6 (so does its step to a neighbour) are not needed:
+`_charge` is non-decreasing by construction, and F_d is computed at every distance.
 
 How F_d is computed: all bounds depend on the votes through q = Σ_j ψ(Δ_j) alone. Δ_j is the gap of class j to the
 plurality; ψ is decreasing, convex on [0, ∞), and ψ(0) = ½. With d moves every gap can fall by d, and d more can be
@@ -32,7 +31,7 @@ q ≤ 1/(e^2γ + 1) < ½; Theorem 6 of 2018 with Proposition 10 needs −log q >
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
@@ -97,7 +96,7 @@ def plan(
 
     `order` and `beta` replace the chosen values. β lets the bound grow e-fold when as many teachers change as the
     smallest noise's standard deviation has votes, but at least one. Order and noise are the best for a run that costs
-    a fifth of its data-independent bound. A tenth of δ covers a released bound that is too low.
+    `_EXPECTED` of its data-independent bound. A tenth of δ covers a released bound that is too low.
     """
     between_0_and_1(delta=delta)
     beta = beta if beta is not None else 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
@@ -108,8 +107,7 @@ def plan(
         released = expected * np.exp(-beta * noise * ndtri(delta / 10)) + ORDERS / (2 * noise**2)
         values = cks(released, ORDERS, 0.9 * delta)
         best = min(best, (float(values.min()), float(ORDERS[values.argmin()]), float(noise)))
-    made = Plan(order=best[1], beta=beta, noise=best[2], failure=delta / 10)
-    return made if order is None else replace(made, order=order)
+    return Plan(order=best[1] if order is None else order, beta=beta, noise=best[2], failure=delta / 10)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,16 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any, NoReturn
 
+from filelock import Timeout
+from omegaconf import OmegaConf
+from rich.table import Table
+
+from nzc.app.components import build
+from nzc.labeling.ledger import Ledger
+from nzc.runs.formatting import number, show
+from nzc.runs.layout import SWEEP
+from nzc.teachers.prediction_store import Entry, PredictionStore
+from nzc.tracking.outbox import resend, unsent
 from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative
 
 
@@ -43,8 +53,6 @@ def report(arguments: list[str]) -> int:
 
 def store(arguments: list[str]) -> int:
     """List what is stored and released, or remove stored predictions."""
-    from nzc.teachers.prediction_store import PredictionStore
-
     parser = Parser("nzc store", description="List stored predictions and released labels, or remove predictions.")
     parser.add_argument("--root", default=".nzc", help="the store (default .nzc): the value of paths.store")
     parser.add_argument("--delta", type=float, default=1e-5, help="δ of the ledger's ε (default 1e-5)")
@@ -58,20 +66,21 @@ def store(arguments: list[str]) -> int:
     if not Path(chosen.root).is_dir():
         raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
     kept = PredictionStore(chosen.root)
-    if chosen.prune is None and chosen.older is None and not chosen.all:
-        _show_entries(kept.entries())
-        _show_ledger(kept.root / "ledger.db", chosen.delta)
-        return 0
+    listing = chosen.prune is None and chosen.older is None and not chosen.all
     entries = _choose(kept.entries(), chosen.prune, chosen.older)
-    if not entries:
+    if not (entries or listing):
         print("nothing to remove")
         return 0
     _show_entries(entries)
-    if not chosen.yes:
-        if not sys.stdin.isatty():
-            raise InputError("--yes", False, "must be given where no one can be asked")
-        if input(f"remove {len(entries)} entries? [y/N] ").strip().lower() not in ("y", "yes"):
-            return 1
+    if listing:
+        if (ledger := kept.root / "ledger.db").is_file():
+            _show_ledger(Ledger(ledger), chosen.delta)
+        return 0
+    if not (chosen.yes or sys.stdin.isatty()):
+        raise InputError("--yes", False, "must be given where no one can be asked")
+    question = f"remove {len(entries)} entries? [y/N] "
+    if not chosen.yes and input(question).strip().lower() not in ("y", "yes"):
+        return 1
     for entry in entries:
         kept.remove(entry)
     print(f"removed {len(entries)} entries; the ledger stays")
@@ -80,13 +89,6 @@ def store(arguments: list[str]) -> int:
 
 def sync(arguments: list[str]) -> int:
     """Send runs that could not be tracked when they ran. Exit code 1: something could still not be sent."""
-    from filelock import Timeout
-    from omegaconf import OmegaConf
-
-    from nzc.app.components import build
-    from nzc.runs.layout import SWEEP
-    from nzc.tracking.outbox import resend, unsent
-
     parser = Parser("nzc sync", description="Send runs that could not be tracked when they ran.")
     parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)")
     parser.add_argument("--uri", help="tracking.uri, where not that of each run")
@@ -98,15 +100,14 @@ def sync(arguments: list[str]) -> int:
             raise InputError("FOLDER", root, "must be a folder with runs in it")
         for folder in unsent(root):
             try:
-                file = folder / SWEEP if (folder / SWEEP).is_file() else folder / ".hydra" / "config.yaml"
-                cfg: Any = OmegaConf.load(file)
-                hydra: Any = cfg if file.name == SWEEP else OmegaConf.load(folder / ".hydra" / "hydra.yaml")
+                files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
+                cfg: Any = OmegaConf.merge(*(OmegaConf.load(folder / file) for file in files))
                 cfg.tracking.uri = chosen.uri or cfg.tracking.uri
                 if chosen.artifacts is not None:
                     cfg.tracking.artifacts = str(Path(chosen.artifacts).absolute())
                 if "system_metrics" in cfg.tracking:
                     cfg.tracking.system_metrics = False  # they would be this machine's
-                home = Path(hydra.hydra.runtime.cwd)  # relative paths of the configuration start here
+                home = Path(cfg.hydra.runtime.cwd)  # relative paths of the configuration start here
                 with chdir(home if chosen.uri is None and home.is_dir() else "."):
                     tracker = build(cfg, "tracking")
                 done = resend(folder, tracker)
@@ -120,13 +121,13 @@ def sync(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _choose(entries: list[Any], keys: list[str] | None, older: float | None) -> list[Any]:
+def _choose(entries: list[Entry], keys: list[str] | None, older: float | None) -> list[Entry]:
     if older is not None:
         not_negative(**{"--older": older})
         return [entry for entry in entries if entry.days > older]
     if keys is None:
         return entries
-    chosen = []
+    chosen: list[Entry] = []
     for key in keys:
         exact = [entry for entry in entries if entry.path.name == key]
         found = exact or [entry for entry in entries if entry.path.name.startswith(key)]
@@ -136,41 +137,27 @@ def _choose(entries: list[Any], keys: list[str] | None, older: float | None) -> 
     return chosen
 
 
-def _show_entries(entries: list[Any]) -> None:
-    from rich.table import Table
-
-    from nzc.runs.formatting import show
-
+def _show_entries(entries: list[Entry]) -> None:
     table = Table(title=f"{len(entries)} stored, {_size(sum(entry.bytes for entry in entries))}", title_style="bold")
     for name in ("key", "data", "settings", "size", "days", "state"):
         table.add_column(name, overflow="fold", justify="right" if name in ("size", "days") else "left")
     for entry in entries:
-        told = {key: value for key, value in entry.request.items() if key not in ("data", "code") and value is not None}
-        settings = " ".join(
-            f"{key}={_short(value)}" for key, value in sorted(told.items(), key=lambda i: i[0] != "count")
-        )
+        told = {"count": None, **entry.request, "data": None, "code": None}  # count first
+        settings = " ".join(f"{key}={_short(value)}" for key, value in told.items() if value is not None)
         data = str(entry.request.get("data", "–"))[:8]
         table.add_row(entry.path.name, data, settings, _size(entry.bytes), f"{entry.days:.1f}", entry.state)
     show(table)
 
 
-def _show_ledger(path: Path, delta: float) -> None:
+def _show_ledger(ledger: Ledger, delta: float) -> None:
     """Show a line for each private dataset from which labels were released."""
-    from rich.table import Table
-
-    from nzc.labeling.ledger import Ledger
-    from nzc.runs.formatting import number, show
-
-    if not path.is_file():
-        return
-    ledger, table = Ledger(path), Table(title="released labels: the ledger, never pruned", title_style="bold")
-    for name in ("private dataset", "releases", "last, UTC", f"ε of all at δ = {delta:g}"):
-        table.add_column(name)
+    columns = ("private dataset", "releases", "last, UTC", f"ε of all at δ = {delta:g}")
+    table = Table(*columns, title="released labels: the ledger, never pruned", title_style="bold")
     entries = ledger.entries()
     for dataset in dict.fromkeys(entry.dataset for entry in entries):
         of = [entry for entry in entries if entry.dataset == dataset]
-        total = number(ledger.total(dataset, delta))
-        table.add_row(dataset[:8], str(len(of)), max(entry.recorded for entry in of), total)
+        last, total = max(entry.recorded for entry in of), number(ledger.total(dataset, delta))
+        table.add_row(dataset[:8], str(len(of)), last, total)
     show(table)
 
 

@@ -11,6 +11,7 @@ from pkgutil import resolve_name
 from typing import Any, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from nzc.accounting import sanitised
 from nzc.app.config import check_values
@@ -18,6 +19,7 @@ from nzc.data import Dataset
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.session import LabelingPolicy
 from nzc.mechanisms import NoisyArgmax
+from nzc.runs.layout import flatten
 from nzc.runs.pipeline import RunComponents
 from nzc.students import StudentConfig
 from nzc.teachers import Teachers
@@ -122,13 +124,13 @@ def _resolve(node: Any, key: str) -> Any:
     """Return the class or function that `_target_` names; modules in the working directory are found too."""
     if (here := os.getcwd()) not in sys.path:
         sys.path.append(here)
+    wanted = "must be the dotted name of a class or function"
     try:
         target = resolve_name(str(node._target_))
     except Exception as error:  # the module may fail to import
-        allowed = f"must be the dotted name of a class or function ({in_a_line(error)})"
-        raise InputError(f"{key}._target_", node._target_, allowed) from error
+        raise InputError(f"{key}._target_", node._target_, f"{wanted} ({in_a_line(error)})") from error
     if not callable(target):
-        raise InputError(f"{key}._target_", node._target_, "must be the dotted name of a class or function")
+        raise InputError(f"{key}._target_", node._target_, wanted)
     return target
 
 
@@ -155,9 +157,6 @@ def _check_types(key: str, built: Any) -> None:
     """Raise InputError where a field of a dataclass is not what its annotation says."""
     if not is_dataclass(built):
         return
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
-    from pydantic.errors import PydanticUserError
-
     hints = get_type_hints(type(built))
     for name in (each.name for each in fields(built) if each.init):
         if isinstance(hints[name], type) and issubclass(hints[name], float | int):
@@ -174,13 +173,10 @@ def _check_types(key: str, built: Any) -> None:
 
 def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> dict[str, Any]:
     """Return the composed configuration with dotted keys, for the tracker."""
-    from nzc.runs.layout import flatten
-
     tree: Any = OmegaConf.to_container(without_hydra(cfg), resolve=True)
     del tree["sweep"]
     groups = {group: choices[group] for group in ("dataset", "teachers", "aggregator", "student")}
-    flat = {key: value for key, value in flatten(tree).items() if not key.endswith("_target_")}
-    return groups | flat
+    return groups | {key: value for key, value in flatten(tree).items() if not key.endswith("_target_")}
 
 
 def without_hydra(cfg: DictConfig) -> DictConfig:

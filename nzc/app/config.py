@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 from typing import Any, get_type_hints
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -32,8 +33,6 @@ class Paths:
 
 @dataclass
 class Budget:
-    """Privacy budget."""
-
     epsilon: float | None = None
 
 
@@ -87,13 +86,11 @@ def check_values(cfg: Any) -> None:
     if cfg.queries is not None:
         whole(1, queries=cfg.queries)
     whole(100, audit_trials=cfg.audit_trials)
-    for key, value in {"budget.epsilon": cfg.budget.epsilon, "sanitise.beta": cfg.sanitise.beta}.items():
-        if value is not None:
+    for key in ("budget.epsilon", "sanitise.beta", "sanitise.order"):
+        if (value := OmegaConf.select(cfg, key)) is not None:
             positive(**{key: value})
-    if cfg.sanitise.order is not None:
-        positive(**{"sanitise.order": cfg.sanitise.order})
-        if cfg.sanitise.order <= 1:
-            raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
+    if cfg.sanitise.order is not None and cfg.sanitise.order <= 1:
+        raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
 
 
 def shows_private(cfg: DictConfig) -> bool:
@@ -130,11 +127,10 @@ def _keys_help(*, _root_: Any) -> str:
     for group in GROUPS:
         choice = _root_.hydra.runtime.choices[group]
         files = [home / "conf" / group / f"{choice}.yaml" for home in (Path.cwd(), HOME)]
-        file = next(filter(Path.is_file, files), None)
-        lines = [] if file is None else [line for line in file.read_text().splitlines() if line.strip()]
-        sections.append("\n".join([f"{group}: # {group}={choice}", *(f"  {line}" for line in lines)]))
-    text = "\n\n".join("\n".join(f"  {line}" for line in section.splitlines()) for section in sections)
-    return text.replace("$", "$$")  # Hydra reads the help text as a string.Template
+        text = next((file.read_text() for file in files if file.is_file()), "")
+        lines = [f"  {line}" for line in text.splitlines() if line.strip()]
+        sections.append("\n".join([f"{group}: # {group}={choice}", *lines]))
+    return indent("\n\n".join(sections), "  ").replace("$", "$$")  # Hydra reads it as a string.Template
 
 
 def register_help() -> None:

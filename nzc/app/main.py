@@ -5,11 +5,9 @@ from nzc.app.interrupt import STOPPED  # isort: skip  # before the slow imports
 import os
 import signal
 import sys
-import traceback
 from argparse import SUPPRESS
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -20,12 +18,12 @@ from omegaconf import DictConfig
 from nzc import __version__
 from nzc.app.commands import COMMANDS, Parser
 from nzc.app.config import CONF, register, register_help, shows_private
-from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, stop
+from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, report, stop
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
 from nzc.runs import pipeline
 from nzc.runs.formatting import show
-from nzc.runs.layout import ERROR, RESULT, flatten, job_name
+from nzc.runs.layout import RESULT, flatten, job_name, with_infinity
 from nzc.runs.result import RunResult
 from nzc.validation import InputError
 
@@ -53,7 +51,7 @@ def _main() -> None:
         try:
             sys.exit(COMMANDS[sys.argv[1]](sys.argv[2:]))
         except Exception as error:
-            _report(error)
+            report(error)
     if _parse(sys.argv[1:]).version:
         print(f"nzc {__version__}")
         return
@@ -74,21 +72,15 @@ def _main() -> None:
 class RunHooks(Callback):
     """Prepares a single run before Hydra makes its folder, so that wrong input leaves nothing behind."""
 
-    #: The run that is prepared in this process.
-    prepared: ClassVar[PreparedJob | None] = None
-
-    def __reduce__(self) -> Any:
-        """Launchers send callbacks to their workers, which do not need this one's state."""
-        return type(self), ()
+    prepared: ClassVar[PreparedJob | None] = None  # in this process
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         try:
             RunHooks.prepared = prepare(config, config.hydra.runtime.choices)
-            if RunHooks.prepared.is_worker:
-                RunHooks.prepared.run.train_worker()
+            if RunHooks.prepared.help_train():
                 sys.exit(0)
         except Exception as error:  # Hydra would make a warning of it
-            _report(error, private=shows_private(config))
+            report(error, private=shows_private(config))
 
 
 def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
@@ -101,52 +93,55 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
         try:
             result = RunHooks.prepared.execute(folder)
         except Exception as error:
-            _report(error, shows_private(cfg), folder)
+            report(error, shows_private(cfg), folder)
         show((result if shows_private(cfg) else result.public).table())
         show(str(folder / RESULT), "dim")
         return None
     sweep, choices, job = Path(settings.sweep.dir), settings.runtime.choices, None
     try:
         job = prepare(cfg, choices, in_sweep=True)
-        if job.is_worker:
-            job.run.train_worker()
+        if job.help_train():
             return None
         result = job.execute(folder, sweep)
-        shown = result if shows_private(cfg) else result.public
-        show(shown.line(job_name(sweep, settings.job.num, settings.overrides.task)))
+        name = job_name(sweep, settings.job.num, settings.overrides.task)
+        show((result if shows_private(cfg) else result.public).line(name))
         return None if cfg.objective is None else _objective(cfg.objective, result)
     except Exception as error:
         if job is None:
             track_failure(cfg, choices, folder, sweep)
         if traceback:
             raise
-        print(f"nzc: {_line(error, shows_private(cfg), folder)[1]}", file=sys.stderr)
+        print(f"nzc: {error_line(error, shows_private(cfg), folder)[1]}", file=sys.stderr)
         return None
 
 
 def _objective(objective: Any, result: RunResult) -> float | list[float]:
     """Return the numbers of result.json that `objective` names."""
-    keys, known = [objective] if isinstance(objective, str) else list(objective), flatten(result.as_dict())
-    values = {key: float("inf") if value == "inf" else value for key, value in known.items()}
-    numbers = {key: float(value) for key, value in values.items() if isinstance(value, int | float)}
-    for key in keys:
+    known = with_infinity(flatten(result.as_dict()))
+    numbers = {key: float(value) for key, value in known.items() if isinstance(value, int | float)}
+    for key in [objective] if isinstance(objective, str) else objective:
         if key not in numbers:
             raise InputError("objective", key, f"must be a number of result.json: {', '.join(numbers)}")
-    return numbers[objective] if isinstance(objective, str) else [numbers[key] for key in keys]
+    return numbers[objective] if isinstance(objective, str) else [numbers[key] for key in objective]
 
 
 def _parse(arguments: list[str]) -> Any:
     """Check the arguments. Hydra parses them again; it reports mistakes in many lines."""
     parser = Parser("nzc", add_help=False)
-    for flags in (("--help", "-h"), ("--hydra-help",), ("--version",), ("--resolve",), ("--run", "-r")):
-        parser.add_argument(*flags, action="store_true")
-    for flags in (("--multirun", "-m"), ("--shell-completion", "-sc")):
-        parser.add_argument(*flags, action="store_true")
-    for flags in (("--package", "-p"), ("--config-path", "-cp"), ("--config-name", "-cn"), ("--config-dir", "-cd")):
-        parser.add_argument(*flags)
+    for flag in (
+        "--help -h",
+        "--hydra-help",
+        "--version",
+        "--resolve",
+        "--run -r",
+        "--multirun -m",
+        "--shell-completion -sc",
+    ):
+        parser.add_argument(*flag.split(), action="store_true")
+    for flag in "--package -p", "--config-path -cp", "--config-name -cn", "--config-dir -cd", "--experimental-rerun":
+        parser.add_argument(*flag.split())
     parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     parser.add_argument("--info", "-i", nargs="?", const="all", default=SUPPRESS)
-    parser.add_argument("--experimental-rerun")
     parser.add_argument("overrides", nargs="*")
     parsed = parser.parse_intermixed_args(arguments)
     if parsed.resolve and not (parsed.cfg or parsed.help):
@@ -154,23 +149,3 @@ def _parse(arguments: list[str]) -> Any:
     if not (parsed.shell_completion or parsed.config_name):
         check_overrides(parsed.overrides, parsed.config_dir)
     return parsed
-
-
-def _report(error: Exception, private: bool = True, folder: Path | None = None) -> NoReturn:
-    """Print one line for an error (a traceback, if asked for), and exit with its code."""
-    code, line = _line(error, private, folder)
-    if TRACEBACK:
-        traceback.print_exception(error)
-        sys.exit(code)
-    stop(code, line)
-
-
-def _line(error: Exception, private: bool, folder: Path | None) -> tuple[int, str]:
-    """Return exit code and line of an error, and leave the line in `folder`; without a message that may be private."""
-    code, line = error_line(error)
-    if code == 1 and not private:
-        line = f"{type(error).__name__} (HYDRA_FULL_ERROR=1 shows where)"
-    if folder is not None:
-        with suppress(OSError):  # the disk may be full
-            (folder / ERROR).write_text(f"{line}\n")
-    return code, line

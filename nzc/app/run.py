@@ -37,10 +37,11 @@ class PreparedJob:
     run: pipeline.PreparedRun
     tracker: Tracker | None
 
-    @property
-    def is_worker(self) -> bool:
-        """Whether this process only helps another node to train teachers."""
-        return self.run.parts.trainer.is_worker
+    def help_train(self) -> bool:
+        """On a worker node, which only helps another to train teachers: train its share, and return true."""
+        if is_worker := self.run.parts.trainer.is_worker:
+            self.run.train_worker()
+        return is_worker
 
     def execute(self, folder: Path, sweep: Path | None = None) -> RunResult:
         """Run the job in `folder`, as a job of the sweep in the folder `sweep` if given."""
@@ -96,9 +97,8 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
         GlobalHydra.instance().clear()
         register()
         cfg = _compose(list(overrides))
-        hydra = cfg.hydra
-        prepared = prepare(cfg, hydra.runtime.choices)
-        folder = Path(hydra.run.dir).absolute()
+        prepared = prepare(cfg, cfg.hydra.runtime.choices)
+        folder = Path(cfg.hydra.run.dir).absolute()
         _save_config(folder, cfg)
         return prepared.execute(folder)
     finally:
@@ -115,25 +115,17 @@ def _compose(overrides: list[str]) -> DictConfig:
     except InputError:
         raise
     except Exception as error:  # Hydra's and OmegaConf's
-        raise _as_input_error(error) from error
+        key, _, allowed = error_line(error)[1].partition(": ")
+        key, _, value = key.partition("=")
+        raise InputError(key, value, allowed) from error
     if cfg.hydra.mode == RunMode.MULTIRUN:
         raise InputError("overrides", " ".join(overrides), "must describe one run; sweeps are for the command line")
     return cfg
 
 
-def _as_input_error(error: Exception) -> InputError:
-    key, _, allowed = error_line(error)[1].partition(": ")
-    key, _, value = key.partition("=")
-    return InputError(key, value, allowed)
-
-
 def _save_config(folder: Path, cfg: DictConfig) -> None:
     """Write the configuration as Hydra does: config.yaml, hydra.yaml and overrides.yaml."""
     (folder / ".hydra").mkdir(parents=True, exist_ok=True)
-    files = {
-        "config": without_hydra(cfg),
-        "hydra": OmegaConf.masked_copy(cfg, "hydra"),
-        "overrides": cfg.hydra.overrides.task,
-    }
-    for name, content in files.items():
-        OmegaConf.save(content, folder / ".hydra" / f"{name}.yaml")
+    OmegaConf.save(without_hydra(cfg), folder / ".hydra" / "config.yaml")
+    OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), folder / ".hydra" / "hydra.yaml")
+    OmegaConf.save(cfg.hydra.overrides.task, folder / ".hydra" / "overrides.yaml")

@@ -14,11 +14,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.components import build
 from nzc.app.config import shows_private
-from nzc.app.error_messages import TRACEBACK, error_line, stop
+from nzc.app.error_messages import report, stop
 from nzc.data.files import remove_empty
 from nzc.runs import layout
 from nzc.runs.formatting import show
-from nzc.runs.sweep_spec import SweepFigure, SweepRow, figures_of, name_of, rows_of
+from nzc.runs.sweep_spec import SweepRow, figures_of, name_of, rows_of
 from nzc.tracking.outbox import RECORD, TrackedRun
 from nzc.validation import InputError
 
@@ -28,8 +28,7 @@ _SWEEP_FILES = (layout.SWEEP, layout.JOBS, layout.TABLE, layout.TABLE_CSV, layou
 class SweepHooks(Callback):
     """Opens a parent run before the jobs of a sweep, and answers its question after them."""
 
-    #: The sweep that is under way in this process.
-    current: ClassVar["SweepHooks | None"] = None
+    current: ClassVar["SweepHooks | None"] = None  # the sweep that is under way in this process
 
     def __reduce__(self) -> Any:
         """Launchers send callbacks to their workers, which do not need this one's state."""
@@ -40,16 +39,14 @@ class SweepHooks(Callback):
         try:
             self.figures = figures_of(config)
             expand_rows(config)
-            _check_sweeper(config)
+            _check_sweeper(config.hydra)
             tracker = build(config, "tracking")
             self.tracked = TrackedRun(tracker, self.folder, config.hydra.runtime.choices.dataset, name_of(config))
             earlier: Any = self.folder / layout.SWEEP
             before = figures_of(OmegaConf.load(earlier)) if earlier.is_file() else None  # type: ignore[arg-type]
             self.tracked.start()
         except Exception as error:  # Hydra would make a warning of it
-            if TRACEBACK:
-                raise
-            stop(*error_line(error))
+            report(error)
         if before is not None:
             layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in before])
             for job in [path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir()]:
@@ -61,7 +58,7 @@ class SweepHooks(Callback):
         SweepHooks.current = None
         jobs, problems = self.answer()
         self.tracked.finish()
-        if failed := sum(job.result is None for job in jobs):
+        if failed := sum(not job.result for job in jobs):
             problems.append(f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
         if problems:
             stop(2, *problems)
@@ -77,7 +74,15 @@ class SweepHooks(Callback):
         write_csv(self.folder, jobs)
         if shows_private(self.config):
             show(table.rich(title))
-        problems = [] if self.config.figures is False else _plot(self.figures, jobs, self.folder)
+        problems: list[object] = []
+        finished = [job for job in jobs if job.result]
+        for figure in self.figures if finished and self.config.figures is not False else []:
+            from nzc.runs.sweep_plots import plot_sweep  # only here: it imports matplotlib
+
+            try:
+                plot_sweep(self.folder, figure, finished)
+            except InputError as error:
+                problems.append(error)
         show(str(write_page(self.folder)), "dim")
         return jobs, problems
 
@@ -85,23 +90,20 @@ class SweepHooks(Callback):
 @contextmanager
 def answer_interrupted() -> Iterator[None]:
     """Answer an interrupted sweep with what is finished, and close its parent run. Hydra only reports good ends."""
-    stopped = False
     try:
         yield
-    except KeyboardInterrupt:
-        stopped = True
-        raise
-    finally:
+    except BaseException as error:
         sweep, SweepHooks.current = SweepHooks.current, None
         if sweep is not None:
             with suppress(Exception):  # why the sweep ended must be said instead
                 if any(sweep.folder.glob(f"*/{layout.RESULT}")):
                     sweep.answer()
-            sweep.tracked.fail(stopped)
+            sweep.tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
             begun = any(path.name.isdigit() for path in sweep.folder.iterdir())
             if not begun and not (sweep.folder / RECORD).is_file():  # as with a row that cannot be composed
                 layout.clear(sweep.folder, _SWEEP_FILES, ())
                 remove_empty(sweep.folder, 4, sweep.cwd)
+        raise
 
 
 def expand_rows(config: DictConfig) -> list[SweepRow]:
@@ -110,11 +112,12 @@ def expand_rows(config: DictConfig) -> list[SweepRow]:
     `+sweep.only=TEXT` keeps the rows whose name contains TEXT.
     """
     rows = [point for at, row in enumerate(rows_of(config)) for point in _points(row, at)]
-    only = "" if config.get("sweep") is None else str(config.sweep.get("only") or "")
-    if rows and not (kept := [row for row in rows if only in (row.name or "")]):
+    only = str(OmegaConf.select(config, "sweep.only") or "")
+    kept = [row for row in rows if only in (row.name or "")]
+    if rows and not kept:
         names = "; ".join(row.name or "" for row in rows)
         raise InputError("sweep.only", only, f"must be in the name of a row: {names}")
-    return kept if rows else []
+    return kept
 
 
 def plan_jobs(config: DictConfig, grid: Sequence[Override]) -> list[list[str]]:
@@ -124,11 +127,10 @@ def plan_jobs(config: DictConfig, grid: Sequence[Override]) -> list[list[str]]:
     """
     rows = expand_rows(config) or [SweepRow()]
     jobs = []
-    for point in _combinations(grid):
-        for row in rows:
-            taken = {each.split("=", 1)[0] for each in row.set}
-            overrides = [*(each for each in point if each.split("=", 1)[0] not in taken), *row.set]
-            jobs.append((row.model_dump(), overrides))
+    for point, row in product(_combinations(grid), rows):
+        taken = {each.split("=", 1)[0] for each in row.set}
+        overrides = [*(each for each in point if each.split("=", 1)[0] not in taken), *row.set]
+        jobs.append((row.model_dump(), overrides))
     layout.write_jobs(Path(config.hydra.sweep.dir), jobs)
     return [overrides for _, overrides in jobs]
 
@@ -140,13 +142,10 @@ def _points(row: SweepRow, at: int) -> list[SweepRow]:
             overrides.append(OverridesParser.create().parse_override(text))
         except HydraException as error:
             raise InputError(f"sweep.rows.{at}.set", text, "must read key=value") from error
-    points = _combinations(overrides)
-    fixed = {each.input_line for each in overrides if not each.is_sweep_override()}
-    fixed_text = [text for text in row.set if text in fixed]
-    found = []
-    for point in points:
-        own = [each for each, override in zip(point, overrides, strict=True) if override.is_sweep_override()]
-        values = [text if text in fixed_text else each for text, each in zip(row.set, point, strict=True)]
+    swept, found = [each.is_sweep_override() for each in overrides], []
+    for point in _combinations(overrides):
+        own = [each for each, several in zip(point, swept, strict=True) if several]
+        values = [each if several else text for text, each, several in zip(row.set, point, swept, strict=True)]
         found.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=values, paper=row.paper))
     return found
 
@@ -165,23 +164,9 @@ def _combinations(overrides: Sequence[Override]) -> list[list[str]]:
     return [list(point) for point in product(*values.values())]
 
 
-def _check_sweeper(config: DictConfig) -> None:
+def _check_sweeper(hydra: DictConfig) -> None:
     """Raise InputError where a search is configured, but the sweeper cannot search."""
-    search = [key for key in config.hydra.sweeper if key not in ("_target_", "max_batch_size", "params")]
-    if search and config.hydra.runtime.choices["hydra/sweeper"] == "rows":
-        allowed = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
-        raise InputError("hydra/sweeper", "rows", allowed)
-
-
-def _plot(figures: list[SweepFigure], jobs: list[layout.Job], folder: Path) -> list[object]:
-    """Draw what can be drawn; return what is wrong with the others."""
-    problems: list[object] = []
-    finished = [job for job in jobs if job.result is not None]
-    for figure in figures if finished else []:
-        from nzc.runs.sweep_plots import plot_sweep
-
-        try:
-            plot_sweep(folder, figure, finished)
-        except InputError as error:
-            problems.append(error)
-    return problems
+    search = [key for key in hydra.sweeper if key not in ("_target_", "max_batch_size", "params")]
+    if search and hydra.runtime.choices["hydra/sweeper"] == "rows":
+        wanted = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
+        raise InputError("hydra/sweeper", "rows", wanted)

@@ -46,13 +46,12 @@ class Adult(Dataset):
             with path.open(encoding="ascii", newline="") as file:
                 lines = [line for line in csv.reader(file, skipinitialspace=True) if line and line[0][:1] != "|"]
         except (OSError, ValueError, csv.Error) as error:
-            raise InputError(
-                "root", self.root, f"must hold adult/{name} of archive.ics.uci.edu/dataset/2 ({error})"
-            ) from error
+            wants = f"must hold adult/{name} of archive.ics.uci.edu/dataset/2 ({error})"
+            raise InputError("root", self.root, wants) from error
         for number, line in enumerate(lines):
             labelled = len(line) == COLUMNS + 1 and line[-1].rstrip(".") in LABELS
-            if not (labelled and all(_finite(line[column]) for column in NUMBERS)):
-                wants = f"14 columns, numbers where numbers belong, and a label in each record of adult/{name}"
+            if not (labelled and all(line[column].isdecimal() for column in NUMBERS)):
+                wants = f"14 columns, whole numbers where numbers belong, and a label in each record of adult/{name}"
                 raise InputError("root", self.root, f"must have {wants}; record {number} has not")
         if len(lines) != ROWS[name]:
             raise InputError("root", self.root, f"must have {ROWS[name]:,} records in adult/{name}, not {len(lines):,}")
@@ -60,17 +59,9 @@ class Adult(Dataset):
         return table[:, :-1], np.array([LABELS.index(label.rstrip(".")) for label in table[:, -1]], dtype=np.int64)
 
 
-def _finite(word: str) -> bool:
-    try:
-        return bool(np.isfinite(float(word)))
-    except ValueError:
-        return False
-
-
 def _features(table: AnyArray, public: AnyArray) -> AnyArray:
     """Return float32 features [rows, features] of a table, encoded by the table `public` only."""
     numbers, known = (rows[:, NUMBERS].astype(float) for rows in (table, public))
-    features = [Standardizer.fit(known)(numbers)]
-    for column in sorted(set(range(COLUMNS)) - set(NUMBERS)):
-        features.append(table[:, column, None] == np.unique(public[:, column]))
-    return np.concatenate(features, axis=1).astype(np.float32)
+    words = sorted(set(range(COLUMNS)) - set(NUMBERS))
+    one_hot = [table[:, word, None] == np.unique(public[:, word]) for word in words]
+    return np.concatenate([Standardizer.fit(known)(numbers), *one_hot], axis=1).astype(np.float32)

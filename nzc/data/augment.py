@@ -72,7 +72,6 @@ class Strong:
     def _image(self, x: "Tensor", rng: "Generator") -> "Tensor":
         import torch
 
-        height, width = x.shape[2:]
         mean, spread = x.mean((1, 2, 3), keepdim=True), x.max() - x.min()
         if self.affine is not None:
             x = Affine(*(self.stretch * most for most in astuple(self.affine)))(x, rng)
@@ -81,7 +80,7 @@ class Strong:
         middle, size = torch.rand(2, 2, len(x), 1, generator=rng).to(x.device)
         down, across = (
             (torch.linspace(0, 1, side, device=x.device) - middle[i]).abs() < self.cutout / 2 * size[i]
-            for i, side in enumerate((height, width))
+            for i, side in enumerate(x.shape[2:])
         )
         return torch.where(down[:, None, :, None] & across[:, None, None, :], mean, x)
 

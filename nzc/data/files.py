@@ -1,10 +1,14 @@
-"""Write files that appear whole or not at all, and that only their owner may read."""
+"""Write files whole and for their owner only; find or download the files of torchvision's datasets."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
-from nzc.validation import InputError
+from nzc.validation import InputError, in_a_line
+
+T = TypeVar("T")
 
 
 def write_private(path: Path, data: bytes | str) -> Path:
@@ -29,3 +33,24 @@ def remove_empty(folder: Path, levels: int, keep: Path) -> None:
     for each in [keep / folder, *(keep / folder).parents][:levels]:
         if each != keep and each.is_dir() and not any(each.iterdir()):
             each.rmdir()
+
+
+def obtain(root: str, files: str, read: Callable[[], T]) -> T:
+    """Return `read()`, which downloads `files` into `root` where they are missing or their checksum is wrong.
+
+    InputError: they can be neither read nor downloaded. Empty folders that the attempt made are removed.
+    """
+
+    def folders() -> set[Path]:
+        return {path for path in (Path(root), *Path(root).rglob("*")) if path.is_dir()}
+
+    there = folders()
+    try:
+        return read()
+    except Exception as error:  # torchvision, SciPy and their decoders raise many types
+        for folder in sorted(folders() - there, reverse=True):
+            if not any(folder.iterdir()):
+                folder.rmdir()
+        line = in_a_line(error) or type(error).__name__
+        allowed = f"must hold {files}, whole and unchanged; they could not be downloaded either ({line})"
+        raise InputError("root", root, allowed) from error

@@ -36,12 +36,10 @@ class Folder(Dataset):
 
     def load(self) -> DataSplits:
         root = Path(self.path)
-        names = _listed(root) if root.is_dir() else []
-        folders = [folder for folder in names if folder.is_dir()]
+        folders = [folder for folder in _listed(root) if folder.is_dir()] if root.is_dir() else []
         if len(folders) < 2:
-            raise InputError(
-                "path", self.path, "must be a folder with a folder of images for each of 2 or more classes"
-            )
+            allowed = "must be a folder with a folder of images for each of 2 or more classes"
+            raise InputError("path", self.path, allowed)
         files = [(file, label) for label, folder in enumerate(folders) for file in _listed(folder)]
         files.sort(key=lambda each: each[0].name)
         chosen = by_share(np.arange(len(files)), self.private, self.public, self.seed)

@@ -1,7 +1,6 @@
 """Glyph: 150 symbols drawn from fonts, modelled on the unpublished data of Scalable PATE (2018, section 5.1)."""
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from nzc.data.glyph_fonts import CELL, Font, distance_field, find_fonts
-from nzc.data.splits import Dataset, DataSplits, Split
+from nzc.data.splits import SPLITS, Dataset, DataSplits, Split
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError, between_0_and_1, not_negative, whole
 
@@ -19,7 +18,6 @@ SYMBOLS = (
     + "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
     + "ßæøåçñþðÆØÞ£¥§¶©®±×÷¿¡·"
 )  # fmt: skip
-SPLITS = ("private", "public", "test")
 SIDE = CELL // 2
 
 _CHUNK = 1024
@@ -59,8 +57,7 @@ class Glyph(Dataset):
             raise InputError("mislabelled", self.mislabelled, "must be below 1")
 
     def load(self) -> DataSplits:
-        sizes = {"private": self.private, "public": self.public, "test": self.test}
-        private, public, test = (self.draw(split, np.arange(size)) for split, size in sizes.items())
+        private, public, test = (self.draw(split, np.arange(getattr(self, split))) for split in SPLITS)
         return DataSplits(private, public, test, len(SYMBOLS))
 
     def draw(self, split: str, items: Ints) -> Split:
@@ -69,16 +66,17 @@ class Glyph(Dataset):
         from rich.progress import track
 
         brush = _Brush.of(self, split)
-        chunks = [items[first : first + _CHUNK] for first in range(0, len(items), _CHUNK)]
         x, y = np.empty((len(items), 1, SIDE, SIDE), np.uint8), np.empty(len(items), np.int64)
+
+        def fill(rows: slice) -> None:
+            x[rows], y[rows] = brush(items[rows])
+
+        chunks = [slice(first, first + _CHUNK) for first in range(0, len(items), _CHUNK)]
         console = Console(stderr=True)
         pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
         try:
-            drawn: Iterator[tuple[AnyArray, Ints]] = pool.map(brush, chunks)
-            shown = track(drawn, f"Glyphs: {split}", len(chunks), console=console, disable=not console.is_terminal)
-            for chunk, (images, labels) in enumerate(shown):
-                rows = slice(chunk * _CHUNK, chunk * _CHUNK + len(labels))
-                x[rows], y[rows] = images, labels
+            done = pool.map(fill, chunks)
+            list(track(done, f"Glyphs: {split}", len(chunks), console=console, disable=not console.is_terminal))
         finally:
             pool.shutdown(cancel_futures=True)
         return Split(x, y)
@@ -117,17 +115,13 @@ class _Brush:
     def of(glyph: Glyph, split: str) -> "_Brush":
         chosen = glyph.fonts_of(split)
         pairs = [(font, symbol) for symbol in SYMBOLS for font in chosen if symbol in font.symbols]
-        which = np.zeros((len(SYMBOLS), len(chosen)), np.int64)
-        choices = np.zeros(len(SYMBOLS), np.int64)
-        for number, (_, symbol) in enumerate(pairs):
-            row = SYMBOLS.index(symbol)
-            which[row, choices[row]] = number
-            choices[row] += 1
+        choices = np.array([sum(symbol in font.symbols for font in chosen) for symbol in SYMBOLS])
+        before = np.cumsum(choices) - choices
         return _Brush(
             key=_hash(_hash(np.array([glyph.seed], np.uint64)) + np.uint64(SPLITS.index(split)))[0],
             upto=np.cumsum(glyph.frequencies),
             fields=np.stack([distance_field(font, symbol) for font, symbol in pairs])[:, None],
-            which=which,
+            which=before[:, None] + np.arange(len(chosen)),
             choices=choices,
             mislabelled=glyph.mislabelled if split == "private" else 0.0,
         )
@@ -155,11 +149,12 @@ class _Brush:
         scale = np.exp(size * _SCALE)
         wide, high = scale * np.exp(stretch * _STRETCH), scale * np.exp(-stretch * _STRETCH)
         cos, sin, lean = np.cos(turn * _ROTATE), np.sin(turn * _ROTATE), shear * _SHEAR
-        across = np.stack([cos / wide, lean - sin / high, right * 2 * _SHIFT / SIDE], axis=1)
-        along = np.stack([sin / wide, cos / high, down * 2 * _SHIFT / SIDE], axis=1)
+        across = (cos / wide, lean - sin / high, right * 2 * _SHIFT / SIDE)
+        along = (sin / wide, cos / high, down * 2 * _SHIFT / SIDE)
         centres = np.linspace(-1, 1, 2 * SIDE + 1)[1::2]
         row, column = centres[:, None], centres[None, :]
-        grid = np.stack([_plane(across, column, row), _plane(along, column, row)], axis=-1).astype(np.float32)
+        planes = [a[:, None, None] * column + b[:, None, None] * row + c[:, None, None] for a, b, c in (across, along)]
+        grid = np.stack(planes, axis=-1).astype(np.float32)
         distance = F.grid_sample(
             torch.from_numpy(self.fields[field]), torch.from_numpy(grid), padding_mode="border", align_corners=False
         ).numpy()
@@ -176,12 +171,6 @@ class _Brush:
         distance += _NORMAL[noise].reshape(distance.shape) * each(_NOISE * loud**2)
         distance *= 255
         return np.clip(np.rint(distance, out=distance), 0, 255, out=distance).astype(np.uint8)
-
-
-def _plane(of: Floats, column: Floats, row: Floats) -> Floats:
-    a, b, c = of.T[:, :, None, None]
-    plane: Floats = a * column + b * row + c
-    return plane
 
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -16,7 +16,6 @@ _FINE = 2 * CELL
 _EM = 88  # font size, and the limit of a symbol's longer side, in fine pixels
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _TWINS = str.maketrans("\u2206\u2126\u00b5", "ΔΩμ")  # Adobe's glyph names denote the sign, fonts draw the letter
-_SUFFIXES = (".ttf", ".otf")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,8 @@ def find_fonts(folder: str | None, symbols: str) -> tuple[Font, ...]:
     """
     import matplotlib
 
-    own = [] if folder is None else sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in _SUFFIXES)
+    files = [] if folder is None else sorted(Path(folder).rglob("*"))
+    own = [path for path in files if path.suffix.lower() in (".ttf", ".otf")]
     if folder is not None and not own:
         raise InputError("fonts", folder, "must be a folder with .ttf or .otf files")
     carried = sorted((Path(matplotlib.get_data_path()) / "fonts" / "ttf").glob("*.ttf"))
@@ -60,10 +60,8 @@ def _read(path: Path, modified: int, symbols: str) -> Font | None:
     except Exception as error:  # fontTools and Pillow raise many types
         raise InputError("fonts", path, f"must be a readable font ({error})") from error
 
-    def has(
-        symbol: str,
-    ) -> bool:  # TeX's fonts have other glyphs at the code points of ", < or |, but name them correctly
-        name = names.get(ord(symbol))
+    def has(symbol: str) -> bool:
+        name = names.get(ord(symbol))  # TeX's fonts draw another glyph for ", < or |, and name it correctly
         return name is not None and toUnicode(name).translate(_TWINS) in (symbol, "")
 
     whole = all(map(has, _LETTERS)) and len({names[ord(letter)] for letter in _LETTERS}) == len(_LETTERS)
@@ -95,5 +93,4 @@ def distance_field(font: Font, symbol: str) -> AnyArray:
     ink = np.asarray(picture) > 127
     inside, outside = distance_transform_edt(ink), distance_transform_edt(~ink)
     fine = np.where(ink, inside - 0.5, 0.5 - outside) / (2 * _FINE / CELL)
-    coarse: AnyArray = fine.reshape(CELL, 2, CELL, 2).mean(axis=(1, 3)).astype(np.float32)
-    return coarse
+    return np.asarray(fine.reshape(CELL, 2, CELL, 2).mean(axis=(1, 3)), np.float32)

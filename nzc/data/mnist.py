@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nzc.data.download import obtain
+from nzc.data.files import obtain
 from nzc.data.splits import Dataset, DataSplits, Split
 from nzc.validation import InputError, one_of
 
@@ -25,10 +25,8 @@ class MNIST(Dataset):
 
         read = getattr(datasets, self.kind)
         files = f"{self.kind}/raw/*-ubyte"
-        train, t10k = obtain(
-            self.root, files, lambda: [read(self.root, train=train, download=True) for train in (True, False)]
-        )
-        (x, y), (u, v) = ((part.data.numpy()[:, None], part.targets.numpy()) for part in (train, t10k))
+        parts = obtain(self.root, files, lambda: [read(self.root, train=part, download=True) for part in (True, False)])
+        (x, y), (u, v) = ((part.data.numpy()[:, None], part.targets.numpy()) for part in parts)
         if (x.shape, u.shape, len(y), len(v)) != ((60_000, 1, 28, 28), (10_000, 1, 28, 28), 60_000, 10_000):
             raise InputError("root", self.root, f"must hold 60,000 and 10,000 images, not {len(x):,} and {len(u):,}, "
                              f"of 28 × 28 in {files}, and as many labels")  # fmt: skip

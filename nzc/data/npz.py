@@ -4,12 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Split, Standardizer, by_share, check_shares
+from nzc.data.splits import SPLITS, UNKNOWN, Dataset, DataSplits, Split, Standardizer, by_share, check_shares
 from nzc.types import AnyArray, Bools, Ints
 from nzc.validation import InputError, reason, whole
-
-#: The values of the array role.
-ROLES = ("private", "public", "test")
 
 
 @dataclass(frozen=True)
@@ -45,19 +42,16 @@ class Npz(Dataset):
     def _given(self, role: AnyArray, y: Ints) -> list[Bools]:
         """Return the masks of the three splits as the array role says."""
         names = np.unique(role)
-        if role.shape != y.shape or not set(names.tolist()) <= set(ROLES) or "public" not in names:
-            raise InputError("path", self.path, f"must have one role per row ({', '.join(ROLES)}), some of them public")
-        private, public, test = (role == name for name in ROLES)
-        if (y[~public] < 0).any():
-            raise InputError("path", self.path, "must have y = -1 in public rows only")
-        return [private, public, test]
+        good = role.shape == y.shape and set(names.tolist()) <= set(SPLITS) and "public" in names
+        self._require(good, f"one role per row ({', '.join(SPLITS)}), some of them public")
+        self._require((y[role != "public"] >= 0).all(), "y = -1 in public rows only")
+        return [role == name for name in SPLITS]
 
     def _drawn(self, group: AnyArray | None, y: Ints) -> list[Bools]:
         group = np.arange(len(y)) if group is None else group
-        if group.shape != y.shape or (y < 0).any():
-            raise InputError("path", self.path, "must have y of 0 or more, one group per row, or else a role for each")
-        chosen = by_share(group, self.private, self.public, self.seed)
-        if chosen is None:
+        good = group.shape == y.shape and (y >= 0).all()
+        self._require(good, "y of 0 or more, one group per row, or else a role for each")
+        if (chosen := by_share(group, self.private, self.public, self.seed)) is None:
             few = len(np.unique(group))
             raise InputError("path", self.path, f"must have enough rows or groups for three splits, not {few}")
         return chosen
@@ -69,28 +63,26 @@ class Npz(Dataset):
             if odd := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
                 raise ValueError(f"{odd[0]} is no array")
         except Exception as error:  # NumPy, zipfile and their decoders raise many types
-            raise InputError(
-                "path", self.path, f"must be a readable .npz file without pickles ({reason(error)})"
-            ) from error
-        if missing := {"x", "y"} - arrays.keys():
-            raise InputError(
-                "path", self.path, f"must hold the arrays x and y; {', '.join(sorted(missing))} is missing"
-            )
+            allowed = f"must be a readable .npz file without pickles ({reason(error)})"
+            raise InputError("path", self.path, allowed) from error
+        if missing := ", ".join(sorted({"x", "y"} - arrays.keys())):
+            raise InputError("path", self.path, f"must hold the arrays x and y; {missing} is missing")
         x, y = arrays["x"], arrays["y"]
-        if y.ndim != 1 or x.ndim < 2 or len(x) != len(y):
-            raise InputError("path", self.path, f"must have one y per row of x, not {x.shape} and {y.shape}")
-        if len(y) == 0:
-            raise InputError("path", self.path, "must hold at least one row; it is empty")
-        if y.dtype.kind not in "iu" or y.min() < UNKNOWN or y.max() >= len(y):
-            allowed = f"must have y in whole numbers 0, 1, ... below the number of rows, as integers, not {y.dtype}"
-            raise InputError("path", self.path, allowed)
+        good = y.ndim == 1 and x.ndim >= 2 and len(x) == len(y)
+        self._require(good, f"one y per row of x, not {x.shape} and {y.shape}")
+        self._require(len(y) > 0, "at least one row; it is empty")
+        good = y.dtype.kind in "iu" and y.min() >= UNKNOWN and y.max() < len(y)
+        self._require(good, f"y in whole numbers 0, 1, ... below the number of rows, as integers, not {y.dtype}")
         if self.classes is not None and y.max() >= self.classes:
             raise InputError("classes", self.classes, "must be more than every y of the file")
-        if len(np.unique(y[y >= 0])) < 2:
-            raise InputError("path", self.path, "must have at least two classes; every y is the same")
-        if x.dtype.kind not in "iuf" or not np.isfinite(x).all():
-            raise InputError("path", self.path, f"must have finite numbers in x (it is of type {x.dtype})")
+        self._require(len(np.unique(y[y >= 0])) >= 2, "at least two classes; every y is the same")
+        good = x.dtype.kind in "iuf" and np.isfinite(x).all()
+        self._require(good, f"finite numbers in x (it is of type {x.dtype})")
         return x, y.astype(np.int64), arrays
+
+    def _require(self, good: bool | np.bool, what: str) -> None:
+        if not good:
+            raise InputError("path", self.path, f"must have {what}")
 
 
 def _images(x: AnyArray) -> AnyArray:

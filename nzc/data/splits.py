@@ -11,6 +11,7 @@ import numpy as np
 from nzc.types import AnyArray, Bools, Ints
 from nzc.validation import InputError, below_1, between_0_and_1, whole
 
+SPLITS = ("private", "public", "test")
 #: The label of a public row whose class is not known.
 UNKNOWN = -1
 
@@ -50,8 +51,7 @@ class Standardizer:
 
     def __call__(self, x: AnyArray) -> AnyArray:
         """Return standardised float32 [rows, features]."""
-        scaled: AnyArray = (x - self.mean) / self.spread
-        return scaled.astype(np.float32)
+        return np.asarray((x - self.mean) / self.spread, np.float32)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class DataSplits:
     @property
     def summary(self) -> dict[str, int | str]:
         """Sizes, number of classes and digest, as recorded in result.json."""
-        sizes = {name: len(getattr(self, name)) for name in ("private", "public", "test")}
+        sizes = {name: len(getattr(self, name)) for name in SPLITS}
         return {**sizes, "classes": self.classes, "digest": self.digest}
 
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nzc.data.download import obtain
+from nzc.data.files import obtain
 from nzc.data.splits import Dataset, DataSplits, Split
+from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
 
 #: Images in each of the official files.
@@ -26,16 +27,12 @@ class SVHN(Dataset):
             raise InputError("extra", self.extra, "must be true or false")
 
     def load(self) -> DataSplits:
-        private = [self._read(name) for name in ("train", *["extra"] * self.extra)]
-        test = self._read("test")
-        return DataSplits(
-            Split(np.concatenate([part.x for part in private]), np.concatenate([part.y for part in private])),
-            Split(test.x[:PUBLIC], test.y[:PUBLIC]),
-            Split(test.x[PUBLIC:], test.y[PUBLIC:]),
-            classes=10,
-        )
+        parts = [self._read(name) for name in ("train", *["extra"] * self.extra)]
+        private = Split(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        u, v = self._read("test")
+        return DataSplits(private, Split(u[:PUBLIC], v[:PUBLIC]), Split(u[PUBLIC:], v[PUBLIC:]), classes=10)
 
-    def _read(self, name: str) -> Split:
+    def _read(self, name: str) -> tuple[AnyArray, Ints]:
         from torchvision.datasets import SVHN as Torchvision
 
         file = f"{name}_32x32.mat"
@@ -46,4 +43,4 @@ class SVHN(Dataset):
                              f"{file}, not {x.dtype} {list(x.shape)} and {list(y.shape)}")  # fmt: skip
         if y.min() < 0 or y.max() > 9:
             raise InputError("root", self.root, f"must have the labels 1 to 10 in {file}")
-        return Split(x, y)
+        return x, y

@@ -40,7 +40,7 @@ _COLUMNS = "dataset, key, recorded, description, facts, orders, rdp, leak, label
 class LedgerEntry:
     """One release, as it was first recorded.
 
-    dataset      the name or digest of the private dataset
+    dataset      its name or digest
     orders, rdp  the Rényi cost rdp [orders] at ascending orders above 1; inf where there is no bound
     labels       what was released, as bytes
     facts        further facts that do not depend on votes: queries, answered, noise
@@ -99,34 +99,26 @@ class Ledger:
         key  identifies the release: an entry of the same key is returned unchanged, and only its labels may be
              published; None: a new release
         """
-        key = uuid4().hex if key is None else key
-        rdp = cost.rdp(ORDERS)
+        key, rdp = uuid4().hex if key is None else key, cost.rdp(ORDERS)
         return self.record(LedgerEntry(dataset, key, ORDERS, rdp, labels, description, facts, "", cost.delta_cost))
 
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them."""
-        row = (
-            entry.dataset,
-            entry.key,
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            entry.description,
-            json.dumps(dict(entry.facts or {}), sort_keys=True),
-            entry.orders.astype("<f8").tobytes(),
-            entry.rdp.astype("<f8").tobytes(),
-            entry.delta_cost,
-            entry.labels,
-        )
+        recorded = datetime.now(UTC).isoformat(timespec="seconds")
+        facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
+        orders, rdp = (each.astype("<f8").tobytes() for each in (entry.orders, entry.rdp))
+        said = (entry.dataset, entry.key, recorded, entry.description, facts)
         with self._transaction() as connection:
-            connection.execute(f"INSERT OR IGNORE INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-            found = self._select(connection, "WHERE dataset = ? AND key = ?", entry.dataset, entry.key)
-        return found[0]
+            connection.execute(
+                f"INSERT OR IGNORE INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*said, orders, rdp, entry.delta_cost, entry.labels),
+            )
+            return self._select(connection, "WHERE dataset = ? AND key = ?", entry.dataset, entry.key)[0]
 
     def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
         """Return the releases of one dataset, or of all, in the order of recording."""
         with self._transaction() as connection:
-            if dataset is None:
-                return self._select(connection, "ORDER BY rowid")
-            return self._select(connection, "WHERE dataset = ? ORDER BY rowid", dataset)
+            return self._select(connection, "WHERE dataset = coalesce(?, dataset) ORDER BY rowid", dataset)
 
     def total(self, dataset: str, delta: float) -> float:
         """Return ε at δ of all releases from a dataset together. Their Rényi costs add at every order."""
@@ -150,12 +142,12 @@ class Ledger:
 
     def forget_draws(self, dataset: str, questions: Iterable[str]) -> None:
         """Delete the draws for these questions, once their results are stored elsewhere."""
-        rows = [(dataset, question) for question in questions]
         with self._transaction() as connection:
+            rows = ((dataset, question) for question in questions)
             connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", rows)
 
     @staticmethod
-    def _select(connection: sqlite3.Connection, where: str, *values: str) -> list[LedgerEntry]:
+    def _select(connection: sqlite3.Connection, where: str, *values: str | None) -> list[LedgerEntry]:
         rows = connection.execute(f"SELECT {_COLUMNS} FROM releases {where}", values)
         return [
             LedgerEntry(

@@ -7,9 +7,9 @@ import numpy as np
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, one_of, whole
 
-#: The values of the key `query_choice`. The last two use the student's predictions.
-CHOICES = ("first", "random", "balanced", "entropy")
+#: Values of the key `query_choice` that use the student's predictions, and all of them.
 _BY_STUDENT = ("balanced", "entropy")
+CHOICES = ("first", "random", *_BY_STUDENT)
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ class QuerySelection:
         if isinstance(self.rounds, list):
             if not self.rounds:
                 raise InputError("rounds", self.rounds, "must name at least one size")
-            for number, size in enumerate(self.rounds):
-                whole(1, **{f"rounds.{number}": size})  # type: ignore[arg-type]
+            whole(1, **{f"rounds.{number}": size for number, size in enumerate(self.rounds)})  # type: ignore[arg-type]
         elif self.rounds is not None:
             whole(1, rounds=self.rounds)
 
@@ -42,8 +41,7 @@ class QuerySelection:
         """Return how many of `rows` rows each round asks.
 
         queries       how many rows are asked in all; None: all of them
-        student       whether there is a student to learn between rounds
-        asks_student  whether the mechanism uses the student
+        student       whether there is a student to learn between rounds; asks_student: the mechanism uses it
 
         InputError: the rounds need more rows, a student, or a further round.
         """
@@ -51,12 +49,11 @@ class QuerySelection:
         if by_student and not student:
             raise InputError("query_choice", self.choice, "must be first or random where there is no student")
         if isinstance(self.rounds, list):
-            if queries is not None and queries != sum(self.rounds):
+            if queries not in (None, sum(self.rounds)):
                 raise InputError("queries", queries, f"must be null, or the sum of rounds ({sum(self.rounds)})")
             queries = sum(self.rounds)
-        if queries is not None:
-            whole(1, rows, "(the public rows)", queries=queries)
         queries = rows if queries is None else queries
+        whole(1, rows, "(the public rows)", queries=queries)
         if isinstance(self.rounds, list):
             sizes = self.rounds
         else:

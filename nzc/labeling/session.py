@@ -85,19 +85,16 @@ class LabelingSession:
 
     def __init__(self, policy: LabelingPolicy, sizes: list[int], rows: int, ledger: Path, dataset: str) -> None:
         self.policy, self.sizes, self.released = policy, sizes, np.full(rows, ABSTAIN)
-        self.dataset = dataset
+        self.dataset, self._ledger_path = dataset, ledger
         self.rounds: list[QueryRound] = []
-        self._ledger_path = ledger
         self._draws: list[str] = []  # questions for which this run has drawn operating-system noise
-        mechanism = policy.mechanism
-        self.mechanisms = [mechanism.first or mechanism, *[mechanism] * (len(sizes) - 1)]
+        self.mechanisms = [policy.mechanism.first or policy.mechanism, *[policy.mechanism] * (len(sizes) - 1)]
         self.filters = [self._filter(each) for each in self.mechanisms]
         if len({each and each.budget for each in self.filters}) > 1:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
-        rounds = [(size, each.bounds) for size, each in zip(sizes, self.mechanisms, strict=True)]
-        planned = [(size, bound) for size, bounds in rounds for bound in bounds]
-        self.plan = policy.plan(planned, policy.delta) if all(bounds for _, bounds in rounds) else None
+        planned = [(size, bound) for size, each in zip(sizes, self.mechanisms, strict=True) for bound in each.bounds]
+        self.plan = policy.plan(planned, policy.delta) if all(each.bounds for each in self.mechanisms) else None
 
     def ask(self, votes: VoteHistograms, student_probs: Floats | None) -> QueryRound:
         """Ask the next round. `student_probs`: class probabilities [pool, classes]; None while there is no student."""
@@ -108,7 +105,8 @@ class LabelingSession:
         rng = np.random.default_rng([policy.seed, 4, number])
         rows = policy.selection.choose(left, self.sizes[number], student_probs, rng)
         probs = None if student_probs is None else student_probs[rows]
-        private, question = votes.votes[rows], self._key(mechanism, number, votes, rows, probs)
+        private = votes.votes[rows]
+        question = self._key(mechanism, number, private, rows, probs)
         # Privacy boundary: `private` must not be used below, except to compute the cost of the labels.
         labels, nonce = self._draw([2, number], question, lambda rng: mechanism.release(private, rng, probs))
         spent = 0.0
@@ -118,19 +116,18 @@ class LabelingSession:
             rows, labels, probs = rows[admitted], labels[admitted], None if probs is None else probs[admitted]
             spent = privacy_filter.spends(len(rows), int(passed[admitted].sum()))
         cost = mechanism.cost(votes.votes[rows], labels, probs)
-        key = self._key(mechanism, number, votes, rows, probs, labels.astype("<i8").tobytes(), nonce)
+        key = self._key(mechanism, number, votes.votes[rows], rows, probs, labels.astype("<i8"), nonce)
         self.rounds.append(QueryRound(mechanism, rows, labels, cost, spent, key))
         self.released[rows] = labels
         return self.rounds[-1]
 
     def record(self) -> None:
         """Record the last round in the ledger, before anyone sees its labels."""
-        last = self.rounds[-1]
-        if last.cost.exact is None or not len(last.rows):
-            return
-        facts = {"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
-        labels = last.labels.astype("<i8").tobytes()
-        self.ledger.add(self.dataset, last.cost, key=last.key, labels=labels, description=self.policy.name, facts=facts)
+        last, name = self.rounds[-1], self.policy.name
+        if last.cost.exact is not None and len(last.rows):
+            facts = {"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
+            labels = last.labels.astype("<i8").tobytes()
+            self.ledger.add(self.dataset, last.cost, key=last.key, labels=labels, description=name, facts=facts)
 
     def training_labels(self, student_probs: Floats | None) -> Ints:
         """Return the labels that the student learns from, [pool]: the released and the reinforced ones."""
@@ -141,8 +138,7 @@ class LabelingSession:
 
     def epsilon(self, votes: VoteHistograms) -> Epsilon:
         """Return every ε of all rounds together."""
-        policy = self.policy
-        cost = reduce(add, (each.cost for each in self.rounds))
+        policy, cost = self.policy, reduce(add, (each.cost for each in self.rounds))
         return replace(
             cost.epsilon(policy.delta),
             sanitised=self._sanitised(cost),
@@ -152,8 +148,7 @@ class LabelingSession:
 
     def cost_curve(self, points: int) -> tuple[Ints, dict[str, Floats]]:
         """Return how ε grew over all rounds (accounting.cost.cost_curve)."""
-        rounds = [(each.cost, each.labels != ABSTAIN) for each in self.rounds]
-        return cost_curve(rounds, self.policy.delta, points)
+        return cost_curve([(each.cost, each.labels != ABSTAIN) for each in self.rounds], self.policy.delta, points)
 
     def close(self) -> None:
         """Forget the draws, once the labels are stored. A later run draws new noise, which is another release."""
@@ -176,15 +171,14 @@ class LabelingSession:
             return None
         privacy_filter = mechanism.privacy_filter(budget, delta, sum(self.sizes))
         if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
-            if not np.isfinite(mechanism.worst_case_epsilon(1, delta)):
-                allowed = f"must be null: {self.policy.name} has no finite ε, so no budget can be kept"
-            else:
+            allowed = f"must be null: {self.policy.name} has no finite ε, so no budget can be kept"
+            if np.isfinite(mechanism.worst_case_epsilon(1, delta)):
                 allowed = f"is too small for a single label of {self.policy.name} at delta={delta:g}"
             raise InputError("budget.epsilon", budget, allowed)
         return privacy_filter
 
     def _draw(
-        self, stream: list[int], question: str, draw: Callable[[np.random.Generator], Ints | Floats]
+        self, stream: list[int], question: str, draw: Callable[[np.random.Generator], AnyArray]
     ) -> tuple[AnyArray, bytes]:
         """Return what `draw` makes of the noise, and a nonce that identifies the draw.
 
@@ -199,30 +193,19 @@ class LabelingSession:
         self._draws.append(question)
         return np.frombuffer(kept[16:], drawn.dtype).reshape(drawn.shape).copy(), kept[:16]
 
-    def _key(
-        self,
-        mechanism: NoisyArgmax,
-        number: int,
-        votes: VoteHistograms,
-        rows: Ints,
-        probs: Floats | None,
-        *drawn: bytes,
-    ) -> str:
-        """Return a hash of what round `number` asks, how and of which votes; and of what was drawn, if given."""
+    def _key(self, mechanism: NoisyArgmax, number: int, *parts: AnyArray | bytes | None) -> str:
+        """Return a hash of what round `number` asks: how, of which votes, rows and student; and of what was drawn."""
         key = sha256(repr((mechanism, self.policy.seed, number + 1)).encode())
-        for array in (votes.votes[rows], rows, probs):
-            key.update(b"" if array is None else np.ascontiguousarray(array).data)
-        for part in drawn:
-            key.update(part)
+        for part in parts:
+            key.update(part.tobytes() if isinstance(part, np.ndarray) else part or b"")
         return key.hexdigest()
 
     def _sanitised(self, cost: Cost) -> float | None:
-        plan, delta = self.plan, self.policy.delta
-        if plan is None:
+        if (plan := self.plan) is None:
             return None
+        delta = self.policy.delta
         question = sha256(repr((plan, delta, [each.key for each in self.rounds])).encode()).hexdigest()
-        drawn, _ = self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
-        return float(drawn[0])
+        return float(self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))[0][0])
 
     def _audit(self, votes: VoteHistograms, trials: int) -> float | None:
         """Audit only the most expensive mechanism of the run, with at most as many queries as the budget admits."""

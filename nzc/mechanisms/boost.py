@@ -8,7 +8,8 @@ from nzc.accounting.data_dependent import gaps
 from nzc.types import Floats, Ints
 from nzc.validation import not_negative, one_of
 
-SENSITIVITIES = ("constant", "global", "local", "smooth")
+#: The gap above which Δ does not contain c, of each sensitivity.
+_CLEAR = {"constant": -1.0, "global": np.inf, "local": 2.0, "smooth": 3.0}
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Boost:
 
     def __post_init__(self) -> None:
         not_negative(c=self.c, beta=self.beta)
-        one_of(SENSITIVITIES, sensitivity=self.sensitivity)
+        one_of(tuple(_CLEAR), sensitivity=self.sensitivity)
 
     def scores(self, votes: Ints) -> Floats:
         """Return the boosted counts, [queries, classes]."""
@@ -38,16 +39,8 @@ class Boost:
 
     def scale(self, votes: Ints) -> Floats:
         """Return Δ of each query, [queries]."""
-        gap = gaps(votes)[:, 0]
-        match self.sensitivity:
-            case "constant":
-                return np.ones(len(votes))
-            case "global":
-                return np.full(len(votes), 1.0 + self.c)
-            case "local":
-                return np.where(gap > 2, 1.0, 1.0 + self.c)
-            case _:
-                return np.asarray(np.where(gap > 3, 1.0, 1.0 + self.c) * np.exp(-self.beta))
+        delta = np.where(gaps(votes)[:, 0] > _CLEAR[self.sensitivity], 1.0, 1.0 + self.c)
+        return np.asarray(delta * np.exp(-self.beta) if self.sensitivity == "smooth" else delta)
 
     @property
     def shift(self) -> float:
@@ -55,12 +48,8 @@ class Boost:
 
         It is inf where Δ depends on the votes: neighbours then have noise of different scales, and no bound is known.
         """
-        match self.sensitivity:
-            case "constant":
-                return 1.0 + self.c
-            case "global":
-                return 1.0
-            case "local":
-                return 1.0 if self.c == 0 else np.inf
-            case _:
-                return float(np.exp(self.beta)) if self.c == 0 else np.inf
+        if self.sensitivity == "constant":
+            return 1.0 + self.c
+        if self.sensitivity != "global" and self.c > 0:
+            return np.inf
+        return float(np.exp(self.beta)) if self.sensitivity == "smooth" else 1.0

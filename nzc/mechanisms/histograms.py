@@ -1,6 +1,5 @@
 """Neighbouring histograms: group equal queries, and list every histogram one vote away from each."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,42 +43,28 @@ class HistogramBatch:
         return moved, exists
 
 
-def distinct(
-    votes: Ints, student_probs: Floats | None, ordered: Callable[[Ints], Bools]
-) -> tuple[list[HistogramBatch], Ints]:
+def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple[list[HistogramBatch], Ints]:
     """Return the distinct histograms in batches, and the number of each query's histogram, [queries].
 
-    Histograms that differ only in class order count as one, unless `ordered` marks them: near a tie the order of the
-    classes matters. Classes are of one kind where their counts are equal, and their probabilities if there are any.
+    Histograms that differ only in class order count as one, unless `ordered` [queries] marks them: near a tie the order
+    of the classes matters. Classes are of one kind where their counts are equal, and their probabilities if any.
     """
-    keyed = ordered(votes)
     parts: list[AnyArray] = [votes.astype(np.int64), *([] if student_probs is None else [student_probs])]
     order = np.lexsort([-part for part in reversed(parts)], axis=-1)
-    order[keyed] = np.arange(votes.shape[1])
+    order[ordered] = np.arange(votes.shape[1])
     parts = [np.take_along_axis(part, order, axis=1) for part in parts]
-    keys = np.concatenate([keyed[:, None], *parts], axis=1)
+    keys = np.concatenate([ordered[:, None], *parts], axis=1)
     _, index, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    parts, single = [part[index] for part in parts], keyed[index]
+    parts, single = [part[index] for part in parts], ordered[index]
     begins = np.ones(parts[0].shape, dtype=bool)
     begins[:, 1:] = single[:, None] | np.any([part[:, 1:] != part[:, :-1] for part in parts], axis=0)
-    kinds = begins.sum(axis=1)
-    return [
-        HistogramBatch(
-            places, parts[0][places], None if student_probs is None else parts[1][places], *_kinds(begins[places])
-        )
-        for places in _batches(kinds, single, votes.shape[1])
-    ], inverse.reshape(-1)
-
-
-def _kinds(begins: Bools) -> tuple[Ints, Ints]:
-    first = np.nonzero(begins)[1].reshape(len(begins), -1)
-    return first, np.diff(first, axis=1, append=begins.shape[1])
-
-
-def _batches(kinds: Ints, single: Bools, classes: int) -> Iterator[Ints]:
-    """Yield places with the same number of kinds, ordered or not, in pieces that fit into memory."""
-    for apart in (False, True):
-        for count in np.unique(kinds[single == apart]):
-            places = np.flatnonzero((kinds == count) & (single == apart))
-            pieces = len(places) * count**2 * (classes + 100) // _BATCH + 1
-            yield from np.array_split(places, min(pieces, len(places)))
+    kinds, batches = begins.sum(axis=1), []
+    for alike in np.unique(np.stack([single, kinds], axis=1), axis=0):
+        places = np.flatnonzero((single == alike[0]) & (kinds == alike[1]))
+        pieces = len(places) * alike[1] ** 2 * (votes.shape[1] + 100) // _BATCH + 1
+        for some in np.array_split(places, min(pieces, len(places))):
+            first = np.nonzero(begins[some])[1].reshape(len(some), -1)
+            copies = np.diff(first, axis=1, append=votes.shape[1])
+            probs = None if student_probs is None else parts[1][some]
+            batches.append(HistogramBatch(some, parts[0][some], probs, first, copies))
+    return batches, inverse.reshape(-1)

@@ -10,17 +10,17 @@ from nzc.accounting import data_independent
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
 from nzc.accounting.data_independent import FREE, WorstCaseCost
-from nzc.accounting.exact import Batch, ExactCost, Pairs
+from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.privacy_filter import CLOSED, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.mechanisms.boost import Boost
 from nzc.mechanisms.histograms import FAR, HistogramBatch, distinct
 from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
 from nzc.mechanisms.noise.base import require_total
-from nzc.mechanisms.noise.continuous import MAX_STEP, Neighbourhood
+from nzc.mechanisms.noise.continuous import Neighbourhood
 from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.votes import as_labels, as_probabilities, as_votes
-from nzc.types import AnyArray, Bools, Floats, Ints
+from nzc.types import Bools, Floats, Ints
 from nzc.validation import between_0_and_1
 
 #: The label of a query that was not answered.
@@ -50,22 +50,20 @@ class NoisyArgmax:
     def __repr__(self) -> str:
         parts = {"boost": self.boost if self.boost.c else None, "screen": self.screen, "first": self.first}
         said = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]
-        return f"NoisyArgmax({', '.join(said)})"
+        return f"{type(self).__name__}({', '.join(said)})"
 
     def check(self, teachers: int) -> None:
         """Raise InputError where so few teachers make no sense for the screen."""
-        if self.screen is not None:
-            self.screen.check(teachers)
-        if self.first is not None:
-            self.first.check(teachers)
+        for part in (self.screen, self.first):
+            if part is not None:
+                part.check(teachers)
 
     def release(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
         """Return one label per query, [queries]; ABSTAIN (−1) where a query is not answered.
 
         Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`.
 
-        student_probs  the student's class probabilities, [queries, classes], for a screen that uses them; None while
-                       there is no student
+        student_probs  the student's class probabilities, [queries, classes]; None while there is no student
         """
         votes = as_votes(votes)
         return self._release(votes, rng, as_probabilities(student_probs, votes))
@@ -90,12 +88,13 @@ class NoisyArgmax:
         """Return what releasing `labels` at these votes cost; the arguments are those of `release`."""
         votes = as_votes(votes)
         labels, student_probs = as_labels(labels, votes), as_probabilities(student_probs, votes)
-        asked, answered = len(votes), int((labels != ABSTAIN).sum())
+        asked, answered = len(votes), votes[labels != ABSTAIN]
+        screened = [] if self.screen is None else [self.screen.histograms(votes, student_probs)]
         return Cost(
             queries=asked,
             exact=(self.exact_cost(votes, student_probs),),
-            bounded=tuple(self._bounded(votes, labels, student_probs)),
-            worst_case=self._worst_case(asked, answered),
+            bounded=tuple(zip(self.bounds, [*screened, answered], strict=True)) if self.bounds else (),
+            worst_case=self._worst_case(asked, len(answered)),
             delta_cost=asked * (self._delta_cost or 0.0),
             claim=self.noise.claimed if self.boost.c > 0 else None,
         )
@@ -103,14 +102,13 @@ class NoisyArgmax:
     def exact_cost(self, votes: Ints, student_probs: Floats | None = None) -> ExactCost:
         """Return the exact Rényi cost of these queries, screening included."""
         votes = as_votes(votes, one_sum=False)
-        probs = (
-            None if self.screen is None or student_probs is None else self.screen.relevant_probs(votes, student_probs)
-        )
-        batches, inverse = distinct(votes, probs, self._ordered)
+        if student_probs is not None:
+            student_probs = None if self.screen is None else self.screen.relevant_probs(votes, student_probs)
+        batches, inverse = distinct(votes, student_probs, self._ordered(votes))
         return ExactCost(
-            [Batch(batch.places, partial(self._pairs, batch)) for batch in batches],
+            [(batch.places, partial(self._pairs, batch)) for batch in batches],
             inverse,
-            ceiling=lambda orders: np.sum([cost.rdp(orders) for cost in self._each()], axis=0),
+            ceiling=lambda orders: np.sum([cost.rdp(orders) for _, cost in self._worst_case()], axis=0),
         )
 
     def worst_case_epsilon(self, queries: int, delta: float) -> float:
@@ -121,7 +119,7 @@ class NoisyArgmax:
     def privacy_filter(self, epsilon: float, delta: float, queries: int) -> PrivacyFilter:
         """Return the filter that keeps at most `queries` queries within a budget ε at δ, whatever the votes."""
         left = delta - queries * (self._delta_cost or 0.0)
-        ask, answer = self._each()
+        (_, ask), (_, answer) = self._worst_case()
         if left <= 0:
             return CLOSED
         if np.isfinite(ask.mu + answer.mu):
@@ -131,7 +129,7 @@ class NoisyArgmax:
     def audit(
         self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator
     ) -> float | None:
-        """See `audit`; None: there is no law to audit."""
+        """See `nzc.audit`; None: there is no law to audit."""
         largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
         pair = empirical.worst_pair(self.log_law, teachers, classes, largest)
         queries = min(queries, AUDITED)
@@ -141,8 +139,14 @@ class NoisyArgmax:
 
     @property
     def bounds(self) -> tuple[DataDependentBound, ...]:
-        """The data-dependent bounds that apply to each query; () where no theorem applies."""
-        return tuple(bound for bound, _ in self._bounded(np.zeros((0, 2), np.int64), np.zeros(0, np.int64), None))
+        """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies.
+
+        The theorems cover the noisy argmax without a boost.
+        """
+        plain = self.boost.c == 0 and self.boost.shift == 1
+        if not plain or self._delta_cost is not None or self.noise.bound is None:
+            return ()
+        return (self.noise.bound,) if self.screen is None else (self.screen.bound, self.noise.bound)
 
     @property
     def asks_student(self) -> bool:
@@ -156,33 +160,15 @@ class NoisyArgmax:
         """
         return labels if self.screen is None else self.screen.reinforce(labels, student_probs)
 
-    def _bounded(
-        self, votes: Ints, labels: AnyArray, student_probs: Floats | None
-    ) -> list[tuple[DataDependentBound, AnyArray]]:
-        """Return the papers' bounds with their histograms: of all queries for the screen, of answered ones for labels.
-
-        The theorems cover the noisy argmax without a boost.
-        """
-        plain = self.boost.c == 0 and self.boost.shift == 1
-        if not plain or self._delta_cost is not None or self.noise.bound is None:
-            return []
-        answered = (self.noise.bound, votes[labels != ABSTAIN])
-        if self.screen is None:
-            return [answered]
-        return [(self.screen.bound, self.screen.histograms(votes, student_probs)), answered]
-
     @property
     def _delta_cost(self) -> float | None:
         """The δ per query that a label without noise uses behind a screen that protects it; None: no such screen."""
         return self.screen.delta_cost if self.screen is not None and isinstance(self.noise, NoNoise) else None
 
-    def _each(self) -> tuple[WorstCaseCost, WorstCaseCost]:
-        """Return the cost of asking one query, and the further cost of its label, whatever the votes."""
+    def _worst_case(self, asked: int = 1, answered: int = 1) -> tuple[tuple[int, WorstCaseCost], ...]:
+        """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
         ask = FREE if self.screen is None else self.screen.worst_case()
-        return ask, FREE if self._delta_cost is not None else self.noise.worst_case(self.boost.shift)
-
-    def _worst_case(self, asked: int, answered: int) -> tuple[tuple[int, WorstCaseCost], ...]:
-        ask, label = self._each()
+        label = FREE if self._delta_cost is not None else self.noise.worst_case(self.boost.shift)
         return (asked, ask), (answered, label)
 
     def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:
@@ -210,7 +196,7 @@ class NoisyArgmax:
             labels = np.concatenate([laws.here[row], laws.here[row, a, None], laws.here[row, b, None]], axis=1)
             here = self._screened(labels, batch.votes[row], probs)
             there = self._screened(laws.there[exists], moved[exists], probs)
-            return Pairs(row, here, there, np.concatenate([laws.copies[exists], np.ones((len(row), 1))], axis=1))
+            return Pairs(row, here, there, np.pad(laws.copies[exists], ((0, 0), (0, 1)), constant_values=1))
         else:
             here = self.log_law(batch.votes, batch.student_probs)[row]
             there = self.log_law(moved[exists], probs)
@@ -221,22 +207,16 @@ class NoisyArgmax:
         if not isinstance(self.noise, ContinuousNoise) or (self.boost.c > 0 and gaps(batch.votes)[:, 0].min() <= FAR):
             return None
         delta = self.boost.scale(batch.votes)
-        step = 1 / (self.noise.unit * delta)
-        if step.max() > MAX_STEP:
-            return None
         scores = np.take_along_axis(self.boost.scores(batch.votes), batch.first, axis=1)
         leads = self.noise.leads(scores, delta[:, None])
-        return self.noise.neighbourhood(leads, batch.copies.astype(np.float64), step)
+        return self.noise.neighbourhood(leads, batch.copies.astype(np.float64), 1 / (self.noise.unit * delta))
 
 
-@dataclass(frozen=True)
 class GroundTruth(NoisyArgmax):
     """The true labels, the papers' upper baseline: its votes are one-hot true labels. It has no privacy, ε = ∞."""
 
-    noise: Noise = field(default_factory=NoNoise, init=False)
-    boost: Boost = field(default_factory=Boost, init=False)
-    screen: Screen | None = field(default=None, init=False)
-    first: NoisyArgmax | None = field(default=None, init=False)
+    def __init__(self) -> None:
+        super().__init__(NoNoise())
 
     def cost(self, votes: Ints, labels: Ints, student_probs: Floats | None = None) -> Cost:
         return Cost(len(votes), None, (), self._worst_case(len(votes), len(votes)))

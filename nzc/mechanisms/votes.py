@@ -36,11 +36,10 @@ def as_votes(votes: Any, one_sum: bool = True) -> Ints:
         raise InputError("votes", given, f"must be counts from 0 to {2**31:,}")
     counts: Ints = array.astype(np.int64)
     sums = counts.sum(axis=1)
-    if one_sum and len(sums) and ((odd := np.flatnonzero(sums != sums[0])).size or sums[0] < 1):
+    if one_sum and (wrong := np.flatnonzero((sums != sums[:1]) | (sums < 1))).size:
         allowed = (
-            "must have rows that all sum to the number of teachers, 1 or more; "
-            f"row {int(odd[0]) if odd.size else 0} does not. Predicted labels [teachers, queries] are counted by "
-            "nzc.count_votes(predictions, classes)"
+            f"must have rows that all sum to the number of teachers, 1 or more; row {wrong[0]} does not. Predicted "
+            "labels [teachers, queries] are counted by nzc.count_votes(predictions, classes)"
         )
         raise InputError("votes", given, allowed)
     return counts

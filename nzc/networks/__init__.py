@@ -45,8 +45,7 @@ def require_fit(network: Network | None, shape: tuple[int, ...], classes: int) -
     """Raise InputError unless `network` maps rows of `shape` to `classes` logits. It is tried on the meta device."""
     import torch
 
-    if network is None or isinstance(network, str):
-        check(network)
+    check(network)
     assert network is not None
     try:
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
@@ -65,10 +64,8 @@ def generator(network: Network, shape: tuple[int, ...]) -> "nn.Module":
     """
     import torch
 
-    module = import_module(f"nzc.networks.{network}") if isinstance(network, str) else None
-    if module is None or not hasattr(module, "generator"):
-        module = import_module("nzc.networks.gan")
-    made: nn.Module = module.generator(shape)
+    own = import_module(f"nzc.networks.{network}") if isinstance(network, str) else None
+    made: nn.Module = getattr(own, "generator", import_module("nzc.networks.gan").generator)(shape)
     return made.to(memory_format=torch.channels_last)
 
 

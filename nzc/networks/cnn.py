@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from nzc.networks._conv import with_head
+from nzc.networks._layers import size_after
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -10,4 +10,5 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     body = nn.Sequential(
         nn.Conv2d(shape[0], 16, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(16, 32, 5), nn.MaxPool2d(2), nn.ReLU()
     )
-    return with_head(body, shape, 64, classes)
+    hidden = nn.Linear(size_after(body, shape), 64)
+    return nn.Sequential(body, nn.Flatten(), hidden, nn.ReLU(), nn.Linear(64, classes))

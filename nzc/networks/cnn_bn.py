@@ -16,9 +16,7 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
         convolution = nn.Conv2d(of, to, size, padding=size // 2, bias=False)
         return [convolution, nn.MaxPool2d(2), nn.BatchNorm2d(to), nn.ReLU()]
 
-    features = 64 * (shape[1] // 8) * (shape[2] // 8)
     return nn.Sequential(
-        *(*layer(shape[0], 16, 5), *layer(16, 32, 3), *layer(32, 64, 3)),
-        nn.Flatten(),
-        nn.Linear(features, classes),
+        *(*layer(shape[0], 16, 5), *layer(16, 32, 3), *layer(32, 64, 3), nn.Flatten()),
+        nn.Linear(64 * (shape[1] // 8) * (shape[2] // 8), classes),
     )

@@ -1,9 +1,8 @@
 """GAN-SSL pair for grey images of about 28 × 28 pixels; one core trains it in minutes."""
 
-import torch
 from torch import nn
 
-from nzc.networks._gan import AddNoise, WeightNormConv2d, WeightNormLinear
+from nzc.networks._layers import AddNoise, WeightNormConv2d, WeightNormLinear, size_after
 from nzc.networks.gan_mlp import generator
 
 __all__ = ["build", "generator"]
@@ -15,7 +14,5 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
         *(AddNoise(0.3), WeightNormConv2d(shape[0], 16, 5, 0, padding=2), nn.MaxPool2d(2), nn.ReLU()),
         *(WeightNormConv2d(16, 32, 3, 0, padding=1), nn.MaxPool2d(2), nn.ReLU(), AddNoise(0.5), nn.Flatten()),
     )
-    with torch.no_grad():
-        features = body(torch.zeros(1, *shape)).numel()
-    hidden = (WeightNormLinear(features, 128, 0), nn.ReLU(), AddNoise(0.5))
-    return nn.Sequential(*body, *hidden, WeightNormLinear(128, classes, None))
+    hidden = WeightNormLinear(size_after(body, shape), 128, 0)
+    return nn.Sequential(*body, hidden, nn.ReLU(), AddNoise(0.5), WeightNormLinear(128, classes, None))

@@ -5,15 +5,14 @@ from math import log2
 
 from torch import Tensor, nn
 
-from nzc.networks._conv import GlobalAverage
-from nzc.networks._gan import LATENT, WeightNormConv2d, WeightNormLinear
+from nzc.networks._layers import LATENT, GlobalAverage, WeightNormConv2d, WeightNormLinear
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The discriminator: two stages of three 3 × 3 convolutions (64, 128), the last of stride 2; then one 3 × 3 and two
-    1 × 1 convolutions (128) and the global average.
+    """The discriminator: 3 × 3 convolutions of 64, 64, 64, 128, 128, 128, 128 maps, the third and sixth of stride 2;
+    then two of 1 × 1 and the global average.
 
-    Weight normalisation, leaky ReLU 0.2, dropout 0.2 on the input and 0.5 before each later stage.
+    Weight normalisation, leaky ReLU 0.2, dropout 0.2 on the input and 0.5 after each stride of 2.
     """
 
     def layer(of: int, to: int, size: int = 3, stride: int = 1, padding: int = 1) -> list[nn.Module]:
@@ -23,16 +22,12 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Sequential(
         *(nn.Dropout(0.2), *layer(shape[0], 64), *layer(64, 64), *layer(64, 64, stride=2)),
         *(nn.Dropout(0.5), *layer(64, 128), *layer(128, 128), *layer(128, 128, stride=2)),
-        *(nn.Dropout(0.5), *layer(128, 128, padding=border)),
-        *(*layer(128, 128, 1, 1, 0), *layer(128, 128, 1, 1, 0)),
-        GlobalAverage(),
-        WeightNormLinear(128, classes, None),
+        *(nn.Dropout(0.5), *layer(128, 128, padding=border), *layer(128, 128, 1, 1, 0), *layer(128, 128, 1, 1, 0)),
+        *(GlobalAverage(), WeightNormLinear(128, classes, None)),
     )
 
 
 class _Crop(nn.Module):
-    """[rows, channels, ≥ height, ≥ width] → [rows, channels, height, width]."""
-
     def __init__(self, height: int, width: int) -> None:
         super().__init__()
         self.height, self.width = height, width

@@ -5,7 +5,7 @@ from math import prod
 
 from torch import nn
 
-from nzc.networks._gan import LATENT, AddNoise, WeightNormLinear
+from nzc.networks._layers import LATENT, AddNoise, WeightNormLinear
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:

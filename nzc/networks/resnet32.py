@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nzc.networks._conv import GlobalAverage
+from nzc.networks._layers import GlobalAverage
 
 
 class _Unit(nn.Module):
@@ -42,8 +42,7 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     network = nn.Sequential(
         nn.Conv2d(shape[0], 16, 3, padding=1, bias=False),
         *units,
-        *(nn.BatchNorm2d(64), nn.LeakyReLU(0.1), GlobalAverage()),
-        nn.Linear(64, classes),
+        *(nn.BatchNorm2d(64), nn.LeakyReLU(0.1), GlobalAverage(), nn.Linear(64, classes)),
     )
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

@@ -14,12 +14,8 @@ from nzc.types import AnyArray, CurveLog, Floats, Ints
 
 #: name → (x [points], y [points]). All of them depend on votes and are private.
 Curves = dict[str, tuple[AnyArray, AnyArray]]
-#: name → labels of x and y. The gap of a query is its largest count minus the second.
-#:     gap_above   share of all rows whose gap exceeds n, for n = 0 … largest gap (NZC, Figure 2b)
-#:     asked       number of asked queries with this gap
-#:     answered    number of answered queries with this gap
-#:     plurality   number of answered queries with this largest count (Scalable PATE 2018, Figure 6)
-#:     epsilon_…   ε so far: exact, by theorem, data-independent (Scalable PATE 2018, Figure 4)
+#: name → labels of x and y; all are of one run. The gap of a query is its largest count minus the second.
+#: Figures in papers: gap_above is NZC's 2b, plurality and epsilon_… are Scalable PATE's 6 and 4 (2018).
 AXES = {
     "gap_above": ("n (votes)", "queries whose gap exceeds n (%)"),
     "asked": ("gap between first and second count (votes)", "queries"),

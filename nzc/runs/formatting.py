@@ -15,8 +15,6 @@ EPSILONS = {
     "audited": "measured lower bound; may be published",
     "ledger_total": "all labels from this data so far; private",
 }
-
-
 #: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.
 _NAMES = {
     "label_accuracy": "label accuracy",
@@ -46,9 +44,9 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def interval(ends: Sequence[float]) -> str:
-    """Return the text of a 95 % confidence interval of an accuracy."""
-    return f"95 % interval {percent(ends[0])} to {percent(ends[1])}"
+def interval(ends: Sequence[float] | None) -> str:
+    """Return the text of a 95 % confidence interval of an accuracy; empty for None."""
+    return "" if ends is None else f"95 % interval {percent(ends[0])} to {percent(ends[1])}"
 
 
 def number(value: float | None) -> str:

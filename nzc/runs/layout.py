@@ -9,16 +9,12 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-#: A run: its result, released labels, exported student, and the student's learning curves (all but the result public).
+#: A run: its result, released labels, exported student, and the student's learning curves (all but the result public);
+#: curve data that depend on votes. A run or a sweep: its folder of figures, and its page.
 RESULT, LABELS, STUDENT, LEARNING_CURVES = "result.json", "labels.csv", "student.pt2", "student.csv"
-#: A run: curve data that depend on votes; the folder of figures, also of a sweep.
-CURVES, FIGURES = "curves.csv", "figures"
-#: A run or a sweep: its page.
-PAGE = "report.html"
-#: A job of a sweep that failed: the line that it printed.
-ERROR = "error.txt"
-#: The line for a job of a reused sweep folder that has not begun.
-NOT_STARTED = "was not started"
+CURVES, FIGURES, PAGE = "curves.csv", "figures", "report.html"
+#: A job of a sweep that failed: the file of the line that it printed; the line of a job that has not begun.
+ERROR, NOT_STARTED = "error.txt", "was not started"
 #: A sweep: its configuration; its jobs with their rows and overrides; its table, for people and for programs.
 SWEEP, JOBS, TABLE, TABLE_CSV = "multirun.yaml", "jobs.json", "table.md", "table.csv"
 #: All files that a run may leave, and the figures that it may draw.
@@ -34,24 +30,15 @@ RUN_FIGURES = {
 class Job:
     """One run of a sweep.
 
-    folder  its run folder
-    row     name and paper's values of its row in the sweep file
-    name    what distinguishes it from the other jobs
-    asked   the overrides it was asked with
+    row        name and paper's values of its row in the sweep file
+    name       what distinguishes it from the other jobs
+    overrides  of the command line, the grid and the row
     """
 
     folder: Path
     row: dict[str, Any] = field(default_factory=dict)
     name: str = ""
-    asked: tuple[str, ...] = ()
-
-    @cached_property
-    def overrides(self) -> list[str]:
-        """Overrides of the command line, the grid and the row."""
-        path = self.folder / ".hydra" / "overrides.yaml"
-        if self.failure == NOT_STARTED or not path.is_file():
-            return list(self.asked)
-        return [str(override) for override in OmegaConf.load(path)]
+    overrides: Sequence[str] = ()
 
     @property
     def failure(self) -> str:
@@ -61,17 +48,17 @@ class Job:
         return "did not finish" if self.folder.is_dir() else NOT_STARTED
 
     @cached_property
-    def result(self) -> dict[str, Any] | None:
-        """result.json with dotted keys and infinite numbers as float; None where the run did not finish."""
+    def result(self) -> dict[str, Any]:
+        """result.json with dotted keys and infinite numbers as float; empty where the run did not finish."""
         path = self.folder / RESULT
         if not path.is_file() or (self.folder / ERROR).is_file():  # it may be an earlier sweep's
-            return None
+            return {}
         return flatten(json.loads(path.read_text(), object_hook=with_infinity))
 
     @cached_property
     def paper(self) -> dict[str, Any]:
         """The paper's values by whole keys; empty where the run did not finish."""
-        printed = {} if self.result is None else self.row.get("paper") or {}
+        printed = (self.row.get("paper") or {}) if self.result else {}
         return {self.whole_key(key): value for key, value in printed.items()}
 
     @cached_property
@@ -80,18 +67,13 @@ class Job:
 
     def whole_key(self, key: str) -> str:
         """Return mean_accuracy as teachers.mean_accuracy; a whole or an unknown key as it is."""
-        known = self.result or {}
-        longer = [name for name in known if name.endswith(f".{key}")]
-        return key if key in known or not longer else longer[0]
+        return key if key in self.result else next((name for name in self.result if name.endswith(f".{key}")), key)
 
     def value(self, key: str) -> Any:
-        """Return the value of a whole key in result.json or the configuration, or the job's number for `run`.
-
-        KeyError: there is none.
-        """
+        """Return the value of a whole key in result.json or the configuration (KeyError: none), or the job's number."""
         if key == "run":
             return int(self.folder.name) + 1
-        if self.result is not None and key in self.result:
+        if key in self.result:
             return self.result[key]
         if (value := OmegaConf.select(self._config, key)) is None or OmegaConf.is_config(value):
             raise KeyError(key)
@@ -116,15 +98,18 @@ def write_jobs(folder: Path, jobs: Sequence[tuple[dict[str, Any], Sequence[str]]
     (folder / JOBS).write_text(json.dumps([{"row": row, "overrides": list(overrides)} for row, overrides in jobs]))
 
 
+def read_overrides(folder: Path) -> list[str]:
+    """Return the overrides that Hydra recorded for the run in `folder`; none where it did not begin."""
+    path = folder / ".hydra" / "overrides.yaml"
+    return [str(override) for override in OmegaConf.load(path)] if path.is_file() else []
+
+
 def read_jobs(folder: Path) -> list[Job]:
     """Return the jobs of a sweep's folder, also those that never began. A search leaves only those that did."""
-    asked = _asked(folder)
-    jobs = [Job(folder / str(at), each["row"], asked=tuple(each["overrides"])) for at, each in enumerate(asked)]
-    if not asked:
-        there = [Job(path) for path in folder.iterdir() if path.name.isdigit()]
-        jobs = sorted((job for job in there if job.failure != NOT_STARTED), key=lambda job: int(job.folder.name))
-    if len(jobs) == 1 and not jobs[0].row.get("name"):
-        return [replace(jobs[0], name="run")]
+    jobs = [Job(folder / str(at), each["row"], "", each["overrides"]) for at, each in enumerate(_asked(folder))]
+    if not jobs:
+        folders = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+        jobs = [job for path in folders if (job := Job(path, overrides=read_overrides(path))).failure != NOT_STARTED]
     common = set.intersection(*(set(job.overrides) for job in jobs)) if jobs else set()
     seedless = [[each for each in job.overrides if not each.startswith("seed=")] for job in jobs]
     return [replace(job, name=_name(job.row, own, common) or "run") for job, own in zip(jobs, seedless, strict=True)]

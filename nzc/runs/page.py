@@ -5,18 +5,18 @@ import shlex
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+import pandas
+from jinja2 import StrictUndefined, Template
 from omegaconf import OmegaConf
 
 from nzc import __version__
 from nzc.data.files import write_private
 from nzc.runs.curves import AXES
 from nzc.runs.formatting import EPSILONS, heading, interval, number
-from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, Job, read_jobs
+from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, Job, read_jobs, read_overrides
 from nzc.runs.provenance import now
 from nzc.runs.sweep_spec import SweepFigure, figures_of, name_of
 from nzc.runs.sweep_table import SweepTable
@@ -34,24 +34,25 @@ def write_page(folder: Path) -> Path:
         about = _run(folder)
     else:
         raise InputError("FOLDER", folder, "must be the folder of a run or a sweep, below outputs/")
-    jobs = about["jobs"]
-    done = [job for job in jobs if job.result is not None]
-    known = {key for job in done for key, value in (job.result or {}).items() if value is not None}
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string((Path(__file__).parent / "page.html").read_text())
+    jobs, captions = about["jobs"], about["captions"]
+    done = [job for job in jobs if job.result]
+    template = Template(
+        (Path(__file__).parent / "page.html").read_text(),
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     page = template.render(
         about,
         done=done,
         table=SweepTable(done, about["keys"]),
-        interval=_interval(done),
-        epsilons={heading(f"epsilon.{name}"): EPSILONS[name] for name in EPSILONS if f"epsilon.{name}" in known},
-        deltas=sorted({f"{job.value('delta'):g}" for job in done}),
-        failed=Counter((job.name, job.failure) for job in jobs if job.result is None),
-        figures=[_figure(path, about["captions"]) for path in sorted((folder / FIGURES).glob("*.svg"))],
-        versions=_versions(done),
+        failed=Counter((job.name, job.failure) for job in jobs if not job.result),
+        figures=[
+            (captions.get(path.stem, path.stem), b64encode(path.read_bytes()).decode())
+            for path in sorted((folder / FIGURES).glob("*.svg"))
+        ],
+        interval=interval,
         span=_span,
         written=f"{now()[:16].replace('T', ' ')} UTC by nzc {__version__}",
-        **_times(done),
+        **_together(done),
     )
     return write_private(folder / PAGE, masked(page))
 
@@ -76,14 +77,13 @@ def _sweep(folder: Path) -> dict[str, Any]:
 
 def _run(folder: Path) -> dict[str, Any]:
     choices = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra.runtime.choices
-    job = Job(folder, name="run")
     return {
         "kind": "run",
         "title": " · ".join(choices[group] for group in ("dataset", "aggregator", "student")),
         "header": {},
-        "command": shlex.join(["nzc", *job.overrides]),
+        "command": shlex.join(["nzc", *read_overrides(folder)]),
         "commands": [],
-        "jobs": [job],
+        "jobs": [Job(folder, name="run")],
         "keys": _TEACHERS,
         "captions": RUN_FIGURES,
     }
@@ -91,62 +91,43 @@ def _run(folder: Path) -> dict[str, Any]:
 
 def _header(config: Any) -> dict[str, str]:
     """Return the comments at the top of a sweep file by name: Question, Expected, Time, Command."""
-    sources = [Path(source.path) for source in config.hydra.runtime.config_sources if source.schema == "file"]
-    files = [home / "sweeps" / f"{name_of(config)}.yaml" for home in sources]
-    file = next(filter(Path.is_file, files), None)
-    found: dict[str, str] = {}
-    for line in [] if file is None else file.read_text().splitlines():
-        if first := re.match(r"# (\w[\w ]*): +(.*)", line):
-            found[first[1]] = first[2]
-        elif found and (more := re.match(r"# {2,}(.*)", line)):
-            found[[*found][-1]] += f" {more[1]}"
-        elif not line.startswith("#"):
-            break
-    return found
-
-
-def _interval(done: Sequence[Job]) -> str:
-    ends = (done[0].result or {}).get("accuracy_interval") if len(done) == 1 else None
-    return "" if ends is None else interval(ends)
-
-
-def _figure(path: Path, captions: dict[str, str]) -> tuple[str, str]:
-    """Return caption and data URI."""
-    data = b64encode(path.read_bytes()).decode()
-    return captions.get(path.stem, path.stem), f"data:image/svg+xml;base64,{data}"
+    for source in config.hydra.runtime.config_sources:
+        file = Path(source.path) / "sweeps" / f"{name_of(config)}.yaml"
+        if source.schema == "file" and file.is_file():
+            comments = re.match(r"(#.*\n)*", file.read_text())
+            whole_lines = re.sub(r"\n# {2,}", " ", comments[0] if comments else "")
+            return dict(re.findall(r"^# (\w[\w ]*): +(.*)", whole_lines, re.MULTILINE))
+    return {}
 
 
 def _caption(figure: SweepFigure, job: Job) -> str:
+    def names(keys: Sequence[str]) -> str:
+        return " and ".join(heading(job.whole_key(key)) for key in keys)
+
     if figure.curve is not None:
         x, y = AXES.get(figure.curve, ("", figure.curve))
         return f"{y} against {x}, one line per run"
-    by = " and ".join(heading(job.whole_key(key)) for key in figure.by)
-    y = " and ".join(heading(job.whole_key(key)) for key in figure.y)
-    return f"{y} against {heading(job.whole_key(str(figure.x)))}{f', one line per {by}' if by else ''}"
+    lines = f", one line per {names(figure.by)}" if figure.by else ""
+    return f"{names(figure.y)} against {names([str(figure.x)])}{lines}"
 
 
-def _versions(done: Sequence[Job]) -> dict[str, str]:
-    """Return the versions that the runs recorded; several where they differ."""
-    found: dict[str, list[str]] = {}
-    for job in done:
-        for key, value in (job.result or {}).items():
-            if key.startswith("versions.") and value not in found.setdefault(key.removeprefix("versions."), []):
-                found[key.removeprefix("versions.")].append(value)
-    return {name: " and ".join(values) for name, values in found.items()}
-
-
-def _times(done: Sequence[Job]) -> dict[str, Any]:
-    """Return when the first run began, the seconds to the end of the last, and the ledger's total at that time."""
+def _together(done: Sequence[Job]) -> dict[str, Any]:
+    """Return what the page says of all finished runs together."""
     if not done:
-        return {"begin": None, "lasted": 0.0, "ledger": None}
-
-    def end(job: Job) -> datetime:
-        return datetime.fromisoformat(job.value("finished"))
-
-    begin = min(end(job) - timedelta(seconds=job.value("seconds.total")) for job in done)
-    totals = [(job.result or {}).get("epsilon.ledger_total") for job in sorted(done, key=end)]
-    ledger = next((number(total) for total in reversed(totals) if total is not None), None)
-    return {"begin": begin, "lasted": (max(map(end, done)) - begin).total_seconds(), "ledger": ledger}
+        return {"begin": None, "versions": {}}
+    table = pandas.DataFrame([job.result for job in done]).dropna(axis="columns", how="all")
+    ends = pandas.to_datetime(table["finished"])
+    begin = (ends - pandas.to_timedelta(table["seconds.total"], unit="s")).min()
+    totals = table.sort_values("finished", kind="stable").get("epsilon.ledger_total", pandas.Series()).dropna()
+    versions = table.filter(regex=r"^versions\.")
+    return {
+        "begin": begin,
+        "lasted": (ends.max() - begin).total_seconds(),
+        "ledger": number(totals.iloc[-1]) if len(totals) else None,  # at the end of the last run
+        "deltas": sorted({f"{delta:g}" for delta in table["delta"]}),
+        "epsilons": {heading(f"epsilon.{name}"): EPSILONS[name] for name in EPSILONS if f"epsilon.{name}" in table},
+        "versions": {key.removeprefix("versions."): " and ".join(versions[key].dropna().unique()) for key in versions},
+    }
 
 
 def _span(seconds: float) -> str:

@@ -70,8 +70,13 @@ def prepare(parts: RunComponents) -> "PreparedRun":
     sizes = parts.policy.selection.sizes(parts.queries, shape.rows, student is not None, mechanism.asks_student)
     ledger, digest = parts.store.root / "ledger.db", parts.teachers.private_digest(splits)
     session = LabelingSession(parts.policy, sizes, shape.rows, ledger, digest)
-    if splits is not None:
-        _check_networks(parts, splits)
+    if splits is not None and student is not None:
+        parts.trainer.check()
+        with within("student"):
+            networks.require_fit(student.network, splits.public.x.shape[1:], splits.classes)
+    if splits is not None and not isinstance(mechanism, GroundTruth):
+        with within("teachers"):
+            parts.teachers.check_training(splits, parts.store, parts.trainer)
     return PreparedRun(parts, splits, truth, shape.classes, session)
 
 
@@ -96,11 +101,12 @@ class PreparedRun:
         """Run the job and write everything into `folder`; `log` receives the student's learning curves as they grow."""
         clock, policy, session, truth = Clock(), self.parts.policy, self.session, self.truth
         made_by, learning_curves = versions(), LearningCurves(log)
+        last = len(session.sizes)
         clear(folder, RUN_FILES, RUN_FIGURES)
         with clock("total"):
             votes = self._vote(clock)
             student, probs, rounds = None, None, []
-            for number in range(1, len(session.sizes) + 1):
+            for number in range(1, last + 1):
                 with clock("labels"):  # private votes become public labels here and nowhere else
                     asked = session.ask(votes, probs)
                 with clock("accounting"):
@@ -111,14 +117,18 @@ class PreparedRun:
                 epsilon = asked.cost.exact_epsilon(policy.delta)[0]
                 rounds.append(RoundResult(len(asked.rows), asked.answered, reinforced, right, epsilon))
                 with clock("student"):
-                    last = number == len(session.sizes)
-                    student = self._learn(labels, "Student" if last else f"Student of round {number}", learning_curves)
-                    if student is not None and self.splits is not None and not last:
+                    name = "Student" if number == last else f"Student of round {number}"
+                    student = self._learn(labels, name, learning_curves)
+                    if student is not None and self.splits is not None and number < last:
                         probs = student.probabilities(self.splits.public.x)
             with clock("accounting"):
                 epsilons, cost_curve = session.epsilon(votes), session.cost_curve(POINTS)
             with clock("student"):
-                accuracy = self._test(student)
+                test, accuracy = None if self.splits is None else self.splits.test, None
+                if student is not None and test is not None and len(test):
+                    accuracy = _accuracy(student.predict(test.x), test.y)
+        if self.parts.student is not None and student is None:
+            print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
         result = RunResult(
             **self.parts.names,
             seed=policy.seed,
@@ -141,7 +151,8 @@ class PreparedRun:
             folder=folder,
         )
         self._write_labels(folder)
-        self._write_student(folder, student)
+        if student is not None:
+            self._write_student(folder, student)
         result.write(folder)
         session.close()
         learning_curves.write(folder)
@@ -179,13 +190,6 @@ class PreparedRun:
         student = parts.student.student(data, parts.policy.seed)
         fit(student, name)
         return student
-
-    def _test(self, student: "StudentModule | None") -> float | None:
-        if self.parts.student is not None and student is None:
-            print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
-        if student is None or self.splits is None or not len(self.splits.test):
-            return None
-        return _accuracy(student.predict(self.splits.test.x), self.splits.test.y)
 
     def _write_labels(self, folder: Path) -> None:
         released = self.session.released
@@ -233,17 +237,6 @@ _loaded: list[tuple[Dataset, DataSplits]] = []
 def forget_data() -> None:
     """Let the next run read its dataset again: its files may have changed."""
     _loaded.clear()
-
-
-def _check_networks(parts: RunComponents, splits: DataSplits) -> None:
-    """Raise InputError unless the networks of teachers and student accept the rows."""
-    if parts.student is not None:
-        parts.trainer.check()
-        with within("student"):
-            networks.require_fit(parts.student.network, splits.public.x.shape[1:], splits.classes)
-    if not isinstance(parts.policy.mechanism, GroundTruth):
-        with within("teachers"):
-            parts.teachers.check_training(splits, parts.store, parts.trainer)
 
 
 def _accuracy(labels: Ints, truth: Ints) -> float | None:

@@ -51,9 +51,7 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
     if costs:
         with new_figure(folder, "cost") as axes:
             _cost(axes, costs)
-    truth = np.full_like(released, UNKNOWN) if truth is None else truth
-    known = (released != ABSTAIN) & (truth != UNKNOWN)
-    if known.any():
+    if truth is not None and (known := (released != ABSTAIN) & (truth != UNKNOWN)).any():
         with new_figure(folder, "confusion", (3.3, 3.1)) as axes:
             _confusion(axes, truth[known], released[known])
 

@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -21,22 +22,10 @@ def now() -> str:
 @cache
 def versions() -> dict[str, str]:
     """Return name → version, as of the first call. In a checkout, `commit` is marked where files differ from it."""
-    commit = _commit()
-    return {
-        "nzc": nzc.__version__,
-        **({"commit": commit} if commit else {}),
-        "python": platform.python_version(),
-        **{name: version(package) for name, package in _PACKAGES.items()},
-    }
-
-
-def _commit() -> str:
-    """Return the commit of the checkout; empty for an installed package, whose parent folder may be another project."""
-    home = Path(nzc.__file__).parents[1]
-    if not (home / ".git").exists():
-        return ""
+    found, home = {"nzc": nzc.__version__}, Path(nzc.__file__).parents[1]
     describe = ["git", "-C", str(home), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, with changes"]
-    try:
-        return subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
-    except OSError:  # git is not installed
-        return ""
+    if (home / ".git").exists():  # above an installed package may be another project
+        with suppress(OSError):  # git is not installed
+            commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
+            found |= {"commit": commit} if commit else {}
+    return found | {"python": platform.python_version()} | {name: version(of) for name, of in _PACKAGES.items()}

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from nzc.accounting.epsilon import PUBLIC, Epsilon
 from nzc.data.files import write_private
@@ -79,7 +79,7 @@ class RunResult:
         """Wilson's 95 % confidence interval of the accuracy."""
         if self.accuracy is None or self.data is None:
             return None
-        from scipy.stats import binomtest
+        from scipy.stats import binomtest  # takes half a second to import
 
         tested = int(self.data["test"])
         low, high = binomtest(round(self.accuracy * tested), tested).proportion_ci(method="wilson")
@@ -91,7 +91,8 @@ class RunResult:
         del record["folder"]
         record["order"] = record["epsilon"].pop("order")
         record["accuracy_interval"] = self.interval
-        return {key: _plain(value) for key, value in record.items()}
+        plain: dict[str, Any] = json.loads(json.dumps(record), parse_constant={"Infinity": "inf"}.get)  # NaN: None
+        return plain
 
     def write(self, folder: Path) -> None:
         """Write result.json into `folder`."""
@@ -108,15 +109,12 @@ class RunResult:
 
     def table(self) -> Table:
         """Return the table that ends a run."""
-        table = Table(title=f"{self.dataset} · {self.aggregator} · {self.student}", show_header=False)
-        table.title_style = "bold"
-        table.add_column(style="bold")
-        table.add_column(justify="right")
-        table.add_column(style="dim")
+        columns = Column(style="bold"), Column(justify="right"), Column(style="dim")
+        title = f"{self.dataset} · {self.aggregator} · {self.student}"
+        table = Table(*columns, title=title, title_style="bold", show_header=False)
         if count := self.teachers["count"]:
-            mean, ensemble = self.teachers["mean_accuracy"], self.teachers["ensemble_accuracy"]
-            accuracies = f"mean teacher accuracy {percent(mean)}, ensemble accuracy {percent(ensemble)}"
-            table.add_row("teachers", f"{count:,}", accuracies)
+            mean, ensemble = percent(self.teachers["mean_accuracy"]), percent(self.teachers["ensemble_accuracy"])
+            table.add_row("teachers", f"{count:,}", f"mean teacher accuracy {mean}, ensemble accuracy {ensemble}")
         refused = f"; {self.refused:,} refused by the budget" if self.refused else ""
         rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
         table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} queries{rounds}{refused}")
@@ -127,8 +125,7 @@ class RunResult:
         table.add_row("student accuracy", percent(self.accuracy), f"on the test split{ends}")
         table.add_section()
         for name, meaning in EPSILONS.items():
-            value = getattr(self.epsilon, name)
-            if value is not None:
+            if (value := getattr(self.epsilon, name)) is not None:
                 table.add_row(f"ε {name.replace('_', '-')}", number(value), meaning)
         order = self.epsilon.order
         best = f", best Rényi order {order:.3g}" if order is not None and math.isfinite(order) else ""
@@ -140,13 +137,3 @@ class RunResult:
         name = name or f"{self.dataset} · {self.aggregator} · {self.student}"
         accuracies = f"labels {percent(self.label_accuracy)}, student {percent(self.accuracy)}"
         return f"{name}: {self.answered:,} released, {accuracies}, ε {number(self.epsilon.headline)}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "inf" if value > 0 else None
-    return value

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.transforms import blended_transform_factory
 
 from nzc.runs.curves import AXES, read_curves
 from nzc.runs.formatting import heading, is_share
@@ -82,14 +83,11 @@ def _line(axes: Axes, points: dict[float, list[float]], style: dict[str, Any], *
     finite = {x: ys for x, ys in sorted(points.items()) if np.isfinite([x, *ys]).all()}
     axes.plot(list(finite), [float(np.mean(ys)) for ys in finite.values()], **style, **line)
     axes.vlines(list(finite), [min(ys) for ys in finite.values()], [max(ys) for ys in finite.values()], style["color"])
-    for x, ys in points.items():
-        if not np.isfinite([x, *ys]).all():
-            at: tuple[float, float] = (x, 1.0) if np.isfinite(x) else (1.0, float(np.mean(ys)))
-            edge = axes.get_xaxis_transform() if np.isfinite(x) else axes.get_yaxis_transform()
-            if np.isinf(x) and np.isinf(ys).any():
-                at, edge = (1.0, 1.0), axes.transAxes
-            axes.plot(*at, **style, transform=edge, clip_on=False)
-            axes.annotate("∞", at, (4, 4), xycoords=edge, textcoords="offset points")
+    for x, y in [(x, np.mean(ys)) for x, ys in points.items() if x not in finite]:
+        at = (x if np.isfinite(x) else 1.0, y if np.isfinite(y) else 1.0)
+        edge = blended_transform_factory(*(axes.transData if np.isfinite(each) else axes.transAxes for each in (x, y)))
+        axes.plot(*at, **style, transform=edge, clip_on=False)
+        axes.annotate("∞", at, (4, 4), xycoords=edge, textcoords="offset points")
 
 
 def _curve_of_each(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
@@ -149,7 +147,7 @@ def _value(job: Job, figure: SweepFigure, axis: str, key: str) -> Any:
     try:
         return job.value(job.whole_key(key))
     except KeyError:
-        allowed = f"must be a key of the configuration or of result.json: {', '.join(job.result or {})}"
+        allowed = f"must be a key of the configuration or of result.json: {', '.join(job.result)}"
         raise InputError(f"sweep.figures.{figure.name}.{axis}", key, allowed) from None
 
 

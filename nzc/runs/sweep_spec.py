@@ -3,7 +3,7 @@
 from typing import Annotated, Any, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from nzc.validation import InputError, from_pydantic
 
@@ -74,16 +74,12 @@ def _entries(config: DictConfig, key: str, model: type[Model]) -> list[Model]:
     sweep: Any = config.get("sweep")
     if not (sweep is None or OmegaConf.is_dict(sweep)):
         raise InputError("sweep", sweep, "must be a mapping with the keys rows and figures")
-    entries: Any = None if sweep is None else sweep.get(key)
-    if not (entries is None or OmegaConf.is_list(entries)):
-        raise InputError(f"sweep.{key}", entries, "must be a list")
-    found = []
-    for at, entry in enumerate([] if entries is None else OmegaConf.to_container(entries)):  # type: ignore[arg-type]
-        try:
-            found.append(model.model_validate(entry))
-        except ValidationError as error:
-            wrong = from_pydantic(error, f"sweep.{key}.{at}")
-            if error.errors()[0]["type"] == "extra_forbidden":
-                wrong = InputError(wrong.key, wrong.value, f"must be one of the keys {', '.join(model.model_fields)}")
-            raise wrong from error
-    return found
+    asked: Any = OmegaConf.to_container(sweep) if sweep else {}
+    entries = [] if asked.get(key) is None else asked[key]
+    try:
+        return TypeAdapter(list[model]).validate_python(entries)  # type: ignore[valid-type]
+    except ValidationError as error:
+        wrong = from_pydantic(error, f"sweep.{key}")
+        if error.errors()[0]["type"] == "extra_forbidden":
+            wrong = InputError(wrong.key, wrong.value, f"must be one of the keys {', '.join(model.model_fields)}")
+        raise wrong from error

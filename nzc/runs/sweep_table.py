@@ -1,10 +1,7 @@
 """The jobs of a sweep as one table: for people (paper's values beside the measured) and for programs (CSV)."""
 
-import csv
-import io
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -19,58 +16,38 @@ from nzc.validation import InputError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-#: The ε of a run itself; the ledger's total also counts what came before it.
-OF_A_RUN = [f"epsilon.{name}" for name in EPSILONS if name != "ledger_total"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """The cells of a key, one per line of the table: the paper's and the measured; a dash where there is none."""
-
-    key: str
-    paper: list[str]
-    measured: list[str]
-
-    def shown(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield heading and cells, without empty columns."""
-        compared = any(cell != "–" for cell in self.paper)
-        for whose, cells in {"paper": self.paper, "measured": self.measured}.items():
-            if any(cell != "–" for cell in cells):
-                yield f"{heading(self.key)}: {whose}" if compared else heading(self.key), cells
+#: The last columns. The ledger's total is not among them, because it also counts what came before a run.
+_LAST = ["accuracy", "epsilon", *(f"epsilon.{name}" for name in EPSILONS if name != "ledger_total")]
 
 
 class SweepTable:
     """The jobs as lines. Columns: the run's name, then keys of result.json with the paper's value before the measured.
 
-    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`. Jobs that differ in their
-    seed only share one line of means ± standard deviations.
+    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`; columns without a value are
+    left out. Jobs that differ in their seed only share one line of means ± standard deviations.
     """
 
     def __init__(self, jobs: Sequence[Job], keys: Sequence[str] = ()) -> None:
-        last = ["accuracy", "epsilon", *OF_A_RUN]
-        asked = [key for job in jobs for key in [*job.paper, *map(job.whole_key, keys)] if key not in last]
-        self.runs: dict[str, list[Job]] = {}
+        asked = [key for job in jobs for key in [*job.paper, *map(job.whole_key, keys)] if key not in _LAST]
+        lines: dict[str, list[Job]] = {}
         for job in jobs:
-            self.runs.setdefault(job.name if job.result else f"{job.name}: {job.failure}", []).append(job)
-        columns = [self._column(key) for key in dict.fromkeys(["answered", "label_accuracy", *asked, *last])]
-        self.columns = [pair for column in columns for pair in column.shown()]
-        self.lines = [list(line) for line in zip(self.runs, *(cells for _, cells in self.columns), strict=True)]
-
-    @property
-    def headings(self) -> list[str]:
-        """The heading of each column, the run's name first."""
-        return ["run", *(name for name, _ in self.columns)]
-
-    def _column(self, key: str) -> Column:
-        lines = self.runs.values()
-        paper = [_printed(key, jobs[0].paper.get(key)) for jobs in lines]
-        return Column(key, paper, [_measured(key, [job.result.get(key) for job in of if job.result]) for of in lines])
+            lines.setdefault(job.name if job.result else f"{job.name}: {job.failure}", []).append(job)
+        self.columns: list[tuple[str, list[str]]] = []  # heading and cells
+        for key in dict.fromkeys(["answered", "label_accuracy", *asked, *_LAST]):
+            paper = [_printed(key, of[0].paper.get(key)) for of in lines.values()]
+            measured = [_measured(key, [job.result.get(key) for job in of if job.result]) for of in lines.values()]
+            if compared := any(cell != "–" for cell in paper):
+                self.columns.append((f"{heading(key)}: paper", paper))
+            if any(cell != "–" for cell in measured):
+                self.columns.append((f"{heading(key)}: measured" if compared else heading(key), measured))
+        self.headings = ["run", *(name for name, _ in self.columns)]
+        self.lines = [list(line) for line in zip(lines, *(cells for _, cells in self.columns), strict=True)]
 
     def rich(self, title: str) -> Table:
         """Return the table for a terminal."""
         table = Table(title=title, title_style="bold")
-        for column in self.headings:
-            table.add_column(column, justify="left" if column == "run" else "right")
+        for name in self.headings:
+            table.add_column(name, justify="left" if name == "run" else "right")
         for line in self.lines:
             table.add_row(*line)
         return table
@@ -83,17 +60,16 @@ class SweepTable:
 
 def write_csv(folder: Path, jobs: Sequence[Job]) -> None:
     """Write table.csv: one line per job, with its name, its own overrides, and every number of result.json."""
+    from pandas import DataFrame
+
     lines = []
     for job in jobs:
         overrides = dict(each.partition("=")[::2] for each in job.overrides)
-        result = {key: value for key, value in (job.result or {}).items() if not isinstance(value, list)}
+        result = {key: value for key, value in job.result.items() if not isinstance(value, list)}
         failure = None if job.result else job.failure
         lines.append({"job": job.folder.name, "name": job.name, "failure": failure, **overrides, **result})
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for line in lines for key in line)))
-    writer.writeheader()
-    writer.writerows(lines)
-    write_private(folder / TABLE_CSV, text.getvalue())
+    table = DataFrame(lines, dtype=object)  # of objects, so that whole numbers stay whole beside empty cells
+    write_private(folder / TABLE_CSV, table.to_csv(index=False, lineterminator="\r\n"))
 
 
 def read_sweep(folder: str | Path) -> "DataFrame":

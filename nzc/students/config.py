@@ -33,20 +33,12 @@ class StudentData:
 
 @dataclass(frozen=True)
 class StudentConfig(ABC):
-    """Settings of a student. A subclass adds its own and the loss.
+    """Settings of a student; conf/student/supervised.yaml explains each. A subclass adds its own and the loss.
 
-    network             a name in nzc/networks, or what makes an nn.Module
-    steps               batches of the fit, each of `batch_size` labelled rows and `unlabelled` rows of the whole pool
-    lr, weight_decay    of AdamW with a one-cycle schedule; `optimizer` and `schedule` (partials) replace them
-    average             decay of the exponential moving average of the weights that predicts; 0: the last weights
-    balance             0: labelled rows are drawn uniformly; 1: classes are, however often each was released
-    validation          share of the labelled rows held out for early stopping; 0: none
-    patience            how many of 50 evaluations may pass without improvement
-    label_noise_rate    presumed share of wrong labels. The loss treats a label as any class with this probability
-                        (forward correction: Patrini et al. 2017, arXiv 1609.03683)
-    labeled_loss_decay  share of the steps after which the labelled loss has fallen to 0; 0: it stays. Networks fit the
-                        majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151)
-    folds               2 or more: labels that cross-validation contradicts are removed (label_cleaning.py); 1: none
+    label_noise_rate    the loss treats a label as any class with this probability (forward correction: Patrini et al.
+                        2017, arXiv 1609.03683)
+    labeled_loss_decay  networks fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv
+                        2007.00151)
     """
 
     network: networks.Network | None

@@ -50,8 +50,7 @@ def write_student(path: Path, student: "StudentModule", rows: AnyArray, standard
     """
     dtype = rows.dtype if standardizer is None else standardizer.dtype
     example = torch.from_numpy(np.zeros((2, *rows.shape[1:]), dtype))
-    with forget_shapes(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with forget_shapes(), warnings.catch_warnings(action="ignore"):
         program = torch.export.export(
             RawInput(student, standardizer), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},)
         )

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.networks._gan import LATENT
+from nzc.networks._layers import LATENT
 from nzc.students.config import StudentConfig, StudentData
 from nzc.students.module import StudentModule, without_statistics
 from nzc.training.optimizer import make_optimizer
@@ -94,10 +94,8 @@ class Adversaries(StudentModule):
             self.generator = networks.generator(config.network, shape)
         # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
         dims = (0,) if len(shape) == 1 else tuple(range(self.x.ndim))
-        self.low: Tensor
-        self.high: Tensor
-        self.register_buffer("low", as_input(self.x.amin(dims)), persistent=False)
-        self.register_buffer("high", as_input(self.x.amax(dims)), persistent=False)
+        self.low = nn.Buffer(as_input(self.x.amin(dims)), persistent=False)
+        self.high = nn.Buffer(as_input(self.x.amax(dims)), persistent=False)
 
     def generated(self, rows: int) -> Tensor:
         """Return new generated rows [rows, ...] as networks take them."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,11 +16,9 @@ from torch.utils.data import DataLoader
 
 from nzc import networks
 from nzc.networks import as_input
+from nzc.students.config import StudentConfig, StudentData
 from nzc.training.optimizer import make_optimizer, make_schedule
 from nzc.types import AnyArray, Floats, Ints
-
-if TYPE_CHECKING:
-    from nzc.students.config import StudentConfig, StudentData
 
 #: How many times a fit logs its curves and evaluates the held-out rows.
 EVALUATIONS = 50
@@ -31,15 +29,13 @@ _Tensors = tuple[Tensor, ...] | list[Tensor]
 class StudentModule(LightningModule):
     """A network that learns from `data` for `config.steps` batches, by the sum of `config.losses`."""
 
-    def __init__(self, config: "StudentConfig", data: "StudentData", seed: int) -> None:
+    def __init__(self, config: StudentConfig, data: StudentData, seed: int) -> None:
         super().__init__()
         assert config.network is not None
         self.config, self.classes, self.seed = config, data.classes, seed
         self.rng = torch.Generator().manual_seed(seed)
-        self.x: Tensor
-        self.y: Tensor
-        self.register_buffer("x", torch.from_numpy(data.x), persistent=False)
-        self.register_buffer("y", torch.from_numpy(data.labels), persistent=False)
+        self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
+        self.y = nn.Buffer(torch.from_numpy(data.labels), persistent=False)
         rows = torch.from_numpy(np.flatnonzero(data.labelled))
         rows = rows[torch.randperm(len(rows), generator=self.rng)]
         self.held_out, self.labelled = rows.tensor_split([round(config.validation * (len(rows) - 1))])
@@ -48,7 +44,8 @@ class StudentModule(LightningModule):
             self.network = networks.build(config.network, tuple(self.x.shape[1:]), data.classes)
         self.averaged = None
         if config.average:
-            self.averaged = AveragedModel(self.network, multi_avg_fn=_moving(config.average)).requires_grad_(False)
+            update = partial(_move, config.average)
+            self.averaged = AveragedModel(self.network, multi_avg_fn=update).requires_grad_(False)
         self.progress = 0.0  # share of the steps that are done
         self.losses: dict[str, Tensor] = {}
         self.curves: dict[str, Tensor] = {}  # further learning curves of a subclass
@@ -134,8 +131,7 @@ class StudentModule(LightningModule):
         """Return the class probabilities [rows, classes] of x [rows, ...]."""
         classifier = self.classifier.eval()
         parts = [classifier(as_input(part.to(self.device))) for part in torch.from_numpy(x).split(1000)]
-        found: Floats = torch.cat(parts).double().softmax(dim=1).cpu().numpy()
-        return found
+        return np.asarray(torch.cat(parts).double().softmax(dim=1).cpu())
 
     def predict(self, x: AnyArray) -> Ints:
         """Return the predicted labels [rows] of x [rows, ...]."""
@@ -147,13 +143,9 @@ def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:
     return lambda x: functional_call(network, {name: kept.clone() for name, kept in network.named_buffers()}, (x,))
 
 
-def _moving(decay: float) -> Callable[[_Tensors, _Tensors, Tensor | int], None]:
-    """Return the update of an exponential moving average whose decay is smaller in its first steps."""
-
-    def update(averaged: _Tensors, current: _Tensors, number: Tensor | int) -> None:
-        torch._foreach_lerp_(averaged, current, max(1 - decay, 9 / (10 + int(number))))
-
-    return update
+def _move(decay: float, averaged: _Tensors, current: _Tensors, number: Tensor | int) -> None:
+    """Update an exponential moving average, whose decay is smaller in its first steps."""
+    torch._foreach_lerp_(averaged, current, max(1 - decay, 9 / (10 + int(number))))
 
 
 def _epochs(rows: int, total: int, rng: torch.Generator) -> Tensor:

@@ -19,27 +19,16 @@ class SoftMatch(StudentConfig):
     """Adds the cross-entropy of strongly augmented pool rows against the student's own prediction of the plain rows.
 
     SoftMatch (Chen et al. 2023, arXiv 2301.10921) is a variant of FixMatch (Sohn et al. 2020, arXiv 2001.07685).
-    FixMatch uses predictions above 0.95 only; SoftMatch weighs all of them by `PseudoLabels`. It was chosen from the
-    comparison of USB (microsoft/Semi-supervised-learning, results/classic_cv.csv), errors in % with 40 labels:
-
-                  FixMatch   FlexMatch   FreeMatch   AdaMatch   SoftMatch
-        CIFAR-10      8.33        5.21        4.97       5.05        5.06
-        SVHN          2.08        3.36        3.79       2.32        2.31
-        CIFAR-100    53.37       50.15       49.24      47.82       49.64    (400 labels)
-
-    It is close to the best throughout, and has no threshold to choose. Methods with a threshold per class lose on SVHN,
-    whose classes are unbalanced, as those of a public pool may be.
+    FixMatch uses predictions above 0.95 only; SoftMatch weighs all of them by `PseudoLabels`, so it has no threshold to
+    choose. In the comparison of USB (microsoft/Semi-supervised-learning, results/classic_cv.csv; 40 labels, CIFAR-100:
+    400) it is close to the best throughout. FlexMatch and FreeMatch, with a threshold per class, lose on SVHN, whose
+    classes are unbalanced, as those of a public pool may be.
 
     Two things differ here, because a fit has thousands of steps instead of a million, and released labels are noisy:
     - Predictions come from the moving average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) and from
       rows without augmentation (UDA: Xie et al. 2020, arXiv 1904.12848). More of them are right, for less work.
     - The labelled loss presumes wrong labels (`label_noise_rate`) and decays to 0 (`labeled_loss_decay`). By then the
       pseudo-labels agree with the right labels, and training goes on without the wrong ones.
-
-    strong     augmentation of the pool's rows
-    weight     of the pool's loss; that of the labelled loss starts at 1
-    momentum   of the moving averages of `PseudoLabels`
-    width      of `PseudoLabels`: how many times narrower than the spread of confidence its weights fall
     """
 
     strong: Callable[..., Any]
@@ -85,8 +74,7 @@ class PseudoLabels(nn.Module):
     def __init__(self, released: Ints, classes: int, momentum: float, width: float) -> None:
         super().__init__()
         self.momentum, self.width = momentum, width
-        self.never: Tensor
-        self.register_buffer("never", torch.from_numpy(released).bincount(minlength=classes) == 0)
+        self.never = nn.Buffer(torch.from_numpy(released).bincount(minlength=classes) == 0)
         self.seen, self.share, self.mean, self.variance = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
 
     @torch.no_grad()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -24,12 +25,9 @@ class VAT(StudentConfig):
         LDS   KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed and r the virtual adversarial perturbation
         H     the entropy of p(·|u)
 
-    radius    L2 norm of r (the paper's ε, which is not the privacy parameter)
-    power     number of power iterations that find r's direction
-    xi        step of their finite differences, an L2 norm: small against radius, large against float32's rounding
-
-    The weight of H grows linearly to `entropy` over the fit. At full weight from the start, it would assign all rows to
-    one class before the labels separate them.
+    r has the L2 norm `radius`. Its direction is found by `power` iterations, with finite differences of step `xi` (an
+    L2 norm: small against radius, large against float32's rounding). The weight of H grows linearly to `entropy` over
+    the fit. At full weight from the start, it would assign all rows to one class before the labels separate them.
 
     u and v are one row: identical as in the paper, or two draws of `augment`. BatchNorm's running statistics come from
     u only: not from v + r, and not from the labelled rows, which a screen may have selected. All passes of a step use
@@ -52,8 +50,8 @@ class VAT(StudentConfig):
         u, v = student.augmented(u), student.augmented(u)
         seed = int(torch.randint(2**62, (), generator=student.rng))
         start = torch.randn(v.shape, generator=student.rng).to(v)
-        log_p = _same_dropout(student.network, seed)(u).log_softmax(1)
-        network = _same_dropout(without_statistics(student.network), seed)
+        log_p = _with_seed(student.network, seed, u).log_softmax(1)
+        network = partial(_with_seed, without_statistics(student.network), seed)
         r = self.radius * direction(network, v, log_p.detach(), start, self.xi, self.power)
         return {
             "labelled": student.labelled_loss(network(x), y),
@@ -88,12 +86,8 @@ def _unit(x: Tensor) -> Tensor:
     return F.normalize(flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)).view_as(x)
 
 
-def _same_dropout(network: _Function, seed: int) -> _Function:
-    """Return the network as a function that draws the same dropout in every pass."""
-
-    def run(x: Tensor) -> Tensor:
-        with torch.random.fork_rng(devices=[] if x.device.type == "cpu" else [x.device], device_type=x.device.type):
-            torch.manual_seed(seed)
-            return network(x)
-
-    return run
+def _with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
+    """Return network(x), with the same dropout in every call with this seed."""
+    with torch.random.fork_rng(devices=[] if x.device.type == "cpu" else [x.device], device_type=x.device.type):
+        torch.manual_seed(seed)
+        return network(x)

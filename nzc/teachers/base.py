@@ -44,19 +44,16 @@ class VoteHistograms:
         known = self.truth != UNKNOWN
         return self.votes[known], self.truth[known]
 
-    def gap_above(self, votes: int) -> float | None:
-        """Return the share of rows whose gap exceeds `votes`: NZC's qualified queries."""
-        return float((gaps(self.votes)[:, 0] > votes).mean()) if self.teachers else None
-
     @property
     def summary(self) -> dict[str, float | int | None]:
-        """The section `teachers` of result.json."""
+        """The section `teachers` of result.json; rows whose gap exceeds 2 or 3 votes are NZC's qualified queries."""
+        gap = gaps(self.votes)[:, 0] if self.teachers else None
         return {
             "count": self.teachers,
             "mean_accuracy": self.mean_accuracy,
             "ensemble_accuracy": self.ensemble_accuracy,
-            "gap_above_2": self.gap_above(2),
-            "gap_above_3": self.gap_above(3),
+            "gap_above_2": None if gap is None else float((gap > 2).mean()),
+            "gap_above_3": None if gap is None else float((gap > 3).mean()),
         }
 
     @classmethod
@@ -103,9 +100,8 @@ class Teachers(ABC):
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         """Return what `vote` counts: private predictions [teachers, rows], or votes. They are computed once."""
 
-    def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:
+    def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:  # noqa: B027
         """Train this worker node's share of the teachers; by default there is none."""
-        return None
 
     @abstractmethod
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:

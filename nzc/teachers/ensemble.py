@@ -56,8 +56,8 @@ class Ensemble(ShardedTeachers):
             networks.require_fit(self.network, splits.private.x.shape[1:], splits.classes)
 
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        named = isinstance(self.network, str)
-        source = source_digest(f"nzc.networks.{self.network}") if named else ""  # else `describe` includes it
+        # The source of a network that has no name in nzc/networks is in its description.
+        source = source_digest(f"nzc.networks.{self.network}") if isinstance(self.network, str) else ""
         return {
             "data": splits.digest,
             "code": source_digest(*_CODE, follow=False) + source,

@@ -22,14 +22,15 @@ def source_digest(*modules: str, follow: bool = True) -> str:
     """
     found: dict[str, str] = {}
     todo = list(modules)
-    homes = [Path(path).parent for path in map(_file, modules) if path]
+    homes = [path.parent for path in map(_file, modules) if path]
     while todo:
         module = todo.pop()
         path = _file(module)
-        own = path is not None and any(home in Path(path).parents for home in homes)
-        if module in found or path is None or not (own or module.partition(".")[0] == "nzc"):
+        if path is None or module in found:
             continue
-        tree = ast.parse(Path(path).read_text())
+        if module.partition(".")[0] != "nzc" and not any(home in path.parents for home in homes):
+            continue
+        tree = ast.parse(path.read_text())
         found[module] = ast.dump(tree)
         todo += _imports(tree, module) if follow else []
     return sha256("".join(found[module] for module in sorted(found)).encode()).hexdigest()[:16]
@@ -40,7 +41,7 @@ def describe(value: Any) -> Any:
 
     A class, function or instance is described by its name, its parameters and its source (version, if installed).
     """
-    if isinstance(value, bool | int | float | str | None):
+    if isinstance(value, int | float | str | None):
         return value
     if isinstance(value, list | tuple):
         return [describe(item) for item in value]
@@ -64,19 +65,19 @@ def describe(value: Any) -> Any:
 def _named(of: Any) -> dict[str, Any]:
     name, top = f"{of.__module__}.{of.__qualname__}", of.__module__.partition(".")[0]
     path = _file(of.__module__)
-    if path is not None and not any(folder in Path(path).parents for folder in _INSTALLED):
+    if path is not None and not any(folder in path.parents for folder in _INSTALLED):
         return {"class": name, "source": source_digest(of.__module__)}
     return {"class": name, "version": getattr(import_module(top), "__version__", None)}
 
 
-def _file(module: str) -> str | None:
+def _file(module: str) -> Path | None:
     """Return the path of a module's Python source; None where there is none, as for a name that is no module."""
     loaded = getattr(sys.modules.get(module), "__file__", None)
     try:
         path = loaded or getattr(find_spec(module), "origin", None)
     except (ImportError, ValueError):
         return None
-    return path if path is not None and path.endswith(".py") else None
+    return Path(path) if path is not None and path.endswith(".py") else None
 
 
 def _imports(tree: ast.AST, module: str) -> list[str]:
@@ -86,8 +87,6 @@ def _imports(tree: ast.AST, module: str) -> list[str]:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                base = resolve_name("." * node.level + base, package)
+            base = resolve_name("." * node.level + (node.module or ""), package)
             found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
     return found

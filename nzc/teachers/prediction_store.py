@@ -26,15 +26,11 @@ class Entry:
     request: dict[str, Any]
     bytes: int
     days: float  # since it was written
+    state: str  # whole, partial or damaged
 
     @property
     def key(self) -> str:
-        return self.path.name.partition(".")[0]
-
-    @property
-    def state(self) -> str:
-        """whole, partial or damaged."""
-        return {".npz": "whole", ".work": "partial"}.get(self.path.suffix, "damaged")
+        return self.path.stem
 
 
 class PredictionStore:
@@ -85,12 +81,13 @@ class PredictionStore:
     def entries(self) -> list[Entry]:
         """Return what is stored, the oldest first."""
         found = []
-        for path in sorted(self._folder.glob("*")):
-            if path.suffix != ".lock" and not path.name.startswith("."):
-                files = [path, *path.rglob("*")]
+        for path in sorted(self._folder.glob("[!.]*")):
+            if path.suffix != ".lock":
                 request = (load(path) or {}).get("request", "{}") if path.suffix == ".npz" else "{}"
+                size = sum(file.stat().st_size for file in (path, *path.rglob("*")))
                 days = max(0.0, time.time() - path.stat().st_mtime) / 86400
-                found.append(Entry(path, json.loads(str(request)), sum(file.stat().st_size for file in files), days))
+                state = {".npz": "whole", ".work": "partial"}.get(path.suffix, "damaged")
+                found.append(Entry(path, json.loads(str(request)), size, days, state))
         return sorted(found, key=lambda entry: -entry.days)
 
     def remove(self, entry: Entry) -> None:
@@ -106,7 +103,7 @@ class PredictionStore:
         return self._folder / f"{key}.npz", self._folder / f"{key}.work"
 
     def _lock(self, path: Path) -> FileLock:
-        return FileLock(path.with_name(f"{path.name.partition('.')[0]}.lock"), mode=0o600)
+        return FileLock(path.with_suffix(".lock"), mode=0o600)
 
 
 def save(path: Path, **arrays: AnyArray) -> None:

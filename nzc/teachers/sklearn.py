@@ -1,6 +1,8 @@
 """Any classifier with fit and predict as teacher, in parallel processes. This module never imports torch."""
 
 import copy
+import os
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import closing
@@ -65,7 +67,8 @@ class Sklearn(ShardedTeachers):
         from joblib import Parallel, cpu_count, delayed
 
         shards, public, todo = self.shards(splits), _features(splits.public.x), missing(work, range(self.count))
-        pool = Parallel(min(self.parallel or cpu_count(), self.count), return_as="generator")
+        workers = {"initializer": sys.path.append, "initargs": (os.getcwd(),)}  # none that another folder's run left
+        pool = Parallel(min(self.parallel or cpu_count(), self.count), return_as="generator", **workers)
         bar = Bar("Teachers", trainer.progress)
 
         def task(teacher: int) -> Any:

@@ -50,21 +50,17 @@ class VoteFile(Teachers):
         labels = _load(self.labels, "labels")
         rows, classes = self._votes.shape
         if labels.shape != (rows,) or labels.dtype.kind not in "iu":
-            given = f"{labels.dtype} {list(labels.shape)}"
-            raise InputError(
-                "labels", self.labels, f"must hold {rows:,} whole numbers, one per row of votes, not {given}"
-            )
-        if labels.min() < 0 or labels.max() >= classes:
-            wrong = labels.min() if labels.min() < 0 else labels.max()
-            raise InputError("labels", self.labels, f"must hold classes from 0 to {classes - 1}, not {wrong}")
+            allowed = f"must hold {rows:,} whole numbers, one per row of votes, not {labels.dtype} {list(labels.shape)}"
+            raise InputError("labels", self.labels, allowed)
+        for extreme in (labels.min(), labels.max()):
+            if not 0 <= extreme < classes:
+                raise InputError("labels", self.labels, f"must hold classes from 0 to {classes - 1}, not {extreme}")
         return labels.astype(np.int64)
 
     def check(self, splits: DataSplits | None) -> VoteShape:
-        rows, classes = self._votes.shape
-        if splits is not None:
-            if classes != splits.classes:
-                raise InputError("path", self.path, f"must have the dataset's {splits.classes} classes, not {classes}")
-            rows = len(self._on_public(splits))
+        rows, classes = self._on_public(splits).shape
+        if splits is not None and classes != splits.classes:
+            raise InputError("path", self.path, f"must have the dataset's {splits.classes} classes, not {classes}")
         return VoteShape(rows, classes, int(self._votes[0].sum()))
 
     def truth(self, splits: DataSplits | None) -> Ints | None:

@@ -41,12 +41,10 @@ class Tracker(ABC):
         """Record points of learning curves while the run is under way."""
 
     @abstractmethod
-    def finish(self, run: str, folder: Path, ended: int | None = None) -> None:
-        """Record what the finished run or sweep left in `folder`, and close it. Nothing is recorded twice.
+    def finish(self, run: str, folder: Path, status: str = "FINISHED", ended: int | None = None) -> None:
+        """Close the run of a run or sweep as FINISHED, FAILED, or KILLED, which is: stopped from outside.
+
+        Of a finished one, what it left in `folder` is recorded first. Nothing is recorded twice.
 
         ended  milliseconds since 1970; None: now
         """
-
-    @abstractmethod
-    def fail(self, run: str, stopped: bool, ended: int | None = None) -> None:
-        """Close the run as failed, or as killed where it was `stopped` from outside; `ended` as in `finish`."""

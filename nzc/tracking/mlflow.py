@@ -43,13 +43,15 @@ class MLflow(Tracker):
     def __init__(
         self, uri: str, artifacts: str, model: bool, register: str | None, system_metrics: bool, private: bool = True
     ) -> None:
-        self.local = uri.startswith("sqlite:///")
-        if self.local:  # a relative path starts at the working directory of now
-            uri = f"sqlite:///{Path(uri.removeprefix('sqlite:///')).absolute()}"
         if register is not None and not model:
             raise InputError("register", register, "must be null where tracking.model=false")
-        self.uri, self.artifacts, self.model, self.register = uri, str(Path(artifacts).absolute()), model, register
-        self.system_metrics, self.private = system_metrics, private
+        # A relative path starts at the working directory of now.
+        self.database = Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
+        self.uri, self.artifacts = (
+            uri if self.database is None else f"sqlite:///{self.database}",
+            Path(artifacts).absolute(),
+        )
+        self.model, self.register, self.system_metrics, self.private = model, register, system_metrics, private
         self.monitors: dict[str, SystemMetricsMonitor] = {}
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # seconds instead of minutes for a dead server
         levels = {"mlflow": logging.WARNING, "urllib3": logging.ERROR, "alembic": logging.WARNING}
@@ -61,14 +63,15 @@ class MLflow(Tracker):
         """The connection; made when it is first needed, so that wrong input leaves no database behind."""
         self._require_answer()
         try:
-            if self.local:
-                create_database(Path(self.uri.removeprefix("sqlite:///")))
+            if self.database is not None:
+                create_database(self.database)
             client = MlflowClient(tracking_uri=self.uri)
             client.search_experiments(max_results=1)
-            for path, mode in {self.uri.removeprefix("sqlite:///"): 0o600, self.artifacts: 0o700}.items():
-                if self.private and self.local and os.path.exists(path):
-                    with suppress(PermissionError):  # it belongs to another user
-                        os.chmod(path, mode)
+            for path, mode in (
+                [(self.database, 0o600), (self.artifacts, 0o700)] if self.private and self.database else []
+            ):
+                with suppress(PermissionError, FileNotFoundError):  # it belongs to another user, or is not there yet
+                    path.chmod(mode)
         except Exception as error:  # MLflow and SQLAlchemy raise many types
             raise self._unusable(error) from error
         return client
@@ -83,7 +86,7 @@ class MLflow(Tracker):
         tags |= {"mlflow.parentRunId": parent} if parent else {}
         try:
             if parent is None:
-                self._kill([run for run in self._running() if is_dead(run.data.tags.get(_PROCESS) or "? 0 0")])
+                self._kill_open_runs()
             of, there = self._experiment(experiment), self._search(f"tags.`{_KEY}` = '{key}'")
             run: str = (there or [client.create_run(of, begun, tags)])[0].info.run_id
             try:
@@ -93,7 +96,7 @@ class MLflow(Tracker):
                     self.monitors[run].start()
             except BaseException as error:  # nobody else knows this run yet
                 with suppress(Exception):
-                    self.fail(run, isinstance(error, KeyboardInterrupt))
+                    self.finish(run, Path(), "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
                 raise
         except MlflowException as error:
             raise self._unusable(error) from error
@@ -104,41 +107,40 @@ class MLflow(Tracker):
         now = int(1000 * time.time())
         self.client.log_batch(run, metrics=[Metric(k, v, now, step) for k, v in values.items() if math.isfinite(v)])
 
-    def finish(self, run: str, folder: Path, ended: int | None = None) -> None:
-        self._stop_monitor(run)
+    def finish(self, run: str, folder: Path, status: str = "FINISHED", ended: int | None = None) -> None:
+        if monitor := self.monitors.pop(run, None):
+            ending = Thread(target=monitor.finish, daemon=True)  # it may wait for a server for minutes
+            ending.start()
+            ending.join(10)
         self._require_answer()
         try:
-            if (folder / RESULT).is_file():
-                result = RunResult.read(folder)
-                self._log_result(run, result if self.private else result.public)
-                self._log_curves(run, folder)
-            else:  # a sweep
-                self._kill(self._running(run))
-            figures = {FIGURES: FIGURES} if self.private or (folder / RESULT).is_file() else {}
-            for name, target in {".": None, ".hydra": "config", **figures}.items():
-                for path in self._files(folder / name):
-                    self._log_file(run, path, target)
-            if (folder / STUDENT).is_file() and self.model:
-                log_student(self.client, self.uri, run, folder / STUDENT, self.register)
+            self._kill_open_runs(run)
+            if status == "FINISHED":
+                self._record(run, folder)
         finally:
-            self.client.set_terminated(run, "FINISHED", ended)
+            self.client.set_terminated(run, status, ended)
 
-    def fail(self, run: str, stopped: bool, ended: int | None = None) -> None:
-        self._stop_monitor(run)
-        self._require_answer()
-        self._kill(self._running(run))
-        self.client.set_terminated(run, "KILLED" if stopped else "FAILED", ended)
-
-    def _files(self, folder: Path) -> list[Path]:
-        files = [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
-        shown = self.private or folder.name == ".hydra"
-        return [path for path in files if path.name not in _KEPT and (shown or path.name in PUBLIC_FILES)]
-
-    def _log_file(self, run: str, path: Path, target: str | None) -> None:
-        if path.suffix in (".yaml", ".json"):  # a configuration may contain a password, which is not sent
-            self.client.log_text(run, masked(path.read_text()), f"{target}/{path.name}" if target else path.name)
-        else:
-            self.client.log_artifact(run, str(path), target)
+    def _record(self, run: str, folder: Path) -> None:
+        """Record what a finished run or sweep left in its folder."""
+        folders = {"*": None, ".hydra/*": "config", f"{FIGURES}/*": FIGURES}
+        if (folder / RESULT).is_file():
+            result, begun = RunResult.read(folder), self.client.get_run(run).info.start_time
+            self._log_result(run, result if self.private else result.public, begun)
+            self._log_curves(run, folder / LEARNING_CURVES, begun)
+        elif not self.private:
+            del folders[f"{FIGURES}/*"]  # of a sweep
+        for pattern, target in folders.items():
+            for path in filter(Path.is_file, folder.glob(pattern)):
+                public = target == "config" or path.name in PUBLIC_FILES
+                if path.name in _KEPT or not (self.private or public):
+                    continue
+                if path.suffix in (".yaml", ".json"):  # a configuration may contain a password, which is not sent
+                    name = f"{target}/{path.name}" if target else path.name
+                    self.client.log_text(run, masked(path.read_text()), name)
+                else:
+                    self.client.log_artifact(run, str(path), target)
+        if (folder / STUDENT).is_file() and self.model:
+            log_student(self.client, self.uri, run, folder / STUDENT, self.register)
 
     def _require_answer(self) -> None:
         """Raise Unreachable where no server answers. MLflow itself would try for minutes."""
@@ -148,32 +150,23 @@ class MLflow(Tracker):
             answer = requests.get(f"{self.uri.rstrip('/')}/health", timeout=10)
         except requests.exceptions.SSLError:  # MLflow knows which certificates to trust
             return
-        except requests.RequestException as error:
-            if not isinstance(error, requests.ConnectionError | requests.Timeout):
-                raise self._unusable(error) from error
+        except (requests.ConnectionError, requests.Timeout) as error:
             raise Unreachable(f"tracking.uri={self.uri} does not answer") from error
+        except requests.RequestException as error:
+            raise self._unusable(error) from error
         if answer.status_code >= 500:
             raise Unreachable(f"tracking.uri={self.uri} answers {answer.status_code}")
-
-    def _stop_monitor(self, run: str) -> None:
-        """Stop the system metrics. The monitor may wait for a server for minutes; the run does not wait for it."""
-        if monitor := self.monitors.pop(run, None):
-            ending = Thread(target=monitor.finish, daemon=True)
-            ending.start()
-            ending.join(10)
-
-    def _running(self, parent: str | None = None) -> list[Run]:
-        """Return the open runs, of one parent if given."""
-        below = f" and tags.`mlflow.parentRunId` = '{parent}'" if parent else ""
-        return self._search(f"attributes.status = 'RUNNING'{below}")
 
     def _search(self, query: str) -> list[Run]:
         everywhere = [experiment.experiment_id for experiment in self.client.search_experiments()]
         return list(self.client.search_runs(everywhere, query))
 
-    def _kill(self, runs: list[Run]) -> None:
-        for run in runs:
-            self.client.set_terminated(run.info.run_id, "KILLED")
+    def _kill_open_runs(self, parent: str | None = None) -> None:
+        """Close the open runs below `parent`; without one, all those whose process is dead."""
+        below = f" and tags.`mlflow.parentRunId` = '{parent}'" if parent else ""
+        for run in self._search(f"attributes.status = 'RUNNING'{below}"):
+            if parent or is_dead(run.data.tags.get(_PROCESS) or "? 0 0"):
+                self.client.set_terminated(run.info.run_id, "KILLED")
 
     def _unusable(self, error: Exception) -> InputError:
         if isinstance(error, MlflowException):
@@ -186,26 +179,25 @@ class MLflow(Tracker):
         """Return the experiment's id; InputError: its private artifacts are kept in another folder."""
         if (found := self.client.get_experiment_by_name(name)) is None:
             try:
-                location = Path(self.artifacts).as_uri() if self.local else None
+                location = self.artifacts.as_uri() if self.database else None
                 return str(self.client.create_experiment(name, artifact_location=location))
             except MlflowException:  # another process was faster
                 if (found := self.client.get_experiment_by_name(name)) is None:
                     raise
         kept = local_file_uri_to_path(found.artifact_location)
-        if self.local and Path(kept).resolve() != Path(self.artifacts).resolve():  # as in a folder that was moved
+        if self.database and Path(kept).resolve() != self.artifacts.resolve():  # as in a folder that was moved
             allowed = f"must be {kept}, where {self.uri} keeps the artifacts of {name}; or give another tracking.uri"
             raise InputError("tracking.artifacts", self.artifacts, allowed)
         return str(found.experiment_id)
 
-    def _log_result(self, run: str, result: RunResult) -> None:
+    def _log_result(self, run: str, result: RunResult, begun: int) -> None:
         """Log finite values as metrics. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
         record, epsilon = result.as_dict(), result.epsilon
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.headline, "order": epsilon.order}
         values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
         values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
-        now = self.client.get_run(run).info.start_time
-        metrics = [Metric(k, v, now, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
+        metrics = [Metric(k, v, begun, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
         tags = [RunTag(k, number(v)) for k, v in values.items() if k.startswith("epsilon") and v is not None]
         self.client.log_batch(run, metrics=metrics, tags=tags)
         if not self.private:
@@ -216,17 +208,13 @@ class MLflow(Tracker):
             dataset = Dataset(result.dataset, str(data["digest"])[:36], **source, profile=profile)
             self.client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])])
 
-    def _log_curves(self, run: str, folder: Path) -> None:
+    def _log_curves(self, run: str, path: Path, begun: int) -> None:
         """Log the points of learning curves that were not sent while the run was under way."""
-        path, now = folder / LEARNING_CURVES, self.client.get_run(run).info.start_time
-        sent: dict[str, set[int]] = {}
-        missing = []
-        for line in path.read_text().splitlines()[1:] if path.is_file() else []:
-            key, step, value = line.rsplit(",", 2)
-            if key not in sent:
-                sent[key] = {metric.step for metric in self.client.get_metric_history(run, key)}
-            if int(step) not in sent[key] and math.isfinite(float(value)):
-                missing.append(Metric(key, float(value), now, int(step)))
+        lines = [line.rsplit(",", 2) for line in path.read_text().splitlines()[1:]] if path.is_file() else []
+        points = [Metric(key, float(value), begun, int(step)) for key, step, value in lines]
+        history = [self.client.get_metric_history(run, key) for key in dict.fromkeys(point.key for point in points)]
+        sent = {(metric.key, metric.step) for metrics in history for metric in metrics}
+        missing = [each for each in points if (each.key, each.step) not in sent and math.isfinite(each.value)]
         for at in range(0, len(missing), 500):  # MLflow accepts a thousand at once
             self.client.log_batch(run, metrics=missing[at : at + 500])
 

@@ -20,8 +20,15 @@ def log_student(client: MlflowClient, uri: str, run: str, file: Path, register: 
     mlflow.set_tracking_uri(uri)
     try:
         model_id = _logged(client, run) or _log(run, file)
-        if register is not None:
-            _register(client, model_id, register)
+        if register is None:
+            return
+        if not client.search_registered_models(filter_string=f"name = '{register}'"):
+            client.create_registered_model(register)
+        source, versions = f"models:/{model_id}", client.search_model_versions(f"name = '{register}'")
+        if source not in [version.source for version in versions]:
+            made = client.create_model_version(register, source, model_id=model_id)
+            link = json.dumps([{"name": register, "version": made.version}])
+            client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: link})
     finally:
         mlflow.set_tracking_uri(before)
 
@@ -57,12 +64,3 @@ def _log(run: str, file: Path) -> str:
             pip_requirements=[f"torch=={torch.__version__.split('+')[0]}", f"numpy=={np.__version__}"],
         )
     return str(logged.model_id)
-
-
-def _register(client: MlflowClient, model_id: str, name: str) -> None:
-    if not client.search_registered_models(filter_string=f"name = '{name}'"):
-        client.create_registered_model(name)
-    if f"models:/{model_id}" not in [version.source for version in client.search_model_versions(f"name = '{name}'")]:
-        made = client.create_model_version(name, f"models:/{model_id}", model_id=model_id)
-        link = json.dumps([{"name": name, "version": made.version}])
-        client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: link})

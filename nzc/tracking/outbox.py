@@ -55,33 +55,23 @@ class TrackedRun:
         if self.tracker is None:
             return
         parent = None if self.sweep is None else read_record(self.sweep)
-        record = update_record(
-            self.folder,
-            key=uuid4().hex,
-            process=process(),
-            run=None,
-            begun=_now(),
-            ended=None,
-            until=None,
-            sent=False,
-            experiment=self.experiment,
-            name=self.name,
-            params={key: masked(value) for key, value in self.params.items()},
-            sweep=None if parent is None or self.sweep is None else os.path.relpath(self.sweep, self.folder),
-        )
+        about = {
+            "experiment": self.experiment,
+            "name": self.name,
+            "params": {key: masked(value) for key, value in self.params.items()},
+            "sweep": os.path.relpath(self.sweep, self.folder) if parent and self.sweep else None,
+        }
+        state = {"run": None, "begun": int(1000 * time.time()), "ended": None, "until": None, "sent": False}
+        update_record(self.folder, key=uuid4().hex, process=process(), **about, **state)
         if parent is not None and parent["run"] is None:
             return
-        above = None if parent is None else parent["run"]
         try:
-            self.run = self.tracker.start(
-                self.experiment, self.name, self.params, above, record["begun"], record["key"]
-            )
+            self.run = _open(self.folder, self.tracker)
         except Unreachable as error:
             print(f"nzc: {in_a_line(error)}: {_LATER}", file=sys.stderr)
         except InputError:
             (self.folder / RECORD).unlink()
             raise
-        update_record(self.folder, run=self.run)
 
     def log(self, fit: str, values: Mapping[str, float], step: int) -> None:
         """Send points of a learning curve, as long as the tracker accepts them. The folder keeps all of them."""
@@ -94,32 +84,26 @@ class TrackedRun:
 
     def finish(self) -> None:
         """Send what the run left in its folder, and close it."""
-        self._close("FINISHED")
+        try:
+            self._close("FINISHED")
+        except Exception as error:  # nothing is lost: the folder is whole
+            print(f"nzc: {self.folder} could not be tracked ({in_a_line(error, 200)}): {_LATER}", file=sys.stderr)
 
     def fail(self, stopped: bool) -> None:
         """Close the run as failed or killed, unless it is closed. In silence: why it failed must be said instead."""
         with suppress(Exception):
-            if not self.closed and self.tracker is not None and read_record(self.folder) is not None:
-                self._close("KILLED" if stopped else "FAILED", quiet=True)
+            if not self.closed and read_record(self.folder) is not None:
+                self._close("KILLED" if stopped else "FAILED")
 
-    def _close(self, status: str, quiet: bool = False) -> None:
+    def _close(self, status: str) -> None:
         self.closed = True
         if self.tracker is None:
             return
-        update_record(self.folder, ended=status, until=_now())
-        if self.run is None:
-            return
-        try:
+        update_record(self.folder, ended=status, until=int(1000 * time.time()))
+        if self.run is not None:
             with _alone(self.folder):
-                if status == "FINISHED":
-                    self.tracker.finish(self.run, self.folder)
-                else:
-                    self.tracker.fail(self.run, status == "KILLED")
-        except Exception as error:  # nothing is lost: the folder is whole
-            if not quiet:
-                print(f"nzc: {self.folder} could not be tracked ({in_a_line(error, 200)}): {_LATER}", file=sys.stderr)
-        else:
-            update_record(self.folder, sent=True)
+                self.tracker.finish(self.run, self.folder, status)
+                update_record(self.folder, sent=True)
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -129,11 +113,9 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     return record
 
 
-def update_record(folder: Path, **values: Any) -> dict[str, Any]:
-    """Change values of tracking.json, and return all of it."""
-    record = (read_record(folder) or {}) | values
-    write_private(folder / RECORD, json.dumps(record))
-    return record
+def update_record(folder: Path, **values: Any) -> None:
+    """Change values of tracking.json."""
+    write_private(folder / RECORD, json.dumps((read_record(folder) or {}) | values))
 
 
 def unsent(root: Path) -> list[Path]:
@@ -151,30 +133,28 @@ def resend(folder: Path, tracker: Tracker) -> bool:
             return True
         if record["ended"] is None and not is_dead(record["process"]):
             return False
-        parent = None if record["sweep"] is None else read_record(folder / record["sweep"])
-        if parent is not None and parent["run"] is None:
-            raise InputError("FOLDER", folder / record["sweep"], "must be sent before its jobs")
-        above = None if parent is None else parent["run"]
-        title = (record["experiment"], record["name"], record["params"])
-        run = tracker.start(*title, above, record["begun"], record["key"])
-        update_record(folder, run=run)
+        run = _open(folder, tracker)
         files = (path for path in folder.iterdir() if path.name not in (RECORD, LOCK))
         last_write = max((int(1000 * path.stat().st_mtime) for path in files), default=0)
-        until = record["until"] or max(record["begun"], last_write)
-        if _finished(folder, record):
-            tracker.finish(run, folder, until)
-        else:
-            tracker.fail(run, record["ended"] != "FAILED", until)
+        status = record["ended"] or "KILLED"
+        if (folder / RESULT).is_file():  # it may be that of an earlier run in this folder
+            finished = datetime.fromisoformat(json.loads((folder / RESULT).read_text())["finished"])
+            status = "FINISHED" if finished.timestamp() >= record["begun"] // 1000 else status
+        tracker.finish(run, folder, status, record["until"] or max(record["begun"], last_write))
         update_record(folder, sent=True)
         return True
 
 
-def _finished(folder: Path, record: dict[str, Any]) -> bool:
-    """Return whether the run came to its end; a result may be that of an earlier run in this folder."""
-    if record["ended"] == "FINISHED" or not (folder / RESULT).is_file():
-        return bool(record["ended"] == "FINISHED")
-    finished = datetime.fromisoformat(json.loads((folder / RESULT).read_text())["finished"])
-    return bool(finished.timestamp() >= record["begun"] // 1000)
+def _open(folder: Path, tracker: Tracker) -> str:
+    """Open the run that is recorded in `folder`, below that of its sweep if it has one, and return its id."""
+    record = read_record(folder) or {}
+    parent = read_record(folder / record["sweep"]) if record["sweep"] else None
+    if parent is not None and parent["run"] is None:
+        raise InputError("FOLDER", folder / record["sweep"], "must be sent before its jobs")
+    title, above = (record["experiment"], record["name"], record["params"]), parent["run"] if parent else None
+    run = tracker.start(*title, above, record["begun"], record["key"])
+    update_record(folder, run=run)
+    return run
 
 
 def process() -> str:
@@ -192,11 +172,6 @@ def is_dead(name: str) -> bool:
         return bool(abs(found.create_time() - int(created)) > 10 or found.status() == psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return True
-
-
-def _now() -> int:
-    """Return the time in milliseconds since 1970."""
-    return int(1000 * time.time())
 
 
 def _alone(folder: Path) -> FileLock:

@@ -13,20 +13,15 @@ from nzc.types import CurveLog
 class CurveLogger(Logger):
     """Passes every metric of a fit to `log`, under the fit's name."""
 
+    name: str = ""
+    version: str = ""
+
     def __init__(self, fit: str, log: CurveLog) -> None:
         super().__init__()
-        self.fit, self.log = fit, log
-
-    @property
-    def name(self) -> str:
-        return self.fit
-
-    @property
-    def version(self) -> str:
-        return ""
+        self.name, self.log = fit, log
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        self.log(self.fit, metrics, step or 0)
+        self.log(self.name, metrics, step or 0)
 
     def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: the composed configuration is recorded instead."""
@@ -43,15 +38,13 @@ class ProgressBar(Callback):
         if trainer.is_global_zero:
             self.bar.start(trainer.num_training_batches)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
         self.bar.advance()
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_end(self, *args: Any) -> None:
         self.bar.stop()
 
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+    def on_exception(self, *args: Any) -> None:
         if hasattr(self, "bar"):
             self.bar.stop()
 

@@ -8,24 +8,19 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 
-#: Makes an optimiser from parameters, or a schedule from an optimiser: a `_partial_` of the configuration.
-Factory = Callable[..., Any]
-
 
 def make_optimizer(
-    parameters: Iterable[Tensor], lr: float, weight_decay: float, own: Factory | None, **options: Any
+    parameters: Iterable[Tensor], lr: float, weight_decay: float, own: Callable[..., Optimizer] | None, **options: Any
 ) -> Optimizer:
     """Return `own(parameters)`; without `own`, AdamW with these settings."""
     if own is not None:
-        made: Optimizer = own(parameters)
-        return made
+        return own(parameters)
     return AdamW(parameters, lr, weight_decay=weight_decay, fused=True, **options)
 
 
-def make_schedule(optimizer: Optimizer, lr: float, steps: int, own: Factory | None) -> LRScheduler:
+def make_schedule(optimizer: Optimizer, lr: float, steps: int, own: Callable[..., LRScheduler] | None) -> LRScheduler:
     """Return `own(optimizer)`, with `total_steps` where it takes that; without `own`, one cycle with peak `lr`."""
     if own is None:
         return OneCycleLR(optimizer, lr, total_steps=steps + 1)
     takes_steps = "total_steps" in signature(own).parameters
-    made: LRScheduler = own(optimizer, total_steps=steps + 1) if takes_steps else own(optimizer)
-    return made
+    return own(optimizer, total_steps=steps + 1) if takes_steps else own(optimizer)

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import warnings
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from inspect import signature
@@ -30,12 +31,10 @@ _RESERVED = {f"{least}_{unit}" for least in ("max", "min") for unit in ("epochs"
 
 
 class TrainerSettings:
-    """Options of pytorch_lightning.Trainer, shared by all fits of a run.
+    """Options of pytorch_lightning.Trainer, shared by all fits of a run; conf/trainer/auto.yaml explains the others.
 
-    progress   whether to show progress bars
-    threads    CPU threads of one operation
-    num_nodes  machines that each start the same command. The first does the whole run; the others are workers, which
-               train their share of the teachers and end.
+    Of `num_nodes` machines that start the same command, the first does the whole run. The others are workers, which
+    train their share of the teachers and end.
     """
 
     def __init__(self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, **options: Any) -> None:
@@ -66,8 +65,7 @@ class TrainerSettings:
         logger = False if log is None else CurveLogger(name, log)
         callbacks = [EndTogether(), *([ProgressBar(name)] if self.progress else [])]
         trainer = self._trainer(callbacks=callbacks, logger=logger, **options)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 trainer.fit(module)
             except SystemExit as end:
@@ -91,8 +89,7 @@ class TrainerSettings:
                 raise InputError(f"trainer.{name}", self.options[name], "must be true or false")
         quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 options = {"plugins": [self._environment()]} | self.options | options | quiet
                 make = partial(Trainer, enable_checkpointing=False, **options)
                 trainer = make()
@@ -121,9 +118,7 @@ class TrainerSettings:
 def _has_gpu_driver() -> bool:
     """Return whether a driver library of NVIDIA or AMD can be loaded."""
     for library in ("libcuda.so.1", "libamdhip64.so"):
-        try:
+        with suppress(OSError):
             ctypes.CDLL(library)
-        except OSError:
-            continue
-        return True
+            return True
     return False

@@ -242,7 +242,8 @@ def test_a_wrong_folder_is_a_line(tmp_path: Path, command: Command) -> None:
 
 def test_a_page_needs_neither_torch_nor_matplotlib(nzc: Nzc, histograms: Path) -> None:
     folder = next(nzc(*OWN, "queries=20").folder.glob("outputs/*/*"))
-    script = f"import sys; from pathlib import Path; from nzc.runs.page import write_page; write_page(Path({str(folder)!r}))\n"
+    script = "import sys; from pathlib import Path; from nzc.runs.page import write_page\n"
+    script += f"write_page(Path({str(folder)!r}))\n"
     script += "print({'torch', 'matplotlib', 'mlflow'} & sys.modules.keys())"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert ran.stdout == "set()\n"

@@ -1,10 +1,9 @@
 """Noise on vote counts: one noise law a file."""
 
-from nzc.mechanisms.noise.base import Noise
+from nzc.mechanisms.noise.base import Noise, NoNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.mechanisms.noise.gaussian import GaussianNoise
 from nzc.mechanisms.noise.gumbel import GumbelNoise
 from nzc.mechanisms.noise.laplace import LaplaceNoise
-from nzc.mechanisms.noise.none import NoNoise
 
 __all__ = ["ContinuousNoise", "GaussianNoise", "GumbelNoise", "LaplaceNoise", "NoNoise", "Noise"]

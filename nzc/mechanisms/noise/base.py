@@ -1,6 +1,7 @@
-"""The interface of a noise law, and helpers for laws in log space."""
+"""The interface of a noise law, no noise, and helpers for laws in log space."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -43,6 +44,19 @@ class Noise(ABC):
         return None
 
 
+@dataclass(frozen=True)
+class NoNoise(Noise):
+    """Leave the counts as they are: the plurality itself. One vote can flip a label for certain, so no ε is finite."""
+
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        return np.zeros(shape)
+
+    def log_law(self, scores: Floats) -> Floats:
+        law = np.full(scores.shape, -np.inf)
+        law[np.arange(len(scores)), scores.argmax(axis=1)] = 0.0
+        return law
+
+
 def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> None:
     """Raise InputError unless every law [..., outcomes] sums to one within 1e-9; an entry may stand for `copies`."""
     total = np.exp(logsumexp(log_p, axis=-1, b=copies))
@@ -59,10 +73,8 @@ def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
     """
     log_p = np.where(log_p < DEEPEST, -np.inf, log_p)
     top = log_p.argmax(axis=-1)[..., None]
-    copies = np.ones_like(log_p) if copies is None else copies.copy()
-    np.put_along_axis(copies, top, np.take_along_axis(copies, top, axis=-1) - 1, axis=-1)
-    others = np.exp(log_p) * copies
-    rest = others.sum(axis=-1, keepdims=True)
+    others = (1.0 if copies is None else copies) - (np.arange(log_p.shape[-1]) == top)
+    rest = (np.exp(log_p) * others).sum(axis=-1, keepdims=True)
     likely = np.take_along_axis(log_p, top, axis=-1)
     found = np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), likely)
     np.put_along_axis(log_p, top, found, axis=-1)

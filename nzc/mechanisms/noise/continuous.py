@@ -1,15 +1,15 @@
 """Continuous noise: laws by numerical integration, Pr[argmax = i] = ∫ f(t − nᵢ) Π_{j≠i} F(t − nⱼ) dt, in log space."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from nzc.mechanisms.noise.base import Noise, complete, require_total
-from nzc.types import AnyArray, Floats
+from nzc.types import Floats
 
-#: The longest step that `neighbourhood` accepts, in units of the standard law: its ratios must not overflow.
+#: The longest step of `neighbourhood`, in units of the standard law: its ratios must not overflow.
 MAX_STEP = 4.0
 #: Exponents of ratios are cut here: the weights of such nodes are dropped.
 _OVERFLOW = 650.0
@@ -23,8 +23,7 @@ _FAR = 8.0 * 4.0 ** np.arange(28)
 _X, _W = np.polynomial.legendre.leggauss(16)
 
 
-@dataclass(frozen=True)
-class Neighbourhood:
+class Neighbourhood(NamedTuple):
     """Log-laws of queries and of their neighbours. Classes with equal scores form one kind.
 
     here   [queries, kinds]                the probability of one class of each kind
@@ -98,18 +97,22 @@ class ContinuousNoise(Noise):
         return complete(law)
 
     def neighbourhood(self, leads: Floats, copies: Floats, step: Floats) -> Neighbourhood | None:
-        """Return the laws at leads [queries, kinds], and after one vote of size `step` [queries] ≤ MAX_STEP moved.
+        """Return the laws at leads [queries, kinds], and after one vote of size `step` [queries] moved.
 
-        None: the distribution function is 0 somewhere, so that ratios of it are not known.
+        None: a step is above MAX_STEP, or the distribution function is 0 somewhere, so that ratios are not known.
 
         A moved vote changes only two factors of the integrand, so one grid serves all neighbours of a query. With
         L(t) = F(t − n + 1)/F(t − n) and G(t) = F(t − n − 1)/F(t − n), an untouched class i has
         Pr = Σ_t W_i(t) L_from(t) G_to(t), a matrix product.
         """
+        if step.max() > MAX_STEP:
+            return None
         at, log_weight = self.nodes(leads, copies, step)
         if len(leads) > 1 and at.size * leads.shape[1] > _AT_ONCE:
-            halves = zip(*(np.array_split(x, 2) for x in (leads, copies, step)), strict=True)
-            return _join([self.neighbourhood(*half) for half in halves])
+            one, other = (
+                self.neighbourhood(leads[i], copies[i], step[i]) for i in np.array_split(range(len(leads)), 2)
+            )
+            return Neighbourhood(*map(np.concatenate, zip(one, other, strict=True))) if one and other else None
         x = at[:, :, None] - leads[:, None, :]
         d = step[:, None, None]
         below, density = self.log_cdf(x), self.log_density
@@ -136,44 +139,12 @@ class ContinuousNoise(Noise):
         there[..., kinds] = np.log(np.matmul(loser.transpose(0, 2, 1), gain)) + top[:, :, None]
         gainer, top = scaled(density(x - d))
         there[..., kinds + 1] = np.log(np.matmul(lose.transpose(0, 2, 1), gainer)) + top[:, None, :]
+        # Classes out of reach are impossible, and kinds of which no class is left untouched are empty.
         near = np.where(leads > -self.reach, 0.0, -np.inf)
         require_total(self, here + near, copies)
-        return _completed(here, there, copies, near)
-
-
-def split_panels(left: Floats, width: Floats, pieces: AnyArray) -> tuple[Floats, Floats]:
-    """Cut panels into equal pieces. Returns left ends and widths, [queries, panels], padded with panels of width 0.
-
-    left, width, pieces: [queries, panels], where panels begin, how wide they are, and how many pieces each becomes.
-    """
-    pieces = pieces.astype(np.int64)
-    per_row = pieces.sum(axis=1)
-    flat = pieces.ravel()
-    row = np.repeat(np.arange(len(left)), per_row)
-    begins = np.cumsum(flat) - flat
-    within = np.arange(flat.sum()) - np.repeat(begins, flat)
-    column = np.arange(flat.sum()) - np.repeat(np.cumsum(per_row) - per_row, per_row)
-    size = np.repeat(width.ravel() / np.maximum(flat, 1), flat)
-    new_left, new_width = np.zeros((2, len(left), int(per_row.max(initial=0))))
-    new_left[row, column] = np.repeat(left.ravel(), flat) + within * size
-    new_width[row, column] = size
-    return new_left, new_width
-
-
-def _completed(here: Floats, there: Floats, copies: Floats, near: Floats) -> Neighbourhood:
-    """Complete the laws; `near` [queries, kinds] is 0, or −inf for classes out of reach. `there` is overwritten."""
-    queries, kinds = near.shape
-    left = copies[:, None, None, :] - np.eye(kinds)[:, None, :] - np.eye(kinds)[None, :, :]
-    many = np.concatenate([np.maximum(left, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
-    there[..., :kinds] += near[:, None, None, :]
-    there[..., kinds] += near[:, :, None]
-    there[..., kinds + 1] += near[:, None, :]
-    there = complete(np.where(many > 0, there, -np.inf), many)
-    return Neighbourhood(complete(here + near, copies), there, many)
-
-
-def _join(parts: list[Neighbourhood | None]) -> Neighbourhood | None:
-    names = ("here", "there", "copies")
-    if None in parts:
-        return None
-    return Neighbourhood(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        there[..., :kinds] += near[:, None, None, :]
+        there[..., kinds] += near[:, :, None]
+        there[..., kinds + 1] += near[:, None, :]
+        left = copies[:, None, None, :] - np.eye(kinds)[:, None, :] - np.eye(kinds)[None, :, :]
+        many = np.concatenate([np.maximum(left, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
+        return Neighbourhood(complete(here + near, copies), complete(np.where(many > 0, there, -np.inf), many), many)

@@ -15,8 +15,8 @@ from nzc.validation import positive
 class GumbelNoise(Noise):
     """Gumbel noise of scale 1/γ votes: Pr[j] ∝ e^(γ n_j), the exponential mechanism with ε₀ = 2γ.
 
-    A moved vote changes two exponents by γ in opposite directions. So the privacy loss of one label lies in a range of
-    width 2γ (Dong, Durfee, Rogers 2020): the label is (2γ, 0)-private and costs at most αγ²/2.
+    A moved vote changes two exponents by γ in opposite directions. So the privacy loss of a label lies in a range of
+    width 2γ: the label is (2γ, 0)-private and costs at most αγ²/2 (Dong, Durfee, Rogers 2020).
     """
 
     gamma: float

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nzc.accounting import claims, data_dependent, data_independent
-from nzc.mechanisms.noise.continuous import ContinuousNoise, split_panels
+from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
 from nzc.validation import positive
 
@@ -47,10 +47,10 @@ class LaplaceNoise(ContinuousNoise):
         copies = np.where(leads > -self.reach, copies, 0.0)
         leads = np.where(leads > -self.reach, leads, 0.0)
         edges = np.sort(np.concatenate([leads - d, leads, leads + d], axis=1), axis=1)
-        left, width = split_panels(edges[:, :-1], np.diff(edges), np.ceil(np.diff(edges)))
+        left, width = _split(edges[:, :-1], np.diff(edges), np.ceil(np.diff(edges)))
         behind = left[:, :, None] - leads[:, None, :] - d[:, :, None]
         steepness = 1 + np.einsum("qpk,qk->qp", np.exp(-np.maximum(behind, 0)), copies)
-        left, width = split_panels(left, width, np.ceil(steepness * width / 3))
+        left, width = _split(left, width, np.ceil(steepness * width / 3))
 
         classes = copies.sum(axis=1)
         y, w = np.polynomial.legendre.leggauss(int(classes.max() + 1) // 2)
@@ -73,3 +73,19 @@ class LaplaceNoise(ContinuousNoise):
 
     def claimed(self, queries: int, delta: float) -> float:
         return claims.nzc_laplace(queries, self.gamma, delta)
+
+
+def _split(left: Floats, width: Floats, pieces: Floats) -> tuple[Floats, Floats]:
+    """Cut panels [queries, panels], given by left end and width, into so many equal pieces each.
+
+    Returns left ends and widths of the pieces, [queries, most pieces], padded with panels of width 0.
+    """
+    times = pieces.astype(np.int64).ravel()
+    within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    size = np.repeat(width.ravel() / np.maximum(times, 1), times)
+    count = pieces.sum(axis=1)
+    used = np.arange(count.max(initial=0)) < count[:, None]
+    new_left, new_width = np.zeros((2, *used.shape))
+    new_left[used] = np.repeat(left.ravel(), times) + within * size
+    new_width[used] = size
+    return new_left, new_width

@@ -1,4 +1,4 @@
-"""The interface of a screen: a noisy test that decides which queries are answered."""
+"""Screens: a noisy test decides which queries are answered."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from scipy.special import log_ndtr
 
 from nzc.accounting import data_dependent, data_independent
 from nzc.types import Bools, Floats, Ints
-from nzc.validation import InputError, not_negative, positive
+from nzc.validation import InputError, between_0_and_1, not_negative, positive
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,65 @@ class Screen(ABC):
     def worst_case(self) -> data_independent.WorstCaseCost:
         """Return the cost of asking one query, whatever the votes: Gaussian noise at mean shift 1/σ₁."""
         return data_independent.gaussian_cost(1 / self.sigma1)
+
+
+class ThresholdScreen(Screen):
+    """Answer where max_j n_j + N(0, σ₁²) ≥ threshold (Scalable PATE 2018, Algorithm 1)."""
+
+    def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
+        return np.asarray(votes.max(axis=-1), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class InteractiveScreen(ThresholdScreen):
+    """Answer where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold, p being the student's probabilities.
+
+    Scalable PATE 2018, Algorithm 2. Without a student p = 0: the screen of Confident. Above `confidence`, the student's
+    own label is used for a query that is not answered.
+    """
+
+    confidence: float
+
+    asks_student = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between_0_and_1(confidence=self.confidence)
+
+    def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
+        if student_probs is None:
+            return super().statistic(votes, None)
+        return np.asarray(_ahead(votes, student_probs).max(axis=-1))
+
+    def relevant_probs(self, votes: Ints, student_probs: Floats) -> Floats:
+        # One moved vote raises a class by at most 1 and lowers the largest by at most 1.
+        ahead = _ahead(votes, student_probs)
+        return np.where(ahead < ahead.max(axis=-1, keepdims=True) - 2, np.inf, student_probs)
+
+    def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
+        sure = (labels < 0) & (student_probs.max(axis=1) > self.confidence)
+        return np.where(sure, student_probs.argmax(axis=1), labels)
+
+
+def _ahead(votes: Ints, student_probs: Floats) -> Floats:
+    """Return how far each count exceeds what the student expects, [..., classes]."""
+    return np.asarray(votes - votes.sum(axis=-1, keepdims=True) * student_probs)
+
+
+class StabilityScreen(Screen):
+    """Answer where d + N(0, σ₁²) ≥ threshold, d = max(0, (n₁ − n₂)/2 − 1) for the two largest counts.
+
+    Distance to instability (cf. Bassily et al. 2018), which makes NZC's idea sound. A moved vote changes n₁ − n₂ by at
+    most 2, so d by at most 1. Where d > 0 the gap is at least 3, and every neighbour has the same single plurality. Of
+    two neighbours, either one has d > 0 and both have the same plurality, which then reveals nothing beyond the screen.
+    Or both have d = 0, and a plurality is released with probability Φ(−threshold/σ₁) only: the `delta_cost`. So
+    releasing the plurality of Q queries costs the screen's ε at δ − Q·delta_cost.
+    """
+
+    def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
+        top = np.partition(votes, -2, axis=-1)[..., -2:]
+        return np.asarray(np.maximum(0.0, (top[..., 1] - top[..., 0]) / 2 - 1))
+
+    @property
+    def delta_cost(self) -> float:
+        return float(np.exp(log_ndtr(-self.threshold / self.sigma1)))

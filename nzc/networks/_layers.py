@@ -1,14 +1,25 @@
-"""What the networks of GAN-SSL share (Salimans et al. 2016, arXiv 1606.03498)."""
-
-import math
+"""Layers that several networks share. The GAN's are those of Salimans et al. 2016 (arXiv 1606.03498)."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.dropout import _DropoutNd
 
-#: How many uniform numbers from 0 to 1 a generator turns into one row.
+#: How many uniform numbers from 0 to 1 a GAN's generator turns into one row.
 LATENT = 100
+
+
+def size_after(body: nn.Module, shape: tuple[int, ...]) -> int:
+    """Return how many numbers `body` makes of one row of `shape`."""
+    with torch.no_grad():
+        return int(body(torch.zeros(1, *shape)).numel())
+
+
+class GlobalAverage(nn.Module):
+    """[rows, channels, height, width] → [rows, channels]. A plain mean, because vmap cannot differentiate pooling."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((-2, -1))
 
 
 class AddNoise(_DropoutNd):
@@ -18,21 +29,17 @@ class AddNoise(_DropoutNd):
         return x + self.p * torch.randn_like(x) if self.training else x
 
 
-def _gain(slope: float) -> float:
-    """Return the gain that keeps the second moment through a leaky ReLU of this negative slope (He et al. 2015)."""
-    return math.sqrt(2 / (1 + slope**2))
-
-
 class WeightNormLinear(nn.Linear):
     """Linear layer with weights of fixed norm: only their direction is learned (Salimans, Kingma 2016, 1602.07868).
 
-    With `slope` None, for the head, the norm is learned too.
+    The norm suits the leaky ReLU of this slope that follows. With `slope` None, for the head, it is learned too.
     """
 
     def __init__(self, of: int, to: int, slope: float | None) -> None:
         super().__init__(of, to)
+        gain = nn.Parameter(torch.ones(to)) if slope is None else nn.init.calculate_gain("leaky_relu", slope)
+        self.gain: Tensor | float = gain
         _spread(self)
-        self.gain: Tensor | float = nn.Parameter(torch.ones(to)) if slope is None else _gain(slope)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = F.linear(x, _of_norm(self.gain, self.weight), self.bias)
@@ -44,18 +51,12 @@ class WeightNormConv2d(nn.Conv2d):
 
     def __init__(self, of: int, to: int, size: int, slope: float, stride: int = 1, padding: int = 0) -> None:
         super().__init__(of, to, size, stride, padding)
+        self.gain = nn.init.calculate_gain("leaky_relu", slope)
         _spread(self)
-        self.gain: float = _gain(slope)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self._conv_forward(x, _of_norm(self.gain, self.weight), self.bias)
         return y
-
-
-def _of_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
-    """Return weight [to, ...] with each row scaled to norm `gain`, a number or [to]."""
-    scale: Tensor = gain / weight.flatten(1).norm(dim=1)
-    return weight * scale.view(-1, *[1] * (weight.ndim - 1))
 
 
 def _spread(layer: nn.Linear | nn.Conv2d) -> None:
@@ -63,3 +64,9 @@ def _spread(layer: nn.Linear | nn.Conv2d) -> None:
     nn.init.normal_(layer.weight, std=0.1)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
+
+
+def _of_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
+    """Return weight [to, ...] with each row scaled to norm `gain`, a number or [to]."""
+    scale: Tensor = gain / weight.flatten(1).norm(dim=1)
+    return weight * scale.view(-1, *[1] * (weight.ndim - 1))
