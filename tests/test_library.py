@@ -17,6 +17,7 @@ from omegaconf.basecontainer import BaseContainer
 from scipy import stats
 
 import nzc
+from nzc.accounting.data_independent import WorstCaseCost, pure_cost
 from nzc.validation import InputError
 
 VOTES = np.array([[200, 30, 20], [120, 100, 30], [125, 125, 0]])
@@ -125,6 +126,24 @@ def test_a_noise_whose_law_does_not_sum_to_one_is_refused(factor: float) -> None
     assert nzc.NoisyArgmax(_Scaled(1.0)).cost(VOTES, [0, 0, 1]).epsilon(1e-5).exact == pytest.approx(
         nzc.GNMax(10).cost(VOTES, [0, 0, 1]).epsilon(1e-5).exact, rel=1e-9
     )
+
+
+def test_a_sampler_in_other_units_is_refused() -> None:
+    class InVotes(_Scaled):
+        def log_cdf(self, x: np.ndarray) -> np.ndarray:
+            return stats.norm.logcdf(x, scale=10)
+
+    with pytest.raises(InputError, match="`sample`, in votes, what `log_cdf` says"):
+        nzc.NoisyArgmax(InVotes(1.0))
+
+
+def test_a_bound_for_any_votes_below_the_cost_at_some_votes_is_refused() -> None:
+    class Optimistic(_Scaled):
+        def worst_case(self, shift: float) -> WorstCaseCost:
+            return pure_cost(1e-3 * shift)
+
+    with pytest.raises(InputError, match=r"worst_case=.*must hold for any votes"):
+        nzc.NoisyArgmax(Optimistic(1.0)).cost(VOTES, [0, 0, 1]).epsilon(1e-5)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 
 from nzc.accounting.rdp import ORDERS
 from nzc.types import AnyArray, Floats, Ints
+from nzc.validation import InputError
 
 #: Smaller log-probabilities count as impossible. No float64 sampler produces such an outcome.
 IMPOSSIBLE = -700.0
@@ -200,7 +201,12 @@ class ExactCost:
 
         def cost(batch: tuple[Ints, Callable[[], Pairs]]) -> tuple[Ints, Floats]:
             places, pairs = batch
-            return places, np.minimum(largest_divergence(pairs(), len(places), orders), ceiling)
+            found = largest_divergence(pairs(), len(places), orders)
+            # A bound for any votes cannot be below the cost at these votes. One of a user's own noise may be wrong.
+            if np.isfinite(found[:, 0]).all() and (found[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
+                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is below {found[:, 0].max():.4g}"
+                raise InputError("worst_case", float(ceiling[0]), allowed)
+            return places, np.minimum(found, ceiling)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             yield from pool.map(cost, self.batches)

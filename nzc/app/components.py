@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from nzc.accounting import sanitised
-from nzc.app.config import check_values
+from nzc.app.config import RENAMED, check_values
 from nzc.data import Dataset
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.session import LabelingPolicy
@@ -39,8 +39,6 @@ KINDS: dict[str, tuple[type, bool]] = {
 }
 #: Keys whose `_target_` is called later, with further arguments, also without `_partial_: true`.
 _FACTORIES = ("network", "optimizer", "schedule")
-#: Keys that were renamed, and their new names.
-_RENAMED = {"wrong": "label_noise_rate", "fade": "labeled_loss_decay"}
 _SPECIAL = ("_target_", "_partial_", "_args_", "_convert_", "_recursive_")
 
 
@@ -144,8 +142,8 @@ def _check_arguments(node: Any, key: str, target: Any, args: list[Any], settings
     for name, value in settings.items():
         if not takes_any and name not in signature.parameters:
             allowed = f"must be one of the settings of {node._target_}: {', '.join(signature.parameters)}"
-            if name in _RENAMED:
-                allowed = f"is called {key}.{_RENAMED[name]} now"
+            if name in RENAMED:
+                allowed = f"is called {key}.{RENAMED[name]} now"
             raise InputError(f"{key}.{name}", value, allowed)
     try:
         (signature.bind_partial if later else signature.bind)(*args, **settings)

@@ -19,6 +19,8 @@ _PACKAGE = Path(__file__).parents[1]
 #: The folder with conf/ and sweeps/: the package itself in a wheel, the folder above it in a checkout.
 HOME = _PACKAGE if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent
 CONF = HOME / "conf"
+#: Keys of a group that were renamed, and their new names.
+RENAMED = {"wrong": "label_noise_rate", "fade": "labeled_loss_decay"}
 #: The groups of the configuration.
 GROUPS = ("dataset", "teachers", "aggregator", "student", "trainer", "tracking")
 

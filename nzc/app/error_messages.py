@@ -15,7 +15,7 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from nzc.app.config import GROUPS, known_keys, options
+from nzc.app.config import GROUPS, RENAMED, known_keys, options
 from nzc.runs.layout import ERROR
 from nzc.validation import InputError, in_a_line, one_line
 
@@ -108,7 +108,8 @@ def _missing_option(error: MissingConfigException) -> str:
         return f"--config-name={option}: must be a whole configuration; its parts are GROUP={option}, +sweeps={option}"
     if option in _EXTRAS:
         return f'{group}={option}: must be installed: pip install "nzc[{_EXTRAS[option]}]"'
-    return f"{group}={option}: must be one of {', '.join(error.options or ())}"
+    known = ", ".join(error.options or ())
+    return f"{group}={option}: must be one of {known}, or of your own files in conf/{group}/ here"
 
 
 def _wrong_value(error: OmegaConfBaseException) -> str:
@@ -117,6 +118,8 @@ def _wrong_value(error: OmegaConfBaseException) -> str:
     if key == "sweeps":
         return "+sweeps: must name a file that begins with the line # @package _global_"
     keys = sorted(str(name) for name in parent if str(name)[0] != "_") if OmegaConf.is_dict(parent) else []
+    if RENAMED.get(str(error.key)) in keys:
+        return f"{key}: is called {key.removesuffix(str(error.key))}{RENAMED[str(error.key)]} now"
     if keys and str(error.key) not in keys:
         near = difflib.get_close_matches(str(error.key), keys, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""

@@ -46,7 +46,8 @@ class Adult(Dataset):
             with path.open(encoding="ascii", newline="") as file:
                 lines = [line for line in csv.reader(file, skipinitialspace=True) if line and line[0][:1] != "|"]
         except (OSError, ValueError, csv.Error) as error:
-            wants = f"must hold adult/{name} of archive.ics.uci.edu/dataset/2 ({error})"
+            why = error.strerror if isinstance(error, OSError) else "it is no ASCII table"  # no byte of a record
+            wants = f"must hold adult/{name} of archive.ics.uci.edu/dataset/2 ({why})"
             raise InputError("root", self.root, wants) from error
         for number, line in enumerate(lines):
             labelled = len(line) == COLUMNS + 1 and line[-1].rstrip(".") in LABELS

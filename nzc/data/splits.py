@@ -24,8 +24,8 @@ class Split:
     y  [rows]: classes from 0, or UNKNOWN
     """
 
-    x: AnyArray
-    y: Ints
+    x: AnyArray = field(repr=False)  # may be private, also in error messages
+    y: Ints = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.y)

@@ -43,7 +43,7 @@ class LedgerEntry:
     dataset      its name or digest
     orders, rdp  the Rényi cost rdp [orders] at ascending orders above 1; inf where there is no bound
     labels       what was released, as bytes
-    facts        further facts that do not depend on votes: queries, answered, noise
+    facts        what else is known of the release without votes: noise, queries, how many labels were released
     delta_cost   the part of δ that the release uses itself
     recorded     UTC, ISO 8601; set by the ledger
     """

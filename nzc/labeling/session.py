@@ -2,8 +2,11 @@
 
     votes (private)  →  LabelingSession.ask  →  labels (public)  →  LabelingSession.record  →  ledger (private)
 
-`ask` is the only place where votes become labels. What may be changed here without a new privacy proof: which public
-rows are asked, and how a student learns from labels. Everything that looks at votes belongs to the mechanism.
+`ask` is the only place in a run where votes become labels; the mechanism draws them.
+
+Without a new privacy proof you may change which public rows are asked, if the choice uses public rows and the student
+only, and how a student learns from labels. You may not change what looks at votes (noise, screen, budget, plan), the
+order ask, record, learn, or that an unfinished run draws its noise once.
 """
 
 import secrets
@@ -107,7 +110,7 @@ class LabelingSession:
         probs = None if student_probs is None else student_probs[rows]
         private = votes.votes[rows]
         question = self._key(mechanism, number, private, rows, probs)
-        # Privacy boundary: `private` must not be used below, except to compute the cost of the labels.
+        # Privacy boundary: below, votes are used for the labels' cost and the ledger's key only, which are private.
         labels, nonce = self._draw([2, number], question, lambda rng: mechanism.release(private, rng, probs))
         spent = 0.0
         if privacy_filter is not None:

@@ -47,6 +47,10 @@ class NoisyArgmax:
     screen: Screen | None = None
     first: "NoisyArgmax | None" = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.noise, ContinuousNoise):
+            self.noise.require_matching_sampler()
+
     def __repr__(self) -> str:
         parts = {"boost": self.boost if self.boost.c else None, "screen": self.screen, "first": self.first}
         said = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]

@@ -107,7 +107,7 @@ class PreparedRun:
             votes = self._vote(clock)
             student, probs, rounds = None, None, []
             for number in range(1, last + 1):
-                with clock("labels"):  # private votes become public labels here and nowhere else
+                with clock("labels"):  # privacy boundary: private votes become public labels
                     asked = session.ask(votes, probs)
                 with clock("accounting"):
                     session.record()

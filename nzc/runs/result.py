@@ -64,13 +64,16 @@ class RunResult:
 
     @property
     def public(self) -> "RunResult":
-        """The result without everything that depends on votes or private records. Accuracies are of public rows."""
+        """The result without what depends on votes or private records other than through released labels.
+
+        Accuracies are of public rows and of the test split.
+        """
         return replace(
             self,
             teachers={name: value if name == "count" else None for name, value in self.teachers.items()},
             epsilon=Epsilon(**{name: getattr(self.epsilon, name) for name in PUBLIC}),
             rounds=[replace(each, epsilon=None) for each in self.rounds],
-            seconds={"total": self.seconds["total"]},  # the time of accounting depends on the votes
+            seconds={"total": self.seconds["total"]},  # the time of one stage tells more of the votes
             data=None if self.data is None else {**self.data, "digest": "private"},
         )
 

@@ -1,7 +1,7 @@
 """The interface of teachers, and the vote histograms that they produce."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +21,9 @@ class VoteHistograms:
     truth     UNKNOWN for a row whose class is not known; None: no row's class is known
     """
 
-    votes: Ints
+    votes: Ints = field(repr=False)  # private, also in error messages
     teachers: int
-    truth: Ints | None = None
+    truth: Ints | None = field(default=None, repr=False)
 
     @property
     def mean_accuracy(self) -> float | None:

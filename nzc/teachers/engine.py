@@ -27,7 +27,7 @@ from nzc.data import DataSplits
 from nzc.networks import as_input
 from nzc.teachers.prediction_store import save
 from nzc.teachers.sharded import missing
-from nzc.training.optimizer import make_optimizer, make_schedule
+from nzc.training.optimizer import keeps_apart, make_optimizer, make_schedule
 from nzc.types import Ints
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class TeacherEnsemble(LightningModule):
         todo = missing(self.work, range(self.global_rank, len(self.shards), self.trainer.world_size))
         probe = _Teacher(self, 0)
         stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
-        self.kind: type[_Cohort] = _Stacked if stacked and not probe.has_dropout else _Threads
+        self.kind: type[_Cohort] = _Stacked if stacked and probe.can_be_stacked else _Threads
         size = 1 if probe.has_dropout else self.settings.parallel or self.kind.fitting(self, probe)
         cohorts = [todo[first : first + size] for first in range(0, len(todo), size)]
         passes = [(cohort, number) for cohort in cohorts for number in range(self.settings.epochs)]
@@ -96,6 +96,7 @@ class _Teacher:
         self.rows = min(len(rows) for rows in ensemble.shards)
         # Dropout uses the global generator. Such a teacher is trained alone, and that generator is seeded.
         self.has_dropout = any(isinstance(module, _DropoutNd) for module in network.modules())
+        self.can_be_stacked = keeps_apart(self.settings.optimizer) and not self.has_dropout
 
     def draw_pass(self) -> tuple[Tensor, Tensor]:
         """Return the rows of one pass, in random order and augmented; as many as the smallest shard has.

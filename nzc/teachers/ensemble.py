@@ -16,7 +16,7 @@ from nzc.validation import not_negative, positive, whole
 
 #: The modules whose code every prediction depends on.
 _CODE = ("nzc.teachers.engine", "nzc.teachers.sharded", "nzc.training.optimizer", "nzc.networks")
-#: The fields that change the speed, never the predictions.
+#: The fields that change the speed; predictions agree up to rounding.
 _SPEED = ("parallel", "stacked")
 
 
@@ -28,7 +28,8 @@ class Ensemble(ShardedTeachers):
     epochs               passes of each teacher over its shard
     lr, weight_decay     of AdamW with a one-cycle schedule; `optimizer` and `schedule` (partials) replace them
     augment              augmentation of a batch: (x, torch.Generator) → x
-    stacked              train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU
+    stacked              train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU.
+                         Networks with dropout, and optimisers that are not elementwise, are never stacked
     """
 
     network: networks.Network

@@ -4,9 +4,20 @@ from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, optim
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
+
+#: Optimisers that change every number by itself. Others let the parameters that they get influence each other.
+_ELEMENTWISE = (
+    optim.Adadelta, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax, optim.ASGD, optim.NAdam, optim.RAdam,
+    optim.RMSprop, optim.Rprop, optim.SGD,
+)  # fmt: skip
+
+
+def keeps_apart(own: Callable[..., Optimizer] | None) -> bool:
+    """Return whether teachers with stacked weights stay independent under this optimiser, as privacy requires."""
+    return own is None or getattr(own, "func", own) in _ELEMENTWISE
 
 
 def make_optimizer(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,22 @@ def test_dropout_belongs_to_its_teacher(splits: DataSplits, tmp_path: Path) -> N
     (tmp_path / "b").mkdir()
     save(tmp_path / "b" / "0.npz", labels=first[0])  # teacher 0 is done: the others must not notice
     np.testing.assert_array_equal(_predictions(settings, _larger(splits), tmp_path / "b"), first)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.Adafactor])
+def test_a_changed_record_changes_one_teacher(
+    splits: DataSplits, tmp_path: Path, optimizer: type[torch.optim.Optimizer], stacked: bool
+) -> None:
+    """Adafactor scales an update by the norm of all its numbers: teachers that share it would share their records."""
+    constant = partial(torch.optim.lr_scheduler.ConstantLR, factor=1)
+    own = {"optimizer": partial(optimizer, lr=0.01), "schedule": constant, "augment": None}
+    settings = replace(SETTINGS, stacked=stacked, **own)
+    before = _predictions(settings, splits, tmp_path / "a")
+    private = replace(splits.private, y=splits.private.y.copy())
+    private.y[0] = (private.y[0] + 1) % 10
+    after = _predictions(settings, replace(splits, private=private), tmp_path / "b")
+    assert (before != after).any(axis=1).sum() <= 1
 
 
 def test_as_many_teachers_as_records(splits: DataSplits, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 
 from nzc.mechanisms.noise.base import Noise, complete, require_total
 from nzc.types import Floats
+from nzc.validation import InputError
 
 #: The longest step of `neighbourhood`, in units of the standard law: its ratios must not overflow.
 MAX_STEP = 4.0
@@ -40,7 +41,8 @@ class Neighbourhood(NamedTuple):
 class ContinuousNoise(Noise):
     """Noise with a density, given by its standard law; one unit of it is `unit` votes.
 
-    A subclass needs `sample`, `unit`, `log_density` and `log_cdf`. A law that does not sum to one is refused.
+    A subclass needs `sample`, `unit`, `log_density` and `log_cdf`. A law that does not sum to one is refused, and so is
+    a sampler that draws from another law.
     """
 
     #: Classes this many units behind the largest have probability 0, also after any step up to MAX_STEP.
@@ -58,6 +60,16 @@ class ContinuousNoise(Noise):
     @abstractmethod
     def log_cdf(self, x: Floats) -> Floats:
         """Return log F(x) of the standard law, elementwise."""
+
+    def require_matching_sampler(self) -> None:
+        """Raise InputError where 4,000 draws of `sample` contradict `log_cdf` (Kolmogorov-Smirnov, p < 1e-12)."""
+        drawn = np.sort(self.sample((4000,), np.random.default_rng(0)))
+        with np.errstate(divide="ignore"):
+            expected = np.exp(self.log_cdf(drawn / self.unit))
+        off = np.abs(expected - (np.arange(4000) + 0.5) / 4000).max()
+        if not off < 0.06:
+            allowed = "must draw with `sample`, in votes, what `log_cdf` says of x in units of `unit` votes"
+            raise InputError("noise", self, f"{allowed}; the two distributions differ by {off:.2g}")
 
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
         """Return integration nodes and their log-weights, both [queries, nodes].
