@@ -52,9 +52,12 @@ def _main() -> None:
             sys.exit(COMMANDS[sys.argv[1]](sys.argv[2:]))
         except Exception as error:
             report(error)
-    if _parse(sys.argv[1:]).version:
+    parsed = _parse(sys.argv[1:])
+    if parsed.version:
         print(f"nzc {__version__}")
         return
+    # Hydra accepts no flag between overrides.
+    sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in parsed.overrides), *parsed.overrides]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
     register()
     register_help()

@@ -149,13 +149,16 @@ class Ledger:
     @staticmethod
     def _select(connection: sqlite3.Connection, where: str, *values: str | None) -> list[LedgerEntry]:
         rows = connection.execute(f"SELECT {_COLUMNS} FROM releases {where}", values)
-        return [
-            LedgerEntry(
-                dataset, key, np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"), labels, description,
-                json.loads(facts), recorded, delta_cost,
-            )
-            for dataset, key, recorded, description, facts, orders, rdp, delta_cost, labels in rows
-        ]  # fmt: skip
+        try:
+            return [
+                LedgerEntry(
+                    dataset, key, np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"), labels, description,
+                    json.loads(facts), recorded, delta_cost,
+                )
+                for dataset, key, recorded, description, facts, orders, rdp, delta_cost, labels in rows
+            ]  # fmt: skip
+        except (InputError, ValueError, TypeError) as error:
+            raise sqlite3.DatabaseError("an entry is damaged") from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

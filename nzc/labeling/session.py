@@ -91,6 +91,8 @@ class LabelingSession:
         self.dataset, self._ledger_path = dataset, ledger
         self.rounds: list[QueryRound] = []
         self._draws: list[str] = []  # questions for which this run has drawn operating-system noise
+        if ledger.is_file():
+            self.ledger.entries(dataset)  # InputError before the run begins: the file is damaged
         self.mechanisms = [policy.mechanism.first or policy.mechanism, *[policy.mechanism] * (len(sizes) - 1)]
         self.filters = [self._filter(each) for each in self.mechanisms]
         if len({each and each.budget for each in self.filters}) > 1:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import VOTES, Nzc
+from conftest import TEACHERS, VOTES, Nzc
 
 WRONG = [
     (["aggregator=foo"], "aggregator=foo", "lnmax"),
@@ -225,3 +225,12 @@ def test_npz_that_is_none(nzc: Nzc) -> None:
         Path("data.npz").write_bytes(damage)
         _complains(nzc, ["dataset=npz", "dataset.path=data.npz"], "dataset.path=data.npz", "readable")
     _complains(nzc, ["dataset=npz"], "dataset.path=???", "given")
+
+
+def test_a_damaged_ledger_is_reported_before_the_run_begins(nzc: Nzc) -> None:
+    Path(".nzc").mkdir()
+    Path(".nzc/ledger.db").write_bytes(b"SQLite format 3" + bytes(5000))
+    ran = nzc(*TEACHERS, "student=none")
+    assert ran.code == 2
+    assert "must be a whole ledger file" in ran.err
+    assert not Path("outputs").exists()

@@ -132,7 +132,7 @@ def test_a_row_may_be_a_grid_and_the_command_line_has_the_last_word(nzc: Nzc) ->
 
 
 def test_a_grid_without_rows(nzc: Nzc) -> None:
-    ran = nzc("--multirun", *TEACHERS, "student=none", "aggregator=lnmax", "aggregator.gamma=0.1,0.2")
+    ran = nzc(*TEACHERS, "--multirun", "student=none", "aggregator=lnmax", "aggregator.gamma=0.1,0.2")
     assert ran.code == 0, ran.err
     assert len(ran.results) == 2
     assert "aggregator.gamma=0.1" in ran.out
