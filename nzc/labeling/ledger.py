@@ -157,7 +157,7 @@ class Ledger:
                 )
                 for dataset, key, recorded, description, facts, orders, rdp, delta_cost, labels in rows
             ]  # fmt: skip
-        except (InputError, ValueError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             raise sqlite3.DatabaseError("an entry is damaged") from error
 
     @contextmanager
