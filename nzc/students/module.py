@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,9 +17,11 @@ from torch.utils.data import DataLoader
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.students.config import StudentConfig, StudentData
 from nzc.training.optimizer import make_optimizer, make_schedule
 from nzc.types import AnyArray, Floats, Ints
+
+if TYPE_CHECKING:
+    from nzc.students.config import StudentConfig, StudentData
 
 #: How many times a fit logs its curves and evaluates the held-out rows.
 EVALUATIONS = 50
@@ -29,7 +32,7 @@ _Tensors = tuple[Tensor, ...] | list[Tensor]
 class StudentModule(LightningModule):
     """A network that learns from `data` for `config.steps` batches, by the sum of `config.losses`."""
 
-    def __init__(self, config: StudentConfig, data: StudentData, seed: int) -> None:
+    def __init__(self, config: "StudentConfig", data: "StudentData", seed: int) -> None:
         super().__init__()
         assert config.network is not None
         self.config, self.classes, self.seed = config, data.classes, seed
