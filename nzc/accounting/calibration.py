@@ -4,16 +4,19 @@ import math
 from collections.abc import Callable
 from functools import partial
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from nzc.validation import InputError, between_0_and_1, positive, whole
 
-if TYPE_CHECKING:
-    from nzc.mechanisms import NoisyArgmax
+
+class Mechanism(Protocol):
+    """What calibration needs of a mechanism."""
+
+    def worst_case_epsilon(self, queries: int, delta: float) -> float: ...
 
 
 def calibrate(
-    mechanism: "Callable[..., NoisyArgmax]", epsilon: float, delta: float, queries: int, parameter: str | None = None
+    mechanism: Callable[..., Mechanism], epsilon: float, delta: float, queries: int, parameter: str | None = None
 ) -> float:
     """Return the noise parameter at which `queries` answered queries cost `epsilon` at δ, whatever the votes.
 
@@ -51,7 +54,7 @@ def calibrate(
     return enough
 
 
-def _free(mechanism: "Callable[..., NoisyArgmax]") -> str:
+def _free(mechanism: Callable[..., Mechanism]) -> str:
     """Return the name of the one argument that still has to be given."""
     given = mechanism.keywords if isinstance(mechanism, partial) else {}
     parameters = signature(mechanism).parameters.items()
