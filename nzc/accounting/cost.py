@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from nzc.accounting import data_independent, sanitised
+from nzc.accounting.composition import compose, steps
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
 from nzc.accounting.exact import ExactCost
-from nzc.accounting.rdp import ORDERS, cks, to_epsilon
+from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.accounting.sanitised import Plan
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import between_0_and_1
@@ -56,7 +58,7 @@ class Cost:
     def epsilon(self, delta: float) -> Epsilon:
         """Return every ε at δ that needs no random draw; δ must lie strictly between 0 and 1."""
         between_0_and_1(delta=delta)
-        exact, order = self.exact_epsilon(delta)
+        exact, lower, order = self.exact_epsilon(delta)
         costs = [bound.cost(histograms) for bound, histograms in self.bounded]
 
         def theorem(orders: Floats) -> Floats:
@@ -64,6 +66,7 @@ class Cost:
 
         return Epsilon(
             exact=exact,
+            exact_lower=lower,
             order=order,
             theorem=to_epsilon(theorem, delta)[0] if costs else None,
             data_independent=self.data_independent(delta),
@@ -74,12 +77,32 @@ class Cost:
         """Return ε at δ for any votes."""
         return data_independent.compose(self.worst_case, delta - self.delta_cost)
 
-    def exact_epsilon(self, delta: float) -> tuple[float | None, float | None]:
-        """Return the exact ε at δ and its Rényi order; (None, None) where the mechanism has no law."""
+    def exact_epsilon(self, delta: float) -> tuple[float | None, float | None, float | None]:
+        """Return the exact ε at δ, a lower bound on it, and the best Rényi order; None where there is none.
+
+        One round of queries is composed exactly (`composition`). Of several rounds the Rényi costs add
+        (`rdp.adaptive_epsilon`), because the queries of one may depend on the labels of another.
+        """
         if self.exact is None:
-            return None, None
+            return None, None, None
         left = delta - self.delta_cost
-        return to_epsilon(self.rdp, left) if left > 0 else (np.inf, np.nan)
+        if left <= 0:
+            return np.inf, None, np.nan
+        if len(self.exact) > 1:
+            return adaptive_epsilon(self.rdp(CHOICES), left), None, np.nan
+        exact, order = to_epsilon(self.rdp, left)
+        exact = min(exact, self.data_independent(delta))
+        if exact == 0:
+            return exact, 0.0, order
+        if (left, exact) not in self._composed:
+            found = [step for pairs, times in self.exact[0].laws() for step in steps(pairs, times)]
+            self._composed[left, exact] = compose(found, left, exact, order)
+        lower, upper = self._composed[left, exact]
+        return min(exact, upper), lower if self.delta_cost == 0 else None, order
+
+    @cached_property
+    def _composed(self) -> dict[tuple[float, float], tuple[float, float]]:
+        return {}
 
     def sanitised(self, delta: float, rng: np.random.Generator, plan: Plan) -> float:
         """Draw an upper bound that may be published; each call is a further release. It needs `bounded`.
@@ -91,6 +114,8 @@ class Cost:
 
 def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:
     """Return how ε grows from query to query: labels released so far [points], and ε at δ [points] by its name.
+
+    `exact` is computed from Rényi costs at every point.
 
     rounds   the cost of each round, and which of its queries were answered, in the order of asking
     """

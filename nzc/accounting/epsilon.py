@@ -2,25 +2,29 @@
 
 from dataclasses import dataclass
 
-#: The ε that may be published. `claimed` is not among them, because it is not a bound.
-PUBLIC = ("data_independent", "sanitised", "audited")
+#: The bounds of which a run publishes one, chosen before a vote is seen (the key `publish`).
+DATA_INDEPENDENT, SANITISED = BOUNDS = ("data_independent", "sanitised")
 
 
 @dataclass(frozen=True)
 class Epsilon:
     """Every ε of one run at one δ. None: it does not apply or was not asked for. inf: there is no bound.
 
+    published         upper bound for everything that is published of the run, promised before a vote is seen
     exact             upper bound from the mechanism's own law at these votes; private
+    exact_lower       lower bound on the same quantity, which shows how tight `exact` is; private; None: several rounds
     theorem           the papers' data-dependent bound at these votes; private
-    data_independent  upper bound for any votes; may be published
-    sanitised         the data-dependent bound, released with noise; may be published
+    data_independent  upper bound for any votes, however many queries are answered; may be published
+    sanitised         the data-dependent bound, released with noise; may be published instead (`publish=sanitised`)
     claimed           what a paper claims where that is none of the above; not a bound
     audited           empirical lower bound at 95 % confidence; may be published
     ledger_total      upper bound for all releases from this private dataset so far; private
     order             the Rényi order at which `exact` was found
     """
 
+    published: float | None = None
     exact: float | None = None
+    exact_lower: float | None = None
     theorem: float | None = None
     data_independent: float | None = None
     sanitised: float | None = None
@@ -29,7 +33,6 @@ class Epsilon:
     ledger_total: float | None = None
     order: float | None = None
 
-    @property
-    def headline(self) -> float | None:
-        """The first of `exact`, `theorem` and `data_independent` that is known."""
-        return next((e for e in (self.exact, self.theorem, self.data_independent) if e is not None), None)
+    def public(self, publish: str) -> "Epsilon":
+        """Return what may be published where `publish` was chosen, one of BOUNDS."""
+        return Epsilon(published=self.published, audited=self.audited, **{publish: getattr(self, publish)})

@@ -186,6 +186,12 @@ class ExactCost:
         """Return the sum over the first so many queries, [counts, orders] at `rdp.ORDERS`."""
         return np.concatenate([0 * ORDERS[None], self._at_orders[self.inverse].cumsum(axis=0)])[counts]
 
+    def laws(self) -> Iterator[tuple[Pairs, Ints]]:
+        """Yield the laws of distinct histograms, and how many queries share each, [histograms]."""
+        times = np.bincount(self.inverse)
+        for places, pairs in self.batches:
+            yield pairs(), times[places]
+
     @cached_property
     def _at_orders(self) -> Floats:
         return self._distinct(ORDERS)

@@ -50,10 +50,12 @@ class PrivacyFilter:
 CLOSED = PrivacyFilter(0.0, np.inf, np.inf)
 
 
-def gaussian_filter(epsilon: float, delta: float, mu_ask: float, mu_answer: float) -> PrivacyFilter:
+def gaussian_filter(
+    epsilon: float, delta: float, mu_ask: float, mu_answer: float, mu_other: float = 0.0
+) -> PrivacyFilter:
     """Return the filter for Gaussian noise. μ is the mean shift of one moved vote: 1/σ₁ for a screen, √2/σ for a label.
 
-    The budget is the largest Σμ² whose exact ε at δ is at most `epsilon`.
+    The budget is the largest Σμ² whose exact ε at δ is at most `epsilon`, less the μ² of another release, `mu_other`.
     """
     positive(epsilon=epsilon)
     between_0_and_1(delta=delta)
@@ -63,17 +65,17 @@ def gaussian_filter(epsilon: float, delta: float, mu_ask: float, mu_answer: floa
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if gaussian(middle, delta) <= epsilon else (low, middle)
-    return PrivacyFilter(low**2, mu_ask**2, mu_answer**2)
+    return PrivacyFilter(low**2 - mu_other**2, mu_ask**2, mu_answer**2)
 
 
-def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats) -> PrivacyFilter:
-    """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen and of a label.
+def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats, other: Floats | float = 0) -> PrivacyFilter:
+    """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen, of a label, and of another release.
 
     It uses the one order that lets most queries be answered, fixed before the first query: a later choice is not sound.
     """
     positive(epsilon=epsilon)
     between_0_and_1(delta=delta)
-    limits = epsilon - cks(np.zeros(len(ORDERS)), ORDERS, delta)
+    limits = epsilon - cks(np.zeros(len(ORDERS)), ORDERS, delta) - other
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(np.isfinite(ask + answer) & (limits > 0), limits / (ask + answer), -np.inf)
     best = int(np.argmax(room))

@@ -27,6 +27,20 @@ def cks(rdp: Floats, orders: Floats, delta: float) -> Floats:
     return rdp + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
 
 
+#: The orders among which `adaptive_epsilon` chooses, about a factor 1.5 apart in α − 1.
+CHOICES: Floats = ORDERS[np.searchsorted(ORDERS, 1 + 1.5 ** np.arange(-2, 19))]
+
+
+def adaptive_epsilon(rdp: Floats, delta: float) -> float:
+    """Return ε at δ of releases that were chosen one after another, from their total Rényi cost [len(CHOICES)].
+
+    The total depends on the labels released before, so the best order does, too. Each order α holds by itself at its
+    part of δ: E exp((α − 1)(L − Σρ(α))) ≤ 1 for the privacy loss L (Feldman and Zrnic 2021), and the parts add up to δ
+    however an order is chosen.
+    """
+    return max(0.0, float(cks(rdp, CHOICES, delta / len(CHOICES)).min()))
+
+
 def to_epsilon(
     rdp: Callable[[Floats], Floats], delta: float, orders: Floats = ORDERS, convert: Conversion = cks
 ) -> tuple[float, float]:

@@ -16,8 +16,8 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from nzc.accounting import sanitised
 from nzc.app.config import RENAMED, check_values
 from nzc.data import Dataset
+from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
-from nzc.labeling.session import LabelingPolicy
 from nzc.mechanisms import NoisyArgmax
 from nzc.runs.layout import flatten
 from nzc.runs.pipeline import RunComponents
@@ -59,6 +59,8 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
             audit_trials=cfg.audit_trials if cfg.audit else None,
             name=choices["aggregator"],
             rng=cfg.rng,
+            answers=cfg.answers,
+            publish=cfg.publish,
         ),
         queries=cfg.queries,
         student=build(cfg, "student"),

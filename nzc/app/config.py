@@ -12,6 +12,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
+from nzc.accounting.epsilon import BOUNDS
 from nzc.labeling.randomness import KINDS
 from nzc.validation import InputError, between_0_and_1, one_of, positive, whole
 
@@ -56,6 +57,8 @@ class Config:
     queries: int | None = None
     query_choice: str = MISSING
     rounds: Any = None  # null, a number, or a list of sizes
+    answers: int | None = None
+    publish: str = MISSING
     budget: Budget = field(default_factory=Budget)
     sanitise: Sanitise = field(default_factory=Sanitise)
     audit: bool = False
@@ -87,6 +90,9 @@ def check_values(cfg: Any) -> None:
     between_0_and_1(delta=cfg.delta)
     if cfg.queries is not None:
         whole(1, queries=cfg.queries)
+    if cfg.answers is not None:
+        whole(1, answers=cfg.answers)
+    one_of(BOUNDS, publish=cfg.publish)
     whole(100, audit_trials=cfg.audit_trials)
     for key in ("budget.epsilon", "sanitise.beta", "sanitise.order"):
         if (value := OmegaConf.select(cfg, key)) is not None:

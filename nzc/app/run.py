@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.singleton import Singleton
@@ -15,9 +16,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.components import build, build_components, run_params, without_hydra
-from nzc.app.config import CONF, register
+from nzc.app.config import CONF, register, shows_private
 from nzc.app.error_messages import check_overrides, error_line
 from nzc.data.files import require_writable
+from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
 from nzc.runs.result import RunResult
 from nzc.tracking import Tracker, Unreachable
@@ -64,6 +66,16 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
     for key in ("store", "output"):
         require_writable(f"paths.{key}", Path(cfg.paths[key]))
     prepared = pipeline.prepare(build_components(cfg, choices, figures=not in_sweep))
+    if not shows_private(cfg):
+        session = prepared.session
+        if session.policy.rng != SYSTEM:
+            allowed = (
+                f"must be true unless rng={SYSTEM}: anyone who knows the seed can subtract the noise from the labels"
+            )
+            raise InputError("tracking.private", False, allowed)
+        if not np.isfinite(session.promised):
+            allowed = f"must be true: the labels of {session.policy.name} have no finite ε"
+            raise InputError("tracking.private", False, allowed)
     tracker: Tracker | None = build(cfg, "tracking")
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
         with suppress(Unreachable):  # said when the run starts

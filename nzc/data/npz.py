@@ -1,20 +1,25 @@
 """Your own arrays in an .npz file."""
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 
 from nzc.data.splits import SPLITS, UNKNOWN, Dataset, DataSplits, Split, Standardizer, by_share, check_shares
 from nzc.types import AnyArray, Bools, Ints
-from nzc.validation import InputError, reason, whole
+from nzc.validation import InputError, one_of, reason, whole
+
+_BY_RECORD = "dataset.unit=record: rows of one group go to several teachers, so ε protects a record, not a group"
 
 
 @dataclass(frozen=True)
 class Npz(Dataset):
-    """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role [rows] or group [rows].
+    """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role [rows] and group [rows].
 
     role     private, public or test (may be absent); the public rows of unknown class have y = −1
-    group    without role, splits are shares of the groups (of the rows, without groups): a group's rows stay together
+    group    whom a row is about, as numbers or text: one teacher learns from all private rows of a group. Without role,
+             splits are shares of the groups (of the rows, without groups): a group's rows share a split
+    unit     what ε protects: group or record; None: group where the file has groups
     x        uint8 is an image; anything else is features, standardised by the public rows' mean and deviation
     classes  by default the largest y plus 1, which reveals the largest label, private rows included
     """
@@ -24,20 +29,36 @@ class Npz(Dataset):
     private: float
     public: float
     classes: int | None = None
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_shares(self.seed, self.private, self.public)
+        if self.unit is not None:
+            one_of(("group", "record"), unit=self.unit)
         if self.classes is not None:
             whole(2, classes=self.classes)
 
     def load(self) -> DataSplits:
         x, y, arrays = self._read()
-        chosen = self._given(arrays["role"], y) if "role" in arrays else self._drawn(arrays.get("group"), y)
+        group = self._grouped(arrays.get("group"), y)
+        chosen = self._given(arrays["role"], y) if "role" in arrays else self._drawn(group, y)
         standardizer = None if x.dtype == np.uint8 else Standardizer.fit(x[chosen[1]])
         x = _images(x) if standardizer is None else standardizer(x)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         classes = self.classes or int(y.max()) + 1
-        return DataSplits(private, public, test, classes, np.flatnonzero(chosen[1]), standardizer)
+        groups = None if group is None or self.unit == "record" else group[chosen[0]]
+        return DataSplits(private, public, test, classes, np.flatnonzero(chosen[1]), standardizer, groups)
+
+    def _grouped(self, group: AnyArray | None, y: Ints) -> Ints | None:
+        """Return the groups as numbers from 0, [rows], in the order of their names."""
+        if group is None:
+            if self.unit == "group":
+                raise InputError("unit", self.unit, "must be record or null where the file has no array group")
+            return None
+        self._require(group.shape == y.shape, f"one group per row, {list(y.shape)}, not {list(group.shape)}")
+        if self.unit == "record":
+            print(f"nzc: {_BY_RECORD}", file=sys.stderr)
+        return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
     def _given(self, role: AnyArray, y: Ints) -> list[Bools]:
         """Return the masks of the three splits as the array role says."""
@@ -47,10 +68,9 @@ class Npz(Dataset):
         self._require((y[role != "public"] >= 0).all(), "y = -1 in public rows only")
         return [role == name for name in SPLITS]
 
-    def _drawn(self, group: AnyArray | None, y: Ints) -> list[Bools]:
+    def _drawn(self, group: Ints | None, y: Ints) -> list[Bools]:
         group = np.arange(len(y)) if group is None else group
-        good = group.shape == y.shape and (y >= 0).all()
-        self._require(good, "y of 0 or more, one group per row, or else a role for each")
+        self._require((y >= 0).all(), "y of 0 or more, or else a role for each row")
         if (chosen := by_share(group, self.private, self.public, self.seed)) is None:
             few = len(np.unique(group))
             raise InputError("path", self.path, f"must have enough rows or groups for three splits, not {few}")

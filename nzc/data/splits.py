@@ -60,6 +60,8 @@ class DataSplits:
 
     file_rows     [public] row number of each public row in the one file of all splits; None: no such file
     standardizer  what was applied to the features; None: rows are as in the file
+    groups        [private] number of the group, a person say, that each private record belongs to. The unit of privacy
+                  is then the group. None: it is the record
     """
 
     private: Split
@@ -68,16 +70,22 @@ class DataSplits:
     classes: int
     file_rows: Ints | None = None
     standardizer: Standardizer | None = None
+    groups: Ints | None = field(default=None, repr=False)
+
+    @cached_property
+    def units(self) -> int:
+        """How many units of privacy are private: groups, or records where there are no groups."""
+        return len(self.private) if self.groups is None else len(np.unique(self.groups))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all rows of all splits, in order."""
-        return _digest(self.private, self.public, self.test)
+        """SHA-256 of all rows of all splits, in order, and of the groups, if there are any."""
+        return _digest(self.groups, self.private, self.public, self.test)
 
     @cached_property
     def private_digest(self) -> str:
-        """SHA-256 of the private records."""
-        return _digest(self.private)
+        """SHA-256 of the private records, whatever the unit of privacy: the ledger counts what they cost."""
+        return _digest(None, self.private)
 
     @property
     def summary(self) -> dict[str, int | str]:
@@ -86,9 +94,10 @@ class DataSplits:
         return {**sizes, "classes": self.classes, "digest": self.digest}
 
 
-def _digest(*splits: Split) -> str:
+def _digest(groups: Ints | None, *splits: Split) -> str:
     digest = sha256()
-    for array in (array for split in splits for array in (split.x, split.y)):
+    arrays = [array for split in splits for array in (split.x, split.y)]
+    for array in arrays if groups is None else [*arrays, groups]:
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -19,7 +19,7 @@ from uuid import uuid4
 import numpy as np
 
 from nzc.accounting.cost import Cost
-from nzc.accounting.rdp import ORDERS, to_epsilon
+from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, to_epsilon
 from nzc.types import Floats
 from nzc.validation import InputError, between_0_and_1
 
@@ -121,7 +121,11 @@ class Ledger:
             return self._select(connection, "WHERE dataset = coalesce(?, dataset) ORDER BY rowid", dataset)
 
     def total(self, dataset: str, delta: float) -> float:
-        """Return ε at δ of all releases from a dataset together. Their Rényi costs add at every order."""
+        """Return ε at δ of all releases from a dataset together. Their Rényi costs add at every order.
+
+        Later releases may depend on earlier ones, so the order is one of few (`rdp.adaptive_epsilon`), unless there is
+        only one release.
+        """
         between_0_and_1(delta=delta)
         entries = self.entries(dataset)
         if not entries:
@@ -129,8 +133,10 @@ class Ledger:
         left = delta - sum(entry.delta_cost for entry in entries)
         if left <= 0:
             return np.inf
-        orders = np.unique(np.concatenate([entry.orders for entry in entries]))
-        return to_epsilon(lambda at: np.sum([entry.at(at) for entry in entries], axis=0), left, orders)[0]
+        if len(entries) > 1:
+            return adaptive_epsilon(np.sum([entry.at(CHOICES) for entry in entries], axis=0), left)
+        orders = entries[0].orders
+        return to_epsilon(entries[0].at, left, orders)[0]
 
     def keep_draw(self, dataset: str, question: str, drawn: bytes) -> bytes:
         """Return what was drawn for a question before; if nothing was, store and return `drawn`."""

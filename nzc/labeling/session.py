@@ -22,38 +22,18 @@ import numpy as np
 
 from nzc.accounting import Cost, Epsilon
 from nzc.accounting.cost import cost_curve
+from nzc.accounting.data_independent import FREE, gaussian_cost
+from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.privacy_filter import PrivacyFilter
+from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sanitised import Plan
-from nzc.labeling.ledger import Ledger
-from nzc.labeling.query_selection import QuerySelection
+from nzc.labeling.ledger import Ledger, LedgerEntry
+from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.randomness import SEEDED, system_rng
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
 from nzc.teachers import VoteHistograms
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
-
-
-@dataclass(frozen=True)
-class LabelingPolicy:
-    """The rules of a session. They are fixed before a vote is seen.
-
-    budget        ε at δ that no answer may exceed, whatever the votes; None: no limit
-    plan          chooses the plan of the sanitised ε (accounting.sanitised.plan)
-    audit_trials  how often the mechanism is run for a lower bound on ε; None: no audit
-    name          of the mechanism, for messages and the ledger
-    rng           where noise of labels and of the sanitised ε comes from: seeded, or system (labeling/randomness.py).
-                  Public choices always follow from `seed`: rows, the student's first weights, the audit
-    """
-
-    mechanism: NoisyArgmax
-    selection: QuerySelection
-    seed: int
-    delta: float
-    budget: float | None
-    plan: Callable[..., Plan]
-    audit_trials: int | None
-    name: str
-    rng: str = SEEDED
 
 
 @dataclass(frozen=True)
@@ -94,12 +74,35 @@ class LabelingSession:
         if ledger.is_file():
             self.ledger.entries(dataset)  # InputError before the run begins: the file is damaged
         self.mechanisms = [policy.mechanism.first or policy.mechanism, *[policy.mechanism] * (len(sizes) - 1)]
+        planned = [(size, bound) for size, each in zip(sizes, self.mechanisms, strict=True) for bound in each.bounds]
+        self.plan: Plan | None = None
+        if policy.publish == SANITISED:
+            if not all(each.bounds for each in self.mechanisms):
+                allowed = f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for {policy.name}"
+                raise InputError("publish", SANITISED, allowed)
+            self.plan = policy.plan(planned, policy.delta)
+        self.bound_release = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.filters = [self._filter(each) for each in self.mechanisms]
         if len({each and each.budget for each in self.filters}) > 1:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
-        planned = [(size, bound) for size, each in zip(sizes, self.mechanisms, strict=True) for bound in each.bounds]
-        self.plan = policy.plan(planned, policy.delta) if all(each.bounds for each in self.mechanisms) else None
+
+    @cached_property
+    def promised(self) -> float:
+        """ε at δ of everything that this session may release, whatever the votes; known before a vote is seen."""
+        policy, spent, cost = self.policy, 0.0, Cost(0, None, (), ((1, self.bound_release),))
+        left = sum(self.sizes) if policy.answers is None else policy.answers
+        alike = len(set(map(repr, self.mechanisms))) == 1
+        for size, mechanism, privacy_filter in zip(self.sizes, self.mechanisms, self.filters, strict=True):
+            asked = size
+            if privacy_filter is not None and mechanism.screen is None:  # then it is known how many it admits
+                asked = int(privacy_filter.admit(np.ones(size, dtype=bool), spent).sum())
+                spent += privacy_filter.spends(asked, asked)
+            answered = min(asked, left)
+            left -= answered if alike else 0
+            cost += mechanism.promise(asked, answered)
+        epsilon = cost.data_independent(policy.delta)
+        return epsilon if policy.budget is None else min(epsilon, policy.budget)
 
     def ask(self, votes: VoteHistograms, student_probs: Floats | None) -> QueryRound:
         """Ask the next round. `student_probs`: class probabilities [pool, classes]; None while there is no student."""
@@ -114,12 +117,14 @@ class LabelingSession:
         question = self._key(mechanism, number, private, rows, probs)
         # Privacy boundary: below, votes are used for the labels' cost and the ledger's key only, which are private.
         labels, nonce = self._draw([2, number], question, lambda rng: mechanism.release(private, rng, probs))
-        spent = 0.0
+        passed = labels != ABSTAIN
+        admitted, spent = np.ones(len(rows), dtype=bool), 0.0
+        if policy.answers is not None:
+            admitted = PrivacyFilter(policy.answers, 0, 1).admit(passed, sum(each.answered for each in self.rounds))
         if privacy_filter is not None:
-            passed = labels != ABSTAIN
-            admitted = privacy_filter.admit(passed, sum(each.spent for each in self.rounds))
-            rows, labels, probs = rows[admitted], labels[admitted], None if probs is None else probs[admitted]
-            spent = privacy_filter.spends(len(rows), int(passed[admitted].sum()))
+            admitted &= privacy_filter.admit(passed, sum(each.spent for each in self.rounds))
+            spent = privacy_filter.spends(int(admitted.sum()), int(passed[admitted].sum()))
+        rows, labels, probs = rows[admitted], labels[admitted], None if probs is None else probs[admitted]
         cost = mechanism.cost(votes.votes[rows], labels, probs)
         key = self._key(mechanism, number, votes.votes[rows], rows, probs, labels.astype("<i8"), nonce)
         self.rounds.append(QueryRound(mechanism, rows, labels, cost, spent, key))
@@ -144,9 +149,12 @@ class LabelingSession:
     def epsilon(self, votes: VoteHistograms) -> Epsilon:
         """Return every ε of all rounds together."""
         policy, cost = self.policy, reduce(add, (each.cost for each in self.rounds))
+        sanitised = self._sanitised(cost)
         return replace(
             cost.epsilon(policy.delta),
-            sanitised=self._sanitised(cost),
+            published=self.promised if sanitised is None else sanitised,
+            data_independent=self.promised,
+            sanitised=sanitised,
             audited=None if policy.audit_trials is None else self._audit(votes, policy.audit_trials),
             ledger_total=None if cost.exact is None else self.ledger.total(self.dataset, policy.delta),
         )
@@ -174,7 +182,7 @@ class LabelingSession:
         budget, delta = self.policy.budget, self.policy.delta
         if budget is None:
             return None
-        privacy_filter = mechanism.privacy_filter(budget, delta, sum(self.sizes))
+        privacy_filter = mechanism.privacy_filter(budget, delta, sum(self.sizes), self.bound_release)
         if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
             allowed = f"must be null: {self.policy.name} has no finite ε, so no budget can be kept"
             if np.isfinite(mechanism.worst_case_epsilon(1, delta)):
@@ -210,7 +218,11 @@ class LabelingSession:
             return None
         delta = self.policy.delta
         question = sha256(repr((plan, delta, [each.key for each in self.rounds])).encode()).hexdigest()
-        return float(self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))[0][0])
+        drawn, nonce = self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
+        key, rdp = sha256(question.encode() + drawn.tobytes() + nonce).hexdigest(), self.bound_release.rdp(ORDERS)
+        about = f"ε sanitised of {self.policy.name}"
+        self.ledger.record(LedgerEntry(self.dataset, key, ORDERS, rdp, drawn.tobytes(), about))
+        return float(drawn[0])
 
     def _audit(self, votes: VoteHistograms, trials: int) -> float | None:
         """Audit only the most expensive mechanism of the run, with at most as many queries as the budget admits."""

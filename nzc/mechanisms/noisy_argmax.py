@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 
 from nzc.accounting import audit as empirical
-from nzc.accounting import data_independent
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
 from nzc.accounting.data_independent import FREE, WorstCaseCost
@@ -98,7 +97,7 @@ class NoisyArgmax:
             queries=asked,
             exact=(self.exact_cost(votes, student_probs),),
             bounded=tuple(zip(self.bounds, [*screened, answered], strict=True)) if self.bounds else (),
-            worst_case=self._worst_case(asked, len(answered)),
+            worst_case=self._worst_case(asked, asked),
             delta_cost=asked * (self._delta_cost or 0.0),
             claim=self.noise.claimed if self.boost.c > 0 else None,
         )
@@ -115,20 +114,23 @@ class NoisyArgmax:
             ceiling=lambda orders: np.sum([cost.rdp(orders) for _, cost in self._worst_case()], axis=0),
         )
 
+    def promise(self, asked: int, answered: int) -> Cost:
+        """Return what so many queries and labels cost at most, whatever the votes; only ε data-independent is known."""
+        return Cost(asked, None, (), self._worst_case(asked, answered), asked * (self._delta_cost or 0.0))
+
     def worst_case_epsilon(self, queries: int, delta: float) -> float:
         """Return ε at δ of `queries` queries that are all answered, whatever the votes."""
-        left = delta - queries * (self._delta_cost or 0.0)
-        return data_independent.compose(self._worst_case(queries, queries), left)
+        return self.promise(queries, queries).data_independent(delta)
 
-    def privacy_filter(self, epsilon: float, delta: float, queries: int) -> PrivacyFilter:
-        """Return the filter that keeps at most `queries` queries within a budget ε at δ, whatever the votes."""
+    def privacy_filter(self, epsilon: float, delta: float, queries: int, other: WorstCaseCost = FREE) -> PrivacyFilter:
+        """Return the filter that keeps `queries` queries and `other` within a budget ε at δ, whatever the votes."""
         left = delta - queries * (self._delta_cost or 0.0)
         (_, ask), (_, answer) = self._worst_case()
         if left <= 0:
             return CLOSED
         if np.isfinite(ask.mu + answer.mu):
-            return gaussian_filter(epsilon, left, ask.mu, answer.mu)
-        return renyi_filter(epsilon, left, ask.rdp(ORDERS), answer.rdp(ORDERS))
+            return gaussian_filter(epsilon, left, ask.mu, answer.mu, other.mu)
+        return renyi_filter(epsilon, left, ask.rdp(ORDERS), answer.rdp(ORDERS), other.rdp(ORDERS))
 
     def audit(
         self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator

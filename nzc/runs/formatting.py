@@ -7,10 +7,12 @@ from rich.console import Console
 
 #: What each ε means, in the order of the table.
 EPSILONS = {
+    "published": "promised beforehand for all that is published",
     "exact": "what these labels cost; private",
+    "exact_lower": "lower bound on the same; private",
     "theorem": "the papers' bound at these votes; private",
     "data_independent": "for any votes; may be published",
-    "sanitised": "upper bound, released with noise; may be published",
+    "sanitised": "data-dependent bound, released with noise",
     "claimed": "what the authors claim; not a bound",
     "audited": "measured lower bound; may be published",
     "ledger_total": "all labels from this data so far; private",

@@ -13,7 +13,8 @@ import numpy as np
 from nzc import networks
 from nzc.data import UNKNOWN, Dataset, DataSplits
 from nzc.data.files import write_private
-from nzc.labeling.session import LabelingPolicy, LabelingSession
+from nzc.labeling.policy import LabelingPolicy
+from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN, GroundTruth
 from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
 from nzc.runs.layout import LABELS, RUN_FIGURES, RUN_FILES, STUDENT, clear
@@ -145,7 +146,9 @@ class PreparedRun:
             epsilon=epsilons,
             rounds=rounds,
             data=None if self.splits is None else self.splits.summary,
-            neighbours=self.parts.teachers.neighbours,
+            neighbours=self.parts.teachers.neighbours(self.splits),
+            unit=self.parts.teachers.unit(self.splits),
+            publish=policy.publish,
             seconds=clock.seconds,
             versions=made_by,
             folder=folder,

@@ -2,7 +2,7 @@
 
     labels.csv     released labels, by row of the public pool and, where there is one, of the file
     student.pt2    the student, which learned from nothing else of private origin; where there is one
-    privacy.json   every ε that may be published, δ, and the mechanism
+    privacy.json   one ε and δ for everything in the folder, and the mechanism
     README.md      the privacy statement: what holds, between which neighbours, and what is not claimed
 
 Accuracies are not published: the true labels that they are computed from have no protection.
@@ -17,7 +17,6 @@ from typing import Any
 from jinja2 import StrictUndefined, Template
 from omegaconf import OmegaConf
 
-from nzc.accounting.epsilon import PUBLIC
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs.layout import ERROR, LABELS, RESULT, STUDENT, SWEEP
 from nzc.validation import InputError
@@ -62,10 +61,10 @@ def _result(run: Path) -> dict[str, Any]:
     epsilon = result["epsilon"]
     if result["aggregator"] == "ground_truth":
         raise InputError("aggregator", "ground_truth", "must ask teachers; true labels have no privacy")
-    if not isinstance(epsilon["data_independent"], float | int):
+    if not isinstance(epsilon["published"], float | int):
         claimed = "" if epsilon["claimed"] is None else f"; {epsilon['claimed']:.3g} is claimed for it, and is no bound"
         allowed = f"must be finite, because otherwise the labels may reveal the votes{claimed}"
-        raise InputError("epsilon.data_independent", epsilon["data_independent"], allowed)
+        raise InputError("epsilon.published", epsilon["published"], allowed)
     if result["rng"] != SYSTEM:
         allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
         raise InputError("rng", result["rng"], allowed)
@@ -74,8 +73,9 @@ def _result(run: Path) -> dict[str, Any]:
 
 def _facts(result: dict[str, Any]) -> dict[str, Any]:
     """Return the content of privacy.json: what of a result may be published."""
-    kept = ("dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours")
+    kept = ("dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours", "unit", "publish")
     asked = sum(each["asked"] for each in result["rounds"])
     counts = {"teachers": result["teachers"]["count"], "asked": asked, "answered": result["answered"]}
-    epsilon = {name: result["epsilon"][name] for name in PUBLIC if result["epsilon"][name] is not None}
+    audited = {} if result["epsilon"]["audited"] is None else {"audited": result["epsilon"]["audited"]}
+    epsilon = {"published": result["epsilon"]["published"], **audited}
     return {key: result[key] for key in kept} | counts | {"epsilon": epsilon}

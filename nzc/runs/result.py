@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Column, Table
 
-from nzc.accounting.epsilon import PUBLIC, Epsilon
+from nzc.accounting.epsilon import Epsilon
 from nzc.data.files import write_private
 from nzc.runs.formatting import EPSILONS, interval, number, percent
 from nzc.runs.layout import RESULT, with_infinity
@@ -36,6 +36,8 @@ class RunResult:
 
     refused     queries that the budget did not admit
     neighbours  which private datasets ε compares
+    unit        of privacy: record, group (a person's records together), or teacher (votes from a file)
+    publish     which bound was chosen to be published
     folder      the run's folder; it is not part of result.json
     """
 
@@ -57,6 +59,8 @@ class RunResult:
     rounds: list[RoundResult]
     data: dict[str, int | str] | None
     neighbours: str
+    unit: str
+    publish: str
     seconds: dict[str, float] = field(default_factory=dict)
     finished: str = field(default_factory=now)
     versions: dict[str, str] = field(default_factory=dict)
@@ -71,11 +75,16 @@ class RunResult:
         return replace(
             self,
             teachers={name: value if name == "count" else None for name, value in self.teachers.items()},
-            epsilon=Epsilon(**{name: getattr(self.epsilon, name) for name in PUBLIC}),
+            epsilon=self.epsilon.public(self.publish),
             rounds=[replace(each, epsilon=None) for each in self.rounds],
             seconds={"total": self.seconds["total"]},  # the time of one stage tells more of the votes
-            data=None if self.data is None else {**self.data, "digest": "private"},
+            data=None if self.data is None else self._public_data(self.data),
         )
+
+    def _public_data(self, data: dict[str, int | str]) -> dict[str, int | str]:
+        """Return what is public of the data: how many records the groups have is not."""
+        hidden = ["private"] if self.unit == "group" else []
+        return {name: value for name, value in data.items() if name not in hidden} | {"digest": "private"}
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -128,7 +137,8 @@ class RunResult:
         table.add_row("student accuracy", percent(self.accuracy), f"on the test split{ends}")
         table.add_section()
         for name, meaning in EPSILONS.items():
-            if (value := getattr(self.epsilon, name)) is not None:
+            value = getattr(self.epsilon, name)
+            if value is not None and name != self.publish:  # that is `published`
                 table.add_row(f"ε {name.replace('_', '-')}", number(value), meaning)
         order = self.epsilon.order
         best = f", best Rényi order {order:.3g}" if order is not None and math.isfinite(order) else ""
@@ -139,4 +149,4 @@ class RunResult:
         """Return the result in one line, for a job of a sweep."""
         name = name or f"{self.dataset} · {self.aggregator} · {self.student}"
         accuracies = f"labels {percent(self.label_accuracy)}, student {percent(self.accuracy)}"
-        return f"{name}: {self.answered:,} released, {accuracies}, ε {number(self.epsilon.headline)}"
+        return f"{name}: {self.answered:,} released, {accuracies}, ε {number(self.epsilon.published)}"

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -70,16 +70,23 @@ class VoteShape(NamedTuple):
     teachers: int
 
 
+#: What moves at most one vote a query: all records of one group, one record, or, where nzc trained nothing, a teacher.
+Unit = Literal["group", "record", "teacher"]
+
+
 class Teachers(ABC):
     """What every kind of teachers implements."""
 
     #: Whether they need a dataset to learn from.
     needs_dataset = True
 
-    @property
     @abstractmethod
-    def neighbours(self) -> str:
-        """When two private datasets are neighbours, in words: the unit of privacy."""
+    def unit(self, splits: DataSplits | None) -> Unit:
+        """Return the unit of privacy."""
+
+    @abstractmethod
+    def neighbours(self, splits: DataSplits | None) -> str:
+        """Return in words when two private datasets are neighbours: one unit of privacy differs."""
 
     @abstractmethod
     def check(self, splits: DataSplits | None) -> VoteShape:

@@ -29,7 +29,8 @@ class Ensemble(ShardedTeachers):
     lr, weight_decay     of AdamW with a one-cycle schedule; `optimizer` and `schedule` (partials) replace them
     augment              augmentation of a batch: (x, torch.Generator) → x
     stacked              train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU.
-                         Networks with dropout, and optimisers that are not elementwise, are never stacked
+                         Networks with dropout, optimisers that are not elementwise, and teachers of groups, whose
+                         shards differ in size, are never stacked
     """
 
     network: networks.Network

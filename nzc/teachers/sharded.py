@@ -10,18 +10,18 @@ import numpy as np
 
 from nzc.data import DataSplits
 from nzc.mechanisms import count_votes
-from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
+from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
 from nzc.teachers.prediction_store import PredictionStore, load
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
-from nzc.validation import whole
+from nzc.validation import InputError, whole
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardedTeachers(Teachers):
     """`count` teachers, one per shard. Their predictions depend on these fields and the data only.
 
-    stratify  every shard has the classes in equal proportions (see `partition`)
+    stratify  every shard has the classes in equal proportions (see `partition`); not where the data has groups
     parallel  how many are trained at once; it changes the speed, never the predictions
     """
 
@@ -44,18 +44,26 @@ class ShardedTeachers(Teachers):
     def train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
         """Train the teachers whose file work/i.npz is missing, and write their predictions [rows] there."""
 
-    @property
-    def neighbours(self) -> str:
+    def unit(self, splits: DataSplits | None) -> Unit:
+        return "record" if splits is None or splits.groups is None else "group"
+
+    def neighbours(self, splits: DataSplits | None) -> str:
+        if self.unit(splits) == "group":
+            return "the records of one group differ, in number too (at least one)"
         return "one record differs in its features and keeps its label" if self.stratify else "one record differs"
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
-        whole(1, len(splits.private), "(one private record each)", count=self.count)
+        unit = self.unit(splits)
+        if unit == "group" and self.stratify:
+            allowed = "must be false where the dataset has groups, because a group's records stay together"
+            raise InputError("stratify", self.stratify, allowed)
+        whole(1, splits.units, f"(one private {unit} each)", count=self.count)
         return VoteShape(len(splits.public), splits.classes, self.count)
 
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""
-        return partition(splits.private.y, self.count, self.seed, self.stratify)
+        return partition(splits.private.y, self.count, self.seed, self.stratify, splits.groups)
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
         return None if splits is None else splits.public.y
@@ -91,14 +99,24 @@ def load_labels(work: Path, teacher: int) -> AnyArray:
     return found["labels"]
 
 
-def partition(labels: Ints, count: int, seed: int, stratify: bool) -> list[Ints]:
-    """Return `count` disjoint shards of row numbers that cover all rows; their sizes differ by at most one.
+def partition(labels: Ints, count: int, seed: int, stratify: bool, groups: Ints | None = None) -> list[Ints]:
+    """Return `count` disjoint shards of row numbers, ascending, that cover all rows.
 
     Plain: by row number only, so a changed record changes one shard, whatever the record was.
     Stratified: class by class. A record whose label changes would then move others between shards. So neighbouring
     datasets are those in which a record's features change and its label stays.
+    Either way the sizes of shards differ by at most one row.
+
+    With groups [rows] (not stratified): whole groups, by their numbers only. Teachers have equally many groups, or one
+    more, but not equally many rows. Whatever the records of one group are, and however many, the records of all others
+    reach the same teachers in the same order, as long as each group keeps one record or more.
     """
-    order = np.random.default_rng([seed, 1]).permutation(len(labels))
+    rng = np.random.default_rng([seed, 1])
+    if groups is not None:
+        numbers, group = np.unique(groups, return_inverse=True)
+        teacher = np.argsort(rng.permutation(len(numbers)))[group] % count
+        return np.split(np.argsort(teacher, kind="stable"), np.bincount(teacher, minlength=count).cumsum()[:-1])
+    order = rng.permutation(len(labels))
     if stratify:
         order = order[np.argsort(labels[order], kind="stable")]
     return [np.sort(order[teacher::count]) for teacher in range(count)]

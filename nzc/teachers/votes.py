@@ -8,7 +8,7 @@ import numpy as np
 
 from nzc.data import DataSplits
 from nzc.mechanisms.votes import as_votes
-from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
+from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
@@ -28,8 +28,10 @@ class VoteFile(Teachers):
 
     needs_dataset = False
 
-    @property
-    def neighbours(self) -> str:
+    def unit(self, splits: DataSplits | None) -> Unit:
+        return "teacher"
+
+    def neighbours(self, splits: DataSplits | None) -> str:
         return "one teacher votes differently; the votes are from a file, and nzc has not seen which records made them"
 
     @cached_property

@@ -194,7 +194,7 @@ class MLflow(Tracker):
         """Log finite values as metrics. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
         record, epsilon = result.as_dict(), result.epsilon
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
-        values |= {"epsilon": epsilon.headline, "order": epsilon.order}
+        values |= {"epsilon": epsilon.published, "order": epsilon.order}
         values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
         values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
         metrics = [Metric(k, v, begun, 0) for k, v in values.items() if v is not None and math.isfinite(v)]

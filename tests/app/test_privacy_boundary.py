@@ -21,11 +21,9 @@ from scipy import stats
 
 from nzc.accounting import sanitised
 from nzc.accounting.data_dependent import gaussian_bound
-from nzc.accounting.epsilon import PUBLIC
 from nzc.data.splits import by_share
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.randomness import system_rng
-from nzc.runs.formatting import EPSILONS
 from nzc.runs.publish import publish
 from nzc.runs.result import RunResult
 from nzc.validation import InputError
@@ -214,9 +212,9 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
     run = client.search_runs([client.get_experiment_by_name("npz").experiment_id])[0]
     plain = {name for name in run.data.metrics if "/" not in name}
     assert plain <= {"accuracy", "label_accuracy", "answered", "teachers_count", "epsilon", "seconds_total"} | {
-        f"epsilon_{name}" for name in PUBLIC
+        f"epsilon_{name}" for name in ("published", "data_independent", "audited")
     }
-    assert run.data.metrics["epsilon"] == ran.result["epsilon"]["data_independent"]
+    assert run.data.metrics["epsilon"] == ran.result["epsilon"]["published"]
 
     # And they are found where they are.
     private = _contents(here / "data.npz", here / ".nzc", here / "outputs")
@@ -285,7 +283,7 @@ def test_a_failure_while_running_says_what_it_failed_at_only_where_it_may(
         raise RuntimeError(f"{WORD} and its votes [8806, 513]")
 
     monkeypatch.setattr("nzc.labeling.session.LabelingSession.record", fails)
-    ran = nzc(*FILE, "tracking=none", f"+tracking.private={str(private).lower()}")
+    ran = nzc(*FILE, "tracking=none", "rng=system", f"+tracking.private={str(private).lower()}")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert (WORD in ran.err) == private
     assert "RuntimeError" in ran.err
@@ -293,7 +291,7 @@ def test_a_failure_while_running_says_what_it_failed_at_only_where_it_may(
 
 def test_a_sweep_says_and_sends_no_private_epsilon(nzc: Nzc, histograms: Path, database: Path) -> None:
     here = Path.cwd()
-    command = ["--multirun", *FILE, "seed=0,1", "teachers.labels=labels.npy", "tracking=mlflow"]
+    command = ["--multirun", *FILE, "seed=0,1", "teachers.labels=labels.npy", "tracking=mlflow", "rng=system"]
     ran = nzc(*command, "tracking.private=false")
     assert ran.code == 0, ran.err
     secrets = {f"exact {at}": _number(each["epsilon"]["exact"]) for at, each in enumerate(ran.results)}
@@ -306,8 +304,28 @@ def test_a_sweep_says_and_sends_no_private_epsilon(nzc: Nzc, histograms: Path, d
     assert shown in nzc(*command, "queries=40").out
 
 
-def test_what_may_be_published_is_decided_in_one_place() -> None:
-    assert {name for name, words in EPSILONS.items() if "may be published" in words} == set(PUBLIC)
+@pytest.mark.parametrize("settings", [["rng=seeded"], ["rng=system", "aggregator=nzc"]])
+def test_labels_that_may_not_be_published_are_not_tracked_as_public(
+    nzc: Nzc, histograms: Path, settings: list[str]
+) -> None:
+    ran = nzc(*FILE, "tracking=mlflow", "tracking.private=false", *settings)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "tracking.private=false: must be true" in ran.err
+    assert not Path("outputs").exists()
+
+
+def test_the_public_part_of_a_result_is_known_key_by_key(nzc: Nzc, histograms: Path) -> None:
+    """A new key of result.json is private until it is added here."""
+    nzc(*FILE, "teachers.labels=labels.npy")
+    record = RunResult.read(next(Path("outputs").glob("*/*"))).public.as_dict()
+    assert {key for key, value in record.items() if value is not None} == {
+        "dataset", "aggregator", "student", "seed", "rng", "mechanism", "delta", "queries", "answered", "refused",
+        "reinforced", "label_accuracy", "teachers", "epsilon", "rounds", "neighbours", "unit", "publish", "seconds",
+        "finished", "versions",
+    }  # fmt: skip
+    assert {name for name, value in record["epsilon"].items() if value is not None} == {"published", "data_independent"}
+    assert {name for name, value in record["teachers"].items() if value is not None} == {"count"}
+    assert set(record["seconds"]) == {"total"}
 
 
 # Whose files they are
@@ -344,15 +362,15 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     assert sorted(path.name for path in dest.iterdir()) == ["README.md", "labels.csv", "privacy.json", "student.pt2"]
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in (dest, *dest.iterdir()))
     told = json.loads((dest / "privacy.json").read_text())
-    assert told["epsilon"] == {name: result["epsilon"][name] for name in PUBLIC}
+    assert told["epsilon"] == {name: result["epsilon"][name] for name in ("published", "audited")}
     assert (told["rng"], told["delta"], told["answered"]) == ("system", 1e-5, result["answered"])
     assert told["asked"] == result["queries"] - result["refused"]
     text = (dest / "README.md").read_text()
     for said in (
-        "labels stay",
         "δ = 1e-05",
+        "fixed before a vote was seen",
         "GaussianNoise(sigma=15)",
-        "ε budget = 9",
+        "the budget ε = 9",
         *map(str, told["epsilon"].values()),
     ):
         assert said in text
@@ -382,7 +400,7 @@ def test_labels_of_a_votes_file_are_released_without_a_student(nzc: Nzc, histogr
     ("arguments", "said"),
     [
         (["rng=seeded"], "rng=seeded: must be system"),
-        (["aggregator=plurality"], "epsilon.data_independent=inf: must be finite"),
+        (["aggregator=plurality"], "epsilon.published=inf: must be finite"),
         (["aggregator=nzc"], "is no bound"),
         (["aggregator=ground_truth", "teachers.labels=labels.npy"], "aggregator=ground_truth: must ask"),
     ],

@@ -105,7 +105,7 @@ def test_npz_without_private_rows_takes_votes_by_row_of_the_file(nzc: Nzc) -> No
     assert ran.code == 0, ran.err
     assert ran.result["label_accuracy"] == 1
     assert (ran.result["data"]["private"], ran.result["queries"]) == (0, 240)
-    assert "private record" in nzc("dataset=npz", "dataset.path=f.npz", "dataset.private=0", *few[:-1]).err
+    assert "private group" in nzc("dataset=npz", "dataset.path=f.npz", "dataset.private=0", *few[:-1]).err
     assert "dataset.private=1.5" in nzc(*with_votes, "dataset.private=1.5").err
 
 

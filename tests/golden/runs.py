@@ -35,7 +35,7 @@ VOTES = [
     "teachers.path=votes.npy",
     "teachers.labels=labels.npy",
 ]
-TABLE = [*FAST, "dataset=npz", "dataset.path=table.npz", "teachers.count=12"]
+TABLE = [*FAST, "dataset=npz", "dataset.path=table.npz", "dataset.unit=record", "teachers.count=12"]
 
 RUNS: dict[str, list[str]] = {
     "gnmax": [*DIGITS, "aggregator=gnmax", "aggregator.sigma=2", "audit=true", "audit_trials=400"],

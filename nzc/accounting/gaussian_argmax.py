@@ -1,0 +1,250 @@
+"""ε of labels by an argmax with Gaussian noise, whatever the votes: less than the ε of the noisy histograms.
+
+A query releases argmax_j (n_j + N(0, σ²)) over K ≥ 2 classes. One voter moves a vote from a class a to a class b, or
+the reverse. Histograms, a and b may differ from query to query, and may depend on earlier labels. This is the proof
+that `epsilon` is an upper bound on ε at δ. Noise is divided by σ: h = 1/σ, μ = √2/σ. Φ and φ belong to N(0, 1).
+
+1. Three outcomes. Let X_a and X_b be the noisy counts of a and b less M, the largest noisy count of another class. M
+has the same law at both neighbours and is independent of the counts of a and b, so it may be revealed. Then three
+outcomes matter: a (X_a > max(0, X_b)), b (X_b > max(0, X_a)) and c (both below 0), because a label given c depends on
+the other classes alone. K = 2 is the limit M = −∞. So a query is a mixture, with M revealed, of pairs with means
+(x + h/2, y − h/2) under P and (x − h/2, y + h/2) under Q and variances 1. To swap P and Q is to swap a and b: one
+direction is enough, if all real x and y are allowed.
+
+2. Composition. V_T(ℓ) = (1 − e^−ℓ)₊, and V_(t−1)(ℓ) is the largest E_P V_t(ℓ + log p/q) over all pairs; δ(ε) ≤ V_0(−ε)
+even if each pair depends on earlier outcomes. V ≤ 1 is convex and decreasing in e^−ℓ, so a chord of a grid in ℓ bounds
+it from above, and E_P V_t is an integral of H(s) = Σ (p − s q)₊ over s with weights ≥ 0. So a pair may be left out if
+its H is nowhere above the H of another, or above a mean of the H of others. An H that is η too small costs η of δ.
+
+3. Order. Let d = (x − y)/√2 and v = (x + y)/√2: P is at d + μ/2 and Q at d − μ/2, with the same v. Let F_a, F_b, F_c be
+the probabilities of the outcomes. With r(z) = φ(z)/Φ(−z) and k(s) = φ(s − x) Φ(s − y),
+  F_a = ∫₀^∞ k,  ∂F_a/∂d = φ(d) Φ(v) + φ(x) Φ(−y)/√2,  ∂F_a/∂v = φ(x) Φ(−y)/√2,  F_c = Φ(−x) Φ(−y),
+  √2 ∂ log(F_a/F_c)/∂d · F_a = ∫₀^∞ k(s) (φ(s − y)/Φ(s − y) + s − x + r(x) − r(y)) ds ≥ (r(x) − x) F_a > 0
+by parts, as φ(z)/Φ(z) + z increases and is r(y) − y at z = −y. So p/q falls from a to c, and by symmetry from c to b:
+H(s) = max(0, 1 − s, p_a − s q_a, 1 − p_b − s (1 − q_b)).
+
+4. Cells. Inside a rectangle of d and v each of the last two lines is F(d + μ/2) − s F(d − μ/2) up to sign and 1 − s.
+It is at most the bilinear mean of its values at the corners plus
+  e = (Δd² (R sup|F_dd| + s μ sup|F_ddd|) + Δv² (R sup|F_vv| + s μ sup|F_vvd|))/8
+where |1 − s| ≤ R, and s within the range of p/q in the cell is enough: outside it H is (1 − s)₊. The range is known, as
+F_a is log-concave (the outcome is a convex cone), and grows with d and v. So the cell is dominated by means of four
+pairs: its corners, with e_a added to p_a and e_b taken from p_b (`_corners`).
+
+5. Far away. Let x < −3. Reveal X_b, and X_a if it is above 0. This is Gaussian noise at mean shift h together with an
+independent N(x, 1) of shift h, censored below 0; it tells most at x = −3. The same for y (`_censored`). Otherwise
+v ≥ |d| − 3 √2. If |d| > 8, one outcome has probability 1 − η or more under P and Q, and V grows by at most 2η, since
+V at e^−ℓ (1 − η) is at most η larger. If v > 8, the label is that of K = 2 unless the noisy v is below 0; to reveal
+that, and then everything, adds at most Φ(−8). Cells cover the rest, and K = 2 (v = ∞). These sum to `_FAR`.
+
+6. Few pairs. Curves H are kept on a grid, where a chord is an upper bound again. Groups of pairs are replaced by the
+largest of their curves (`_merged`). Which pairs share a group affects how tight the bound is, never whether it holds.
+K = 2 alone would not do: three outcomes with M about σ below a tie tell 0.5% more about d (Fisher information).
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from nzc.accounting.data_independent import gaussian
+from nzc.types import Floats
+
+#: Larger μ, or more queries, get the ε of the noisy histograms.
+_LARGEST_MU, _MOST_QUERIES = 0.5, 20_000
+#: Means this far below the threshold are censored; larger |d| and v are far away.
+_BELOW, _END = 3.0, 8.0
+#: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8) for μ ≤ 0.5, and 1e-14.
+_FAR = 3e-14
+#: The largest finite loss in units of μ, and grid points per loss √(2/π) μ of a tie up to so many queries.
+_REACH, _POINTS = 9.5, {200: 8, 2_000: 5, _MOST_QUERIES: 2}
+#: A group may have this much larger moments than the worst pair. The moments are E (p/q)^(β/μ).
+_SLACK, _BETAS = 0.004, np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
+#: Relative error allowed for the rounding of probabilities, and of δ.
+_ROUNDING, _ROUNDING_OF_DELTA = 1e-11, 1e-6
+#: Laws with losses up to these, in units of μ, are multiplied together.
+_BANDS = (2.2, 4.5, np.inf)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
+_ROOT = float(np.sqrt(2))
+
+
+class _Band(NamedTuple):
+    """Laws: probabilities of losses −reach … reach grid points [laws, 2 reach + 1], and of infinite losses [laws]."""
+
+    reach: int
+    p: Floats
+    infinite: Floats
+
+
+def epsilon(queries: int, sigma: float, delta: float) -> float:
+    """Return an upper bound on ε at δ of `queries` labels with noise σ, for any votes (proof: see the module)."""
+    if queries <= 0:
+        return 0.0
+    mu = _ROOT / sigma if sigma > 0 else np.inf
+    known = gaussian(mu * float(np.sqrt(queries)), delta) if delta > 0 else np.inf
+    left = delta * (1 - _ROUNDING_OF_DELTA) - queries * _FAR
+    if known == 0 or not mu <= _LARGEST_MU or queries > _MOST_QUERIES or left < delta / 2:
+        return known
+    points = next(each for most, each in _POINTS.items() if queries <= most)
+    step = mu * float(np.sqrt(2 / np.pi)) / points
+    ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
+    return min(known, _composed(_bands(mu, step), step * np.arange(ends[0], ends[1] + 1.0), queries, left))
+
+
+def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> float:
+    """Return ε with V_0(−ε) ≤ δ. Below the grid V is at most V at its lowest point, and above it at most 1."""
+    value = np.maximum(-np.expm1(-grid), 0.0)
+    for _ in range(queries):
+        largest = np.zeros(len(grid))
+        for reach, p, infinite in bands:
+            padded = np.concatenate([np.full(reach, value[0]), value, np.ones(reach)])
+            shifted = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(padded, len(grid)))
+            largest = np.maximum(largest, (p @ shifted + infinite[:, None]).max(axis=0))
+        value = np.minimum(largest, 1.0)
+    at = int(np.searchsorted(value, delta))
+    if at in (0, len(grid)):
+        return np.inf
+    share = (delta - value[at - 1]) / (value[at] - value[at - 1])
+    return max(0.0, float(np.log((1 - share) * np.exp(-grid[at - 1]) + share * np.exp(-grid[at]))) * (1 + 1e-9))
+
+
+@lru_cache(maxsize=8)
+def _bands(mu: float, step: float) -> list[_Band]:
+    """Return laws on the grid that dominate all queries."""
+    reach = int(_REACH * mu / step)
+    s = np.exp(step * np.arange(-reach, reach + 1))
+    curves = _merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, mu)
+    # H = `infinite` + Σ q (s_j − s)₊ has these slopes; the first one leads to H(0) ≥ 1.
+    infinite = curves[:, -1]
+    slopes = -np.diff(curves, axis=1) / np.diff(s) + (s[:-1] < 1)
+    slopes = np.column_stack([1 - (curves[:, 0] - infinite) / s[0], slopes, np.zeros(len(curves))])
+    p = np.maximum(slopes[:, :-1] - slopes[:, 1:], 0.0) * s * (1 + _ROUNDING)
+    infinite = infinite + 1e-15  # at most 1,000 offsets of 1e-18 each
+    p[p < 1e-18] = 0.0
+    furthest = np.where(p > 0, abs(np.arange(-reach, reach + 1)), 0).max(axis=1)
+    found, before = [], -1
+    for limit in _BANDS:
+        now = reach if limit == np.inf else int(limit * mu / step)
+        there = (furthest > before) & (furthest <= now)
+        found.append(_Band(now, np.ascontiguousarray(p[there, reach - now : reach + now + 1]), infinite[there]))
+        before = now
+    return [band for band in found if len(band.p)]
+
+
+def _corners(mu: float) -> tuple[Floats, Floats]:
+    """Return p and q of outcomes a, c and b [pairs, 3] at the corners of all cells, with e added."""
+    ahead = 5 * (np.sqrt(1 + 0.036 * np.arange(161)) - 1)  # 0, 0.09 … 7.97, 8
+    up = np.concatenate([np.linspace(-_ROOT * _BELOW, 2.5, 34), np.geomspace(2.5, _END, 12)[1:]])
+    d, v = np.concatenate([-ahead[:0:-1], ahead]), np.append(up, 40.0)  # 40 is ∞: Φ(−40) vanishes
+    left, right, low, high = np.broadcast_arrays(d[:-1, None] - mu / 2, d[1:, None] + mu / 2, v[:-1], v[1:])
+    of_a, of_b = _derivatives(left, right, low, high), _derivatives(-right, -left, low, high)
+    rise_a, rise_b = _derivatives(left, left, low, high)[4], _derivatives(-right, -right, low, high)[4]
+    above, below = np.exp(mu * rise_a / _first(left, low)), np.exp(-mu * rise_b / _first(-right, low))  # ends of p/q
+    far = np.maximum(above - 1, 1 - below)
+    wide, tall = np.diff(d)[:, None] ** 2, np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `_FAR`
+    nearest = np.where((left <= 0) & (right >= 0), 0.0, np.minimum(abs(left), abs(right)))
+    used = high >= nearest - _ROOT * _BELOW
+    e_a, e_b = (
+        _spread(np.where(used, wide * (far * dd + above * mu * ddd) + tall * (far * vv + above * mu * vvd), 0.0) / 8)
+        for dd, vv, ddd, vvd, _ in (of_a, of_b)
+    )
+    needed = _spread(used.astype(np.float64)) > 0
+
+    d_all, v_all = np.meshgrid(d, v, indexing="ij")
+    x, y, half = (v_all + d_all) / _ROOT, (v_all - d_all) / _ROOT, mu / _ROOT / 2
+    p_a, q_a = _first(d_all + mu / 2, v_all), _first(d_all - mu / 2, v_all)
+    p_b, q_b = _first(-d_all - mu / 2, v_all), _first(-d_all + mu / 2, v_all)
+    p_c, q_c = ndtr(-x - half) * ndtr(-y + half), ndtr(-x + half) * ndtr(-y - half)
+    # p_c becomes p_c + e_b − e_a. Where c is the rarer outcome, the smaller of both is raised instead.
+    e_a, e_b = np.where(p_c > p_a, e_a, np.maximum(e_a, e_b)), np.where(p_c > p_b, e_b, np.maximum(e_a, e_b))
+    p = np.stack([p_a + e_a, np.maximum(p_c + e_b - e_a, 0.0), np.maximum(p_b - e_b, 0.0)], axis=-1)
+    q = np.stack([q_a, q_c, q_b], axis=-1)
+    return p[needed] * (1 + _ROUNDING), q[needed] * (1 - _ROUNDING)
+
+
+def _spread(cells: Floats) -> Floats:
+    """Return for each corner the largest value of its cells."""
+    padded = np.pad(cells, 1)
+    rows = np.maximum(padded[:-1], padded[1:])
+    return np.asarray(np.maximum(rows[:, :-1], rows[:, 1:]))
+
+
+def _density(z: Floats) -> Floats:
+    return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+
+
+def _first(d: Floats, v: Floats) -> Floats:
+    """Return F_a = ∫₀^∞ φ(s − x) Φ(s − y) ds; F_b is F_a at −d. No term is negative, so relative errors are small."""
+    x, y = (v + d) / _ROOT, (v - d) / _ROOT
+    peak = np.maximum(0.0, np.where(d > 0, x, v / _ROOT))
+    start = np.maximum(0.0, peak - 9)
+    half = (peak + 9 - start) / 2
+    s = start[..., None] + half[..., None] * (_NODES + 1)
+    return np.asarray(half * ((_density(s - x[..., None]) * ndtr(s - y[..., None])) @ _WEIGHTS))
+
+
+def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> tuple[Floats, ...]:
+    """Return bounds on |F_dd|, |F_vv|, |F_ddd|, |F_vvd| and F_d of F_a in cells: each factor of a term is bounded."""
+
+    def near(start: Floats, end: Floats) -> Floats:
+        return np.where((start <= 0) & (end >= 0), 0.0, np.minimum(abs(start), abs(end)))
+
+    def curved(least: Floats, most: Floats) -> Floats:
+        return np.maximum(abs(1 - least**2), abs(1 - most**2))
+
+    least_d, most_d = near(left, right), np.maximum(abs(left), abs(right))
+    x = (low + left) / _ROOT, (high + right) / _ROOT
+    y = (low - right) / _ROOT, (high - left) / _ROOT
+    least_x, most_x = near(*x), np.maximum(abs(x[0]), abs(x[1]))
+    bell, edge = _density(least_d) * ndtr(high), _density(least_x) * ndtr(-y[0])
+    both = np.minimum(_density(least_d) * _density(near(low, high)), _density(least_x) * _density(near(*y)))
+    second = (most_x * edge + both) / 2
+    third = ((curved(least_x, most_x) * edge + most_x * both) / _ROOT + most_d * both) / 2
+    return most_d * bell + second, second, curved(least_d, most_d) * bell + third, third, bell + edge / _ROOT
+
+
+def _curves(p: Floats, q: Floats, s: Floats) -> Floats:
+    """Return H(s) − (1 − s)₊ [pairs, points]."""
+    curves = np.zeros((len(p), len(s)))
+    for own_p, own_q in zip(p.T[..., None], q.T[..., None], strict=True):
+        curves += np.maximum(np.where(s < 1, own_q * s - own_p, own_p - own_q * s), 0.0)
+    # If the p sum to more than 1 or the q to less, H is larger below 1 by this.
+    return np.asarray(curves + (s < 1) * np.maximum(p.sum(axis=1) - 1 - s[:, None] * (q.sum(axis=1) - 1), 0.0).T)
+
+
+def _censored(mu: float, s: Floats) -> Floats:
+    """Return H(s) − (1 − s)₊ of Gaussian noise with another Gaussian censored below 0, of mean x < −3 or y < −3."""
+    shift, z, curves = mu / _ROOT, np.linspace(_BELOW, 9.0, 150), []
+    for sign in (1, -1):
+        p, q = ndtr(sign * shift / 2 - z), ndtr(-sign * shift / 2 - z)
+        ends = np.exp(sign * shift * z)
+        # Inside an interval p/q is between its values at the ends: two outcomes there tell more.
+        q_in = -np.diff(q)
+        q_end = (-np.diff(p) - ends[:-1] * q_in) / np.diff(ends)
+        q_all = np.concatenate([[1 - q[0]], q_in - q_end, q_end])
+        p_all = np.concatenate([[1 - p[0]], (q_in - q_end) * ends[:-1], q_end * ends[1:]])
+        scaled = s[:, None] * q_all / p_all
+        h = ndtr(shift / 2 - np.log(scaled) / shift) - scaled * ndtr(-shift / 2 - np.log(scaled) / shift)
+        curves.append(np.maximum(h @ p_all - np.maximum(1 - s, 0.0), 0.0) + (p[-1] + q[-1]))
+    return np.array(curves)
+
+
+def _merged(curves: Floats, s: Floats, mu: float) -> Floats:
+    """Return curves that together dominate all: each is added to the group whose moments then grow least."""
+    powers = s ** (_BETAS[:, None] / mu + 1)
+    slopes = np.diff(powers, axis=1) / np.diff(s)
+    moments = np.pad(slopes, ((0, 0), (0, 1))) - np.pad(slopes, ((0, 0), (1, 0)))
+    excess = curves @ moments.T
+    scale = excess.max(axis=0)
+    moments = (moments / scale[:, None]).T
+    groups = np.zeros((0, len(s)))
+    for at in np.argsort(-(excess / scale).max(axis=1)):
+        if len(groups):
+            joined = np.maximum(groups, curves[at])
+            largest = (joined @ moments).max(axis=1)
+            best = int(largest.argmin())
+            if largest[best] <= 1 + _SLACK:
+                groups[best] = joined[best]
+                continue
+        groups = np.vstack([groups, curves[at]])
+    return groups

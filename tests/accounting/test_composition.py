@@ -1,0 +1,100 @@
+"""The composed ε of one round, against full enumeration and against Rényi accounting."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import nzc
+from nzc.accounting.composition import _dominating, _hockey_stick
+from nzc.accounting.data_independent import gaussian
+from nzc.accounting.rdp import to_epsilon
+
+
+def _epsilon(p: np.ndarray, q: np.ndarray, delta: float) -> float:
+    """Return the smallest ε with Σ (p − e^ε q)₊ ≤ δ: the largest over sets of outcomes with the highest p/q."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(-np.where(p > 0, p / q, 0))
+        found = np.log((np.cumsum(p[order]) - delta) / np.cumsum(q[order]))
+    return max(0.0, float(np.nanmax(found)))
+
+
+def _enumerated(mechanism: nzc.NoisyArgmax, votes: np.ndarray, delta: float) -> float:
+    """Return ε over all neighbours of all queries together, and all outcomes, in both directions."""
+    options = []
+    for row in votes:
+        moves = [(0, 0), *((a, b) for a in range(3) for b in range(3) if a != b and row[a] > 0)]
+        moved = np.array([row - np.eye(3, dtype=int)[a] + np.eye(3, dtype=int)[b] for a, b in moves])
+        options.append(np.exp(mechanism.log_law(moved)))
+    largest = 0.0
+    for choice in product(*(range(len(each)) for each in options)):
+        here = there = np.ones(1)
+        for laws, at in zip(options, choice, strict=True):
+            here, there = np.outer(here, laws[0]).ravel(), np.outer(there, laws[at]).ravel()
+        largest = max(largest, _epsilon(here, there, delta), _epsilon(there, here, delta))
+    return largest
+
+
+def _case(seed: int) -> tuple[nzc.NoisyArgmax, np.ndarray, float]:
+    rng = np.random.default_rng(seed)
+    scale = float(np.exp(rng.uniform(np.log(0.7), np.log(12))))
+    mechanisms = [
+        nzc.LNMax(1 / scale), nzc.GNMax(scale), nzc.Gumbel(1 / scale),
+        nzc.Confident(threshold=rng.uniform(2, 20), sigma1=scale, sigma=rng.uniform(0.7, 5)),
+        nzc.NZC(2.0, 1 / scale, "local"),
+    ]  # fmt: skip
+    teachers, queries = int(rng.integers(3, 40)), int(rng.integers(1, 4))
+    votes = rng.multinomial(teachers, rng.dirichlet(np.ones(3)), queries)
+    return mechanisms[seed % len(mechanisms)], votes, float(10 ** rng.uniform(-6, -1))
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
+    gaps = []
+    for seed in range(first, first + 50):
+        mechanism, votes, delta = _case(seed)
+        found = mechanism.cost(votes, np.zeros(len(votes), int)).epsilon(delta)
+        true = _enumerated(mechanism, votes, delta)
+        assert found.exact_lower <= true * (1 + 1e-9) + 1e-12, seed
+        assert found.exact >= true * (1 - 1e-9), seed
+        if true > 0.01:
+            gaps.append(found.exact / true)
+    assert np.median(gaps) < 1.01
+
+
+def test_many_equal_queries_agree_with_gaussian_differential_privacy() -> None:
+    """Two teachers' worth of classes, far noise: the lower bound stays below, the upper above what Gauss allows."""
+    votes = np.tile([[30, 30, 0]], (200, 1))
+    found = nzc.GNMax(60).cost(votes, np.zeros(200, int)).epsilon(1e-5)
+    assert found.exact_lower <= found.exact <= gaussian(np.sqrt(2 * 200) / 60, 1e-5)
+    assert found.exact < 1.01 * found.exact_lower
+
+
+def test_a_certain_flip_has_no_finite_bound() -> None:
+    found = nzc.NZC(1e100, 1e-10).cost(np.array([[5, 5, 1]]), np.zeros(1, int)).epsilon(1e-5)
+    assert found.exact == found.exact_lower == np.inf
+
+
+def test_composition_never_exceeds_renyi_accounting(histogram_rows: np.ndarray) -> None:
+    for mechanism in (nzc.LNMax(0.05), nzc.GNMax(40), nzc.Confident(200, 150, 40), nzc.Gumbel(0.1)):
+        cost = mechanism.cost(histogram_rows, np.zeros(len(histogram_rows), int))
+        found = cost.epsilon(1e-5)
+        assert found.exact_lower <= found.exact <= to_epsilon(cost.rdp, 1e-5)[0] * (1 + 1e-12)
+        assert found.exact < 1.015 * found.exact_lower
+
+
+@pytest.fixture
+def histogram_rows() -> np.ndarray:
+    rng = np.random.default_rng(1)
+    shares = rng.dirichlet([0.2] * 10, 60) * 0.6 + 0.4 * np.eye(10)[rng.integers(0, 10, 60)]
+    return rng.multinomial(250, shares)
+
+
+def test_the_dominating_law_is_above_every_law() -> None:
+    rng = np.random.default_rng(2)
+    x = np.exp(0.1 * np.arange(-20, 21))
+    weights = rng.gamma(0.3, size=(7, 41))
+    weights /= (weights / x).sum(axis=1, keepdims=True)
+    curves = _hockey_stick(weights, x)
+    law = _dominating(curves.max(axis=0), (weights / x).sum(axis=1).max(), x)
+    assert (_hockey_stick(law[None], x)[0] >= curves * (1 - 1e-12)).all()

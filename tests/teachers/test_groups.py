@@ -1,0 +1,173 @@
+"""The group as the unit of privacy: one group reaches one teacher, and so moves at most one vote a query."""
+
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from nzc.data import DataSplits, Split
+from nzc.mechanisms import count_votes
+from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.sharded import ShardedTeachers, load_labels, partition
+from nzc.teachers.sklearn import Sklearn
+from nzc.teachers.votes import VoteFile
+from nzc.training.trainer import TrainerSettings
+from nzc.types import Ints
+from nzc.validation import InputError
+
+QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
+TREES = Sklearn(count=10, estimator=DecisionTreeClassifier(), seed=0, parallel=1)
+NEAREST = replace(TREES, estimator=KNeighborsClassifier(1))
+# Stacked teachers would share the size of the smallest shard, so they are not stacked, although it is asked for.
+NETWORKS = Ensemble(count=10, network="mlp", epochs=3, batch_size=4, lr=0.01, weight_decay=0.01, seed=0, stacked=True)
+RECORDS = "one record differs"
+
+
+def _visits(rows: int, patients: int, rng: np.random.Generator) -> Ints:
+    """Return the patient of each visit in random order; numbers of visits are geometric, given their sum."""
+    first = np.sort(rng.choice(np.arange(1, rows), patients - 1, replace=False))
+    return rng.permutation(np.searchsorted(first, np.arange(rows), side="right"))
+
+
+def _spread(groups: Ints, shards: list[Ints]) -> np.ndarray:
+    """Return how many shards each group touches."""
+    pairs = {(group, i) for i, shard in enumerate(shards) for group in groups[shard].tolist()}
+    return np.bincount([group for group, _ in pairs])
+
+
+def test_a_patient_belongs_to_one_teacher() -> None:
+    groups = _visits(60_000, 20_000, np.random.default_rng(0))
+    assert len(np.unique(groups)) == 20_000
+    shards = partition(np.zeros(60_000, np.int64), 250, 0, False, groups)
+    assert (_spread(groups, shards) == 1).all()
+    assert [len(np.unique(groups[shard])) for shard in shards] == [80] * 250
+    by_record = _spread(groups, partition(np.zeros(60_000, np.int64), 250, 0, False))
+    assert (by_record > 1).mean() > 0.6
+    assert by_record.mean() > 2.5
+
+
+@given(st.integers(1, 300), st.integers(1, 60), st.integers(0, 9), st.data())
+@settings(derandomize=True, max_examples=50, deadline=None)
+def test_shards_of_groups_are_disjoint_and_cover(rows: int, people: int, seed: int, data: st.DataObject) -> None:
+    groups = np.random.default_rng(seed).integers(0, people, rows) * 7  # numbers with gaps
+    count = data.draw(st.integers(1, len(np.unique(groups))))
+    shards = partition(np.zeros(rows, np.int64), count, seed, False, groups)
+    assert sorted(np.concatenate(shards)) == list(range(rows))
+    assert all((np.diff(shard) > 0).all() for shard in shards)
+    assert (_spread(groups, shards)[np.unique(groups)] == 1).all()
+    sizes = [len(np.unique(groups[shard])) for shard in shards]
+    assert len(sizes) == count
+    assert min(sizes) >= 1
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_shards_without_groups_are_those_of_version_1() -> None:
+    """Golden digests: stored predictions and published runs depend on these shards."""
+    labels = np.random.default_rng(5).integers(0, 10, 1203)
+    digests = [
+        sha256(b"|".join(shard.astype("<i8").tobytes() for shard in partition(labels, 7, 3, stratify))).hexdigest()[:16]
+        for stratify in (False, True)
+    ]
+    assert digests == ["2c9bc3a316d6c3d4", "622b65efd1a990c9"]
+
+
+def _table(rng: np.random.Generator, rows: int, people: int) -> DataSplits:
+    groups = _visits(rows, people, rng)
+    x, u = (rng.normal(size=(n, 3)).astype(np.float32) for n in (rows, 80))
+    y, v = (rng.integers(0, 3, n) for n in (rows, 80))
+    return DataSplits(Split(x, y), Split(u, v), Split(u, v), 3, groups=groups)
+
+
+def _without(splits: DataSplits, keep: np.ndarray) -> DataSplits:
+    private = Split(splits.private.x[keep], splits.private.y[keep])
+    return replace(splits, private=private, groups=splits.groups[keep])
+
+
+def _changed(splits: DataSplits, person: int, records: int, rng: np.random.Generator) -> DataSplits:
+    """Give a person `records` other records, at other places of the table; nobody else's change."""
+    others = _without(splits, splits.groups != person)
+    at = np.sort(rng.integers(0, len(others.private) + 1, records))
+    x = np.insert(others.private.x, at, rng.normal(size=(records, 3)) * 3, axis=0)
+    y = np.insert(others.private.y, at, rng.integers(0, 3, records))
+    return replace(others, private=Split(x, y), groups=np.insert(others.groups, at, person))
+
+
+def _predictions(teachers: ShardedTeachers, splits: DataSplits) -> np.ndarray:
+    with TemporaryDirectory() as work:
+        teachers.train_missing(splits, QUIET, Path(work))
+        return np.stack([load_labels(Path(work), teacher) for teacher in range(teachers.count)])
+
+
+def _moved(one: np.ndarray, other: np.ndarray) -> int:
+    """Return the largest L1 distance of two histograms of a query."""
+    return int(abs(count_votes(one, 3) - count_votes(other, 3)).sum(axis=1).max())
+
+
+@pytest.mark.parametrize("teachers", [TREES, NEAREST, NETWORKS], ids=["trees", "nearest", "networks"])
+def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
+    """Whatever the records of the person become, and however many: also where the smallest shard shrinks."""
+    rng = np.random.default_rng(1)
+    splits = _table(rng, 150, 40)
+    shards, before = teachers.shards(splits), _predictions(teachers, splits)
+    smallest = splits.groups[min(shards, key=len)]
+    biggest = int(np.bincount(splits.groups).argmax())
+    some_vote_moved = False
+    for person, records in ((int(np.bincount(smallest).argmax()), 1), (biggest, 1), (biggest, 30), (0, 40), (7, 2)):
+        neighbour = _changed(splits, person, records, rng)
+        for shard, other in zip(shards, teachers.shards(neighbour), strict=True):
+            if person not in splits.groups[shard]:
+                np.testing.assert_array_equal(splits.private.x[shard], neighbour.private.x[other])
+        after = _predictions(teachers, neighbour)
+        assert (before != after).any(axis=1).sum() <= 1
+        assert _moved(before, after) <= 2
+        some_vote_moved |= _moved(before, after) == 2
+    assert some_vote_moved
+
+
+def test_by_record_a_person_moves_several_votes() -> None:
+    """What the group as unit prevents; it shows that the test above can fail."""
+    rng = np.random.default_rng(1)
+    splits = _table(rng, 150, 40)
+    person = int(np.bincount(splits.groups).argmax())
+    changed = replace(splits.private, y=np.where(splits.groups == person, (splits.private.y + 1) % 3, splits.private.y))
+    other = replace(splits, private=changed)
+    by_record = [_predictions(NEAREST, replace(each, groups=None)) for each in (splits, other)]
+    assert _moved(*by_record) > 2
+    assert _moved(*(_predictions(NEAREST, each) for each in (splits, other))) == 2
+
+
+def test_the_unit_is_said() -> None:
+    splits = _table(np.random.default_rng(0), 150, 40)
+    assert (TREES.unit(splits), TREES.unit(replace(splits, groups=None)), TREES.unit(None)) == (
+        "group",
+        *["record"] * 2,
+    )
+    assert TREES.neighbours(splits).startswith("the records of one group differ")
+    assert TREES.neighbours(replace(splits, groups=None)) == RECORDS
+    assert VoteFile("votes.npy").unit(splits) == "teacher"
+
+
+def test_what_groups_do_not_allow() -> None:
+    splits = _table(np.random.default_rng(0), 150, 40)
+    assert replace(TREES, count=40).check(splits).teachers == 40
+    with pytest.raises(InputError, match=r"count=41: .* from 1 to 40 \(one private group each\)"):
+        replace(TREES, count=41).check(splits)
+    with pytest.raises(InputError, match="stratify=true: must be false where the dataset has groups"):
+        replace(TREES, stratify=True).check(splits)
+    assert replace(TREES, count=41).check(replace(splits, groups=None)).teachers == 41
+
+
+@pytest.mark.parametrize("teachers", [TREES, NETWORKS], ids=["trees", "networks"])
+def test_groups_change_what_is_stored(teachers: ShardedTeachers) -> None:
+    splits = _table(np.random.default_rng(0), 150, 40)
+    singly = replace(splits, groups=None)
+    asked = [teachers.request(each, QUIET) for each in (splits, singly, replace(splits, groups=splits.groups[::-1]))]
+    assert len({str(request) for request in asked}) == 3
+    assert asked[1]["data"] == DataSplits(splits.private, splits.public, splits.test, 3).digest
