@@ -6,7 +6,7 @@
     >>> labels = mechanism.release(votes, rng=np.random.default_rng(0))
     >>> cost = mechanism.cost(votes, labels)
     >>> round(cost.epsilon(delta=1e-5).data_independent, 3)
-    0.16
+    0.158
 
 A name is imported when it is first used. So `import nzc` is cheap, and mechanisms and accounting never import torch,
 Hydra or MLflow.

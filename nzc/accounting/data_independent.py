@@ -21,11 +21,13 @@ class WorstCaseCost:
     rdp   the Rényi cost, orders → [orders]
     mu    the release is post-processing of Gaussian noise at a mean shift of μ standard deviations; inf: it is not
     pure  the release is (ε₀, 0)-private; inf: it is not
+    many  ε of so many such releases at δ, (count, δ) → ε, where that is less than by composing `rdp` or `mu`
     """
 
     rdp: Callable[[Floats], Floats]
     mu: float = np.inf
     pure: float = np.inf
+    many: Callable[[int, float], float] | None = None
 
 
 #: The cost of a release without a bound, and the cost of no release.
@@ -48,8 +50,10 @@ def bounded_range_cost(eta: float) -> WorstCaseCost:
     return WorstCaseCost(partial(bounded_range_rdp, eta), pure=eta) if eta < _DETERMINISTIC else UNBOUNDED
 
 
-def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float) -> float:
+def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the compositions that apply.
+
+    rough  leave out `many`, which takes a second
 
     Rényi composition always applies. Gaussian noise composes exactly: μ² = Σ μᵢ² (Dong, Roth, Su 2019, Corollary 2).
     (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). For δ ≤ 0 the result is inf.
@@ -63,6 +67,9 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float) -> float:
     bounds.append(gaussian(float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))), delta))
     if len({cost.pure for _, cost in parts}) == 1:
         bounds.append(optimal_pure(parts[0][1].pure, sum(count for count, _ in parts), delta))
+    many = parts[0][1].many
+    if many is not None and not rough and all(cost.many is not None and cost.mu == parts[0][1].mu for _, cost in parts):
+        bounds.append(many(sum(count for count, _ in parts), delta))
     return min(bounds)
 
 

@@ -1,10 +1,12 @@
 """The boost: a constant c on the largest count, and the sensitivity by which the noise is scaled."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nzc.accounting.data_dependent import gaps
+from nzc.accounting.data_independent import WorstCaseCost
+from nzc.mechanisms.noise import Noise
 from nzc.types import Floats, Ints
 from nzc.validation import not_negative, one_of
 
@@ -53,3 +55,8 @@ class Boost:
         if self.sensitivity != "global" and self.c > 0:
             return np.inf
         return float(np.exp(self.beta)) if self.sensitivity == "smooth" else 1.0
+
+    def worst_case(self, noise: Noise) -> WorstCaseCost:
+        """Return what one label with this noise costs, whatever the votes."""
+        cost = noise.worst_case(self.shift)
+        return cost if self.c == 0 else replace(cost, many=None)  # which is proved without a boost only

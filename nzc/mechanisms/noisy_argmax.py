@@ -118,9 +118,9 @@ class NoisyArgmax:
         """Return what so many queries and labels cost at most, whatever the votes; only ε data-independent is known."""
         return Cost(asked, None, (), self._worst_case(asked, answered), asked * (self._delta_cost or 0.0))
 
-    def worst_case_epsilon(self, queries: int, delta: float) -> float:
-        """Return ε at δ of `queries` queries that are all answered, whatever the votes."""
-        return self.promise(queries, queries).data_independent(delta)
+    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
+        """Return ε at δ of `queries` queries that are all answered, whatever the votes; `rough`: see `Cost`."""
+        return self.promise(queries, queries).data_independent(delta, rough)
 
     def privacy_filter(self, epsilon: float, delta: float, queries: int, other: WorstCaseCost = FREE) -> PrivacyFilter:
         """Return the filter that keeps `queries` queries and `other` within a budget ε at δ, whatever the votes."""
@@ -174,7 +174,7 @@ class NoisyArgmax:
     def _worst_case(self, asked: int = 1, answered: int = 1) -> tuple[tuple[int, WorstCaseCost], ...]:
         """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
         ask = FREE if self.screen is None else self.screen.worst_case()
-        label = FREE if self._delta_cost is not None else self.noise.worst_case(self.boost.shift)
+        label = FREE if self._delta_cost is not None else self.boost.worst_case(self.noise)
         return (asked, ask), (answered, label)
 
     def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:

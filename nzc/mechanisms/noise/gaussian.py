@@ -1,11 +1,11 @@
 """Gaussian noise: GNMax (Scalable PATE 2018) and NZC's second variant."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from nzc.accounting import claims, data_dependent, data_independent
+from nzc.accounting import claims, data_dependent, data_independent, gaussian_argmax
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
 from nzc.validation import positive
@@ -54,7 +54,10 @@ class GaussianNoise(ContinuousNoise):
         return first[:, None] + h * np.arange(count), np.full((len(leads), count), np.log(h))
 
     def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
-        return data_independent.gaussian_cost(np.sqrt(2) * shift / self.sigma)
+        cost = data_independent.gaussian_cost(np.sqrt(2) * shift / self.sigma)
+        if shift != 1:
+            return cost
+        return replace(cost, many=lambda queries, delta: gaussian_argmax.epsilon(queries, self.sigma, delta))
 
     @property
     def bound(self) -> data_dependent.DataDependentBound:
