@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nzc.mechanisms import (
         ABSTAIN, NZC, Boost, Confident, ContinuousNoise, GaussianNoise, GNMax, GroundTruth, Gumbel, GumbelNoise,
         Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise, NZCGaussian, Plurality,
-        Screen, StabilityScreen, Stable, ThresholdScreen, audit, count_votes,
+        Screen, SparseScreen, SparseStable, StabilityScreen, Stable, ThresholdScreen, audit, count_votes,
     )  # fmt: skip
     from nzc.runs.result import RunResult
     from nzc.runs.sweep_table import read_sweep
@@ -35,7 +35,8 @@ __all__ = [
     "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "Cost", "Epsilon", "GNMax", "GaussianNoise",
     "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise",
     "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "Plurality", "RunResult", "Screen",
-    "StabilityScreen", "Stable", "ThresholdScreen", "audit", "calibrate", "count_votes", "read_sweep", "run",
+    "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit", "calibrate",
+    "count_votes", "read_sweep", "run",
 ]  # fmt: skip
 #: The modules of names that are not in nzc.mechanisms.
 _ELSEWHERE = {

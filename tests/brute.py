@@ -30,7 +30,7 @@ def law(mechanism, votes, student_probs=None):
 def screening(screen, votes, student_probs=None):
     """Probabilities of answering and of abstaining."""
     kind, top = type(screen).__name__, sorted(votes)[::-1]
-    if kind == "StabilityScreen":
+    if kind in ("StabilityScreen", "SparseScreen"):
         statistic = max(mp.mpf(0), mp.mpf(int(top[0] - top[1])) / 2 - 1)
     elif kind == "InteractiveScreen" and student_probs is not None:
         statistic = max(
@@ -39,6 +39,8 @@ def screening(screen, votes, student_probs=None):
     else:
         statistic = mp.mpf(int(top[0]))
     z = (statistic - screen.threshold) / screen.sigma1
+    if kind == "SparseScreen":  # Gumbel noise
+        return mp.exp(-mp.exp(-z)), -mp.expm1(-mp.exp(-z))
     return mp.ncdf(z), mp.ncdf(-z)
 
 
@@ -116,7 +118,7 @@ def divergence(p, q, order):
 
 def cost(mechanism, votes, orders, student_probs=None):
     """The largest divergence over all neighbours and both directions, at each order."""
-    stable = mechanism.screen is not None and type(mechanism.screen).__name__ == "StabilityScreen"
+    stable = type(mechanism.screen).__name__ in ("StabilityScreen", "SparseScreen")
     one = (lambda v: screening(mechanism.screen, v)) if stable else (lambda v: law(mechanism, v, student_probs))
     here, there = one(list(votes)), [one(moved) for moved in moves(votes)]
     return np.array(

@@ -14,7 +14,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 def build(name: str, **knobs: Any) -> NoisyArgmax:
     """Return the preset's mechanism, with other values for some of its keys."""
-    config = OmegaConf.create({"aggregator": OmegaConf.load(FOLDER / f"{name}.yaml")})
+    config = OmegaConf.create({"delta": 1e-5, "aggregator": OmegaConf.load(FOLDER / f"{name}.yaml")})
     config.aggregator.update(knobs)
     mechanism: NoisyArgmax = instantiate(config.aggregator, "aggregator")
     return mechanism

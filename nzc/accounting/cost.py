@@ -134,9 +134,10 @@ def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) 
         for bound, histograms in cost.bounded if "theorem" in rdp else ():
             each = bound.cost(histograms)(ORDERS)
             rdp["theorem"] += np.concatenate([0 * ORDERS[None], each.cumsum(axis=0)])[so_far[len(histograms)]]
-        parts += [(so_far[count], worst_case) for count, worst_case in cost.worst_case]
+        parts += [(np.minimum(queries, count), worst_case) for count, worst_case in cost.worst_case]
         released, before = released + labels, before + len(answered)
-        left = left - cost.delta_cost * queries / max(1, len(answered))
+        paid = max([1, *(count for count, _ in cost.worst_case)])
+        left = left - cost.delta_cost * np.minimum(queries, paid) / paid
     left = np.maximum(left, 0)
     with np.errstate(divide="ignore"):
         least = {name: np.maximum(cks(cost, ORDERS, left[:, None]).min(axis=1), 0) for name, cost in rdp.items()}

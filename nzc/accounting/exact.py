@@ -164,12 +164,14 @@ class ExactCost:
 
     batches  numbers of distinct histograms, and a function that returns their laws, which are large
     inverse  [queries]  the distinct histogram of each query
-    ceiling  a cost that holds for any votes, orders → [orders]; it is taken where it is smaller
+    ceiling  what one query costs for any votes, orders → [orders]; it is taken where it is smaller
+    paid     all queries together cost at most so often the ceiling; None: no such limit
     """
 
     batches: list[tuple[Ints, Callable[[], Pairs]]]
     inverse: Ints
     ceiling: Callable[[Floats], Floats]
+    paid: int | None = None
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""
@@ -179,12 +181,21 @@ class ExactCost:
         """Return the sum over all queries, [orders]. The result at `rdp.ORDERS` is kept."""
         times = np.bincount(self.inverse)
         if orders is ORDERS:
-            return np.asarray(times @ self._at_orders)
-        return sum((times[places] @ costs for places, costs in self._costs(orders)), start=np.zeros(len(orders)))
+            return self._limited(np.asarray(times @ self._at_orders), np.asarray(len(self.inverse)))
+        total = sum((times[places] @ costs for places, costs in self._costs(orders)), start=np.zeros(len(orders)))
+        return self._limited(total, np.asarray(len(self.inverse)), orders)
 
     def first(self, counts: Ints) -> Floats:
         """Return the sum over the first so many queries, [counts, orders] at `rdp.ORDERS`."""
-        return np.concatenate([0 * ORDERS[None], self._at_orders[self.inverse].cumsum(axis=0)])[counts]
+        total = np.concatenate([0 * ORDERS[None], self._at_orders[self.inverse].cumsum(axis=0)])[counts]
+        return self._limited(total, counts[:, None])
+
+    def _limited(self, total: Floats, queries: Ints, orders: Floats = ORDERS) -> Floats:
+        """Return `total` of so many queries, or what they cost at most where that is smaller."""
+        if self.paid is None:
+            return total
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.fmin(total, np.minimum(queries, self.paid) * self.ceiling(orders)))
 
     def laws(self) -> Iterator[tuple[Pairs, Ints]]:
         """Yield the laws of distinct histograms, and how many queries share each, [histograms]."""

@@ -46,8 +46,8 @@ class PrivacyFilter:
         return (self.ask * asked if asked else 0.0) + (self.answer * answered if answered else 0.0)
 
 
-#: A filter that admits no query.
-CLOSED = PrivacyFilter(0.0, np.inf, np.inf)
+#: Filters that admit no query, and all of them.
+CLOSED, OPEN = PrivacyFilter(0.0, np.inf, np.inf), PrivacyFilter(0.0, 0.0, 0.0)
 
 
 def gaussian_filter(

@@ -73,6 +73,8 @@ class LabelingSession:
         self._draws: list[str] = []  # questions for which this run has drawn operating-system noise
         if ledger.is_file():
             self.ledger.entries(dataset)  # InputError before the run begins: the file is damaged
+        if policy.mechanism.one_round and len(sizes) > 1:
+            raise InputError("rounds", len(sizes), f"must be 1: the cost of {policy.name} counts over one round")
         self.mechanisms = [policy.mechanism.first or policy.mechanism, *[policy.mechanism] * (len(sizes) - 1)]
         planned = [(size, bound) for size, each in zip(sizes, self.mechanisms, strict=True) for bound in each.bounds]
         self.plan: Plan | None = None
@@ -187,6 +189,8 @@ class LabelingSession:
             allowed = f"must be null: {self.policy.name} has no finite ε, so no budget can be kept"
             if np.isfinite(mechanism.worst_case_epsilon(1, delta)):
                 allowed = f"is too small for a single label of {self.policy.name} at delta={delta:g}"
+            if mechanism.one_round and np.isfinite(whole := mechanism.worst_case_epsilon(sum(self.sizes), delta)):
+                allowed = f"must be at least {whole:.6g}, which a run of {self.policy.name} costs at delta={delta:g}"
             raise InputError("budget.epsilon", budget, allowed)
         return privacy_filter
 

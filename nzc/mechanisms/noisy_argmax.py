@@ -1,6 +1,6 @@
 """The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +10,7 @@ from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
 from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.exact import ExactCost, Pairs
-from nzc.accounting.privacy_filter import CLOSED, PrivacyFilter, gaussian_filter, renyi_filter
+from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.mechanisms.boost import Boost
 from nzc.mechanisms.histograms import FAR, HistogramBatch, distinct
@@ -69,7 +69,8 @@ class NoisyArgmax:
         student_probs  the student's class probabilities, [queries, classes]; None while there is no student
         """
         votes = as_votes(votes)
-        return self._release(votes, rng, as_probabilities(student_probs, votes))
+        labels = self._release(votes, rng, as_probabilities(student_probs, votes))
+        return labels if self.screen is None else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
 
     def _release(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
         noise = self.noise.sample(votes.shape, rng) * self.boost.scale(votes)[:, None]
@@ -93,12 +94,10 @@ class NoisyArgmax:
         labels, student_probs = as_labels(labels, votes), as_probabilities(student_probs, votes)
         asked, answered = len(votes), votes[labels != ABSTAIN]
         screened = [] if self.screen is None else [self.screen.histograms(votes, student_probs)]
-        return Cost(
-            queries=asked,
+        return replace(
+            self.promise(asked, asked),
             exact=(self.exact_cost(votes, student_probs),),
             bounded=tuple(zip(self.bounds, [*screened, answered], strict=True)) if self.bounds else (),
-            worst_case=self._worst_case(asked, asked),
-            delta_cost=asked * (self._delta_cost or 0.0),
             claim=self.noise.claimed if self.boost.c > 0 else None,
         )
 
@@ -112,11 +111,13 @@ class NoisyArgmax:
             [(batch.places, partial(self._pairs, batch)) for batch in batches],
             inverse,
             ceiling=lambda orders: np.sum([cost.rdp(orders) for _, cost in self._worst_case()], axis=0),
+            paid=self._paid(len(votes)) if self.one_round else None,
         )
 
     def promise(self, asked: int, answered: int) -> Cost:
         """Return what so many queries and labels cost at most, whatever the votes; only ε data-independent is known."""
-        return Cost(asked, None, (), self._worst_case(asked, answered), asked * (self._delta_cost or 0.0))
+        delta_cost = self._paid(asked) * (self._delta_cost or 0.0)
+        return Cost(asked, None, (), self._worst_case(asked, answered), delta_cost)
 
     def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
         """Return ε at δ of `queries` queries that are all answered, whatever the votes; `rough`: see `Cost`."""
@@ -124,10 +125,11 @@ class NoisyArgmax:
 
     def privacy_filter(self, epsilon: float, delta: float, queries: int, other: WorstCaseCost = FREE) -> PrivacyFilter:
         """Return the filter that keeps `queries` queries and `other` within a budget ε at δ, whatever the votes."""
-        left = delta - queries * (self._delta_cost or 0.0)
+        whole = self.promise(queries, queries) + Cost(0, None, (), ((1, other),))
+        if self.one_round or whole.delta_cost >= delta:
+            return OPEN if whole.data_independent(delta) <= epsilon else CLOSED
+        left = delta - whole.delta_cost
         (_, ask), (_, answer) = self._worst_case()
-        if left <= 0:
-            return CLOSED
         if np.isfinite(ask.mu + answer.mu):
             return gaussian_filter(epsilon, left, ask.mu, answer.mu, other.mu)
         return renyi_filter(epsilon, left, ask.rdp(ORDERS), answer.rdp(ORDERS), other.rdp(ORDERS))
@@ -138,7 +140,7 @@ class NoisyArgmax:
         """See `nzc.audit`; None: there is no law to audit."""
         largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
         pair = empirical.worst_pair(self.log_law, teachers, classes, largest)
-        queries = min(queries, AUDITED)
+        queries = self._paid(min(queries, AUDITED))  # no run of so few queries ends early
         found = empirical.audit(self._release, self.log_law, pair, queries, trials, delta, rng)
         empirical.check(found, data_independent=self.worst_case_epsilon(queries, delta))
         return found.epsilon
@@ -159,6 +161,11 @@ class NoisyArgmax:
         """Whether the screen uses `student_probs`."""
         return self.screen is not None and self.screen.asks_student
 
+    @property
+    def one_round(self) -> bool:
+        """Whether all queries of a run must be asked in one round."""
+        return self.screen is not None and self.screen.one_round
+
     def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
         """Return `labels` with the student's own label where a query was not answered and the student is confident.
 
@@ -171,11 +178,14 @@ class NoisyArgmax:
         """The δ per query that a label without noise uses behind a screen that protects it; None: no such screen."""
         return self.screen.delta_cost if self.screen is not None and isinstance(self.noise, NoNoise) else None
 
+    def _paid(self, asked: int) -> int:
+        return asked if self.screen is None else self.screen.paid(asked)
+
     def _worst_case(self, asked: int = 1, answered: int = 1) -> tuple[tuple[int, WorstCaseCost], ...]:
         """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
         ask = FREE if self.screen is None else self.screen.worst_case()
         label = FREE if self._delta_cost is not None else self.boost.worst_case(self.noise)
-        return (asked, ask), (answered, label)
+        return (self._paid(asked), ask), (answered, label)
 
     def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:
         """Join laws of labels [..., outcomes] with the screen's at votes [..., classes]: [..., outcomes + 1]."""
@@ -216,19 +226,6 @@ class NoisyArgmax:
         scores = np.take_along_axis(self.boost.scores(batch.votes), batch.first, axis=1)
         leads = self.noise.leads(scores, delta[:, None])
         return self.noise.neighbourhood(leads, batch.copies.astype(np.float64), 1 / (self.noise.unit * delta))
-
-
-class GroundTruth(NoisyArgmax):
-    """The true labels, the papers' upper baseline: its votes are one-hot true labels. It has no privacy, ε = ∞."""
-
-    def __init__(self) -> None:
-        super().__init__(NoNoise())
-
-    def cost(self, votes: Ints, labels: Ints, student_probs: Floats | None = None) -> Cost:
-        return Cost(len(votes), None, (), self._worst_case(len(votes), len(votes)))
-
-    def audit(self, *_: object, **__: object) -> None:
-        return None
 
 
 def audit(

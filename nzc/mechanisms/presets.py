@@ -4,6 +4,7 @@ from nzc.mechanisms.boost import Boost
 from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
+from nzc.mechanisms.sparse_vector import SparseScreen
 
 
 def Plurality() -> NoisyArgmax:
@@ -50,6 +51,18 @@ def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
     This is NZC's idea made sound; each query asked uses Φ(−threshold/σ₁) of δ (see `StabilityScreen`).
     """
     return NoisyArgmax(NoNoise(), screen=StabilityScreen(threshold, sigma1))
+
+
+def SparseStable(cutoff: int, teachers: int, delta: float, scale: float | None = None) -> NoisyArgmax:
+    """Release the plurality where it is far from a flip, and end at the `cutoff`-th query where it is not.
+
+    Stable labels cost nothing, however many there are (the sparse vector technique, proof in `SparseScreen`). One call
+    of `release` is one run. Labels that depend on a single vote use a tenth of `delta`.
+
+    teachers  how many there are; it decides the noise where `scale` is None
+    scale     of the Gumbel noise, votes; ε falls about as 1/scale
+    """
+    return NoisyArgmax(NoNoise(), screen=SparseScreen.for_teachers(teachers, cutoff, delta, scale))
 
 
 def NZC(c: float, gamma: float, sensitivity: str = "constant", beta: float = 1.0) -> NoisyArgmax:

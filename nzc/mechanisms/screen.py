@@ -23,6 +23,8 @@ class Screen(ABC):
 
     #: Whether the statistic uses the student's probabilities.
     asks_student = False
+    #: Whether all queries of a run are asked in one round, because `ended` and `paid` count over the whole run.
+    one_round = False
 
     def __post_init__(self) -> None:
         not_negative(threshold=self.threshold)
@@ -42,7 +44,7 @@ class Screen(ABC):
 
     @property
     def delta_cost(self) -> float | None:
-        """The δ that each query uses where this screen makes a label without noise private; None: it does not."""
+        """The δ that each paid query uses where this screen makes a label without noise private; None: it does not."""
         return None
 
     def check(self, teachers: int) -> None:
@@ -70,8 +72,16 @@ class Screen(ABC):
         """Return the two-class histograms [queries, 2] at which `bound` is to be taken."""
         return data_dependent.screen_votes(self.statistic(votes, student_probs), self.threshold)
 
+    def ended(self, answered: Bools) -> Bools:
+        """Return which queries come after the end of the run and are not answered, [queries]; here none."""
+        return np.zeros_like(answered)
+
+    def paid(self, asked: int) -> int:
+        """Return how many of so many queries cost `worst_case` at most; here all."""
+        return asked
+
     def worst_case(self) -> data_independent.WorstCaseCost:
-        """Return the cost of asking one query, whatever the votes: Gaussian noise at mean shift 1/σ₁."""
+        """Return the cost of one paid query, whatever the votes: Gaussian noise at mean shift 1/σ₁."""
         return data_independent.gaussian_cost(1 / self.sigma1)
 
 

@@ -4,31 +4,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nzc.accounting.rdp import to_epsilon
-from nzc.mechanisms.noisy_argmax import ABSTAIN
+from nzc.accounting.data_independent import WorstCaseCost
 from nzc.mechanisms.screen import StabilityScreen
-from nzc.mechanisms.votes import as_votes
 from nzc.types import Bools, Floats, Ints
-from nzc.validation import between_0_and_1, not_negative, positive, whole
+from nzc.validation import between_0_and_1, whole
 
-#: Its `statistic` does not depend on its settings.
-_DISTANCE = StabilityScreen(threshold=0.0, sigma1=1.0)
 #: e^700 is about the largest float64.
 _LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True)
-class SparseStable:
-    """Release the plurality where d − scale·G ≥ threshold, G standard Gumbel; stop at the `cutoff`-th query below it.
+class SparseScreen(StabilityScreen):
+    """Answer where d − σ₁·G ≥ threshold, G standard Gumbel; end the run at the `cutoff`-th query below it.
 
-    d = max(0, (n₁ − n₂)/2 − 1) is the distance to instability, in votes (see `StabilityScreen`). A query is reported
-    unstable, label −1, with probability 1 − e^(−Λ), Λ = e^((threshold − d)/scale). Every draw is independent: neither
+    d is the distance to instability, in votes, and the label is the plurality (see `StabilityScreen`). A query is
+    reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold − d)/b), b = σ₁. Every draw is independent: neither
     the threshold has noise, nor is anything drawn anew after a report. Stable queries cost nothing, however many there
-    are; the whole run costs about as much as `cutoff` Gaussian releases at mean shift 1/scale each.
+    are; the whole run costs about as much as `cutoff` Gaussian releases at mean shift 1/b each.
 
-    threshold  votes. e^(−e^(threshold/scale)) is the probability that a query with d = 0 is answered
-    scale      votes. The scale b of the Gumbel noise
-    cutoff     how many unstable queries are reported; every later query has label −1 too
+    threshold  votes. e^(−e^(threshold/b)) is the probability that a query with d = 0 is answered
+    sigma1     votes. The scale b of the Gumbel noise; its standard deviation is 1.28 b
+    cutoff     how many unstable queries are reported; every later query of the run has label −1 too
 
     Theorem. Let two neighbours differ in one teacher, hence by one moved vote in each query. Queries may be chosen in
     turn, each after the labels so far. Let α > 1 with α(1 − e^(−1/b)) < 1, and let c be `cutoff`, or the number of
@@ -69,75 +65,62 @@ class SparseStable:
     2010, who also limit the reports instead of adding noise to the threshold.
     """
 
-    threshold: float
-    scale: float
     cutoff: int
 
+    one_round = True
+
     def __post_init__(self) -> None:
-        not_negative(threshold=self.threshold)
-        positive(scale=self.scale)
+        super().__post_init__()
         whole(at_least=1, cutoff=self.cutoff)
 
     @classmethod
     def for_teachers(
-        cls, teachers: int, cutoff: int, delta: float, false_alarms: float = 1e-2, share: float = 0.1
-    ) -> "SparseStable":
-        """Return the largest noise that keeps two promises, which depend on public facts only.
+        cls, teachers: int, cutoff: int, delta: float, scale: float | None = None, false_alarms: float = 1e-2
+    ) -> "SparseScreen":
+        """Return the screen whose labels use at most δ/10, by public facts only.
 
+        scale         of the Gumbel noise, votes; None: the largest that keeps the promise of `false_alarms`
         false_alarms  at most this is the probability that a query is reported unstable although all teachers agree
-        share         at most this share of `delta` goes to labels that depend on a single vote
         """
         whole(at_least=4, teachers=teachers)
         whole(at_least=1, cutoff=cutoff)
-        between_0_and_1(delta=delta, false_alarms=false_alarms, share=share)
-        at_zero = np.log(cutoff / (share * delta)) * (1 + 1e-11)  # Λ at d = 0
-        scale = float((teachers / 2 - 1) / np.log(at_zero / -np.log1p(-false_alarms)))
-        return cls(threshold=float(scale * np.log(at_zero)), scale=scale, cutoff=cutoff)
+        between_0_and_1(delta=delta, false_alarms=false_alarms)
+        at_zero = np.log(10 * cutoff / delta) * (1 + 1e-11)  # Λ at d = 0
+        if scale is None:
+            scale = float((teachers / 2 - 1) / np.log(at_zero / -np.log1p(-false_alarms)))
+        return cls(threshold=float(scale * np.log(at_zero)), sigma1=scale, cutoff=cutoff)
 
-    def release(self, votes: Ints, rng: np.random.Generator, reported: int = 0) -> Ints:
-        """Return one label per query, [queries]; ABSTAIN (−1) where it is unstable, and after the stop.
+    def answers(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None) -> Bools:
+        return np.asarray(rng.exponential(size=votes.shape[:-1]) >= self._rate(votes))
 
-        votes     [queries, classes], whole counts; every row sums to the number of teachers. Private
-        reported  how many queries of the same run earlier calls reported unstable: min(cutoff, their −1 labels)
-        """
-        whole(at_least=0, reported=reported)
-        votes = as_votes(votes)
-        unstable = rng.exponential(size=len(votes)) < self._rate(votes)
-        return np.where(unstable | self._after_the_stop(unstable, reported), ABSTAIN, votes.argmax(axis=1))
+    def log_answer(self, votes: Ints, student_probs: Floats | None) -> tuple[Floats, Floats]:
+        rate = self._rate(votes)
+        return -rate, np.log(-np.expm1(-rate))
 
-    def unstable(self, votes: Ints) -> Floats:
-        """Return the probability that a query asked before the stop is reported unstable, [queries]. Private."""
-        return np.asarray(-np.expm1(-self._rate(as_votes(votes, one_sum=False))))
+    def ended(self, answered: Bools) -> Bools:
+        return np.asarray(np.cumsum(~answered) >= self.cutoff)
 
-    def epsilon(self, delta: float, queries: int) -> float:
-        """Return ε at δ of a run of `queries` queries, whatever the votes; rounded up. inf: δ is too small for it."""
-        between_0_and_1(delta=delta)
-        whole(at_least=0, queries=queries)
-        if queries == 0:
-            return 0.0
-        left = (delta - self.delta_cost(queries)) * (1 - 1e-12)
-        if left <= 0:
-            return np.inf
-        return to_epsilon(lambda orders: self.rdp(orders, queries), left)[0] * (1 + 1e-9)
+    def paid(self, asked: int) -> int:
+        return min(asked, self.cutoff)
 
-    def delta_cost(self, queries: int) -> float:
-        """Return the δ that labels which depend on a single vote use in a run of `queries` queries; rounded up."""
-        at_zero = np.exp(min(self.threshold / self.scale, _LARGEST_EXPONENT))
-        return min(self.cutoff, queries) * float(np.exp(-at_zero * (1 - 1e-12))) * (1 + 1e-12)
+    def worst_case(self) -> WorstCaseCost:
+        """Return the cost ρ(α) of one report, whatever the votes."""
+        return WorstCaseCost(self._rdp)
 
-    def rdp(self, orders: Floats, queries: int) -> Floats:
-        """Return the Rényi cost ρ(α) of the bits of a run of `queries` queries, [orders]; rounded up."""
-        step = 1 / self.scale
+    @property
+    def delta_cost(self) -> float:
+        at_zero = np.exp(min(self.threshold / self.sigma1, _LARGEST_EXPONENT))
+        return float(np.exp(-at_zero * (1 - 1e-12))) * (1 + 1e-12)
+
+    def _rdp(self, orders: Floats) -> Floats:
+        step = 1 / self.sigma1
         taken = orders * -np.expm1(-step) * (1 + 1e-15)
         log_rest = np.log1p(-taken, out=np.full(len(orders), -np.inf), where=taken < 1)
         rounding = 1e-15 * (orders * step - np.where(taken < 1, log_rest, 0.0))
         log_v = np.maximum(-log_rest - orders * step + rounding, 0.0)
-        return np.asarray(min(self.cutoff, queries) * log_v / (orders - 1) * (1 + 1e-12))
+        return np.asarray(log_v / (orders - 1) * (1 + 1e-12))
 
     def _rate(self, votes: Ints) -> Floats:
-        """Return Λ, [queries]; the exponent is cut at 700, where no query is ever answered."""
-        ahead = (self.threshold - _DISTANCE.statistic(votes, None)) / self.scale
+        """Return Λ, [...]; the exponent is cut at 700, where no query is ever answered."""
+        ahead = (self.threshold - self.statistic(votes, None)) / self.sigma1
         return np.asarray(np.exp(np.minimum(ahead, _LARGEST_EXPONENT)))
-
-    def _after_the_stop(self, unstable: Bools, reported: int) -> Bools:
-        return np.asarray(reported + np.cumsum(unstable) >= self.cutoff)
