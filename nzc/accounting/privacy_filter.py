@@ -3,9 +3,11 @@
 The filter counts data-independent costs and whether earlier queries were answered, which the released labels show.
 So stopping reveals nothing about the votes, and the adaptive total stays within the budget: by Smith and Thakurta 2022
 where all noise is Gaussian (Σμ² stays within that of the budget), by Feldman and Zrnic 2021 at one fixed Rényi order
-elsewhere. A data-dependent ε must never decide when to stop, because the number of answers would then be a release.
+elsewhere. Where every query is answered, their number is fixed before the first one. A data-dependent ε must never
+decide when to stop, because the number of answers would then be a release.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +20,7 @@ from nzc.validation import between_0_and_1, positive
 
 @dataclass(frozen=True)
 class PrivacyFilter:
-    """A budget and the costs counted against it, in one unit: μ² (`gaussian_filter`) or Rényi cost (`renyi_filter`).
+    """A budget and the costs counted against it, in the unit of the function that made it: μ², Rényi cost, or labels.
 
     budget   the whole budget
     ask      cost of asking a query: its screen; 0 without one
@@ -66,6 +68,22 @@ def gaussian_filter(
         middle = (low + high) / 2
         low, high = (middle, high) if gaussian(middle, delta) <= epsilon else (low, middle)
     return PrivacyFilter(low**2 - mu_other**2, mu_ask**2, mu_answer**2)
+
+
+def count_filter(cost: Callable[[int], float], epsilon: float, queries: int) -> PrivacyFilter:
+    """Return the filter for queries that are all answered: it admits a number of them that is fixed beforehand.
+
+    cost  ε of so many queries; grows with their number. The filter admits at least 99 % of what `epsilon` allows
+    """
+    positive(epsilon=epsilon)
+    low, high, tried = 0, queries + 1, queries  # cost(low) ≤ ε < cost(high)
+    while high - low > max(1, low // 100):
+        found = cost(tried)
+        low, high = (tried, high) if found <= epsilon else (low, tried)
+        # ε grows like a power between 1/2 and 1 of the number of queries.
+        guess = tried * min(epsilon / max(found, 1e-9 * epsilon), 1e3) ** (4 / 3)
+        tried = min(max(int(guess), low + 1), high - 1)
+    return PrivacyFilter(float(low), 0.0, 1.0)
 
 
 def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats, other: Floats | float = 0) -> PrivacyFilter:

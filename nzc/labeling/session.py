@@ -12,7 +12,7 @@ order ask, record, learn, or that an unfinished run draws its noise once.
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from hashlib import sha256
 from itertools import takewhile
 from operator import add
@@ -24,7 +24,7 @@ from nzc.accounting import Cost, Epsilon
 from nzc.accounting.cost import cost_curve
 from nzc.accounting.data_independent import FREE, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
-from nzc.accounting.privacy_filter import PrivacyFilter
+from nzc.accounting.privacy_filter import PrivacyFilter, count_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sanitised import Plan
 from nzc.labeling.ledger import Ledger, LedgerEntry
@@ -84,7 +84,10 @@ class LabelingSession:
                 raise InputError("publish", SANITISED, allowed)
             self.plan = policy.plan(planned, policy.delta)
         self.bound_release = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
-        self.filters = [self._filter(each) for each in self.mechanisms]
+        distinct = {repr(each): each for each in self.mechanisms}
+        self.alike = len(distinct) == 1
+        made = {name: self._filter(each) for name, each in distinct.items()}
+        self.filters = [made[repr(each)] for each in self.mechanisms]
         if len({each and each.budget for each in self.filters}) > 1:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
@@ -94,14 +97,13 @@ class LabelingSession:
         """ε at δ of everything that this session may release, whatever the votes; known before a vote is seen."""
         policy, spent, cost = self.policy, 0.0, Cost(0, None, (), ((1, self.bound_release),))
         left = sum(self.sizes) if policy.answers is None else policy.answers
-        alike = len(set(map(repr, self.mechanisms))) == 1
         for size, mechanism, privacy_filter in zip(self.sizes, self.mechanisms, self.filters, strict=True):
             asked = size
             if privacy_filter is not None and mechanism.screen is None:  # then it is known how many it admits
                 asked = int(privacy_filter.admit(np.ones(size, dtype=bool), spent).sum())
                 spent += privacy_filter.spends(asked, asked)
             answered = min(asked, left)
-            left -= answered if alike else 0
+            left -= answered if self.alike else 0
             cost += mechanism.promise(asked, answered)
         epsilon = cost.data_independent(policy.delta)
         return epsilon if policy.budget is None else min(epsilon, policy.budget)
@@ -184,7 +186,12 @@ class LabelingSession:
         budget, delta = self.policy.budget, self.policy.delta
         if budget is None:
             return None
-        privacy_filter = mechanism.privacy_filter(budget, delta, sum(self.sizes), self.bound_release)
+        queries = sum(self.sizes)
+        if mechanism.screen is None and self.alike and self.plan is None:
+            queries = queries if self.policy.answers is None else min(queries, self.policy.answers)
+            privacy_filter = count_filter(partial(mechanism.worst_case_epsilon, delta=delta), budget, queries)
+        else:
+            privacy_filter = mechanism.privacy_filter(budget, delta, queries, self.bound_release)
         if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
             allowed = f"must be null: {self.policy.name} has no finite ε, so no budget can be kept"
             if np.isfinite(mechanism.worst_case_epsilon(1, delta)):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nzc.accounting.data_independent import compose, gaussian, pure_cost, pure_rdp
-from nzc.accounting.privacy_filter import gaussian_filter, renyi_filter
+from nzc.accounting.privacy_filter import count_filter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS, cks
 from nzc.validation import InputError
 
@@ -94,3 +94,25 @@ def test_a_label_without_bound_is_never_answered():
 def test_bad_budget(epsilon):
     with pytest.raises(InputError, match="epsilon"):
         gaussian_filter(epsilon, DELTA, 0.0, 0.1)
+
+
+@pytest.mark.parametrize("power", [0.5, 0.8, 1.0])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.03, 0.99, 40.0])
+def test_a_number_fixed_beforehand_uses_the_budget_up(power, epsilon):
+    """ε grows like a power of the number of queries, as by composition; at most 1 % of the queries are lost."""
+    for queries in (1, 20, 1000, 50_000):
+        asked = []
+
+        def cost(count, asked=asked):
+            asked.append(count)
+            return 0.02 * count**power
+
+        admitted = int(count_filter(cost, epsilon, queries).admit(np.ones(queries, bool)).sum())
+        most = min(queries, int((epsilon / 0.02) ** (1 / power) * (1 + 1e-12)))
+        assert most - max(1, most // 100) < admitted <= most or admitted == most
+        assert len(asked) <= 14
+
+
+def test_a_number_of_queries_without_a_bound_is_none():
+    assert not count_filter(lambda count: np.inf, 1.0, 100).admit(np.ones(5, bool)).any()
+    assert count_filter(lambda count: 0.0, 1.0, 100).admit(np.ones(100, bool)).all()
