@@ -44,6 +44,8 @@ def calibrate(
     costs = [cost(value) for value in values]
     if not (enough_at := [at for at, each in enumerate(costs) if each <= epsilon]):
         allowed = f"must be above {min(costs):.3g}: {name} alone cannot make {queries} queries cheaper"
+        if math.isinf(min(costs)):
+            allowed = f"cannot be kept: no value of {name} makes ε finite"
         raise InputError("epsilon", epsilon, allowed)
     if enough_at[0] == 0:
         return values[0]

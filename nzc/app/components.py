@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from nzc.accounting import sanitised
+from nzc.app.calibrated import fill_in_noise
 from nzc.app.config import RENAMED, check_values
 from nzc.data import Dataset
 from nzc.labeling.policy import LabelingPolicy
@@ -45,6 +46,7 @@ _SPECIAL = ("_target_", "_partial_", "_args_", "_convert_", "_recursive_")
 def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
     """Return everything that a run needs, built and checked. `choices` are the chosen options of the groups."""
     check_values(cfg)
+    fill_in_noise(cfg, lambda tried: build(tried, "aggregator"))
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     return RunComponents(
         dataset=build(cfg, "dataset"),

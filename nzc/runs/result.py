@@ -34,7 +34,7 @@ class RoundResult:
 class RunResult:
     """All figures of one run. None: it does not apply or was not asked for.
 
-    refused     queries that the budget did not admit
+    refused     queries that were not asked, because the budget or the number of answers was reached
     neighbours  which private datasets ε compares
     unit        of privacy: record, group (a person's records together), or teacher (votes from a file)
     publish     which bound was chosen to be published
@@ -127,7 +127,7 @@ class RunResult:
         if count := self.teachers["count"]:
             mean, ensemble = percent(self.teachers["mean_accuracy"]), percent(self.teachers["ensemble_accuracy"])
             table.add_row("teachers", f"{count:,}", f"mean teacher accuracy {mean}, ensemble accuracy {ensemble}")
-        refused = f"; {self.refused:,} refused by the budget" if self.refused else ""
+        refused = f"; {self.refused:,} not asked" if self.refused else ""
         rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
         table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} queries{rounds}{refused}")
         table.add_row("label accuracy", percent(self.label_accuracy), "of the released labels")

@@ -1,0 +1,66 @@
+"""Noise that is null: the run finds the noise that spends the budget, and says what it chose."""
+
+import numpy as np
+import pytest
+from conftest import VOTES, Nzc
+
+FILE = [*VOTES, "teachers.path=votes.npy"]
+
+
+@pytest.mark.usefixtures("histograms")
+@pytest.mark.parametrize(
+    ("aggregator", "least"),
+    [
+        (["aggregator=gnmax", "aggregator.sigma=null"], 1 - 1e-3),
+        (["aggregator=lnmax", "aggregator.gamma=null"], 1 - 2e-5),
+        (["aggregator=gumbel", "aggregator.gamma=null"], 1 - 2e-5),
+        (["aggregator=sparse_stable"], 1 - 2e-5),
+    ],
+)
+def test_the_noise_spends_the_budget(nzc: Nzc, aggregator: list[str], least: float) -> None:
+    ran = nzc(*FILE, *aggregator, "queries=20", "budget.epsilon=0.5")
+    assert ran.result["refused"] == 0
+    assert 0.5 * least <= ran.result["epsilon"]["published"] <= 0.5
+    key = aggregator[-1].removesuffix("=null") if len(aggregator) == 2 else "aggregator.scale"
+    assert ran.err.startswith(f"nzc: {key}=") and "20 queries then cost at most ε = 0.5" in ran.err
+    chosen = float(ran.err.split("=")[1].split(":")[0])
+    again = nzc(*FILE, aggregator[0], f"{key}={chosen}", "queries=20")  # printed with six digits
+    assert again.result["epsilon"]["published"] == pytest.approx(0.5, rel=2e-3)
+
+
+@pytest.mark.usefixtures("histograms")
+def test_a_screen_and_a_number_of_answers_are_counted(nzc: Nzc) -> None:
+    confident = ["aggregator=confident", "aggregator.threshold=40", "aggregator.sigma1=200", "aggregator.sigma=null"]
+    few = nzc(*FILE, *confident, "queries=20", "answers=2", "budget.epsilon=1")
+    assert few.result["answered"] <= 2 and 0.999 <= few.result["epsilon"]["published"] <= 1
+    every = nzc(*FILE, *confident, "queries=20", "budget.epsilon=1")
+    sigma = [float(ran.err.split("=")[1].split(":")[0]) for ran in (few, every)]
+    assert sigma[0] < 0.5 * sigma[1]  # ten times as many labels need about √10 times the noise
+
+
+@pytest.mark.usefixtures("histograms")
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["aggregator.sigma=null", "queries=20"], "nzc: aggregator.sigma=null: must be a number, or"),
+        (["aggregator.sigma=null", "budget.epsilon=1"], "nzc: queries=null: must be a number where aggregator.sigma"),
+        (["aggregator.sigma=null", "budget.epsilon=1", "queries=5", "publish=sanitised"], "nzc: aggregator.sigma=null"),
+        (
+            ["aggregator=nzc", "aggregator.gamma=null", "budget.epsilon=1", "queries=5"],
+            "nzc: budget.epsilon=1.0: cannot",
+        ),
+        (
+            ["aggregator=confident", "aggregator.sigma=null", "aggregator.sigma1=1", "budget.epsilon=1", "queries=40"],
+            "nzc: budget.epsilon=1.0: must be above",
+        ),
+    ],
+)
+def test_what_cannot_be_found_is_said(nzc: Nzc, overrides: list[str], said: str) -> None:
+    ran = nzc(*FILE, *overrides)
+    assert ran.code == 2 and ran.err.startswith(said) and ran.err.count("\n") == 1
+
+
+def test_rounds_give_the_number_of_queries(nzc: Nzc) -> None:
+    np.save("votes.npy", np.tile([30, 20, 0], (10, 1)))
+    ran = nzc(*FILE, "aggregator.sigma=null", "rounds=[7]", "budget.epsilon=2")
+    assert 1.998 <= ran.result["epsilon"]["published"] <= 2
