@@ -20,6 +20,7 @@ from nzc.data import Dataset
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import NoisyArgmax
+from nzc.representation import Representation
 from nzc.runs.layout import flatten
 from nzc.runs.pipeline import RunComponents
 from nzc.students import StudentConfig
@@ -32,6 +33,7 @@ from nzc.validation import InputError, from_pydantic, in_a_line
 #: What the class named by a group must be, and whether the group may be empty.
 KINDS: dict[str, tuple[type, bool]] = {
     "dataset": (Dataset, True),
+    "representation": (Representation, True),
     "teachers": (Teachers, False),
     "aggregator": (NoisyArgmax, False),
     "student": (StudentConfig, True),
@@ -50,6 +52,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     return RunComponents(
         dataset=build(cfg, "dataset"),
+        representation=build(cfg, "representation"),
         teachers=build(cfg, "teachers"),
         policy=LabelingPolicy(
             mechanism=build(cfg, "aggregator"),

@@ -23,7 +23,7 @@ CONF = HOME / "conf"
 #: Keys of a group that were renamed, and their new names.
 RENAMED = {"wrong": "label_noise_rate", "fade": "labeled_loss_decay"}
 #: The groups of the configuration.
-GROUPS = ("dataset", "teachers", "aggregator", "student", "trainer", "tracking")
+GROUPS = ("dataset", "representation", "teachers", "aggregator", "student", "trainer", "tracking")
 
 
 @dataclass
@@ -66,6 +66,7 @@ class Config:
     figures: bool | None = None
     paths: Paths = field(default_factory=Paths)
     dataset: Any = MISSING
+    representation: Any = None
     teachers: Any = MISSING
     aggregator: Any = MISSING
     student: Any = MISSING

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nzc.types import AnyArray, Bools, Ints
+from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError, below_1, between_0_and_1, whole
 
 SPLITS = ("private", "public", "test")
@@ -55,6 +55,14 @@ class Standardizer:
 
 
 @dataclass(frozen=True)
+class Embedding:
+    """Places [rows, dimensions] in a public representation (nzc.representation); those of private rows are private."""
+
+    private: Floats = field(repr=False)
+    public: Floats = field(repr=False)
+
+
+@dataclass(frozen=True)
 class DataSplits:
     """A dataset: records that the teachers learn from, rows that may be asked, rows that only measure accuracy.
 
@@ -62,6 +70,7 @@ class DataSplits:
     standardizer  what was applied to the features; None: rows are as in the file
     groups        [private] number of the group, a person say, that each private record belongs to. The unit of privacy
                   is then the group. None: it is the record
+    embedding     places of the rows in a public representation; None: there is none
     """
 
     private: Split
@@ -71,6 +80,7 @@ class DataSplits:
     file_rows: Ints | None = None
     standardizer: Standardizer | None = None
     groups: Ints | None = field(default=None, repr=False)
+    embedding: Embedding | None = None
 
     @cached_property
     def units(self) -> int:

@@ -1,5 +1,6 @@
 """Which public rows are asked, in which rounds. The choice uses public information only, at most the student."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,8 @@ from nzc.validation import InputError, one_of, whole
 
 #: Values of the key `query_choice` that use the student's predictions, and all of them.
 _BY_STUDENT = ("balanced", "entropy")
-CHOICES = ("first", "random", *_BY_STUDENT)
+REPRESENTATIVE = "representative"
+CHOICES = ("first", "random", REPRESENTATIVE, *_BY_STUDENT)
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,7 @@ class QuerySelection:
 
     choice   first     the first rows of the pool
              random    random rows
+             representative  the rows in the middle of as many clusters of the public representation, large ones first
              balanced  equally many of each class that the student predicts
              entropy   the rows where the student's prediction has the largest entropy
     rounds   a number of rounds of equal size, or the size of each; None: two where the student is used, else one
@@ -66,13 +69,24 @@ class QuerySelection:
             raise InputError("rounds", self.rounds, f"must be 2 or more for query_choice={self.choice}")
         return sizes
 
-    def choose(self, left: Ints, size: int, student_probs: Floats | None, rng: np.random.Generator) -> Ints:
+    def choose(
+        self,
+        left: Ints,
+        size: int,
+        student_probs: Floats | None,
+        rng: np.random.Generator,
+        embedding: Floats | None = None,
+    ) -> Ints:
         """Return `size` of the row numbers `left`, in the order in which they are asked.
 
         student_probs  class probabilities [all rows, classes]; None before there is a student
+        embedding      places of all rows in a public representation, [all rows, dimensions]; None: there is none
         """
         if self.choice == "first":
             return left[:size]
+        if self.choice == REPRESENTATIVE:
+            assert embedding is not None
+            return left[_middles(embedding[left], size, rng)]
         order = rng.permutation(left)
         if student_probs is not None and self.choice == "balanced":
             predicted = student_probs[order].argmax(axis=1)
@@ -85,3 +99,17 @@ class QuerySelection:
             p = np.maximum(student_probs[order], 1e-300)
             order = order[np.argsort((p * np.log(p)).sum(axis=1), kind="stable")]
         return order[:size]
+
+
+def _middles(places: Floats, count: int, rng: np.random.Generator) -> Ints:
+    """Return the row nearest to the middle of each of `count` clusters (k-means), the largest cluster first."""
+    from sklearn.cluster import KMeans
+
+    with warnings.catch_warnings(action="ignore"):  # fewer distinct places than clusters
+        found = KMeans(count, n_init=10, random_state=int(rng.integers(2**31))).fit(places)
+    distance = np.linalg.norm(places - found.cluster_centers_[found.labels_], axis=1)
+    nearest = np.lexsort([distance, found.labels_])
+    firsts = nearest[np.unique(found.labels_[nearest], return_index=True)[1]]
+    firsts = firsts[np.argsort(-np.bincount(found.labels_)[found.labels_[firsts]], kind="stable")]
+    others = np.setdiff1d(rng.permutation(len(places)), firsts)[: count - len(firsts)]
+    return np.concatenate([firsts, others])

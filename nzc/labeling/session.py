@@ -108,14 +108,18 @@ class LabelingSession:
         epsilon = cost.data_independent(policy.delta)
         return epsilon if policy.budget is None else min(epsilon, policy.budget)
 
-    def ask(self, votes: VoteHistograms, student_probs: Floats | None) -> QueryRound:
-        """Ask the next round. `student_probs`: class probabilities [pool, classes]; None while there is no student."""
+    def ask(self, votes: VoteHistograms, student_probs: Floats | None, embedding: Floats | None = None) -> QueryRound:
+        """Ask the next round.
+
+        student_probs  class probabilities [pool, classes]; None while there is no student
+        embedding      places of the pool's rows in a public representation [pool, dimensions]; None: there is none
+        """
         number, policy = len(self.rounds), self.policy
         stage = 0 if student_probs is None else number
         mechanism, privacy_filter = self.mechanisms[stage], self.filters[stage]
         left = np.setdiff1d(np.arange(len(self.released)), self.rows)
         rng = np.random.default_rng([policy.seed, 4, number])
-        rows = policy.selection.choose(left, self.sizes[number], student_probs, rng)
+        rows = policy.selection.choose(left, self.sizes[number], student_probs, rng, embedding)
         probs = None if student_probs is None else student_probs[rows]
         private = votes.votes[rows]
         question = self._key(mechanism, number, private, rows, probs)

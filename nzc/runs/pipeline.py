@@ -1,10 +1,7 @@
 """The whole job on one page: data → teachers → votes → labels → student → result."""
 
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,18 +11,22 @@ from nzc import networks
 from nzc.data import UNKNOWN, Dataset, DataSplits
 from nzc.data.files import write_private
 from nzc.labeling.policy import LabelingPolicy
+from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN, GroundTruth
+from nzc.representation import Representation
+from nzc.runs.clock import Clock
 from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
 from nzc.runs.layout import LABELS, RUN_FIGURES, RUN_FILES, STUDENT, clear
 from nzc.runs.provenance import versions
 from nzc.runs.result import RoundResult, RunResult
 from nzc.students import StudentConfig, StudentData
 from nzc.students.label_cleaning import clean_labels
+from nzc.students.label_spreading import spread_labels
 from nzc.teachers import Teachers, VoteHistograms
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
-from nzc.types import CurveLog, Ints
+from nzc.types import CurveLog, Floats, Ints
 from nzc.validation import InputError, in_a_line, within
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class RunComponents:
     """
 
     dataset: Dataset | None
+    representation: Representation | None
     teachers: Teachers
     policy: LabelingPolicy
     queries: int | None
@@ -59,6 +61,15 @@ def prepare(parts: RunComponents) -> "PreparedRun":
         raise InputError("student", parts.names["student"], "must be none where there is no dataset")
     if parts.dataset is None and parts.teachers.needs_dataset:
         raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
+    if parts.dataset is None and parts.representation is not None:
+        raise InputError("representation", "…", "must be none where there is no dataset")
+    needs = {
+        "these teachers": parts.teachers.needs_embedding,
+        f"query_choice={REPRESENTATIVE}": parts.policy.selection.choice == REPRESENTATIVE,
+        "student.spread": student is not None and student.spread > 0,
+    }
+    if parts.representation is None and (who := [key for key, needed in needs.items() if needed]):
+        raise InputError("representation", "none", f"must be contrastive, spectral or your own: {who[0]} needs one")
     with within("dataset"):
         splits = None if parts.dataset is None else load(parts.dataset)
     with within("teachers"):
@@ -105,11 +116,13 @@ class PreparedRun:
         last = len(session.sizes)
         clear(folder, RUN_FILES, RUN_FIGURES)
         with clock("total"):
-            votes = self._vote(clock)
+            splits = self._represented(clock)
+            votes = self._vote(splits, clock)
+            places = None if splits is None or splits.embedding is None else splits.embedding.public
             student, probs, rounds = None, None, []
             for number in range(1, last + 1):
                 with clock("labels"):  # privacy boundary: private votes become public labels
-                    asked = session.ask(votes, probs)
+                    asked = session.ask(votes, probs, places)
                 with clock("accounting"):
                     session.record()
                 labels = session.training_labels(probs)
@@ -119,7 +132,7 @@ class PreparedRun:
                 rounds.append(RoundResult(len(asked.rows), asked.answered, reinforced, right, epsilon))
                 with clock("student"):
                     name = "Student" if number == last else f"Student of round {number}"
-                    student = self._learn(labels, name, learning_curves)
+                    student = self._learn(labels, places, name, learning_curves)
                     if student is not None and self.splits is not None and number < last:
                         probs = student.probabilities(self.splits.public.x)
             with clock("accounting"):
@@ -167,17 +180,25 @@ class PreparedRun:
             plot_run(folder, curves, session.released, truth)
         return result
 
-    def _vote(self, clock: "Clock") -> VoteHistograms:
+    def _represented(self, clock: Clock) -> DataSplits | None:
+        """Return the splits with the places of their rows in the public representation, if there is one."""
+        parts, splits = self.parts, self.splits
+        if parts.representation is None or splits is None:
+            return splits
+        with clock("representation"), within("representation"):
+            return replace(splits, embedding=parts.representation.embed(splits, parts.store, parts.trainer))
+
+    def _vote(self, splits: DataSplits | None, clock: Clock) -> VoteHistograms:
         """Return the votes of the trained teachers; for GroundTruth the true labels as votes."""
         parts = self.parts
         if isinstance(parts.policy.mechanism, GroundTruth) and self.truth is not None:
             return VoteHistograms.of_truth(self.truth, self.classes)
         with clock("teachers"):
-            trained = parts.teachers.train(self.splits, parts.store, parts.trainer)
+            trained = parts.teachers.train(splits, parts.store, parts.trainer)
         with clock("votes"):
-            return parts.teachers.vote(self.splits, trained)
+            return parts.teachers.vote(splits, trained)
 
-    def _learn(self, labels: Ints, name: str, log: CurveLog) -> "StudentModule | None":
+    def _learn(self, labels: Ints, places: Floats | None, name: str, log: CurveLog) -> "StudentModule | None":
         """Fit a student to labels [pool] and the unlabelled rows. None: no student is wanted, or there is no label."""
         parts, splits = self.parts, self.splits
         if parts.student is None or splits is None or (labels == ABSTAIN).all():
@@ -190,6 +211,8 @@ class PreparedRun:
 
         if parts.student.folds > 1:
             data = clean_labels(parts.student, data, parts.policy.seed, fit)
+        if parts.student.spread and places is not None:
+            data = spread_labels(data, places, parts.student.spread)
         student = parts.student.student(data, parts.policy.seed)
         fit(student, name)
         return student
@@ -212,19 +235,6 @@ class PreparedRun:
             write_student(folder / STUDENT, student, self.splits.public.x, self.splits.standardizer)
         except Exception as error:  # torch.export does not accept every network; the run is complete without the file
             print(f"nzc: the student could not be exported ({in_a_line(error, 200)})", file=sys.stderr)
-
-
-@dataclass
-class Clock:
-    """Measures the seconds of each stage."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.perf_counter() - start, 3)
 
 
 def load(dataset: Dataset) -> DataSplits:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
 from nzc.types import AnyArray, Bools, Ints
-from nzc.validation import below_1, not_negative, positive, whole
+from nzc.validation import InputError, below_1, not_negative, positive, whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +35,7 @@ class StudentData:
 class StudentConfig(ABC):
     """Settings of a student; conf/student/supervised.yaml explains each. A subclass adds its own and the loss.
 
+    spread              share of the pool that is labelled like the nearest released row (label_spreading)
     label_noise_rate    the loss treats a label as any class with this probability (forward correction: Patrini et al.
                         2017, arXiv 1609.03683)
     labeled_loss_decay  networks fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv
@@ -53,6 +54,7 @@ class StudentConfig(ABC):
     label_noise_rate: float
     labeled_loss_decay: float
     folds: int
+    spread: float = 0.0
     augment: Callable[..., Any] | None = None
     unlabelled: int = 0
     optimizer: Callable[..., Any] | None = None
@@ -66,6 +68,8 @@ class StudentConfig(ABC):
         positive(lr=self.lr)
         not_negative(weight_decay=self.weight_decay, balance=self.balance)
         below_1(average=self.average, validation=self.validation)
+        if not 0 <= self.spread <= 1:
+            raise InputError("spread", self.spread, "must be from 0 to 1")
         below_1(label_noise_rate=self.label_noise_rate, labeled_loss_decay=self.labeled_loss_decay)
 
     @abstractmethod

@@ -79,6 +79,8 @@ class Teachers(ABC):
 
     #: Whether they need a dataset to learn from.
     needs_dataset = True
+    #: Whether they learn in a public representation.
+    needs_embedding = False
 
     @abstractmethod
     def unit(self, splits: DataSplits | None) -> Unit:

@@ -10,8 +10,9 @@ from nzc.data import DataSplits
 from nzc.teachers.base import VoteShape
 from nzc.teachers.fingerprint import describe, source_digest
 from nzc.teachers.prediction_store import PredictionStore
-from nzc.teachers.sharded import ShardedTeachers
+from nzc.teachers.sharded import ShardedTeachers, collect
 from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray
 from nzc.validation import not_negative, positive, whole
 
 #: The modules whose code every prediction depends on.
@@ -68,7 +69,12 @@ class Ensemble(ShardedTeachers):
             **{field.name: describe(getattr(self, field.name)) for field in fields(self) if field.name not in _SPEED},
         }
 
-    def train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
+    def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
+        self._train_missing(splits, trainer, work)
+        return collect(work, self.count)
+
+    def _train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
+        """Train the teachers whose file work/i.npz is missing, and write their predictions [rows] there."""
         from nzc.teachers.engine import TeacherEnsemble
 
         engine = TeacherEnsemble(self, splits, self.shards(splits), work)
@@ -76,4 +82,4 @@ class Ensemble(ShardedTeachers):
 
     def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:
         assert splits is not None
-        store.train_worker(self.request(splits, trainer), lambda work: self.train_missing(splits, trainer, work))
+        store.train_worker(self.request(splits, trainer), lambda work: self._train_missing(splits, trainer, work))

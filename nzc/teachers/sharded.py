@@ -41,8 +41,8 @@ class ShardedTeachers(Teachers):
         """Return everything that can change a prediction, in JSON types."""
 
     @abstractmethod
-    def train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
-        """Train the teachers whose file work/i.npz is missing, and write their predictions [rows] there."""
+    def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
+        """Train the teachers, and return their predictions [teachers, public rows]; `work` keeps unfinished work."""
 
     def unit(self, splits: DataSplits | None) -> Unit:
         return "record" if splits is None or splits.groups is None else "group"
@@ -74,12 +74,7 @@ class ShardedTeachers(Teachers):
 
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         assert splits is not None
-
-        def train(work: Path) -> AnyArray:
-            self.train_missing(splits, trainer, work)
-            return np.stack([load_labels(work, teacher) for teacher in range(self.count)])
-
-        return store.fetch(self.request(splits, trainer), train)
+        return store.fetch(self.request(splits, trainer), lambda work: self.teach(splits, trainer, work))
 
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
         assert splits is not None
@@ -91,12 +86,12 @@ def missing(work: Path, teachers: Iterable[int]) -> list[int]:
     return [teacher for teacher in teachers if load(work / f"{teacher}.npz") is None]
 
 
-def load_labels(work: Path, teacher: int) -> AnyArray:
-    """Return the predictions [rows] of one teacher."""
-    found = load(work / f"{teacher}.npz")
-    if found is None:
-        raise RuntimeError(f"teacher {teacher} has left no predictions in {work}")
-    return found["labels"]
+def collect(work: Path, count: int) -> AnyArray:
+    """Return the predictions [teachers, rows] that `count` teachers have left in `work`, one file each."""
+    found = [load(work / f"{teacher}.npz") for teacher in range(count)]
+    if lost := [teacher for teacher, each in enumerate(found) if each is None]:
+        raise RuntimeError(f"teacher {lost[0]} has left no predictions in {work}")
+    return np.stack([each["labels"] for each in found if each is not None])
 
 
 def partition(labels: Ints, count: int, seed: int, stratify: bool, groups: Ints | None = None) -> list[Ints]:

@@ -16,7 +16,7 @@ from nzc.data import DataSplits
 from nzc.teachers.base import VoteShape
 from nzc.teachers.fingerprint import describe, source_digest
 from nzc.teachers.prediction_store import PredictionStore, save
-from nzc.teachers.sharded import ShardedTeachers, missing
+from nzc.teachers.sharded import ShardedTeachers, collect, missing
 from nzc.training.progress import Bar
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
@@ -63,7 +63,7 @@ class Sklearn(ShardedTeachers):
             "stratify": self.stratify,
         }
 
-    def train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
+    def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         from joblib import Parallel, cpu_count, delayed
 
         shards, public, todo = self.shards(splits), _features(splits.public.x), missing(work, range(self.count))
@@ -84,6 +84,7 @@ class Sklearn(ShardedTeachers):
                     bar.advance()
         finally:
             bar.stop()
+        return collect(work, self.count)
 
 
 def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, teacher: int) -> Ints:

@@ -67,7 +67,7 @@ def test_two_runs_in_one_folder_are_not_mixed(nzc: Nzc) -> None:
 
 def test_another_aggregator_trains_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     votes = nzc(*TEACHERS, "student=none").result["teachers"]
-    monkeypatch.setattr("nzc.teachers.ensemble.Ensemble.train_missing", None)
+    monkeypatch.setattr("nzc.teachers.ensemble.Ensemble.teach", None)
     ran = nzc(*TEACHERS, "student=none", "aggregator=nzc", "queries=10", "teachers.parallel=1")
     assert ran.code == 0, ran.err
     assert ran.result["teachers"] == votes

@@ -23,7 +23,7 @@ from nzc.data.digits import Digits
 from nzc.teachers.engine import TeacherEnsemble, _Stacked, _Teacher, _Threads
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.prediction_store import save
-from nzc.teachers.sharded import load_labels, partition
+from nzc.teachers.sharded import partition
 from nzc.training.trainer import TrainerSettings
 
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
@@ -38,8 +38,7 @@ def splits() -> DataSplits:
 
 def _predictions(settings: Ensemble, splits: DataSplits, folder: Path, training: TrainerSettings = QUIET) -> np.ndarray:
     folder.mkdir(exist_ok=True)
-    settings.train_missing(splits, training, folder)
-    return np.stack([load_labels(folder, teacher) for teacher in range(settings.count)])
+    return settings.teach(splits, training, folder)
 
 
 def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits, tmp_path: Path) -> None:

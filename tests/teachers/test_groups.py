@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 from nzc.data import DataSplits, Split
 from nzc.mechanisms import count_votes
 from nzc.teachers.ensemble import Ensemble
-from nzc.teachers.sharded import ShardedTeachers, load_labels, partition
+from nzc.teachers.sharded import ShardedTeachers, partition
 from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile
 from nzc.training.trainer import TrainerSettings
@@ -101,8 +101,7 @@ def _changed(splits: DataSplits, person: int, records: int, rng: np.random.Gener
 
 def _predictions(teachers: ShardedTeachers, splits: DataSplits) -> np.ndarray:
     with TemporaryDirectory() as work:
-        teachers.train_missing(splits, QUIET, Path(work))
-        return np.stack([load_labels(Path(work), teacher) for teacher in range(teachers.count)])
+        return teachers.teach(splits, QUIET, Path(work))
 
 
 def _moved(one: np.ndarray, other: np.ndarray) -> int:

@@ -20,7 +20,6 @@ from nzc.data import DataSplits, Split
 from nzc.data.digits import Digits
 from nzc.teachers.fingerprint import describe
 from nzc.teachers.prediction_store import PredictionStore, save
-from nzc.teachers.sharded import load_labels
 from nzc.teachers.sklearn import Sklearn
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
@@ -88,8 +87,7 @@ def test_what_shards_refuse_to_teach_is_said(nzc: Nzc) -> None:
 
 
 def _fit(teachers: Sklearn, splits: DataSplits, work: Path) -> np.ndarray:
-    teachers.train_missing(splits, TrainerSettings(progress=False), work)
-    return np.stack([load_labels(work, teacher) for teacher in range(teachers.count)])
+    return teachers.teach(splits, TrainerSettings(progress=False), work)
 
 
 def _predictions(teachers: Sklearn, splits: DataSplits) -> np.ndarray:

@@ -1,0 +1,50 @@
+"""The interface of a representation, and of an encoder of rows."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from nzc.data import DataSplits, Embedding
+from nzc.teachers.fingerprint import describe, source_digest
+from nzc.teachers.prediction_store import PredictionStore
+from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray, Floats
+
+#: Turns rows [rows, ...] into vectors [rows, dimensions].
+Placement = Callable[[AnyArray], Floats]
+
+
+class Encoder(ABC):
+    """Learns from public rows how to turn rows into vectors."""
+
+    @abstractmethod
+    def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
+        """Learn from public rows [rows, ...], which have no labels here."""
+
+
+class Representation(Encoder):
+    """Learns a space from the public rows. Teachers may start from it, and rows to ask are chosen in it.
+
+    Nothing private decides the space: where a private record lies depends on that record and the public rows only. So a
+    changed record changes what its own teacher sees, and nothing else. A subclass is a dataclass.
+    """
+
+    def embed(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> Embedding:
+        """Return the places of all private and public rows; they are computed once."""
+
+        def place(_: object) -> AnyArray:
+            placed = self.fit(splits.public.x, trainer)
+            return np.concatenate([placed(each.x) for each in (splits.private, splits.public) if len(each)])
+
+        request: dict[str, Any] = {
+            "data": splits.digest,
+            "code": source_digest(type(self).__module__),
+            "precision": trainer.precision,
+            "device": trainer.device_kind,
+            **{field.name: describe(getattr(self, field.name)) for field in fields(self)},  # type: ignore[arg-type]
+        }
+        found = store.fetch(request, place)
+        return Embedding(private=found[: len(splits.private)], public=found[len(splits.private) :])

@@ -1,0 +1,53 @@
+"""The contrastive encoder as a LightningModule."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from pytorch_lightning import LightningModule
+from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+from nzc import networks
+from nzc.networks import as_input
+from nzc.training.optimizer import make_optimizer, make_schedule
+from nzc.types import AnyArray
+
+if TYPE_CHECKING:
+    from nzc.representation.contrastive import Contrastive
+
+#: Dimensions in which rows are compared; the vectors before this layer serve better afterwards (SimCLR, Section 4.2).
+_COMPARED = 64
+
+
+class ContrastiveModule(LightningModule):
+    """`encoder` turns rows as networks take them into vectors [rows, width]."""
+
+    def __init__(self, config: "Contrastive", public: AnyArray) -> None:
+        super().__init__()
+        self.config, self.rng = config, torch.Generator().manual_seed(config.seed)
+        self.x = nn.Buffer(torch.from_numpy(public), persistent=False)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            network = networks.build(config.network, tuple(public.shape[1:]), config.width)
+            self.encoder = nn.Sequential(network, nn.BatchNorm1d(config.width))
+            self.head = nn.Sequential(nn.ReLU(), nn.Linear(config.width, _COMPARED))
+
+    def training_step(self, rows: Tensor) -> Tensor:
+        x = as_input(self.x[rows])
+        both = torch.cat([self.config.augment(x, self.rng), self.config.augment(x, self.rng)])
+        z = F.normalize(self.head(self.encoder(both)), dim=1)
+        alike = (z @ z.T / self.config.temperature).fill_diagonal_(-torch.inf)
+        return F.cross_entropy(alike, torch.arange(len(z), device=z.device).roll(len(rows)))
+
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        optimizer = make_optimizer(self.parameters(), self.config.lr, 1e-4, None)
+        schedule = make_schedule(optimizer, self.config.lr, self.config.steps, None)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def train_dataloader(self) -> DataLoader[Tensor]:
+        size, steps = min(self.config.batch_size, len(self.x)), self.config.steps
+        passes = -(-steps * size // len(self.x))
+        rows = torch.cat([torch.randperm(len(self.x), generator=self.rng) for _ in range(passes)])
+        return DataLoader(list(rows[: steps * size].split(size)), batch_size=None)  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+"""Diffusion map of the public rows: rows that many short paths join lie close together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nzc.representation.base import Encoder, Placement, Representation
+from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray, Floats
+from nzc.validation import not_negative, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectral(Representation):
+    """Eigenvectors of the nearest-neighbour graph of the public rows (Coifman and Lafon 2006, "Diffusion maps").
+
+    Edges weigh exp(−d²/(s s′)), s being a row's distance to its last neighbour (Zelnik-Manor and Perona 2004). A row
+    that is not public lies at the weighted mean of its nearest public rows. All places have length 1.
+
+    encoder     turns rows into vectors first; None: pixels from 0 to 1, or the features themselves
+    neighbours  of each row in the graph
+    dimensions  eigenvectors that are kept
+    power       the eigenvalues are raised to it: the steps of a random walk on the graph
+    """
+
+    encoder: Encoder | None
+    neighbours: int
+    dimensions: int
+    power: float
+
+    def __post_init__(self) -> None:
+        whole(1, neighbours=self.neighbours)
+        whole(2, dimensions=self.dimensions)
+        not_negative(power=self.power)
+
+    def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
+        from sklearn.neighbors import NearestNeighbors
+
+        whole(2, len(public) - 2, "(the public rows, less 2)", **{"representation.dimensions": self.dimensions})
+        whole(1, len(public) - 1, "(the other public rows)", **{"representation.neighbours": self.neighbours})
+        encode = _flat if self.encoder is None else self.encoder.fit(public, trainer)
+        index = NearestNeighbors(n_neighbors=self.neighbours, algorithm="brute").fit(encode(public))
+        places = self._places(*index.kneighbors())
+
+        def place(rows: AnyArray) -> Floats:
+            distances, nearest = index.kneighbors(encode(rows))
+            weights = np.exp(-((distances / np.maximum(distances[:, :1], 1e-3)) ** 2))
+            return _unit((places[nearest] * weights[:, :, None]).sum(axis=1))
+
+        return place
+
+    def _places(self, distances: Floats, nearest: AnyArray) -> Floats:
+        """Return the places [rows, dimensions] of public rows, given their neighbours [rows, neighbours]."""
+        from scipy.sparse import csr_array, diags_array
+        from scipy.sparse.linalg import eigsh
+
+        rows, scale = len(nearest), distances[:, -1] + 1e-9
+        weights = np.exp(-(distances**2) / (scale[:, None] * scale[nearest]))
+        start = np.arange(0, nearest.size + 1, self.neighbours)
+        graph = csr_array((weights.ravel(), nearest.ravel(), start), shape=(rows, rows))
+        graph = graph.maximum(graph.T)
+        root = graph.sum(axis=1) ** -0.5
+        normalised = diags_array(root) @ graph @ diags_array(root)
+        values, vectors = eigsh(normalised, k=self.dimensions, which="LA", v0=np.ones(rows), tol=1e-4)
+        return _unit(vectors * np.maximum(values, 0) ** self.power * root[:, None])
+
+
+def _flat(rows: AnyArray) -> Floats:
+    """Return rows as float32 vectors; image bytes become numbers from 0 to 1."""
+    flat = rows.reshape(len(rows), -1).astype(np.float32)
+    return np.asarray(flat / 255 if rows.dtype == np.uint8 else flat)
+
+
+def _unit(vectors: Floats) -> Floats:
+    """Return vectors [rows, dimensions] scaled to length 1, as float32."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(length, 1e-300), np.float32)
