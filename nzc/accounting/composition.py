@@ -25,8 +25,8 @@ from nzc.types import Floats, Ints
 
 #: How many neighbours of a query are kept by each of two orders; a single law stands for the others (`_dominating`).
 _KEPT = 12
-#: The fewest and the most grid points per ε. With 7 √(order · queries) points, chords add about 0.1 % to ε.
-_POINTS = 100, 2000
+#: Grid points per ε for 1,000 queries, and for any number at most.
+_POINTS, _MOST = 800.0, 1400.0
 #: How much finer the grid of the lower bound is.
 _FINER = 3
 #: Relative error allowed for the rounding of all laws and sums.
@@ -92,10 +92,10 @@ def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: floa
         return np.inf, np.inf  # the loss is infinite with probability δ or more
     guess, order = (guess, order) if np.isfinite(guess) else (10.0, 2.0)
     queries = sum(count for count, _ in laws)
-    points = float(np.clip(7 * np.sqrt(order * queries), *_POINTS))
+    points = min(_POINTS * (queries / 1000) ** (1 / 3), _MOST)
     while True:
         step = guess / points
-        ends = -int(1.3 * guess / step) - 1, int((0.35 * guess + min(0.5, 1.7 * guess)) / step) + 1
+        ends = -int(1.3 * guess / step) - 1, int((0.6 * guess + min(0.5, 1.7 * guess)) / step) + 1
         high = _upper(laws, delta * (1 - _ROUNDING), order, step, ends)
         if not 0 < high < guess / 2:
             break
@@ -146,7 +146,7 @@ def _few(offsets: Ints, weights: Floats, infinite: Floats, step: float, order: f
     if len(weights) <= 2 * _KEPT + 1:
         return offsets, weights, infinite
     x = np.exp(offsets * step)
-    tilts = np.stack([np.exp(np.minimum((order - 1) * offsets * step, _LARGEST)), np.maximum(1 - 1 / x, 0.0)])
+    tilts = np.stack([np.exp(np.minimum(order * offsets * step, _LARGEST)), np.maximum(1 - 1 / x, 0.0)])
     moments = weights @ tilts.T + infinite[:, None] * np.exp(_LARGEST)
     worst = np.argsort(-moments, axis=0)[:_KEPT]
     rest = np.setdiff1d(np.arange(len(weights)), worst)
