@@ -1,9 +1,11 @@
-"""How long does accounting take, and what are the figures? One line per row: ε exact, by theorem, sanitised; seconds.
+"""How long does accounting take, and what are the figures?
 
+    python benchmarks/accounting.py --routes data/pate_votes     Rényi accounting and composition of the published votes
     python benchmarks/accounting.py --votes data/pate_votes      the published votes, and growth on synthetic ones
     python benchmarks/accounting.py                              synthetic votes only
 
-Each row runs in a process of its own, so that the peak memory is that of the row.
+`--routes` prints ε and seconds of both routes to the exact ε, and its lower bound. Otherwise each row is Rényi ε, ε by
+theorem, sanitised, and seconds. Each row runs in a process of its own, so that the peak memory is that of the row.
 """
 
 import argparse
@@ -16,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from nzc import Confident, GNMax, LNMax
+from nzc.accounting.composition import compose, steps
 from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.accounting.sanitised import plan
 from nzc.mechanisms import GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, ThresholdScreen
@@ -57,12 +61,48 @@ def measure(name: str, votes: Ints, delta: float) -> tuple[float, ...]:
     return exact, seconds, peak, theorem, theorem_seconds, sanitised, 1e6 * sanitised_seconds / len(votes)
 
 
+#: Votes, queries, mechanism and δ of the rows of `--routes`.
+ROUTES = [
+    ("mnist", 100, LNMax(0.05), 1e-5),
+    ("mnist", 1000, LNMax(0.05), 1e-5),
+    ("mnist", 1000, GNMax(40), 1e-5),
+    ("mnist", 9000, GNMax(40), 1e-5),
+    ("svhn", 10_000, Confident(300, 200, 40), 1e-6),
+    ("adult", 500, LNMax(0.05), 1e-5),
+]
+
+
+def routes(folder: Path) -> None:
+    """Print Rényi ε, exact ε by composition, its lower bound, their ratio, and the seconds of both routes."""
+    print(
+        f"{'votes':14} {'mechanism':9} {'δ':>5} {'Rényi':>7} {'exact':>7} {'lower':>7} {'ratio':>7} {'s':>6} {'s':>6}"
+    )
+    for name, queries, mechanism, delta in ROUTES:
+        cost = mechanism.exact_cost(np.load(folder / f"{name}_250_teachers.npy")[:queries])
+        start = time.perf_counter()
+        renyi, order = to_epsilon(cost.total, delta)
+        middle = time.perf_counter()
+        found = [step for pairs, times in cost.laws() for step in steps(pairs, times)]
+        lower, upper = compose(found, delta, renyi, order)
+        seconds = middle - start, time.perf_counter() - middle
+        kind = "Confident" if mechanism.screen else "GNMax" if isinstance(mechanism.noise, GaussianNoise) else "LNMax"
+        print(
+            f"{name:6} {queries:7,} {kind:9} {delta:5.0e} {renyi:7.4f} {upper:7.4f} {lower:7.4f} {upper / lower:7.4f}"
+            f" {seconds[0]:6.1f} {seconds[1]:6.1f}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--votes", type=Path, help="folder of the published votes")
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument("--queries", type=int, default=1000, help="queries of the rows with more classes or teachers")
+    parser.add_argument("--routes", type=Path, help="folder of the published votes; compare both routes to exact ε")
     arguments = parser.parse_args()
+    if arguments.routes:
+        routes(arguments.routes)
+        return
 
     rows = []
     if arguments.votes:

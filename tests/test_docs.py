@@ -96,3 +96,17 @@ def test_every_extension_runs(nzc: Nzc, line: str) -> None:
     ran = nzc(*words, *(small if networks else small[2:]), quick)
     assert ran.code == 0, ran.err
     assert all(result["answered"] for result in ran.results)
+
+
+def test_every_test_that_the_privacy_page_names_exists_in_the_file_it_names() -> None:
+    """`test_…`, then in the same sentence or list the file in backticks."""
+    root = Path(__file__).parent.parent
+    names: list[str] = []
+    for found in re.findall(r"`(test_\w+|tests/[\w/]+\.py)`", (root / "docs" / "privacy.md").read_text()):
+        if found.startswith("tests/"):
+            text = (root / found).read_text()
+            assert [name for name in names if f"def {name}(" not in text] == [], found
+            names = []
+        else:
+            names.append(found)
+    assert not names

@@ -70,6 +70,26 @@ def test_many_equal_queries_agree_with_gaussian_differential_privacy() -> None:
     assert found.exact < 1.01 * found.exact_lower
 
 
+def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak() -> None:
+    """Outcomes below e^-700 at a neighbour: Rényi accounting alone jumps to the bound for any votes."""
+    delta, votes = 1e-5, np.array([[4, 1, 0]])
+    for mechanism in (nzc.GNMax(0.1), nzc.LNMax(30.0), nzc.Gumbel(30.0), nzc.LNMax(300.0), nzc.GNMax(0.06)):
+        for votes in (np.array([[top, 1, 0]]) for top in (1, 3, 4)):
+            cost = mechanism.cost(votes, np.zeros(1, int))
+            found, true = cost.epsilon(delta), _enumerated(mechanism, votes, delta)
+            assert found.exact_lower <= true * (1 + 1e-9) + 1e-9
+            assert true * (1 - 1e-9) <= found.exact <= 1.04 * true
+    renyi = to_epsilon(nzc.GNMax(0.1).cost(votes, np.zeros(1, int)).rdp, delta)[0]
+    assert renyi > 50 and found.exact == true == 0.0
+
+
+def test_exact_is_never_above_the_bound_for_any_votes() -> None:
+    for seed in range(20):
+        mechanism, votes, delta = _case(seed)
+        found = mechanism.cost(votes, np.zeros(len(votes), int)).epsilon(delta)
+        assert found.exact <= found.data_independent
+
+
 def test_a_certain_flip_has_no_finite_bound() -> None:
     found = nzc.NZC(1e100, 1e-10).cost(np.array([[5, 5, 1]]), np.zeros(1, int)).epsilon(1e-5)
     assert found.exact == found.exact_lower == np.inf

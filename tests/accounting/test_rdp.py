@@ -1,0 +1,63 @@
+"""From Rényi costs to ε: the best order, against a dense grid of orders."""
+
+import numpy as np
+import pytest
+
+import nzc
+from nzc.accounting.data_independent import bounded_range_rdp, pure_rdp
+from nzc.accounting.rdp import _LARGEST, ORDERS, cks, to_epsilon
+from nzc.mechanisms.sparse_vector import SparseStable
+
+
+def _settings(count: int):
+    """Yield costs, orders → [orders], and δ: tiny ones, and sharp ones, which are infinite from some order on."""
+    rng = np.random.default_rng(0)
+    for at in range(count):
+        delta, scale, times = 10 ** rng.uniform(-12, -0.5), 10 ** rng.uniform(-4, 1), int(10 ** rng.uniform(0, 3))
+        sparse = SparseStable(threshold=1e3, scale=10 ** rng.uniform(-0.6, 2.5), cutoff=times)
+        kinds = [
+            lambda orders, rho=scale**3: rho * orders,
+            lambda orders, eps=scale, times=times: times * pure_rdp(eps, orders),
+            lambda orders, eta=scale, times=times: times * bounded_range_rdp(eta, orders),
+            lambda orders, sparse=sparse: sparse.rdp(orders, 1000),
+        ]
+        yield kinds[at % len(kinds)], delta
+
+
+def test_the_best_order_is_found_to_a_thousandth() -> None:
+    """Second route: the smallest of 40,001 orders over the whole range."""
+    dense, grid = 1 + np.geomspace(1e-4, _LARGEST, 40_001), []
+    for rdp, delta in _settings(200):
+        true = max(0.0, float(cks(rdp(dense), dense, delta).min()))
+        found, order = to_epsilon(rdp, delta)
+        assert true * (1 - 1e-3) <= found <= true * (1 + 1e-3)
+        # It is a bound: ε of one order.
+        assert found == max(0.0, cks(rdp(np.array([order])), np.array([order]), delta)[0])
+        if 0 < true < np.inf:
+            grid.append(cks(rdp(ORDERS), ORDERS, delta).min() / true)
+    assert max(grid) > 1.02  # what the grid alone would give
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_order_of_exact_costs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    votes = rng.multinomial(40, rng.dirichlet(np.ones(3)), 2)
+    for mechanism in (nzc.GNMax(0.3), nzc.LNMax(0.2), nzc.Gumbel(3.0)):
+        total = mechanism.exact_cost(votes).total
+        found, order = to_epsilon(total, 1e-6)
+        near = 1 + (order - 1) * np.geomspace(0.5, 2, 200)
+        assert found <= (1 + 1e-3) * max(0.0, cks(total(near), near, 1e-6).min())
+
+
+def test_few_evaluations_are_enough() -> None:
+    """The exact cost of thousands of histograms takes seconds at each call."""
+    calls = []
+    for rdp, delta in _settings(200):
+        calls.append(0)
+
+        def counted(orders: np.ndarray, rdp=rdp) -> np.ndarray:
+            calls[-1] += 1
+            return rdp(orders)
+
+        to_epsilon(counted, delta)
+    assert np.mean(calls) < 2.5 and max(calls) <= 6
