@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, error_of
 from nzc.types import Floats, Ints
@@ -26,7 +27,7 @@ from nzc.types import Floats, Ints
 #: How many neighbours of a query are kept by each of two orders; a single law stands for the others (`_dominating`).
 _KEPT = 12
 #: Grid points per ε for 1,000 queries, and for any number at most.
-_POINTS, _MOST = 800.0, 1400.0
+_POINTS, _MOST = 800.0, 2000.0
 #: How much finer the grid of the lower bound is.
 _FINER = 3
 #: Relative error allowed for the rounding of all laws and sums.
@@ -81,7 +82,8 @@ def compose(found: Sequence[Step], delta: float, guess: float, order: float) -> 
         laws = [(step.times, step.directions[which]) for step in found]
         return _one_direction(laws, delta, guess, order)
 
-    with ThreadPoolExecutor(2) as pool:
+    # More threads of BLAS only wait for each other.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(2) as pool:
         ends = list(pool.map(one_direction, range(2)))
     return max(low for low, _ in ends), max(high for _, high in ends)
 

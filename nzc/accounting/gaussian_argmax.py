@@ -46,6 +46,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
+from threadpoolctl import threadpool_limits
 
 from nzc.accounting.data_independent import gaussian
 from nzc.types import Floats
@@ -88,7 +89,8 @@ def epsilon(queries: int, sigma: float, delta: float) -> float:
     points = next(each for most, each in _POINTS.items() if queries <= most)
     step = mu * float(np.sqrt(2 / np.pi)) / points
     ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
-    return min(known, _composed(_bands(mu, step), step * np.arange(ends[0], ends[1] + 1.0), queries, left))
+    with threadpool_limits(1, "blas"):  # for small products more threads only wait for each other
+        return min(known, _composed(_bands(mu, step), step * np.arange(ends[0], ends[1] + 1.0), queries, left))
 
 
 def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> float:
@@ -239,12 +241,10 @@ def _merged(curves: Floats, s: Floats, mu: float) -> Floats:
     moments = (moments / scale[:, None]).T
     groups = np.zeros((0, len(s)))
     for at in np.argsort(-(excess / scale).max(axis=1)):
-        if len(groups):
-            joined = np.maximum(groups, curves[at])
-            largest = (joined @ moments).max(axis=1)
-            best = int(largest.argmin())
-            if largest[best] <= 1 + _SLACK:
-                groups[best] = joined[best]
-                continue
-        groups = np.vstack([groups, curves[at]])
+        joined = np.maximum(groups, curves[at])
+        largest = (joined @ moments).max(axis=1)
+        if len(groups) and largest.min() <= 1 + _SLACK:
+            groups[largest.argmin()] = joined[largest.argmin()]
+        else:
+            groups = np.vstack([groups, curves[at]])
     return groups
