@@ -6,7 +6,7 @@ import pytest
 import nzc
 from nzc.accounting.data_independent import bounded_range_rdp, pure_rdp
 from nzc.accounting.rdp import _LARGEST, ORDERS, cks, to_epsilon
-from nzc.mechanisms.sparse_vector import SparseStable
+from nzc.mechanisms.sparse_vector import SparseScreen
 
 
 def _settings(count: int):
@@ -14,12 +14,12 @@ def _settings(count: int):
     rng = np.random.default_rng(0)
     for at in range(count):
         delta, scale, times = 10 ** rng.uniform(-12, -0.5), 10 ** rng.uniform(-4, 1), int(10 ** rng.uniform(0, 3))
-        sparse = SparseStable(threshold=1e3, scale=10 ** rng.uniform(-0.6, 2.5), cutoff=times)
+        sparse = SparseScreen(threshold=1e3, sigma1=10 ** rng.uniform(-0.6, 2.5), cutoff=times).worst_case()
         kinds = [
             lambda orders, rho=scale**3: rho * orders,
             lambda orders, eps=scale, times=times: times * pure_rdp(eps, orders),
             lambda orders, eta=scale, times=times: times * bounded_range_rdp(eta, orders),
-            lambda orders, sparse=sparse: sparse.rdp(orders, 1000),
+            lambda orders, sparse=sparse, times=times: times * sparse.rdp(orders),
         ]
         yield kinds[at % len(kinds)], delta
 
