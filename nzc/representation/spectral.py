@@ -56,12 +56,13 @@ class Spectral(Representation):
 
         rows, scale = len(nearest), distances[:, -1] + 1e-9
         weights = np.exp(-(distances**2) / (scale[:, None] * scale[nearest]))
-        start = np.arange(0, nearest.size + 1, self.neighbours)
-        graph = csr_array((weights.ravel(), nearest.ravel(), start), shape=(rows, rows))
+        ends = np.arange(0, nearest.size + 1, self.neighbours)
+        graph = csr_array((weights.ravel(), nearest.ravel(), ends), shape=(rows, rows))
         graph = graph.maximum(graph.T)
         root = graph.sum(axis=1) ** -0.5
         normalised = diags_array(root) @ graph @ diags_array(root)
-        values, vectors = eigsh(normalised, k=self.dimensions, which="LA", v0=np.ones(rows), tol=1e-4)
+        start = np.random.default_rng(0).normal(size=rows)  # an even start would miss parts that are not connected
+        values, vectors = eigsh(normalised, k=self.dimensions, which="LA", v0=start)
         return _unit(vectors * np.maximum(values, 0) ** self.power * root[:, None])
 
 

@@ -29,7 +29,7 @@ def _probabilities(seed: int = 0) -> np.ndarray:
 def test_what_is_chosen_is_left_and_never_asked_twice(choice: str, size: int, seed: int, student: bool) -> None:
     left = np.random.default_rng(seed).permutation(POOL)[:40]
     probs = _probabilities() if student else None
-    rows = QuerySelection(choice, None).choose(left, size, probs, np.random.default_rng(seed))
+    rows = QuerySelection(choice, None).choose(left, size, probs, np.random.default_rng(seed), _probabilities(1))
     assert len(rows) == len(set(rows)) == size
     assert set(rows) <= set(left)
 

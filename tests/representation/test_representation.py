@@ -1,0 +1,180 @@
+"""Public representations: public only, useful, and what teachers, choice of rows and students make of them."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Nzc
+from sklearn.datasets import make_circles
+from sklearn.neighbors import KNeighborsClassifier
+
+from nzc.data import DataSplits, Embedding, Split
+from nzc.data.augment import Strong
+from nzc.labeling.query_selection import QuerySelection
+from nzc.mechanisms import ABSTAIN
+from nzc.representation.contrastive import Contrastive
+from nzc.representation.spectral import Spectral
+from nzc.students import StudentData
+from nzc.students.label_spreading import spread_labels
+from nzc.teachers.neighbours import Neighbours
+from nzc.teachers.prediction_store import PredictionStore
+from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
+
+QUIET = TrainerSettings(progress=False, accelerator="cpu")
+SPECTRAL = Spectral(encoder=None, neighbours=5, dimensions=6, power=8)
+LEARNED = Contrastive(
+    network="mlp", width=16, steps=20, batch_size=64, lr=0.005, temperature=0.2, seed=0,
+    augment=Strong(None, 1, 0, 0, 0, 0.3, 0.1),
+)  # fmt: skip
+
+
+def _rings(private: int = 300, public: int = 400) -> DataSplits:
+    """A ring around another one: a row's class is that of its neighbours' neighbours, not of what lies near."""
+    x, y = make_circles(private + public, noise=0.03, factor=0.4, random_state=0)
+    x = x.astype(np.float32)
+    empty = Split(x[:0], y[:0])
+    return DataSplits(Split(x[:private], y[:private]), Split(x[private:], y[private:]), empty, 2)
+
+
+@pytest.mark.parametrize("encoder", [None, LEARNED], ids=["rows themselves", "contrastive"])
+def test_no_private_record_moves_any_other_row(encoder: Contrastive | None, tmp_path: Path) -> None:
+    splits, spectral = _rings(), replace(SPECTRAL, encoder=encoder)
+    before = spectral.embed(splits, PredictionStore(tmp_path / "one"), QUIET)
+    x, y = splits.private.x.copy(), splits.private.y.copy()
+    x[7], y[7] = [50, -50], 1 - y[7]
+    after = spectral.embed(replace(splits, private=Split(x, y)), PredictionStore(tmp_path / "two"), QUIET)
+    assert np.array_equal(before.public, after.public)
+    assert np.flatnonzero((before.private != after.private).any(axis=1)).tolist() == [7]
+
+
+def test_rows_along_a_path_are_close_and_rows_across_a_gap_are_not(tmp_path: Path) -> None:
+    splits, two = _rings(), replace(SPECTRAL, neighbours=10, dimensions=2)
+    found = two.embed(splits, PredictionStore(tmp_path), QUIET)
+    assert np.allclose(np.linalg.norm(found.public, axis=1), 1, atol=1e-5)
+    first = [int(np.flatnonzero(splits.public.y == label)[0]) for label in (0, 1)]
+
+    def right(places: np.ndarray, rows: np.ndarray, y: np.ndarray) -> float:
+        near = ((rows[:, None] - places[first]) ** 2).sum(axis=2).argmin(axis=1)
+        return float((near == y).mean())
+
+    assert right(found.public, found.public, splits.public.y) > 0.98  # by one row of each class
+    assert right(found.public, found.private, splits.private.y) > 0.98
+    assert right(splits.public.x, splits.public.x, splits.public.y) < 0.95
+
+
+def test_public_rows_are_where_they_were_placed_and_kept(tmp_path: Path) -> None:
+    splits = _rings()
+    place = SPECTRAL.fit(splits.public.x, QUIET)
+    store = PredictionStore(tmp_path)
+    found = SPECTRAL.embed(splits, store, QUIET)
+    assert np.allclose(place(splits.public.x), found.public, atol=1e-5)
+    assert np.array_equal(SPECTRAL.embed(splits, store, QUIET).private, found.private)
+    assert len(store.entries()) == 1
+
+
+@pytest.mark.parametrize(("setting", "value"), [("dimensions", 400), ("neighbours", 400)])
+def test_too_few_public_rows_are_said(setting: str, value: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"^representation.{setting}={value}: "):
+        replace(SPECTRAL, **{setting: value}).embed(_rings(), PredictionStore(tmp_path), QUIET)
+
+
+def _placed(rng: np.random.Generator, private: int = 90, public: int = 40) -> DataSplits:
+    splits, places = _rings(private, public), partial(rng.normal, size=(private, 3))
+    embedding = Embedding(places().astype(np.float32), rng.normal(size=(public, 3)).astype(np.float32))
+    return replace(splits, embedding=embedding)
+
+
+@pytest.mark.parametrize("count", [1, 7, 30, 90])
+def test_each_teacher_is_a_nearest_neighbour_classifier_of_its_shard(count: int, tmp_path: Path) -> None:
+    splits = _placed(np.random.default_rng(count))
+    teachers = Neighbours(count=count, seed=3)
+    found = teachers.train(splits, PredictionStore(tmp_path), QUIET)
+    assert splits.embedding is not None
+    for predictions, shard in zip(found, teachers.shards(splits), strict=True):
+        reference = KNeighborsClassifier(1).fit(splits.embedding.private[shard], splits.private.y[shard])
+        assert np.array_equal(predictions, reference.predict(splits.embedding.public))
+
+
+def test_one_record_moves_one_vote_a_query(tmp_path: Path) -> None:
+    splits, teachers = _placed(np.random.default_rng(0)), Neighbours(count=30, seed=3)
+    assert splits.embedding is not None
+    places, labels = splits.embedding.private.copy(), splits.private.y.copy()
+    places[11], labels[11] = 0, 1 - labels[11]
+    changed = replace(
+        splits,
+        private=Split(splits.private.x, labels),
+        embedding=Embedding(places, splits.embedding.public),
+    )
+    votes = [
+        teachers.vote(each, teachers.train(each, PredictionStore(tmp_path / str(at)), QUIET)).votes
+        for at, each in enumerate((splits, changed))
+    ]
+    moved = abs(votes[0] - votes[1]).sum(axis=1)
+    assert moved.max() == 2 and (votes[0].sum(axis=1) == 30).all()
+
+
+def test_representative_rows_are_the_middles_of_clusters() -> None:
+    rng = np.random.default_rng(0)
+    centres, sizes = 10 * np.eye(6), [50, 40, 30, 20, 10, 5]
+    places = np.concatenate([centre + 0.1 * rng.normal(size=(n, 6)) for centre, n in zip(centres, sizes, strict=True)])
+    cluster = np.repeat(np.arange(6), sizes)
+    left = rng.permutation(len(places))
+    rows = QuerySelection("representative", None).choose(left, 6, None, rng, places)
+    assert cluster[rows].tolist() == list(range(6))  # one of each, the largest cluster first
+    for row in rows:
+        mine = places[cluster == cluster[row]]
+        distance = np.linalg.norm(mine - mine.mean(axis=0), axis=1)
+        assert np.array_equal(mine[distance.argmin()], places[row])
+
+
+def test_equal_rows_are_asked_once_each() -> None:
+    places = np.ones((20, 3))
+    rows = QuerySelection("representative", None).choose(np.arange(20), 5, None, np.random.default_rng(0), places)
+    assert len(set(rows.tolist())) == 5
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_labels_spread_to_the_surest_rows(share: float) -> None:
+    """By a loop: nearest released row of each class, margin to the next class, the surest of each class."""
+    rng = np.random.default_rng(0)
+    places = rng.normal(size=(60, 4))
+    places /= np.linalg.norm(places, axis=1, keepdims=True)
+    labels = np.full(60, ABSTAIN)
+    labels[[3, 8, 20, 41, 50]] = [0, 2, 2, 0, 3]
+    found = spread_labels(StudentData(places, labels, 4), places, share).labels
+    by_class: dict[int, list[tuple[float, int]]] = {}
+    for row in range(60):
+        close = {c: max(places[row] @ places[asked] for asked in np.flatnonzero(labels == c)) for c in (0, 2, 3)}
+        (best, first), (second, _) = sorted(((value, c) for c, value in close.items()), reverse=True)[:2]
+        by_class.setdefault(first, []).append((best - second, row))
+    expected = labels.copy()
+    for c, rows in by_class.items():
+        for _, row in sorted(rows, reverse=True)[: int(np.ceil(share * len(rows)))]:
+            expected[row] = c if labels[row] == ABSTAIN else labels[row]
+    assert np.array_equal(found, expected)
+
+
+def test_a_single_class_is_spread_to_all() -> None:
+    places, labels = np.eye(4), np.array([1, ABSTAIN, ABSTAIN, ABSTAIN])
+    assert spread_labels(StudentData(places, labels, 3), places, 1.0).labels.tolist() == [1, 1, 1, 1]
+
+
+def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
+    ran = nzc(
+        "representation=spectral", "teachers=neighbours", "teachers.count=60", "query_choice=representative",
+        "queries=12", "aggregator.sigma=3", "student.spread=0.6", "student.steps=60", "trainer.progress=false",
+    )  # fmt: skip
+    assert ran.code == 0 and ran.result["answered"] == 12
+    assert ran.result["label_accuracy"] > 0.7 and ran.result["accuracy"] > 0.6
+    assert ran.result["seconds"]["representation"] > 0
+
+
+@pytest.mark.parametrize(
+    "overrides", [["teachers=neighbours"], ["query_choice=representative"], ["student.spread=0.5"]]
+)
+def test_who_needs_a_representation_says_so(nzc: Nzc, overrides: list[str]) -> None:
+    ran = nzc(*overrides, "trainer.progress=false")
+    assert ran.code == 2 and ran.err.startswith("nzc: representation=none: must be") and ran.err.count("\n") == 1
