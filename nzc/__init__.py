@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise, NZCGaussian, Plurality,
         Screen, SparseScreen, SparseStable, StabilityScreen, Stable, ThresholdScreen, audit, count_votes,
     )  # fmt: skip
+    from nzc.mechanisms.plan import Plan, PlannedRun
     from nzc.runs.result import RunResult
     from nzc.runs.sweep_table import read_sweep
     from nzc.validation import InputError
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
 __all__ = [
     "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "Cost", "Epsilon", "GNMax", "GaussianNoise",
     "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise",
-    "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "Plurality", "RunResult", "Screen",
-    "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit", "calibrate",
-    "count_votes", "read_sweep", "run",
+    "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "Plan", "PlannedRun", "Plurality",
+    "RunResult", "Screen", "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit",
+    "calibrate", "count_votes", "read_sweep", "run",
 ]  # fmt: skip
 #: The modules of names that are not in nzc.mechanisms.
 _ELSEWHERE = {
     "accounting": ("Cost", "Epsilon"), "accounting.calibration": ("calibrate",), "app.run": ("run",),
-    "labeling.ledger": ("Ledger", "LedgerEntry"), "runs.result": ("RunResult",), "runs.sweep_table": ("read_sweep",),
-    "validation": ("InputError",),
+    "labeling.ledger": ("Ledger", "LedgerEntry"), "mechanisms.plan": ("Plan", "PlannedRun"),
+    "runs.result": ("RunResult",), "runs.sweep_table": ("read_sweep",), "validation": ("InputError",),
 }  # fmt: skip
 
 try:

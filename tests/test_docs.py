@@ -17,7 +17,7 @@ from nzc.app.error_messages import check_overrides
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 #: Placeholders of the pages, and values that compose.
 PLACEHOLDERS = {"DIR": "data", "NEW": "new", "V.npy": "votes.npy", "Y.npy": "labels.npy", "NAME": "name"}
-SUBCOMMANDS = ("publish", "report", "store", "sync")
+SUBCOMMANDS = ("plan", "publish", "report", "store", "sync")
 
 
 def _blocks(page: Path) -> Iterator[tuple[str, str, str]]:

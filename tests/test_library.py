@@ -36,7 +36,8 @@ def test_mechanisms_and_accounting_import_numpy_and_scipy_only() -> None:
     assert not _imported("import nzc") & {*HEAVY, "numpy", "scipy"}
     used = _imported(
         "import nzc; m = nzc.Confident(10, 5, 5); c = m.cost([[30, 10]], [0]); c.epsilon(1e-5)\n"
-        "nzc.calibrate(nzc.GNMax, epsilon=1, delta=1e-5, queries=10); nzc.audit(m, 40, 2, 5, trials=100)"
+        "nzc.calibrate(nzc.GNMax, epsilon=1, delta=1e-5, queries=10); nzc.audit(m, 40, 2, 5, trials=100)\n"
+        "nzc.Plan(40, 2, 1.0, queries=(5,)).rows"
     )
     assert not used & set(HEAVY)
     assert {"numpy", "scipy"} <= used

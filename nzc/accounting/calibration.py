@@ -57,7 +57,7 @@ def calibrate(
     # The precise ε may be smaller. log ε is about linear in log noise, so a few interpolations are enough.
     known, over = cost(enough, rough=False), None
     for _ in range(12):
-        if known >= epsilon * (1 - 1e-3) or (over is not None and over[0] == enough):
+        if known == 0 or known >= epsilon * (1 - 1e-3) or (over is not None and over[0] == enough):
             break
         slope = -1.2 * scale if over is None else math.log(over[1] / known) / math.log(over[0] / enough)
         tried = enough * (epsilon * (1 - 3e-4) / known) ** (1 / slope)

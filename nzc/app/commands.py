@@ -1,30 +1,24 @@
-"""The subcommands: nzc publish, report, store and sync."""
+"""The subcommands: nzc publish, report, store and sync; nzc plan is in plan.py."""
 
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from filelock import Timeout
 from omegaconf import OmegaConf
 from rich.table import Table
 
 from nzc.app.components import build
+from nzc.app.parser import Parser
+from nzc.app.plan import plan
 from nzc.labeling.ledger import Ledger
 from nzc.runs.formatting import number, show
 from nzc.runs.layout import SWEEP
 from nzc.teachers.prediction_store import Entry, PredictionStore
 from nzc.tracking.outbox import resend, unsent
 from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative
-
-
-class Parser(ArgumentParser):
-    """An ArgumentParser whose errors are InputErrors, of one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(self.prog, " ".join(sys.argv[1:]) or "(nothing)", message)
 
 
 def publish(arguments: list[str]) -> int:
@@ -177,4 +171,6 @@ def _size(count: float) -> str:
 
 
 #: The subcommands by name.
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"publish": publish, "report": report, "store": store, "sync": sync}
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "plan": plan, "publish": publish, "report": report, "store": store, "sync": sync,
+}  # fmt: skip

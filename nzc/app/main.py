@@ -16,9 +16,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from nzc import __version__
-from nzc.app.commands import COMMANDS, Parser
+from nzc.app.commands import COMMANDS
 from nzc.app.config import CONF, register, register_help, shows_private
 from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, report, stop
+from nzc.app.parser import Parser
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
 from nzc.runs import pipeline

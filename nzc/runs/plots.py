@@ -57,10 +57,16 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
 
 
 @contextmanager
+def styled_figure(size: tuple[float, float] = SIZE) -> Iterator[Figure]:
+    """Yield an empty figure in the style of all figures; it must be drawn and saved within the context."""
+    with matplotlib.rc_context(_STYLE):
+        yield Figure(size)
+
+
+@contextmanager
 def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
     """Yield axes; afterwards write figures/NAME.svg and figures/NAME.png below `folder`."""
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(size)
+    with styled_figure(size) as figure:
         yield figure.subplots()
         (folder / FIGURES).mkdir(mode=0o700, exist_ok=True)
         figure.savefig(folder / FIGURES / f"{name}.svg", metadata={"Date": None})

@@ -36,7 +36,7 @@ class VoteFile(Teachers):
 
     @cached_property
     def _votes(self) -> Ints:
-        votes = _load(self.path, "path")
+        votes = load_array(self.path, "path")
         try:
             counts = as_votes(votes)
         except InputError as error:
@@ -49,7 +49,7 @@ class VoteFile(Teachers):
     def _labels(self) -> Ints | None:
         if self.labels is None:
             return None
-        labels = _load(self.labels, "labels")
+        labels = load_array(self.labels, "labels")
         rows, classes = self._votes.shape
         if labels.shape != (rows,) or labels.dtype.kind not in "iu":
             allowed = f"must hold {rows:,} whole numbers, one per row of votes, not {labels.dtype} {list(labels.shape)}"
@@ -88,7 +88,8 @@ class VoteFile(Teachers):
         return self._votes[: len(splits.public)]
 
 
-def _load(path: str, key: str) -> AnyArray:
+def load_array(path: str, key: str) -> AnyArray:
+    """Return the array of an .npy file; InputError names `key`."""
     try:
         array = np.load(path, allow_pickle=False)
     except Exception as error:  # NumPy raises many types

@@ -1,0 +1,169 @@
+"""Plans: they agree with simulated runs, keep the budget, and say in one line what is wrong with their input."""
+
+import shlex
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Command
+from hydra import compose, initialize_config_dir
+
+import nzc
+from nzc.app.config import CONF, register
+from nzc.validation import InputError
+
+NEEDED = [
+    "plan",
+    "--teachers",
+    "100",
+    "--classes",
+    "4",
+    "--epsilon",
+    "30",
+]  # so little noise is calibrated in an instant
+QUICK = [*NEEDED, "--queries", "8"]
+
+
+def _built(run: nzc.PlannedRun, teachers: int) -> nzc.NoisyArgmax:
+    if run.aggregator == "sparse_stable":
+        return nzc.SparseStable(teachers=teachers, delta=1e-5, **run.settings)  # type: ignore[arg-type]
+    return {"gnmax": nzc.GNMax, "lnmax": nzc.LNMax}[run.aggregator](**run.settings)
+
+
+@cache
+def _public(teachers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Votes on 60 public rows of 4 classes, easy ones and hard ones, and the rows' classes."""
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 4, 60)
+    others = rng.dirichlet([0.3, 0.3, 0.3, 0.3], 60) * rng.uniform(0, 0.7, (60, 1))
+    right = np.eye(4)[labels] * (1 - others.sum(axis=1, keepdims=True))
+    shares = others + right
+    return np.stack([rng.multinomial(teachers, share) for share in shares]), labels
+
+
+def test_a_plan_agrees_with_simulated_runs() -> None:
+    votes, labels = _public(80)
+    plan = nzc.Plan(80, 4, epsilon=4, measured=(votes, labels), queries=(12, 40))
+    rng, trials = np.random.default_rng(0), 800
+    assert [(row.aggregator, row.queries) for row in plan.rows] == [
+        (name, queries) for name in ("gnmax", "lnmax", "sparse_stable") for queries in (12, 40)
+    ]
+    for row in plan.rows:
+        mechanism, counts = _built(row, 80), []
+        for _ in range(trials):
+            asked = rng.integers(0, 60, row.queries)
+            released = mechanism.release(votes[asked], rng)
+            counts.append([(released >= 0).sum(), (released == labels[asked]).sum()])
+        error = 5 * np.std(counts, axis=0) / trials**0.5 + 1e-9
+        assert (np.abs(np.mean(counts, axis=0) - [row.labels, row.right]) < error).all(), row
+        assert mechanism.worst_case_epsilon(row.queries, 1e-5, rough=True) <= 4
+
+
+@pytest.mark.parametrize(("runner_up", "votes"), [(0.5, [70, 15, 8, 7]), (0, [70, 10, 10, 10]), (1, [70, 30, 0, 0])])
+def test_one_number_of_agreement_means_one_histogram(runner_up: float, votes: list[int]) -> None:
+    for row in nzc.Plan(100, 4, epsilon=0.5, agreement=0.7, runner_up=runner_up, queries=(10,)).rows:
+        released = _built(row, 100).release(np.tile(votes, (20_000, 1)), np.random.default_rng(0))
+        assert row.accuracy == pytest.approx((released == 0).mean(), abs=5 * 0.5 / 20_000**0.5)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_more_teachers_and_more_budget_never_give_fewer_right_labels(measured: bool) -> None:
+    """Where the right class is the plurality; elsewhere less noise means fewer right labels."""
+    votes, labels = _public(100)
+    easy = votes.argmax(axis=1) == labels
+    public = (votes[easy], labels[easy]) if measured else None
+    plans = [nzc.Plan(n, 4, e, measured=public, queries=(10,)) for n, e in ((100, 0.5), (800, 0.5), (800, 10))]
+    right = np.array([[row.right for row in plan.rows] for plan in plans])
+    assert (np.diff(right, axis=0) >= -1e-9).all()
+    assert np.allclose(right[-1, :2] / 10, plans[-1].plurality, atol=0.02)  # almost no noise
+
+
+def test_the_recommended_run_keeps_the_budget_and_is_the_best_good_one() -> None:
+    plan = nzc.Plan(400, 4, epsilon=0.3, queries=(5, 40))
+    best = plan.recommended
+    assert (best.aggregator, best.queries) == ("gnmax", 40) and plan.is_good(best) and not plan.warnings
+    assert 0.3 * (1 - 1e-3) <= nzc.GNMax(**best.settings).worst_case_epsilon(40, 1e-5) <= 0.3
+    assert best.right >= max(row.right for row in plan.rows if plan.is_good(row))
+    assert best.right > plan.rows[1].right  # the precise noise is smaller
+
+
+def test_a_weak_plan_is_warned_of() -> None:
+    plan = nzc.Plan(2, 10, epsilon=8, agreement=0.94, queries=(9, 10), records=50_000, delta=1e-4)
+    drowned, few, delta = plan.warnings
+    assert drowned.startswith("noise drowns the votes: ") and "without noise 100.0 %" in drowned
+    assert few == "ε = 8 buys 9 labels, fewer than 2 for each of 10 classes"
+    assert delta.startswith("δ = 0.0001 is above 1/records = 2e-05")
+
+
+def test_the_command_shows_a_plan_and_what_to_type(command: Command, tmp_path: Path) -> None:
+    code, out, err = command(*QUICK, "--delta", "1e-6", "--plot", str(tmp_path / "plan.png"))
+    assert code == 0 and not err and "→" in out and (tmp_path / "plan.png").stat().st_size > 1000
+    (line,) = [line for line in out.splitlines() if line.startswith("nzc ")]
+    register()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("config", shlex.split(line)[1:])
+    assert (cfg.aggregator.sigma, cfg.budget.epsilon, cfg.queries, cfg.delta) == (None, 30.0, 8, 1e-6)
+    assert cfg.teachers.count == 100
+
+
+def test_agreement_is_measured_by_histograms_or_predictions(command: Command, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 30)
+    predictions = np.where(rng.random((20, 30)) < 0.7, labels, rng.integers(0, 4, (20, 30)))
+    for name, array in (("p", predictions), ("v", nzc.count_votes(predictions, 4)), ("y", labels)):
+        np.save(tmp_path / f"{name}.npy", array)
+    said = [
+        command(*NEEDED, "--queries", "50", "--agreement-from", str(tmp_path / file), str(tmp_path / "y.npy"))
+        for file in ("p.npy", "v.npy")
+    ]
+    assert said[0] == said[1] and said[0][0] == 0 and "sparse_stable" in said[0][1] and "as measured" in said[0][1]
+
+
+WRONG = [
+    (["--epsilon", "0"], "--epsilon=0.0:", "above 0"),
+    (["--epsilon", "x"], "nzc plan=", "--epsilon: invalid float value"),
+    (["--delta", "2"], "--delta=2.0:", "between 0 and 1"),
+    (["--teachers", "0"], "--teachers=0:", "from 1"),
+    (["--classes", "1"], "--classes=1:", "from 2"),
+    (["--agreement", "1.1"], "--agreement=1.1:", "at most 1"),
+    (["--agreement", "nan"], "--agreement=nan:", "above 0"),
+    (["--agreement", "0.2"], "--agreement=0.2:", "above the share of the runner-up, 0.4"),
+    (["--runner-up", "2"], "--runner-up=2.0:", "at most 1"),
+    (["--runner-up", "-1"], "--runner-up=-1.0:", "0 or above"),
+    (["--queries", "0,5"], "--queries=0:", "from 1"),
+    (["--queries", "5,x"], "nzc plan=", "5,x: must be whole numbers, separated by commas"),
+    (["--records", "50"], "--records=50:", "of 100 or more"),
+    (["--plot", "plan.gif"], "--plot=plan.gif:", "new file in an existing folder, ending in .png"),
+    (["--plot", "none/plan.png"], "--plot=none/plan.png:", "existing folder"),
+    (["--agreement-from", "none.npy", "y.npy"], "--agreement-from=none.npy y.npy:", "readable .npy file"),
+    (["--agreement-from", "v.npy", "v.npy"], "--agreement-from=v.npy v.npy:", "must be"),
+    (["--agreement-from", "v.npy", "floats.npy"], "--agreement-from=v.npy floats.npy:", "whole numbers as labels"),
+    (["--agreement-from", "v.npy", "unknown.npy"], "--agreement-from=v.npy unknown.npy:", "one known class"),
+    (["--agreement-from", "v.npy", "wrong.npy"], "--agreement-from=v.npy wrong.npy:", "that of the true class"),
+    (["--agreement-from", "three.npy", "y.npy"], "--agreement-from=three.npy y.npy:", "4 classes"),
+]
+
+
+@pytest.mark.parametrize(("options", "names", "allows"), WRONG, ids=[" ".join(case[0]) for case in WRONG])
+def test_wrong_input_is_one_line(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], names: str, allows: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {"v": [[7, 2, 1, 0]], "y": [0], "floats": [0.0], "unknown": [-1], "wrong": [3], "three": [[7, 2, 1]]}
+    for name, array in files.items():
+        np.save(f"{name}.npy", array)
+    code, out, err = command(*QUICK, *options)
+    assert code == 2 and not out and err.startswith(f"nzc: {names}") and allows in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("extreme", [{"classes": 300}, {"epsilon": 1e-90}, {"epsilon": 1e90}, {"teachers": 1}])
+def test_extreme_plans_are_planned(extreme: dict[str, float]) -> None:
+    best = nzc.Plan(**{"teachers": 100, "classes": 3, "epsilon": 20, "queries": (3,), **extreme}).recommended  # type: ignore[arg-type]
+    assert best.labels == pytest.approx(3) and 3 / extreme.get("classes", 3) * 0.9 <= best.right <= 3 * (1 + 1e-9)
+
+
+def test_the_library_names_its_arguments() -> None:
+    for wrong, key in (({"teachers": 2.5}, "teachers"), ({"queries": ()}, "queries"), ({"epsilon": None}, "epsilon")):
+        with pytest.raises(InputError, match=f"^{key}="):
+            nzc.Plan(**{"teachers": 10, "classes": 2, "epsilon": 1, **wrong})  # type: ignore[arg-type]
