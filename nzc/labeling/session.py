@@ -109,11 +109,7 @@ class LabelingSession:
         return epsilon if policy.budget is None else min(epsilon, policy.budget)
 
     def ask(self, votes: VoteHistograms, student_probs: Floats | None, embedding: Floats | None = None) -> QueryRound:
-        """Ask the next round.
-
-        student_probs  class probabilities [pool, classes]; None while there is no student
-        embedding      places of the pool's rows in a public representation [pool, dimensions]; None: there is none
-        """
+        """Ask the next round, by the student's class probabilities [pool, classes] and places of the pool's rows."""
         number, policy = len(self.rounds), self.policy
         stage = 0 if student_probs is None else number
         mechanism, privacy_filter = self.mechanisms[stage], self.filters[stage]

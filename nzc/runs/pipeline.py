@@ -9,7 +9,6 @@ import numpy as np
 
 from nzc import networks
 from nzc.data import UNKNOWN, Dataset, DataSplits
-from nzc.data.files import write_private
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.session import LabelingSession
@@ -17,7 +16,8 @@ from nzc.mechanisms import ABSTAIN, GroundTruth
 from nzc.representation import Representation
 from nzc.runs.clock import Clock
 from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
-from nzc.runs.layout import LABELS, RUN_FIGURES, RUN_FILES, STUDENT, clear
+from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear
+from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.provenance import versions
 from nzc.runs.result import RoundResult, RunResult
 from nzc.students import StudentConfig, StudentData
@@ -27,7 +27,7 @@ from nzc.teachers import Teachers, VoteHistograms
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import CurveLog, Floats, Ints
-from nzc.validation import InputError, in_a_line, within
+from nzc.validation import InputError, within
 
 if TYPE_CHECKING:
     from nzc.students.module import StudentModule
@@ -166,9 +166,9 @@ class PreparedRun:
             versions=made_by,
             folder=folder,
         )
-        self._write_labels(folder)
+        write_labels(folder, session.released, self.splits)
         if student is not None:
-            self._write_student(folder, student)
+            write_student(folder, student, self.splits)
         result.write(folder)
         session.close()
         learning_curves.write(folder)
@@ -216,25 +216,6 @@ class PreparedRun:
         student = parts.student.student(data, parts.policy.seed)
         fit(student, name)
         return student
-
-    def _write_labels(self, folder: Path) -> None:
-        released = self.session.released
-        rows = np.flatnonzero(released != ABSTAIN)
-        columns = {"row": rows, "label": released[rows]}
-        if self.splits is not None and self.splits.file_rows is not None:
-            columns["origin"] = self.splits.file_rows[rows]
-        lines = [",".join(map(str, line)) for line in (columns, *zip(*columns.values(), strict=True))]
-        write_private(folder / LABELS, "\n".join(lines) + "\n")
-
-    def _write_student(self, folder: Path, student: "StudentModule | None") -> None:
-        if student is None or self.splits is None:
-            return
-        from nzc.students.export import write_student
-
-        try:
-            write_student(folder / STUDENT, student, self.splits.public.x, self.splits.standardizer)
-        except Exception as error:  # torch.export does not accept every network; the run is complete without the file
-            print(f"nzc: the student could not be exported ({in_a_line(error, 200)})", file=sys.stderr)
 
 
 def load(dataset: Dataset) -> DataSplits:

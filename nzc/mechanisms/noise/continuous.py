@@ -98,8 +98,8 @@ class ContinuousNoise(Noise):
 
     def log_law(self, scores: Floats) -> Floats:
         law = np.empty_like(scores)
-        parts = min(len(scores) * scores.shape[1] // 2000 + 1, max(1, len(scores)))
-        for rows in np.array_split(np.arange(len(scores)), parts):
+        parts = min(len(scores) * scores.shape[1] // 2000 + 1, len(scores))
+        for rows in np.array_split(np.arange(len(scores)), parts) if parts else ():
             leads = self.leads(scores[rows])
             at, log_weight = self.nodes(leads, np.ones_like(leads), np.zeros(len(leads)))
             x = at[:, :, None] - leads[:, None, :]
