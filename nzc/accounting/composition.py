@@ -185,9 +185,9 @@ def _lower(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
         own_p, loss = (values[moments.argmax()] for values in each)
         finite = (own_p > 0) & (loss < np.inf)
         shifts, at = np.unique(np.clip(np.rint(loss[finite] / step), -cells, cells), return_inverse=True)
-        own = np.stack([np.bincount(at, own_p[finite]), np.bincount(at, own_p[finite] * np.exp(-loss[finite]))]).astype(
-            np.float64
-        )
+        # A p near the smallest float64 has few digits; its q is rounded up, which lowers δ.
+        own_q = np.exp(np.log(own_p[finite]) - loss[finite]) * np.where(own_p[finite] < 1e-300, 1.01, 1.0)
+        own = np.stack([np.bincount(at, each) for each in (own_p[finite], own_q)]).astype(np.float64)
         for _ in range(count):
             infinite += float(mass[0].sum() * own_p[~finite].sum())
             mass = _shifted(mass, shifts.astype(np.int64), own)

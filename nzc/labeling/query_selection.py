@@ -84,7 +84,7 @@ class QuerySelection:
         """
         if self.choice == "first":
             return left[:size]
-        if self.choice == REPRESENTATIVE:
+        if self.choice == REPRESENTATIVE and size:
             assert embedding is not None
             return left[_middles(embedding[left], size, rng)]
         order = rng.permutation(left)

@@ -76,7 +76,9 @@ def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger
         ledger.record(release(key))
     ledger.record(release("z", cost=9.0, dataset="another"))
     assert ledger.total("digest", DELTA) == pytest.approx(adaptive_epsilon(0.03 * CHOICES, DELTA), rel=0.02)
-    assert ledger.total("another", DELTA) == pytest.approx(to_epsilon(lambda a: 9.0 * a, DELTA)[0], rel=1e-3)
+    assert ledger.total("another", DELTA) == pytest.approx(
+        to_epsilon(lambda a: 9.0 * a, DELTA)[0], rel=5e-3
+    )  # on its own orders
     assert ledger.total("nothing", DELTA) == 0.0
 
 

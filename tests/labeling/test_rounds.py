@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import SMALL, TEACHERS, VOTES, Nzc
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nzc.accounting import sanitised
@@ -25,6 +25,7 @@ def _probabilities(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.full(CLASSES, 0.5), size=POOL)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(CHOICES), st.integers(0, 40), st.integers(0, 5), st.booleans())
 def test_what_is_chosen_is_left_and_never_asked_twice(choice: str, size: int, seed: int, student: bool) -> None:
     left = np.random.default_rng(seed).permutation(POOL)[:40]
@@ -64,7 +65,7 @@ def test_sizes(parts: object, queries: int | None, student: bool, asks: bool, si
 @pytest.mark.parametrize(
     ("arguments", "key", "allowed"),
     [
-        (["query_choice=best"], "query_choice=best", "first, random, balanced, entropy"),
+        (["query_choice=best"], "query_choice=best", "first, random, representative, balanced, entropy"),
         (["query_choice=entropy", "student=none"], "query_choice=entropy", "no student"),
         (["query_choice=balanced", "rounds=1"], "rounds=1", "2 or more"),
         (["rounds=0"], "rounds=0", "1 or more"),
