@@ -95,14 +95,16 @@ def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: floa
     guess, order = (guess, order) if np.isfinite(guess) else (10.0, 2.0)
     queries = sum(count for count, _ in laws)
     points = min(_POINTS * (queries / 1000) ** (1 / 3), _MOST)
+    low, high = 0.0, np.inf
     while True:
         step = guess / points
-        ends = -int(1.3 * guess / step) - 1, int((0.6 * guess + min(0.5, 1.7 * guess)) / step) + 1
-        high = _upper(laws, delta * (1 - _ROUNDING), order, step, ends)
-        if not 0 < high < guess / 2:
-            break
-        guess = high
-    return _lower(laws, delta * (1 + _ROUNDING), order, step / _FINER, int(1.8 * points) * _FINER), high
+        ends = -int(1.3 * guess / step) - 1, int((0.6 * guess + min(0.5, 4 * guess)) / step) + 1
+        found = _upper(laws, delta * (1 - _ROUNDING), order, step, ends)
+        low = max(low, _lower(laws, delta * (1 + _ROUNDING), order, step / _FINER, int(1.8 * points) * _FINER))
+        high, before = min(found, high), high
+        if not 0 < found < min(guess / 2, before):
+            return low, high
+        guess = found
 
 
 def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step: float, ends: tuple[int, int]) -> float:

@@ -118,3 +118,23 @@ def test_the_dominating_law_is_above_every_law() -> None:
     curves = _hockey_stick(weights, x)
     law = _dominating(curves.max(axis=0), (weights / x).sum(axis=1).max(), x)
     assert (_hockey_stick(law[None], x)[0] >= curves * (1 - 1e-12)).all()
+
+
+def test_labels_that_hardly_any_noise_can_flip_cost_next_to_nothing() -> None:
+    """Ten queries far ahead of the noise: the Rényi bound is 0.008. By the union of what ten labels reveal: 2e-5."""
+    votes = np.array([[top, (4000 - top) // 2, (4000 - top) // 2] for top in range(3060, 3260, 20)])
+    mechanism = nzc.GNMax(501.6)
+    epsilon = mechanism.cost(votes, np.zeros(10, int)).epsilon(1e-5)
+    here, there = (mechanism.log_law(each)[:, :3] for each in (votes, votes - [1, -1, 0]))
+    loss, p = here - there, np.exp(here)
+
+    def delta(at: float) -> float:
+        """δ at ε by exact enumeration, of this neighbour of all queries."""
+        losses, weights = np.zeros(1), np.ones(1)
+        for own_loss, own_p in zip(loss, p, strict=True):
+            losses, weights = np.add.outer(losses, own_loss).ravel(), np.outer(weights, own_p).ravel()
+        return float(weights @ np.maximum(-np.expm1(at - losses), 0))
+
+    assert delta(epsilon.exact) <= 1e-5
+    assert epsilon.exact_lower <= epsilon.exact < 0.1 * epsilon.data_independent
+    assert delta(epsilon.exact_lower * 0.5) > 1e-5 or epsilon.exact_lower == 0
