@@ -124,6 +124,10 @@ class RunResult:
         columns = Column(style="bold"), Column(justify="right"), Column(style="dim")
         title = f"{self.dataset} · {self.aggregator} · {self.student}"
         table = Table(*columns, title=title, title_style="bold", show_header=False)
+        ends = "" if self.interval is None else f"; {interval(self.interval)}"
+        table.add_row("student accuracy", percent(self.accuracy), f"on the test split{ends}")
+        table.add_row("ε published", number(self.epsilon.published), EPSILONS["published"])
+        table.add_section()
         if count := self.teachers["count"]:
             mean, ensemble = percent(self.teachers["mean_accuracy"]), percent(self.teachers["ensemble_accuracy"])
             table.add_row("teachers", f"{count:,}", f"mean teacher accuracy {mean}, ensemble accuracy {ensemble}")
@@ -133,12 +137,10 @@ class RunResult:
         table.add_row("label accuracy", percent(self.label_accuracy), "of the released labels")
         if self.reinforced:
             table.add_row("reinforced", f"{self.reinforced:,}", "labels that the student gave itself, at no cost")
-        ends = "" if self.interval is None else f"; {interval(self.interval)}"
-        table.add_row("student accuracy", percent(self.accuracy), f"on the test split{ends}")
         table.add_section()
         for name, meaning in EPSILONS.items():
             value = getattr(self.epsilon, name)
-            if value is not None and name != self.publish:  # that is `published`
+            if value is not None and name not in ("published", self.publish):  # both are `published`
                 table.add_row(f"ε {name.replace('_', '-')}", number(value), meaning)
         order = self.epsilon.order
         best = f", best Rényi order {order:.3g}" if order is not None and math.isfinite(order) else ""
