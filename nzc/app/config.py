@@ -126,7 +126,7 @@ def options(folder: str) -> list[str]:
 
 def _groups_help() -> str:
     folders = {f"{name}=": f"conf/{name}" for name in sorted(GROUPS)} | {"+sweeps=": "sweeps"}
-    return "\n".join(f"  {name:12} {', '.join(options(folder))}" for name, folder in folders.items())
+    return "\n".join(f"  {name:15} {', '.join(options(folder))}" for name, folder in folders.items())
 
 
 def _keys_help(*, _root_: Any) -> str:

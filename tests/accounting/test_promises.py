@@ -106,6 +106,7 @@ def test_the_stated_delta_is_never_exceeded(search) -> None:
     assert search(30 if search is folder else 400) <= 1
 
 
+@pytest.mark.slow
 def test_the_searches_find_what_was_wrong() -> None:
     assert folder(20, separate=True) > 2
     assert screened(3000, afterwards=True) > 1.2

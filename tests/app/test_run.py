@@ -227,9 +227,13 @@ def test_tracking_that_fails_loses_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("name", "queries", "aggregator", "expected", "within"),
     [
-        ("mnist", 9000, ["aggregator=lnmax", "aggregator.gamma=0.05"], 0.930, 0.004),
+        pytest.param(
+            "mnist", 9000, ["aggregator=lnmax", "aggregator.gamma=0.05"], 0.930, 0.004, marks=pytest.mark.slow
+        ),
         ("mnist", 9000, ["aggregator=nzc"], 0.9437, 0.0015),
-        ("svhn", 10000, ["aggregator=lnmax", "aggregator.gamma=0.05"], 0.871, 0.004),
+        pytest.param(
+            "svhn", 10000, ["aggregator=lnmax", "aggregator.gamma=0.05"], 0.871, 0.004, marks=pytest.mark.slow
+        ),
         ("svhn", 10000, ["aggregator=nzc"], 0.8806, 0.0015),
     ],
 )
