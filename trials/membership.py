@@ -41,7 +41,7 @@ from nzc.runs.formatting import number, percent, show
 from nzc.students import StudentConfig, StudentData
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
-from nzc.teachers.sharded import load_labels
+from nzc.teachers.sharded import collect
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Bools, Floats, Ints
 
@@ -110,7 +110,7 @@ class Experiment:
         with tempfile.TemporaryDirectory() as name:
             engine = TeacherEnsemble(settings, self.splits, shards, Path(name))
             self.trainer.fit(engine, "Teachers", max_epochs=1)
-            return np.stack([load_labels(Path(name), at) for at in range(len(shards))]).astype(np.int64)
+            return collect(Path(name), len(shards)).astype(np.int64)
 
     def learn(self, config: StudentConfig, x: AnyArray, labels: Ints, seed: int, about: Ints) -> tuple[Floats, float]:
         """Train a network, and return its scores of the private records, [records], and its test accuracy.
