@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits, Embedding
+from nzc.teachers.base import VoteShape
 from nzc.teachers.fingerprint import source_digest
 from nzc.teachers.sharded import ShardedTeachers
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
+from nzc.validation import InputError
 
 #: Distances that are computed at once.
 _AT_ONCE = 20_000_000
@@ -26,6 +28,13 @@ class Neighbours(ShardedTeachers):
     """
 
     needs_embedding = True
+
+    def check(self, splits: DataSplits | None) -> VoteShape:
+        if self.unit(splits) == "group":
+            # A group with more or fewer records changes the shape of products, and so the rounding of all places.
+            allowed = "must be other teachers where the dataset has groups; or dataset.unit=record"
+            raise InputError("_target_", type(self).__name__, allowed)
+        return super().check(splits)
 
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         embedding = _embedding(splits)

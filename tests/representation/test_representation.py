@@ -116,6 +116,12 @@ def test_one_record_moves_one_vote_a_query(tmp_path: Path) -> None:
     assert moved.max() == 2 and (votes[0].sum(axis=1) == 30).all()
 
 
+def test_groups_are_refused() -> None:
+    splits = replace(_placed(np.random.default_rng(0)), groups=np.arange(90) // 2)
+    with pytest.raises(InputError, match=r"^_target_=Neighbours: must be other teachers where the dataset has groups"):
+        Neighbours(count=30, seed=3).check(splits)
+
+
 def test_representative_rows_are_the_middles_of_clusters() -> None:
     rng = np.random.default_rng(0)
     centres, sizes = 10 * np.eye(6), [50, 40, 30, 20, 10, 5]
