@@ -16,12 +16,18 @@ class Mechanism(Protocol):
 
 
 def calibrate(
-    mechanism: Callable[..., Mechanism], epsilon: float, delta: float, queries: int, parameter: str | None = None
+    mechanism: Callable[..., Mechanism],
+    epsilon: float,
+    delta: float,
+    queries: int,
+    parameter: str | None = None,
+    rough: bool = False,
 ) -> float:
     """Return the noise parameter at which `queries` answered queries cost `epsilon` at δ, whatever the votes.
 
     mechanism  builds one from one free argument: `nzc.GNMax`, `partial(nzc.Confident, threshold=200, sigma1=150)`
     parameter  name of that argument, where several are free and the others have defaults
+    rough      for GNMax: leave out the numeric bound, so that the noise is up to a fifth too large, in milliseconds
 
     The result never costs more than `epsilon`, and at least `epsilon` (1 − 1e-5); for GNMax, whose bound is a numeric
     one, `epsilon` (1 − 1e-3), after several seconds. Noise from 1e-15 to 1e15 is tried. InputError: no noise is enough.
@@ -54,6 +60,8 @@ def calibrate(
     while abs(math.log(enough / short)) > 1e-11:
         middle = math.sqrt(enough * short)
         enough, short = (middle, short) if cost(middle) <= epsilon else (enough, middle)
+    if rough:
+        return enough
     # The precise ε may be smaller. log ε is about linear in log noise, so a few interpolations are enough.
     known, over = cost(enough, rough=False), None
     for _ in range(12):

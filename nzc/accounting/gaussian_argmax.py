@@ -77,6 +77,7 @@ class _Band(NamedTuple):
     infinite: Floats
 
 
+@lru_cache(maxsize=256)  # a run asks for the same ε several times
 def epsilon(queries: int, sigma: float, delta: float) -> float:
     """Return an upper bound on ε at δ of `queries` labels with noise σ, for any votes (proof: see the module)."""
     if queries <= 0:
@@ -86,8 +87,7 @@ def epsilon(queries: int, sigma: float, delta: float) -> float:
     left = delta * (1 - _ROUNDING_OF_DELTA) - queries * _FAR
     if known == 0 or not mu <= _LARGEST_MU or queries > _MOST_QUERIES or left < delta / 2:
         return known
-    points = next(each for most, each in _POINTS.items() if queries <= most)
-    step = mu * float(np.sqrt(2 / np.pi)) / points
+    step = mu * float(np.sqrt(2 / np.pi)) / next(each for most, each in _POINTS.items() if queries <= most)
     ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
     with threadpool_limits(1, "blas"):  # for small products more threads only wait for each other
         return min(known, _composed(_bands(mu, step), step * np.arange(ends[0], ends[1] + 1.0), queries, left))

@@ -54,16 +54,6 @@ class PlannedRun:
         return self.right / self.labels if self.labels > 0 else 0.0
 
 
-@dataclass(frozen=True)
-class _Rough:
-    """A mechanism with the ε that takes milliseconds."""
-
-    mechanism: NoisyArgmax
-
-    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
-        return self.mechanism.worst_case_epsilon(queries, delta, rough=True)
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The runs that a budget ε at δ allows, and the best of them. All arguments must be public facts.
@@ -213,8 +203,7 @@ class Plan:
         """Return the run of an aggregator whose noise spends ε, with the best cutoff if it has one."""
         runs = []
         for build, parameter, settings in self._builders(name, queries):
-            made = (lambda build=build, **noise: _Rough(build(**noise))) if rough else build
-            noise = calibrate(made, self.epsilon, self.delta, queries, parameter)
+            noise = calibrate(build, self.epsilon, self.delta, queries, parameter, rough)
             labels, right = self._expected(build(**{parameter: noise}), queries)
             runs.append(PlannedRun(name, {**settings, parameter: noise}, queries, labels, right))
         return max(runs, key=lambda run: run.right)

@@ -61,8 +61,8 @@ def prepare(parts: RunComponents) -> "PreparedRun":
         raise InputError("student", parts.names["student"], "must be none where there is no dataset")
     if parts.dataset is None and parts.teachers.needs_dataset:
         raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
-    if parts.dataset is None and parts.representation is not None:
-        raise InputError("representation", "…", "must be none where there is no dataset")
+    if parts.dataset is None and (given := parts.representation) is not None:
+        raise InputError("representation", type(given).__name__, "must be none where there is no dataset")
     needs = {
         "these teachers": parts.teachers.needs_embedding,
         f"query_choice={REPRESENTATIVE}": parts.policy.selection.choice == REPRESENTATIVE,
