@@ -20,7 +20,9 @@ class QuerySelection:
 
     choice   first     the first rows of the pool
              random    random rows
-             representative  the rows in the middle of as many clusters of the public representation, large ones first
+             representative  the rows in the middle of as many clusters of the public representation, large ones first.
+                       From the second round on, a row weighs as much as its prediction has entropy (Zhdanov 2019,
+                       Diverse mini-batch active learning)
              balanced  equally many of each class that the student predicts
              entropy   the rows where the student's prediction has the largest entropy
     rounds   a number of rounds of equal size, or the size of each; None: two where the student is used, else one
@@ -86,7 +88,8 @@ class QuerySelection:
             return left[:size]
         if self.choice == REPRESENTATIVE and size:
             assert embedding is not None
-            return left[_middles(embedding[left], size, rng)]
+            doubt = None if student_probs is None else _entropy(student_probs[left]) + 1e-9
+            return left[_middles(embedding[left], size, rng, doubt)]
         order = rng.permutation(left)
         if student_probs is not None and self.choice == "balanced":
             predicted = student_probs[order].argmax(axis=1)
@@ -96,20 +99,24 @@ class QuerySelection:
                 rank[predicted == label] = np.arange((predicted == label).sum())
             order = order[np.argsort(rank, kind="stable")]
         elif student_probs is not None and self.choice == "entropy":
-            p = np.maximum(student_probs[order], 1e-300)
-            order = order[np.argsort((p * np.log(p)).sum(axis=1), kind="stable")]
+            order = order[np.argsort(-_entropy(student_probs[order]), kind="stable")]
         return order[:size]
 
 
-def _middles(places: Floats, count: int, rng: np.random.Generator) -> Ints:
-    """Return the row nearest to the middle of each of `count` clusters (k-means), the largest cluster first."""
+def _entropy(probs: Floats) -> Floats:
+    p = np.maximum(probs, 1e-300)
+    return -(p * np.log(p)).sum(axis=1)
+
+
+def _middles(places: Floats, count: int, rng: np.random.Generator, weights: Floats | None) -> Ints:
+    """Return the row nearest to the middle of each of `count` clusters (weighted k-means), the heaviest cluster first."""
     from sklearn.cluster import KMeans
 
     with warnings.catch_warnings(action="ignore"):  # fewer distinct places than clusters
-        found = KMeans(count, n_init=10, random_state=int(rng.integers(2**31))).fit(places)
+        found = KMeans(count, n_init=10, random_state=int(rng.integers(2**31))).fit(places, sample_weight=weights)
     distance = np.linalg.norm(places - found.cluster_centers_[found.labels_], axis=1)
     nearest = np.lexsort([distance, found.labels_])
     firsts = nearest[np.unique(found.labels_[nearest], return_index=True)[1]]
-    firsts = firsts[np.argsort(-np.bincount(found.labels_)[found.labels_[firsts]], kind="stable")]
+    firsts = firsts[np.argsort(-np.bincount(found.labels_, weights)[found.labels_[firsts]], kind="stable")]
     others = np.setdiff1d(rng.permutation(len(places)), firsts)[: count - len(firsts)]
     return np.concatenate([firsts, others])
