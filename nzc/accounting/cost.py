@@ -92,6 +92,8 @@ class Cost:
             return adaptive_epsilon(self.rdp(CHOICES), left), None, np.nan
         exact, order = to_epsilon(self.rdp, left)
         exact = min(exact, self.data_independent(delta))
+        if self.exact[0].moved is not None:  # the composition would count all queries
+            return exact, None, order
         if exact == 0:
             return exact, 0.0, order
         if (left, exact) not in self._composed:

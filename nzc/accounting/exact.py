@@ -166,12 +166,14 @@ class ExactCost:
     inverse  [queries]  the distinct histogram of each query
     ceiling  what one query costs for any votes, orders → [orders]; it is taken where it is smaller
     paid     all queries together cost at most so often the ceiling; None: no such limit
+    moved    only so many queries cost anything, whichever they are; None: all may
     """
 
     batches: list[tuple[Ints, Callable[[], Pairs]]]
     inverse: Ints
     ceiling: Callable[[Floats], Floats]
     paid: int | None = None
+    moved: int | None = None
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""
@@ -180,6 +182,9 @@ class ExactCost:
     def total(self, orders: Floats) -> Floats:
         """Return the sum over all queries, [orders]. The result at `rdp.ORDERS` is kept."""
         times = np.bincount(self.inverse)
+        if self.moved is not None:  # the dearest ones, at each order
+            each = self._at_orders if orders is ORDERS else self._distinct(orders)
+            return np.asarray(np.sort(each[self.inverse], axis=0)[-self.moved :].sum(axis=0))
         if orders is ORDERS:
             return self._limited(np.asarray(times @ self._at_orders), np.asarray(len(self.inverse)))
         total = sum((times[places] @ costs for places, costs in self._costs(orders)), start=np.zeros(len(orders)))
@@ -192,10 +197,11 @@ class ExactCost:
 
     def _limited(self, total: Floats, queries: Ints, orders: Floats = ORDERS) -> Floats:
         """Return `total` of so many queries, or what they cost at most where that is smaller."""
-        if self.paid is None:
+        paid = self.paid if self.moved is None else self.moved
+        if paid is None:
             return total
         with np.errstate(invalid="ignore"):
-            return np.asarray(np.fmin(total, np.minimum(queries, self.paid) * self.ceiling(orders)))
+            return np.asarray(np.fmin(total, np.minimum(queries, paid) * self.ceiling(orders)))
 
     def laws(self) -> Iterator[tuple[Pairs, Ints]]:
         """Yield the laws of distinct histograms, and how many queries share each, [histograms]."""

@@ -48,14 +48,20 @@ _SPECIAL = ("_target_", "_partial_", "_args_", "_convert_", "_recursive_")
 def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
     """Return everything that a run needs, built and checked. `choices` are the chosen options of the groups."""
     check_values(cfg)
-    fill_in_noise(cfg, lambda tried: build(tried, "aggregator"))
+    teachers: Teachers = build(cfg, "teachers")
+
+    def mechanism(tried: DictConfig) -> NoisyArgmax:
+        built: NoisyArgmax = build(tried, "aggregator")
+        return built.moving(teachers.moved_queries)
+
+    fill_in_noise(cfg, mechanism)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     return RunComponents(
         dataset=build(cfg, "dataset"),
         representation=build(cfg, "representation"),
-        teachers=build(cfg, "teachers"),
+        teachers=teachers,
         policy=LabelingPolicy(
-            mechanism=build(cfg, "aggregator"),
+            mechanism=mechanism(cfg),
             selection=QuerySelection(cfg.query_choice, rounds),
             seed=cfg.seed,
             delta=cfg.delta,

@@ -23,7 +23,7 @@ CONF = HOME / "conf"
 #: Keys of a group that were renamed, and their new names.
 RENAMED = {"wrong": "label_noise_rate", "fade": "labeled_loss_decay"}
 #: The groups of the configuration.
-GROUPS = ("dataset", "representation", "teachers", "aggregator", "student", "trainer", "tracking")
+GROUPS = ("recipe", "dataset", "representation", "teachers", "aggregator", "student", "trainer", "tracking")
 
 
 @dataclass

@@ -71,6 +71,7 @@ class DataSplits:
     groups        [private] number of the group, a person say, that each private record belongs to. The unit of privacy
                   is then the group. None: it is the record
     embedding     places of the rows in a public representation; None: there is none
+    asked         the public rows that the teachers label; None: all of them
     """
 
     private: Split
@@ -81,6 +82,12 @@ class DataSplits:
     standardizer: Standardizer | None = None
     groups: Ints | None = field(default=None, repr=False)
     embedding: Embedding | None = None
+    asked: Ints | None = None
+
+    @property
+    def to_label(self) -> Ints:
+        """The numbers of the public rows that the teachers label."""
+        return np.arange(len(self.public)) if self.asked is None else self.asked
 
     @cached_property
     def units(self) -> int:

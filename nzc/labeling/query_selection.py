@@ -105,7 +105,7 @@ class QuerySelection:
 
 def _entropy(probs: Floats) -> Floats:
     p = np.maximum(probs, 1e-300)
-    return -(p * np.log(p)).sum(axis=1)
+    return np.asarray(-(p * np.log(p)).sum(axis=1))
 
 
 def _middles(places: Floats, count: int, rng: np.random.Generator, weights: Floats | None) -> Ints:

@@ -108,14 +108,22 @@ class LabelingSession:
         epsilon = cost.data_independent(policy.delta)
         return epsilon if policy.budget is None else min(epsilon, policy.budget)
 
-    def ask(self, votes: VoteHistograms, student_probs: Floats | None, embedding: Floats | None = None) -> QueryRound:
-        """Ask the next round, by the student's class probabilities [pool, classes] and places of the pool's rows."""
+    def choose(self, student_probs: Floats | None = None, embedding: Floats | None = None) -> Ints:
+        """Return the pool's rows to ask next. No vote is looked at.
+
+        student_probs  class probabilities of the student [pool, classes], where there is one yet
+        embedding      places of the pool's rows
+        """
+        number = len(self.rounds)
+        left = np.setdiff1d(np.arange(len(self.released)), self.rows)
+        rng = np.random.default_rng([self.policy.seed, 4, number])
+        return self.policy.selection.choose(left, self.sizes[number], student_probs, rng, embedding)
+
+    def ask(self, votes: VoteHistograms, rows: Ints, student_probs: Floats | None = None) -> QueryRound:
+        """Ask the rows that `choose` returned, by the student's class probabilities [pool, classes]."""
         number, policy = len(self.rounds), self.policy
         stage = 0 if student_probs is None else number
         mechanism, privacy_filter = self.mechanisms[stage], self.filters[stage]
-        left = np.setdiff1d(np.arange(len(self.released)), self.rows)
-        rng = np.random.default_rng([policy.seed, 4, number])
-        rows = policy.selection.choose(left, self.sizes[number], student_probs, rng, embedding)
         probs = None if student_probs is None else student_probs[rows]
         private = votes.votes[rows]
         question = self._key(mechanism, number, private, rows, probs)

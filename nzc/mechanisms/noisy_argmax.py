@@ -1,5 +1,6 @@
 """The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen."""
 
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -39,19 +40,23 @@ class NoisyArgmax:
     boost   c and Δ; by default c = 0 and Δ = 1
     screen  which queries are answered; None: all
     first   the mechanism before there is a student; None: this one
+    moved   on how many queries of a round a unit of privacy moves a vote at most. Then so many queries are paid for,
+            however many are asked: the labels of the others have the same law at both neighbours. None: on all
     """
 
     noise: Noise
     boost: Boost = field(default_factory=Boost)
     screen: Screen | None = None
     first: "NoisyArgmax | None" = None
+    moved: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.noise, ContinuousNoise):
             self.noise.require_matching_sampler()
 
     def __repr__(self) -> str:
-        parts = {"boost": self.boost if self.boost.c else None, "screen": self.screen, "first": self.first}
+        boost = self.boost if self.boost.c else None
+        parts = {"boost": boost, "screen": self.screen, "first": self.first, "moved": self.moved}
         said = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]
         return f"{type(self).__name__}({', '.join(said)})"
 
@@ -112,12 +117,16 @@ class NoisyArgmax:
             inverse,
             ceiling=lambda orders: np.sum([cost.rdp(orders) for _, cost in self._worst_case()], axis=0),
             paid=self._paid(len(votes)) if self.one_round else None,
+            moved=None if self.one_round else self.moved,
         )
 
     def promise(self, asked: int, answered: int) -> Cost:
         """Return what so many queries and labels cost at most, whatever the votes; only ε data-independent is known."""
+        queries = asked
+        if self.moved is not None and not self.one_round:
+            asked, answered = min(asked, self.moved), min(answered, self.moved)
         delta_cost = self._paid(asked) * (self._delta_cost or 0.0)
-        return Cost(asked, None, (), self._worst_case(asked, answered), delta_cost)
+        return Cost(queries, None, (), self._worst_case(asked, answered), delta_cost)
 
     def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
         """Return ε at δ of `queries` queries that are all answered, whatever the votes; `rough`: see `Cost`."""
@@ -141,9 +150,16 @@ class NoisyArgmax:
         largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
         pair = empirical.worst_pair(self.log_law, teachers, classes, largest)
         queries = self._paid(min(queries, AUDITED))  # no run of so few queries ends early
+        queries = queries if self.moved is None else min(queries, self.moved)
         found = empirical.audit(self._release, self.log_law, pair, queries, trials, delta, rng)
         empirical.check(found, data_independent=self.worst_case_epsilon(queries, delta))
         return found.epsilon
+
+    def moving(self, queries: int | None) -> "NoisyArgmax":
+        """Return this mechanism for votes of which a unit of privacy moves one on at most so many queries a round."""
+        found = copy(self)
+        object.__setattr__(found, "moved", queries)
+        return found
 
     @property
     def bounds(self) -> tuple[DataDependentBound, ...]:

@@ -1,12 +1,15 @@
 """Diffusion map of the public rows: rows that many short paths join lie close together."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from nzc.networks import as_input
 from nzc.representation.base import Encoder, Placement, Representation
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Floats
+from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import not_negative, whole
 
 
@@ -21,16 +24,22 @@ class Spectral(Representation):
     neighbours  of each row in the graph
     dimensions  eigenvectors that are kept
     power       the eigenvalues are raised to it: the steps of a random walk on the graph
+    copies      how many augmented copies each public row has. The distance to a public row is that to the nearest of
+                its copies, so images that are shifted or turned a little are close
+    augment     of the copies: (x, torch.Generator) → x; None: no copies
     """
 
     encoder: Encoder | None
     neighbours: int
     dimensions: int
     power: float
+    copies: int = 0
+    augment: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         whole(1, neighbours=self.neighbours)
         whole(2, dimensions=self.dimensions)
+        whole(0, copies=self.copies)
         not_negative(power=self.power)
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
@@ -39,15 +48,32 @@ class Spectral(Representation):
         whole(2, len(public) - 2, "(the public rows, less 2)", **{"representation.dimensions": self.dimensions})
         whole(1, len(public) - 1, "(the other public rows)", **{"representation.neighbours": self.neighbours})
         encode = _flat if self.encoder is None else self.encoder.fit(public, trainer)
-        index = NearestNeighbors(n_neighbors=self.neighbours, algorithm="brute").fit(encode(public))
-        places = self._places(*index.kneighbors())
+        vectors = np.concatenate([encode(rows) for rows in self._with_copies(public)])
+        several = (self.neighbours + 1) * (len(vectors) // len(public))  # all copies of a few rows may come first
+        index = NearestNeighbors(n_neighbors=several, algorithm="brute").fit(vectors)
+
+        def nearest_rows(rows: AnyArray, others_only: bool = False) -> tuple[Floats, AnyArray]:
+            distances, found = index.kneighbors(encode(rows))
+            own = np.arange(len(rows)) if others_only else np.full(len(rows), -1)
+            return _firsts(distances, found % len(public), own, self.neighbours)
+
+        places = self._places(*nearest_rows(public, others_only=True))
 
         def place(rows: AnyArray) -> Floats:
-            distances, nearest = index.kneighbors(encode(rows))
+            distances, nearest = nearest_rows(rows)
             weights = np.exp(-((distances / np.maximum(distances[:, :1], 1e-3)) ** 2))
             return _unit((places[nearest] * weights[:, :, None]).sum(axis=1))
 
         return place
+
+    def _with_copies(self, public: AnyArray) -> list[AnyArray]:
+        """Return the public rows, and as often as there are copies, all of them augmented."""
+        if self.augment is None or self.copies == 0:
+            return [public]
+        import torch
+
+        rng, rows = torch.Generator().manual_seed(0), as_input(torch.from_numpy(public))
+        return [public, *[self.augment(rows, rng).numpy() for _ in range(self.copies)]]
 
     def _places(self, distances: Floats, nearest: AnyArray) -> Floats:
         """Return the places [rows, dimensions] of public rows, given their neighbours [rows, neighbours]."""
@@ -64,6 +90,15 @@ class Spectral(Representation):
         start = np.random.default_rng(0).normal(size=rows)  # an even start would miss parts that are not connected
         values, vectors = eigsh(normalised, k=self.dimensions, which="LA", v0=start)
         return _unit(vectors * np.maximum(values, 0) ** self.power * root[:, None])
+
+
+def _firsts(distances: Floats, found: AnyArray, own: Ints, count: int) -> tuple[Floats, AnyArray]:
+    """Return the first `count` different rows of `found` [rows, several], without `own` [rows], and their distances."""
+    kept = np.empty((len(found), count), np.int64)
+    for row, (these, self_) in enumerate(zip(found, own, strict=True)):
+        places = np.sort(np.unique(these, return_index=True)[1])
+        kept[row] = places[these[places] != self_][:count]
+    return np.take_along_axis(distances, kept, axis=1), np.take_along_axis(found, kept, axis=1)
 
 
 def _flat(rows: AnyArray) -> Floats:

@@ -61,15 +61,18 @@ def prepare(parts: RunComponents) -> "PreparedRun":
         raise InputError("student", parts.names["student"], "must be none where there is no dataset")
     if parts.dataset is None and parts.teachers.needs_dataset:
         raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
-    if parts.dataset is None and (given := parts.representation) is not None:
-        raise InputError("representation", type(given).__name__, "must be none where there is no dataset")
     needs = {
         "these teachers": parts.teachers.needs_embedding,
         f"query_choice={REPRESENTATIVE}": parts.policy.selection.choice == REPRESENTATIVE,
         "student.spread": student is not None and student.spread > 0,
     }
-    if parts.representation is None and (who := [key for key, needed in needs.items() if needed]):
-        raise InputError("representation", "none", f"must be contrastive, spectral or your own: {who[0]} needs one")
+    if who := [key for key, needed in needs.items() if needed]:
+        if parts.dataset is None:
+            raise InputError("dataset", "none", f"must be a dataset for {who[0]}; recipe=papers asks the first rows")
+        if parts.representation is None:
+            raise InputError("representation", "none", f"must be contrastive, spectral or your own for {who[0]}")
+    else:  # it would be learned in vain
+        parts = replace(parts, representation=None)
     with within("dataset"):
         splits = None if parts.dataset is None else load(parts.dataset)
     with within("teachers"):
@@ -82,6 +85,8 @@ def prepare(parts: RunComponents) -> "PreparedRun":
     sizes = parts.policy.selection.sizes(parts.queries, shape.rows, student is not None, mechanism.asks_student)
     ledger, digest = parts.store.root / "ledger.db", parts.teachers.private_digest(splits)
     session = LabelingSession(parts.policy, sizes, shape.rows, ledger, digest)
+    if parts.teachers.labels_asked_only and len(sizes) > 1:
+        raise InputError("teachers.label", "asked", "must be all where later rounds choose further rows")
     if splits is not None and student is not None:
         parts.trainer.check()
         with within("student"):
@@ -107,7 +112,12 @@ class PreparedRun:
 
     def train_worker(self) -> None:
         """On a worker node: train its share of the teachers."""
-        self.parts.teachers.train_worker(self.splits, self.parts.store, self.parts.trainer)
+        splits, teachers = self.splits, self.parts.teachers
+        if splits is not None and teachers.labels_asked_only:
+            splits = self._represented(Clock())
+            embedding = None if splits is None or splits.embedding is None else splits.embedding.public
+            splits = self._asking(splits, self.session.choose(embedding=embedding))
+        teachers.train_worker(splits, self.parts.store, self.parts.trainer)
 
     def execute(self, folder: Path, log: CurveLog | None = None) -> RunResult:
         """Run the job and write everything into `folder`; `log` receives the student's learning curves as they grow."""
@@ -117,12 +127,13 @@ class PreparedRun:
         clear(folder, RUN_FILES, RUN_FIGURES)
         with clock("total"):
             splits = self._represented(clock)
-            votes = self._vote(splits, clock)
             places = None if splits is None or splits.embedding is None else splits.embedding.public
+            rows = session.choose(embedding=places)
+            votes = self._vote(self._asking(splits, rows), clock)
             student, probs, rounds = None, None, []
             for number in range(1, last + 1):
                 with clock("labels"):  # privacy boundary: private votes become public labels
-                    asked = session.ask(votes, probs, places)
+                    asked = session.ask(votes, rows, probs)
                 with clock("accounting"):
                     session.record()
                 labels = session.training_labels(probs)
@@ -135,6 +146,8 @@ class PreparedRun:
                     student = self._learn(labels, places, name, learning_curves)
                     if student is not None and self.splits is not None and number < last:
                         probs = student.probabilities(self.splits.public.x)
+                if number < last:
+                    rows = session.choose(probs, places)
             with clock("accounting"):
                 epsilons, cost_curve = session.epsilon(votes), session.cost_curve(POINTS)
             with clock("student"):
@@ -187,6 +200,10 @@ class PreparedRun:
             return splits
         with clock("representation"), within("representation"):
             return replace(splits, embedding=parts.representation.embed(splits, parts.store, parts.trainer))
+
+    def _asking(self, splits: DataSplits | None, rows: Ints) -> DataSplits | None:
+        """Return the splits of which the teachers label the rows that are asked, where they want no others."""
+        return replace(splits, asked=rows) if splits is not None and self.parts.teachers.labels_asked_only else splits
 
     def _vote(self, splits: DataSplits | None, clock: Clock) -> VoteHistograms:
         """Return the votes of the trained teachers; for GroundTruth the true labels as votes."""

@@ -17,6 +17,8 @@ from nzc.types import AnyArray, Ints
 class VoteHistograms:
     """Private votes [rows, classes] of `teachers` teachers, and the true labels [rows] where they are known.
 
+    A row that no teacher has labelled has no votes; no figure counts it.
+
     teachers  0 stands for the ground truth, whose votes are one-hot
     truth     UNKNOWN for a row whose class is not known; None: no row's class is known
     """
@@ -41,13 +43,13 @@ class VoteHistograms:
     def _known(self) -> tuple[Ints, Ints]:
         if self.truth is None or self.teachers == 0:
             return self.votes[:0], np.zeros(0, np.int64)
-        known = self.truth != UNKNOWN
+        known = (self.truth != UNKNOWN) & self.votes.any(axis=1)
         return self.votes[known], self.truth[known]
 
     @property
     def summary(self) -> dict[str, float | int | None]:
         """The section `teachers` of result.json; rows whose gap exceeds 2 or 3 votes are NZC's qualified queries."""
-        gap = gaps(self.votes)[:, 0] if self.teachers else None
+        gap = gaps(self.votes[self.votes.any(axis=1)])[:, 0] if self.teachers else None
         return {
             "count": self.teachers,
             "mean_accuracy": self.mean_accuracy,
@@ -81,6 +83,10 @@ class Teachers(ABC):
     needs_dataset = True
     #: Whether they learn in a public representation.
     needs_embedding = False
+    #: On how many queries of a round one unit of privacy moves a vote at most; None: on all.
+    moved_queries: int | None = None
+    #: Whether they label only the rows that are asked. These must be known before they are trained.
+    labels_asked_only = False
 
     @abstractmethod
     def unit(self, splits: DataSplits | None) -> Unit:

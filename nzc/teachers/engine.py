@@ -47,7 +47,7 @@ class TeacherEnsemble(LightningModule):
         self.anchor = nn.Parameter(torch.zeros(1))  # strategies require a parameter; each teacher has its own
         self.settings, self.shards, self.classes, self.work = settings, shards, splits.classes, work
         self.x, self.y = torch.from_numpy(splits.private.x), torch.from_numpy(splits.private.y)
-        self.public, self.grouped = torch.from_numpy(splits.public.x), splits.groups is not None
+        self.public, self.grouped = torch.from_numpy(splits.public.x[splits.to_label]), splits.groups is not None
 
     def train_dataloader(self) -> DataLoader[tuple[list[int], int]]:
         """Return (teachers, pass): a few teachers through all their passes, then the next few.

@@ -17,8 +17,8 @@ from nzc.validation import not_negative, positive, whole
 
 #: The modules whose code every prediction depends on.
 _CODE = ("nzc.teachers.engine", "nzc.teachers.sharded", "nzc.training.optimizer", "nzc.networks")
-#: The fields that change the speed; predictions agree up to rounding.
-_SPEED = ("parallel", "stacked")
+#: Fields that change the speed, with predictions that agree up to rounding; and the rows, which the store knows.
+_SPEED = ("parallel", "stacked", "label")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Ensemble(ShardedTeachers):
         return super().check(splits)
 
     def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:
-        if not store.has(self.request(splits, trainer)):
+        if not store.has(self.stored_request(splits, trainer)):
             networks.require_fit(self.network, splits.private.x.shape[1:], splits.classes)
 
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Ensemble(ShardedTeachers):
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         self._train_missing(splits, trainer, work)
-        return collect(work, self.count)
+        return collect(work, self.number(splits))
 
     def _train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
         """Train the teachers whose file work/i.npz is missing, and write their predictions [rows] there."""
@@ -82,4 +82,5 @@ class Ensemble(ShardedTeachers):
 
     def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:
         assert splits is not None
-        store.train_worker(self.request(splits, trainer), lambda work: self._train_missing(splits, trainer, work))
+        request = self.stored_request(splits, trainer)
+        store.train_worker(request, lambda work: self._train_missing(splits, trainer, work))

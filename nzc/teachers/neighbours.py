@@ -13,7 +13,7 @@ from nzc.teachers.base import VoteShape
 from nzc.teachers.fingerprint import source_digest
 from nzc.teachers.sharded import ShardedTeachers
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Ints
+from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
 #: Distances that are computed at once.
@@ -25,9 +25,22 @@ class Neighbours(ShardedTeachers):
     """`count` nearest-neighbour classifiers. Thousands of them cost seconds, and a dozen records make one good.
 
     A vote depends on one shard's records and on public rows only, so one record moves at most one vote a query.
+
+    cells  a record counts only for the asked row that it is nearest to. A teacher without such a record votes for the
+           class of its own number, and so these votes favour no class. A record that changes then leaves one row's
+           votes and joins another's: it moves a vote on two queries at most, however many are asked
     """
 
+    cells: bool
     needs_embedding = True
+
+    @property
+    def moved_queries(self) -> int | None:  # type: ignore[override]
+        return 2 if self.cells else None
+
+    @property
+    def labels_asked_only(self) -> bool:  # type: ignore[override]
+        return self.cells or super().labels_asked_only
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         if self.unit(splits) == "group":
@@ -45,6 +58,7 @@ class Neighbours(ShardedTeachers):
             "count": self.count,
             "seed": self.seed,
             "stratify": self.stratify,
+            "cells": self.cells,
         }
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
@@ -52,17 +66,31 @@ class Neighbours(ShardedTeachers):
         most = max(map(len, shards))
         # A shorter shard repeats its first record.
         rows = np.array([np.pad(shard, (0, most - len(shard)), constant_values=shard[0]) for shard in shards])
-        return np.concatenate(list(_predictions(_embedding(splits), rows, splits.private.y)), axis=1)
+        labels = splits.private.y.astype(np.min_scalar_type(splits.classes))
+        return np.concatenate(list(self._predictions(splits, rows, labels)), axis=1)
+
+    def _predictions(self, splits: DataSplits, shards: Ints, labels: AnyArray) -> Iterator[AnyArray]:
+        """Yield predictions [teachers, some rows]; `shards` are row numbers [teachers, records]."""
+        embedding, rows = _embedding(splits), splits.to_label
+        lengths, teachers = (embedding.private**2).sum(axis=1), np.arange(len(shards))
+        own = (teachers % splits.classes).astype(labels.dtype)
+        chunk = max(1, _AT_ONCE // len(lengths))
+        home = rows[_nearest(embedding.private, embedding.public[rows])] if self.cells else None  # [records]
+        for start in range(0, len(rows), chunk):
+            places = embedding.public[rows[start : start + chunk]]
+            distances = lengths - 2 * places @ embedding.private.T  # squared, less the row's own squared length
+            if home is not None:
+                distances[rows[start : start + chunk, None] != home] = np.inf
+            nearest = shards[teachers, distances[:, shards].argmin(axis=2)]  # [some rows, teachers]
+            lacks = np.isposinf(np.take_along_axis(distances, nearest, axis=1))
+            yield np.where(lacks, own, labels[nearest]).T
 
 
-def _predictions(embedding: Embedding, shards: Ints, labels: Ints) -> Iterator[AnyArray]:
-    """Yield predictions [teachers, some public rows]; `shards` are row numbers [teachers, records]."""
-    lengths = (embedding.private**2).sum(axis=1)
-    chunk = max(1, _AT_ONCE // len(lengths))
-    for start in range(0, len(embedding.public), chunk):
-        distances = lengths - 2 * embedding.public[start : start + chunk] @ embedding.private.T
-        nearest = distances[:, shards].argmin(axis=2)  # [some public rows, teachers]
-        yield labels[shards[np.arange(len(shards)), nearest]].T
+def _nearest(places: Floats, to: Floats) -> Ints:
+    """Return for each of `places` the number of the nearest of `to`."""
+    lengths, chunk = (to**2).sum(axis=1), max(1, _AT_ONCE // len(to))
+    parts = [places[start : start + chunk] for start in range(0, len(places), chunk)]
+    return np.concatenate([(lengths - 2 * part @ to.T).argmin(axis=1) for part in parts])
 
 
 def _embedding(splits: DataSplits) -> Embedding:

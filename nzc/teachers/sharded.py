@@ -14,35 +14,52 @@ from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
 from nzc.teachers.prediction_store import PredictionStore, load
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, whole
+from nzc.validation import InputError, one_of, whole
+
+#: Values of the field `label`.
+ALL, ASKED = "all", "asked"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardedTeachers(Teachers):
     """`count` teachers, one per shard. Their predictions depend on these fields and the data only.
 
+    count     None: as many as there are private records, or groups
     stratify  every shard has the classes in equal proportions (see `partition`); not where the data has groups
     parallel  how many are trained at once; it changes the speed, never the predictions
+    label     which public rows each teacher labels, and so is stored for: all, or asked, the rows of this run only
     """
 
-    count: int
+    count: int | None
     seed: int
     stratify: bool = False
     parallel: int | None = None
+    label: str = ALL
 
     def __post_init__(self) -> None:
-        whole(1, count=self.count)
+        if self.count is not None:
+            whole(1, count=self.count)
         whole(0, seed=self.seed)
+        one_of((ALL, ASKED), label=self.label)
         if self.parallel is not None:
             whole(1, parallel=self.parallel)
 
+    @property
+    def labels_asked_only(self) -> bool:  # type: ignore[override]
+        return self.label == ASKED
+
     @abstractmethod
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        """Return everything that can change a prediction, in JSON types."""
+        """Return everything that can change a prediction, in JSON types; `stored_request` adds the rows."""
+
+    def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
+        """Return what identifies the stored predictions."""
+        rows = {} if splits.asked is None else {"asked": splits.asked.tolist()}
+        return {**self.request(splits, trainer), **rows}
 
     @abstractmethod
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
-        """Train the teachers, and return their predictions [teachers, public rows]; `work` keeps unfinished work."""
+        """Train the teachers, and return their predictions [teachers, rows to label]; `work` keeps unfinished work."""
 
     def unit(self, splits: DataSplits | None) -> Unit:
         return "record" if splits is None or splits.groups is None else "group"
@@ -58,12 +75,16 @@ class ShardedTeachers(Teachers):
         if unit == "group" and self.stratify:
             allowed = "must be false where the dataset has groups, because a group's records stay together"
             raise InputError("stratify", self.stratify, allowed)
-        whole(1, splits.units, f"(one private {unit} each)", count=self.count)
-        return VoteShape(len(splits.public), splits.classes, self.count)
+        whole(1, splits.units, f"(one private {unit} each)", count=self.number(splits))
+        return VoteShape(len(splits.public), splits.classes, self.number(splits))
+
+    def number(self, splits: DataSplits) -> int:
+        """Return how many teachers there are."""
+        return splits.units if self.count is None else self.count
 
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""
-        return partition(splits.private.y, self.count, self.seed, self.stratify, splits.groups)
+        return partition(splits.private.y, self.number(splits), self.seed, self.stratify, splits.groups)
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
         return None if splits is None else splits.public.y
@@ -74,11 +95,13 @@ class ShardedTeachers(Teachers):
 
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         assert splits is not None
-        return store.fetch(self.request(splits, trainer), lambda work: self.teach(splits, trainer, work))
+        return store.fetch(self.stored_request(splits, trainer), lambda work: self.teach(splits, trainer, work))
 
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
         assert splits is not None
-        return VoteHistograms(count_votes(trained, splits.classes), self.count, splits.public.y)
+        votes = np.zeros((len(splits.public), splits.classes), np.int64)
+        votes[splits.to_label] = count_votes(trained, splits.classes)
+        return VoteHistograms(votes, self.number(splits), splits.public.y)
 
 
 def missing(work: Path, teachers: Iterable[int]) -> list[int]:

@@ -44,7 +44,7 @@ class Sklearn(ShardedTeachers):
 
     def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:
         """Fit a few made-up rows: scikit-learn checks its parameters in `fit` only."""
-        if store.has(self.request(splits, trainer)):
+        if store.has(self.stored_request(splits, trainer)):
             return
         x, y = np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
         try:
@@ -66,9 +66,10 @@ class Sklearn(ShardedTeachers):
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         from joblib import Parallel, cpu_count, delayed
 
-        shards, public, todo = self.shards(splits), _features(splits.public.x), missing(work, range(self.count))
+        shards, todo = self.shards(splits), missing(work, range(self.number(splits)))
+        public = _features(splits.public.x[splits.to_label])
         workers = {"initializer": sys.path.append, "initargs": (os.getcwd(),)}  # none that another folder's run left
-        pool = Parallel(min(self.parallel or cpu_count(), self.count), return_as="generator", **workers)
+        pool = Parallel(min(self.parallel or cpu_count(), len(shards)), return_as="generator", **workers)
         bar = Bar("Teachers", trainer.progress)
 
         def task(teacher: int) -> Any:
@@ -84,7 +85,7 @@ class Sklearn(ShardedTeachers):
                     bar.advance()
         finally:
             bar.stop()
-        return collect(work, self.count)
+        return collect(work, len(shards))
 
 
 def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, teacher: int) -> Ints:

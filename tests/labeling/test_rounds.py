@@ -104,7 +104,8 @@ def _votes() -> VoteHistograms:
 
 def _ask_all(session: LabelingSession, probs: np.ndarray | None = None) -> LabelingSession:
     for number in range(len(session.sizes)):
-        session.ask(_votes(), probs if number else None)
+        probs_now = probs if number else None
+        session.ask(_votes(), session.choose(probs_now), probs_now)
     return session
 
 
@@ -146,7 +147,7 @@ def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same(tmp_path: 
         policy = _policy(NoisyArgmax(GaussianNoise(20)), QuerySelection("first", None), budget)
         policy = replace(policy, rng="system", publish="sanitised")
         session = LabelingSession(policy, [POOL], POOL, ledger, "")
-        session.ask(votes, None)
+        session.ask(votes, session.choose())
         found[name] = session.epsilon(votes).sanitised
     assert found["budget"] == found["again"] != found["whole"]
 
@@ -169,7 +170,7 @@ def test_an_audit_stays_within_the_budget(tmp_path: Path, monkeypatch: pytest.Mo
     policy = replace(_policy(mechanism, QuerySelection("first", None), budget), audit_trials=20_000)
     monkeypatch.chdir(tmp_path)  # the ledger's
     session, torn = _session(policy, [POOL]), VoteHistograms(np.full((POOL, CLASSES), 25), 100)
-    assert (session.ask(torn, None).labels == ABSTAIN).all()
+    assert (session.ask(torn, session.choose()).labels == ABSTAIN).all()
     without = mechanism.audit(100, CLASSES, len(session.rows), 20_000, 1e-5, np.random.default_rng(0))
     found = session.epsilon(torn).audited
     assert found is not None and 0 < found < budget < without
@@ -231,7 +232,7 @@ def test_a_published_bound_that_depends_on_votes_is_a_release_of_its_own(tmp_pat
     for publish in ("data_independent", "sanitised"):
         policy = replace(_policy(NoisyArgmax(GaussianNoise(20)), QuerySelection("first", None), 2.0), publish=publish)
         session = LabelingSession(policy, [POOL], POOL, ledger, publish)
-        session.ask(votes, None)
+        session.ask(votes, session.choose())
         session.record()
         found[publish] = session.epsilon(votes), len(session.rows), len(session.ledger.entries(publish))
     (plain, many, one), (sanitised, few, two) = found.values()
