@@ -22,10 +22,16 @@ from nzc.app.main import main
 from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
-TEACHERS = ["teachers.count=6", "teachers.epochs=20", "trainer.progress=false", "trainer.accelerator=cpu"]
+TEACHERS = [
+    "teachers.count=6",
+    "teachers.epochs=20",
+    "trainer.progress=false",
+    "trainer.accelerator=cpu",
+    "recipe=papers",
+]
 STUDENT = [*TEACHERS[2:], "student.steps=60"]
 SMALL = [*TEACHERS, "student.steps=60"]
-VOTES = ["teachers=votes", "dataset=none", "student=none"]
+VOTES = ["recipe=papers", "teachers=votes", "dataset=none", "student=none"]
 
 
 @dataclass
@@ -60,13 +66,13 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], database: Path) -> Nzc:
-    """Run `nzc ARGUMENTS` in an empty folder, untracked and without figures unless said."""
+    """Run `nzc ARGUMENTS` in an empty folder, with recipe=papers, untracked and without figures unless said."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it too; here it is undone after the test
     monkeypatch.setattr(mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path))
 
     def run(*arguments: str) -> Ran:
-        unsaid = {"tracking": "none", "figures": "false"}
+        unsaid = {"tracking": "none", "figures": "false", "recipe": "papers"}
         unsaid = {key: value for key, value in unsaid.items() if not any(a.startswith(key) for a in arguments)}
         monkeypatch.setattr("sys.argv", ["nzc", *arguments, *(f"{key}={value}" for key, value in unsaid.items())])
         code = 0

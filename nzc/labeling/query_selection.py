@@ -109,7 +109,7 @@ def _entropy(probs: Floats) -> Floats:
 
 
 def _middles(places: Floats, count: int, rng: np.random.Generator, weights: Floats | None) -> Ints:
-    """Return the row nearest to the middle of each of `count` clusters (weighted k-means), the heaviest cluster first."""
+    """Return the row nearest to the middle of each of `count` clusters by weighted k-means, the heaviest first."""
     from sklearn.cluster import KMeans
 
     with warnings.catch_warnings(action="ignore"):  # fewer distinct places than clusters

@@ -1,6 +1,7 @@
 """The files in the folder of a run or a sweep, and how the jobs of a sweep are read back from it."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -70,9 +71,11 @@ class Job:
         return key if key in self.result else next((name for name in self.result if name.endswith(f".{key}")), key)
 
     def value(self, key: str) -> Any:
-        """Return the value of a whole key in result.json or the configuration (KeyError: none), or the job's number."""
+        """Return the value of a whole key in result.json or the configuration (KeyError: none), the job's number, or its row."""
         if key == "run":
             return int(self.folder.name) + 1
+        if key == "row" and self.row.get("name"):
+            return re.sub(r"(, [^ =,]+=[^ =]+)+$", "", self.row["name"])  # without the values that expand_rows adds
         if key in self.result:
             return self.result[key]
         if (value := OmegaConf.select(self._config, key)) is None or OmegaConf.is_config(value):

@@ -61,6 +61,11 @@ def _by_key(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
         ys |= {y for values in points.values() for y in values if np.isfinite(y)}
         names = [heading(key)] if not group else [group] if len(keys) == 1 else [group, heading(key)]
         _line(axes, points, style, linestyle=dashes, label=", ".join(names))
+    for other, (colour, marker, dashes) in zip(figure.points, cycle(reversed(LINES)), strict=False):
+        axes.plot(
+            other.x, other.y, color=colour, marker=marker, linestyle=dashes, label=other.name, markerfacecolor="white"
+        )
+        xs, ys = xs | set(other.x), ys | set(other.y)
     axes.set_xlabel(heading(jobs[0].whole_key(x_key)))
     axes.set_ylabel(" · ".join(dict.fromkeys(_quantity(key) for key in keys)))
     if all(is_share(key) for key in keys):
@@ -72,7 +77,7 @@ def _by_key(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
         axes.yaxis.set_major_formatter("{x:,g}")
     if _wide(xs):
         _logarithmic_x(axes, "log", sorted(xs))
-    if len(lines) > 1 or printed:
+    if len(lines) > 1 or figure.points or printed:
         _legend(axes, "hollow: the paper" if printed else None)
 
 

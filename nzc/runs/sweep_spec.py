@@ -27,14 +27,31 @@ class SweepRow(BaseModel):
     paper: dict[str, Any] = {}
 
 
+class SweepPoints(BaseModel):
+    """An entry of a figure's `points`: values of something that is no run, such as another program's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+    @model_validator(mode="after")
+    def _pairs(self) -> "SweepPoints":
+        if len(self.x) != len(self.y):
+            raise ValueError("must have as many x as y")
+        return self
+
+
 class SweepFigure(BaseModel):
     """An entry of `sweep.figures`: keys y of the runs against their key x; or one curve of each run.
 
     A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short), one of the configuration
-    (`aggregator.gamma`), or `run`, the number of the run. A curve is one of runs/curves.py.
+    (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row. A curve is one of runs/curves.py.
 
-    by    keys: one line for each of their values
-    ylim  range of the y axis
+    by      keys: one line for each of their values
+    points  further lines, with hollow markers
+    ylim    range of the y axis
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -43,6 +60,7 @@ class SweepFigure(BaseModel):
     x: str | None = None
     y: Keys = ()
     by: Keys = ()
+    points: tuple[SweepPoints, ...] = ()
     curve: str | None = None
     ylim: tuple[float, float] | None = None
 
