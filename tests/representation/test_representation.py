@@ -9,7 +9,9 @@ import pytest
 from conftest import Nzc
 from sklearn.datasets import make_circles
 from sklearn.neighbors import KNeighborsClassifier
+from torch import Generator, Tensor, cat, from_numpy, randn
 
+import nzc as nzc_
 from nzc.data import DataSplits, Embedding, Split
 from nzc.data.augment import Strong
 from nzc.labeling.query_selection import QuerySelection
@@ -39,9 +41,17 @@ def _rings(private: int = 300, public: int = 400) -> DataSplits:
     return DataSplits(Split(x[:private], y[:private]), Split(x[private:], y[private:]), empty, 2)
 
 
-@pytest.mark.parametrize("encoder", [None, LEARNED], ids=["rows themselves", "contrastive"])
-def test_no_private_record_moves_any_other_row(encoder: Contrastive | None, tmp_path: Path) -> None:
-    splits, spectral = _rings(), replace(SPECTRAL, encoder=encoder)
+def _shaken(x: Tensor, rng: Generator) -> Tensor:
+    return x + 0.05 * randn(x.shape, generator=rng)
+
+
+@pytest.mark.parametrize(
+    "spectral",
+    [SPECTRAL, replace(SPECTRAL, encoder=LEARNED), replace(SPECTRAL, copies=3, augment=_shaken)],
+    ids=["rows themselves", "contrastive", "copies"],
+)
+def test_no_private_record_moves_any_other_row(spectral: Spectral, tmp_path: Path) -> None:
+    splits = _rings()
     before = spectral.embed(splits, PredictionStore(tmp_path / "one"), QUIET)
     x, y = splits.private.x.copy(), splits.private.y.copy()
     x[7], y[7] = [50, -50], 1 - y[7]
@@ -90,7 +100,7 @@ def _placed(rng: np.random.Generator, private: int = 90, public: int = 40) -> Da
 @pytest.mark.parametrize("count", [1, 7, 30, 90])
 def test_each_teacher_is_a_nearest_neighbour_classifier_of_its_shard(count: int, tmp_path: Path) -> None:
     splits = _placed(np.random.default_rng(count))
-    teachers = Neighbours(count=count, seed=3)
+    teachers = Neighbours(count=count, seed=3, cells=False)
     found = teachers.train(splits, PredictionStore(tmp_path), QUIET)
     assert splits.embedding is not None
     for predictions, shard in zip(found, teachers.shards(splits), strict=True):
@@ -99,7 +109,7 @@ def test_each_teacher_is_a_nearest_neighbour_classifier_of_its_shard(count: int,
 
 
 def test_one_record_moves_one_vote_a_query(tmp_path: Path) -> None:
-    splits, teachers = _placed(np.random.default_rng(0)), Neighbours(count=30, seed=3)
+    splits, teachers = _placed(np.random.default_rng(0)), Neighbours(count=30, seed=3, cells=False)
     assert splits.embedding is not None
     places, labels = splits.embedding.private.copy(), splits.private.y.copy()
     places[11], labels[11] = 0, 1 - labels[11]
@@ -116,10 +126,49 @@ def test_one_record_moves_one_vote_a_query(tmp_path: Path) -> None:
     assert moved.max() == 2 and (votes[0].sum(axis=1) == 30).all()
 
 
+@pytest.mark.parametrize("count", [9, 40, None])
+def test_in_cells_one_record_moves_one_vote_on_two_queries(count: int | None, tmp_path: Path) -> None:
+    splits, teachers = _placed(np.random.default_rng(0)), Neighbours(count=count, seed=3, cells=True)
+    assert splits.embedding is not None and teachers.moved_queries == 2
+    rng, asked = np.random.default_rng(1), np.array([3, 11, 20, 21, 30, 33])
+    splits = replace(splits, asked=asked)
+
+    def votes(places: np.ndarray, labels: np.ndarray, at: str) -> np.ndarray:
+        changed = replace(
+            splits, private=Split(splits.private.x, labels), embedding=Embedding(places, splits.embedding.public)
+        )
+        found = teachers.vote(changed, teachers.train(changed, PredictionStore(tmp_path / at), QUIET)).votes
+        assert not np.delete(found, asked, axis=0).any()  # rows that nobody asks have no votes
+        return found[asked]
+
+    before = votes(splits.embedding.private, splits.private.y, "before")
+    assert (before.sum(axis=1) == teachers.number(splits)).all()
+    most = 0
+    for trial in range(60):
+        places, labels, row = splits.embedding.private.copy(), splits.private.y.copy(), int(rng.integers(90))
+        places[row], labels[row] = 2 * rng.normal(size=3), rng.integers(2)
+        moved = abs(votes(places, labels, str(trial)) - before).sum(axis=1)
+        assert moved.max() <= 2
+        most = max(most, int((moved > 0).sum()))
+    assert most == 2
+
+
+def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
+    splits, asked = _placed(np.random.default_rng(0), private=400), np.arange(0, 40, 8)
+    splits, teachers = replace(splits, asked=asked), Neighbours(count=None, seed=3, cells=True)
+    assert splits.embedding is not None
+    found = teachers.vote(splits, teachers.train(splits, PredictionStore(tmp_path), QUIET)).votes[asked]
+    home = KNeighborsClassifier(1).fit(splits.embedding.public[asked], np.arange(5)).predict(splits.embedding.private)
+    own = np.empty(400, np.int64)
+    own[np.concatenate(teachers.shards(splits))] = np.arange(400) % 2  # shards have one record each
+    expected = [np.bincount(np.where(home == at, splits.private.y, own), minlength=2) for at in range(5)]
+    assert np.array_equal(found, expected)
+
+
 def test_groups_are_refused() -> None:
     splits = replace(_placed(np.random.default_rng(0)), groups=np.arange(90) // 2)
     with pytest.raises(InputError, match=r"^_target_=Neighbours: must be other teachers where the dataset has groups"):
-        Neighbours(count=30, seed=3).check(splits)
+        Neighbours(count=30, seed=3, cells=False).check(splits)
 
 
 def test_representative_rows_are_the_middles_of_clusters() -> None:
@@ -134,6 +183,32 @@ def test_representative_rows_are_the_middles_of_clusters() -> None:
         mine = places[cluster == cluster[row]]
         distance = np.linalg.norm(mine - mine.mean(axis=0), axis=1)
         assert np.array_equal(mine[distance.argmin()], places[row])
+
+
+def test_later_rounds_ask_in_clusters_that_the_student_doubts() -> None:
+    rng = np.random.default_rng(0)
+    cluster = np.repeat(np.arange(4), 50)
+    places = 10 * np.eye(4)[cluster] + 0.1 * rng.normal(size=(200, 4))
+    doubted = (cluster == 2) & (np.arange(200) % 2 == 0)
+    probs = np.where(doubted[:, None], [0.5, 0.5], [1.0, 0.0])
+    chosen = QuerySelection("representative", None).choose(np.arange(200), 4, probs, rng, places)
+    first = QuerySelection("representative", None).choose(np.arange(200), 4, None, rng, places)
+    assert sorted(cluster[first].tolist()) == [0, 1, 2, 3]
+    assert (cluster[chosen] == 2).sum() >= 3
+
+
+def test_the_nearest_copy_counts(tmp_path: Path) -> None:
+    """Without the copies, a far copy of row 0 would lie elsewhere."""
+    splits = _rings()
+    far = np.array([[8.0, 0.0]], np.float32)
+
+    def moved(x: Tensor, _: Generator) -> Tensor:
+        return cat([from_numpy(far), x[1:]])
+
+    plain, copies = SPECTRAL.fit(splits.public.x, QUIET), replace(SPECTRAL, copies=1, augment=moved)
+    own = copies.fit(splits.public.x, QUIET)
+    distance = [float(np.linalg.norm(place(far) - place(splits.public.x[:1]))) for place in (plain, own)]
+    assert distance[1] < 0.1 * distance[0]
 
 
 def test_equal_rows_are_asked_once_each() -> None:
@@ -169,11 +244,11 @@ def test_a_single_class_is_spread_to_all() -> None:
 
 
 def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
-    ran = nzc(
-        "representation=spectral", "teachers=neighbours", "teachers.count=60", "query_choice=representative",
-        "queries=12", "aggregator.sigma=3", "student.spread=0.6", "student.steps=60", "trainer.progress=false",
-    )  # fmt: skip
-    assert ran.code == 0 and ran.result["answered"] == 12
+    ran = nzc("recipe=near_zero", "student.steps=60", "trainer.progress=false")
+    assert ran.code == 0 and ran.result["answered"] == 15 and ran.result["teachers"]["count"] == 1200
+    assert ran.result["epsilon"]["published"] == pytest.approx(nzc_.Gumbel(0.25).worst_case_epsilon(2, 1e-5))
+    assert ran.result["epsilon"]["exact"] <= ran.result["epsilon"]["published"]
+    assert ran.result["epsilon"]["ledger_total"] <= ran.result["epsilon"]["published"] * (1 + 1e-9)
     assert ran.result["label_accuracy"] > 0.7 and ran.result["accuracy"] > 0.6
     assert ran.result["seconds"]["representation"] > 0
 

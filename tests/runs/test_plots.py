@@ -13,6 +13,7 @@ import pytest
 from conftest import TEACHERS, VOTES, Nzc
 from matplotlib.figure import Figure
 from PIL import Image
+from pydantic import ValidationError
 
 from nzc.mechanisms import count_votes
 from nzc.runs import plots, sweep_plots
@@ -219,6 +220,16 @@ def test_lines_are_means_over_runs_with_the_papers_points_hollow(jobs: list[Job]
     assert axes.get_xticks().tolist() == [0.01, 1]
     looks = {(line.get_marker(), line.get_color()) for line in axes.lines}
     assert len({marker for marker, _ in looks}) == len({colour for _, colour in looks}) == 2
+
+
+def test_points_of_another_program_are_hollow_and_lines_go_by_row(jobs: list[Job]) -> None:
+    points = [{"name": "other", "x": [0.1, 10], "y": [0.2, 0.3]}]
+    axes = _axes(jobs, x="aggregator.gamma", y="accuracy", by="row", points=points)
+    assert axes.get_legend_handles_labels()[1] == ["lnmax", "nzc", "other"]
+    other = axes.lines[-1]
+    assert other.get_xydata().tolist() == [[0.1, 0.2], [10, 0.3]] and other.get_markerfacecolor() == "white"
+    with pytest.raises(ValidationError, match="as many x as y"):
+        _axes(jobs, x="aggregator.gamma", y="accuracy", points=[{"name": "other", "x": [1], "y": []}])
 
 
 def test_curves_of_one_run_by_several_seeds_are_one_entry(tmp_path: Path) -> None:
