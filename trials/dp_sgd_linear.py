@@ -8,9 +8,8 @@ features"), trained with the whole private split as one batch, clipping, Gaussia
     representation  vectors of nzc's contrastive network, which learned from the public rows without labels
 
 Features are scaled by their mean and spread on the public rows, and every row then has length 1. The unit of privacy is
-nzc's, one replaced record, which moves the sum of clipped gradients by at most twice the clipping norm C. Noise of
-standard deviation s in each of T steps is one Gaussian release at μ = 2C√T/s (Dong, Roth, Su 2019, Corollary 2). So ε is
-exact.
+nzc's, one replaced record, which moves the sum of clipped gradients by at most twice the clipping norm C. T steps with
+noise of standard deviation s are one Gaussian release at μ = 2C√T/s (Dong, Roth, Su 2019, Corollary 2). So ε is exact.
 
 Steps and learning rate are chosen at each ε by the true labels of the public rows. This favours DP-SGD: nzc's student
 does not have these labels.
@@ -19,6 +18,7 @@ does not have these labels.
 """
 
 import argparse
+from functools import partial
 from itertools import product
 
 import hydra
@@ -105,11 +105,9 @@ def main() -> None:
         for epsilon in track(arguments.epsilons, name, transient=True):
             mu = brentq(lambda mu, epsilon=epsilon: gaussian(mu, arguments.delta) - epsilon, 1e-6, 1e3) * (1 - 1e-9)
 
-            def fit(steps: int, rate: float, seed: int, mu: float = mu) -> Tensor:
-                return train(x, private, splits.classes, mu, steps, rate, seed)  # noqa: B023
-
+            fit = partial(train, x, private, splits.classes, mu)
             grid = list(product(STEPS, RATES))
-            steps, rate = max(grid, key=lambda each: accuracy(fit(*each, 0), seen, public))  # noqa: B023
+            steps, rate = max(grid, key=lambda each: accuracy(fit(*each, 0), seen, public))
             runs = [fit(steps, rate, seed) for seed in range(arguments.seeds)]
             found = [[accuracy(run, *rows) for run in runs] for rows in ((seen, public), (tested, test))]
             shown = [f"{100 * np.mean(each):.1f} ± {100 * np.std(each, ddof=1):.1f} %" for each in found]

@@ -71,7 +71,7 @@ class Job:
         return key if key in self.result else next((name for name in self.result if name.endswith(f".{key}")), key)
 
     def value(self, key: str) -> Any:
-        """Return the value of a whole key in result.json or the configuration (KeyError: none), the job's number, or its row."""
+        """Return the value of a whole key in result.json or the configuration (KeyError: none), its number or row."""
         if key == "run":
             return int(self.folder.name) + 1
         if key == "row" and self.row.get("name"):
