@@ -17,7 +17,8 @@ from nzc.runs.provenance import versions
 from nzc.types import AnyArray
 
 #: Overrides of a run that takes seconds on a CPU, without and with those of its student.
-BASE = ["teachers.count=6", "teachers.epochs=20", "trainer.accelerator=cpu", "trainer.progress=false", "figures=false"]
+BASE = ["teachers.count=6", "teachers.epochs=20", "recipe=papers"]
+BASE += ["trainer.accelerator=cpu", "trainer.progress=false", "figures=false"]
 SMALL = [*BASE, "student.steps=60"]
 #: Files in the folder of a trial: one line per trained teacher, with its number; standard output; standard error.
 TRAINED, OUT, ERR = "trained.txt", "out.txt", "err.txt"

@@ -12,7 +12,7 @@ COMMANDS = {
     "figures": [*_PLAIN, "figures=true"],
     "rounds": [*_PLAIN, "aggregator=interactive", "rounds=2"],
     "system": [*_PLAIN, "rng=system"],
-    "forest": ["teachers=forest", "teachers.count=6", "teachers.parallel=1", "student=none", *BASE[3:]],
+    "forest": ["teachers=forest", "teachers.count=6", "teachers.parallel=1", "student=none", *BASE[2:]],
     "sweep": ["--multirun", *_PLAIN, "aggregator=gnmax,lnmax,gumbel"],
 }
 

@@ -1,7 +1,7 @@
 """Tables of inputs for trials/fuzz.py: values, overrides that do not fit together, and YAML files."""
 
 #: Overrides without tracking and figures; with votes from a file; with teachers and student of seconds; with arrays.
-QUIET = ["tracking=none", "figures=false"]
+QUIET = ["recipe=papers", "tracking=none", "figures=false"]
 VOTES = ["teachers=votes", "teachers.path=votes.npy", "dataset=none", "student=none", *QUIET]
 PLAIN = ["trainer.accelerator=cpu", "trainer.progress=false", *QUIET]
 ARRAYS = ["dataset=npz", "dataset.path=data.npz", "teachers.count=3", "teachers.epochs=1", "student.steps=3", *PLAIN]

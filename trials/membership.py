@@ -65,7 +65,7 @@ RANDOM, RECORDS = "random labels, memorised", "the records, no privacy"
 def compose(*overrides: str) -> DictConfig:
     """Return the configuration of `nzc OVERRIDES`."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return hydra.compose("config", overrides=list(overrides))
+        return hydra.compose("config", overrides=["recipe=papers", *overrides])
 
 
 class World(NamedTuple):

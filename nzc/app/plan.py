@@ -127,7 +127,7 @@ def _rows(planned: Plan, best: PlannedRun) -> list[PlannedRun]:
 
 def _command(planned: Plan, best: PlannedRun) -> str:
     *fixed, noise = best.settings
-    words = [f"teachers.count={planned.teachers}", f"aggregator={best.aggregator}"]
+    words = ["recipe=papers", f"teachers.count={planned.teachers}", f"aggregator={best.aggregator}"]
     words += [*(f"aggregator.{key}={best.settings[key]}" for key in fixed), f"aggregator.{noise}=null"]
     words += [f"budget.epsilon={planned.epsilon}", f"queries={best.queries}"]
     words += [] if planned.delta == _DELTA else [f"delta={planned.delta}"]
