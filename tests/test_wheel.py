@@ -17,7 +17,7 @@ def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
         wheel.extractall(site)
     start = f"import sys; sys.path.insert(0, {str(site)!r}); import nzc.app.config; print(nzc.app.config.HOME)\n"
     script = f"{start}from nzc.app.main import main; main()"
-    command = [sys.executable, "-c", script, "student=none", "teachers.count=3", "teachers.epochs=1", "tracking=none"]
+    command = [sys.executable, "-c", script, "recipe=papers", "student=none", "teachers.count=3", "tracking=none"]
     ran = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(str(site / "nzc"))

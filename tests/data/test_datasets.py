@@ -269,7 +269,7 @@ def test_adult_lines_up_with_the_published_votes(nzc: Nzc) -> None:
     roles = Adult(str(votes.parents[1]), public=14_281).load()
     assert (len(roles.private), len(roles.public), len(roles.test)) == (32_561, 14_281, 2_000)
     np.testing.assert_array_equal(np.concatenate([roles.public.y, roles.test.y]), np.load(labels))
-    ran = nzc("dataset=adult", f"dataset.root={votes.parents[1]}", *VOTES[:1], f"teachers.path={votes}",
+    ran = nzc("dataset=adult", f"dataset.root={votes.parents[1]}", *VOTES[:2], f"teachers.path={votes}",
               "student=none", "aggregator=plurality", "queries=500")  # fmt: skip
     assert ran.code == 0, ran.err
     assert ran.result["label_accuracy"] > 0.8
