@@ -143,7 +143,8 @@ def test_the_page_says_what_was_asked_how_and_with_what(swept: Swept) -> None:
     assert {"little.", "seconds.", "nzc +sweeps=mine", "8 of 10 runs finished"} <= set(page.texts)
     assert "too late" not in page.source
     assert page.texts.count("what these labels cost; private") == 1
-    asked = "+sweeps=mine recipe=papers teachers=votes dataset=none student=none teachers.path=votes.npy teachers.labels=labels.npy"
+    asked = "+sweeps=mine recipe=papers teachers=votes dataset=none student=none teachers.path=votes.npy"
+    asked += " teachers.labels=labels.npy"
     assert f"nzc {asked} tracking=none figures=false" in page.texts
     assert f"nzc seed=1 {asked} tracking=none figures=False aggregator=nzc hydra.mode=RUN" in page.texts
     recorded = json.loads((folder / "0" / "result.json").read_text())["versions"]

@@ -156,7 +156,8 @@ def test_descriptions_tell_contents() -> None:
 
 def test_torch_is_never_imported(tmp_path: Path) -> None:
     script = "import sys; from nzc.app.main import main; main(); print('torch' in sys.modules)"
-    arguments = ["recipe=papers", "teachers=forest", *RUN, "tracking=none", "teachers.count=2", "teachers.estimator.n_estimators=2"]
+    arguments = ["recipe=papers", "teachers=forest", *RUN, "tracking=none", "teachers.count=2"]
+    arguments += ["teachers.estimator.n_estimators=2"]
     command = [sys.executable, "-c", script, *arguments]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert ran.stdout.endswith("False\n"), ran.stderr
