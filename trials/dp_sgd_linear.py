@@ -40,7 +40,7 @@ from nzc.networks import as_input
 from nzc.runs.formatting import show
 from nzc.types import AnyArray
 
-STEPS, RATES = (30, 120), (4.0, 16.0, 64.0, 256.0)
+STEPS, RATES = (20, 60, 150), (4.0, 16.0, 64.0)
 
 
 def scatter(x: AnyArray) -> Tensor:
@@ -80,7 +80,7 @@ def accuracy(weights: Tensor, x: Tensor, y: Tensor) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the noise; the first one chooses the settings")
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.02, 0.05, 0.1, 0.5, 2])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.05, 0.1, 0.5, 2])
     parser.add_argument("--delta", type=float, default=1e-5)
     arguments, overrides = parser.parse_known_args()
     if arguments.seeds < 2:
