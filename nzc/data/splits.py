@@ -51,7 +51,7 @@ class Standardizer:
 
     def __call__(self, x: AnyArray) -> AnyArray:
         """Return standardised float32 [rows, features]."""
-        return np.asarray((x - self.mean) / self.spread, np.float32)
+        return np.asarray(np.clip((x - self.mean) / self.spread, -1e18, 1e18), np.float32)  # squares stay finite
 
 
 @dataclass(frozen=True)

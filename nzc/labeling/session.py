@@ -32,7 +32,7 @@ from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.randomness import SEEDED, system_rng
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
 from nzc.teachers import VoteHistograms
-from nzc.types import AnyArray, Floats, Ints
+from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
 
@@ -42,6 +42,8 @@ class QueryRound:
 
     rows    [queries] asked rows of the pool, in the order of asking
     labels  [queries] released labels, ABSTAIN where none was released
+    cost    of all queries of the round where a screen decides where asking stops: it could have gone on
+    drawn   [queries of the cost] whether each of them had an answer
     spent   what the round took from the budget, in the filter's unit
     key     the ledger's key: a hash of queries, labels and, with operating-system noise, the draw
     """
@@ -50,6 +52,7 @@ class QueryRound:
     rows: Ints
     labels: Ints
     cost: Cost
+    drawn: Bools
     spent: float
     key: str
 
@@ -75,6 +78,10 @@ class LabelingSession:
             self.ledger.entries(dataset)  # InputError before the run begins: the file is damaged
         if policy.mechanism.one_round and len(sizes) > 1:
             raise InputError("rounds", len(sizes), f"must be 1: the cost of {policy.name} counts over one round")
+        if policy.mechanism.moved is not None and len(sizes) > 1:
+            raise InputError(
+                "rounds", len(sizes), "must be 1 where a record moves votes on a few queries of a round only"
+            )
         self.mechanisms = [policy.mechanism.first or policy.mechanism, *[policy.mechanism] * (len(sizes) - 1)]
         planned = [(size, bound) for size, each in zip(sizes, self.mechanisms, strict=True) for bound in each.bounds]
         self.plan: Plan | None = None
@@ -136,10 +143,13 @@ class LabelingSession:
         if privacy_filter is not None:
             admitted &= privacy_filter.admit(passed, sum(each.spent for each in self.rounds))
             spent = privacy_filter.spends(int(admitted.sum()), int(passed[admitted].sum()))
+        # Behind a screen, noise decides where asking stops. The law then contains the queries that might have followed.
+        whole = None if mechanism.screen is None else mechanism.cost(private, labels, probs)
         rows, labels, probs = rows[admitted], labels[admitted], None if probs is None else probs[admitted]
-        cost = mechanism.cost(votes.votes[rows], labels, probs)
+        cost = mechanism.cost(votes.votes[rows], labels, probs) if whole is None else whole
+        passed = passed[admitted] if whole is None else passed
         key = self._key(mechanism, number, votes.votes[rows], rows, probs, labels.astype("<i8"), nonce)
-        self.rounds.append(QueryRound(mechanism, rows, labels, cost, spent, key))
+        self.rounds.append(QueryRound(mechanism, rows, labels, cost, passed, spent, key))
         self.released[rows] = labels
         return self.rounds[-1]
 
@@ -162,8 +172,12 @@ class LabelingSession:
         """Return every ε of all rounds together."""
         policy, cost = self.policy, reduce(add, (each.cost for each in self.rounds))
         sanitised = self._sanitised(cost)
+        found = cost.epsilon(policy.delta)
+        whole = sum(len(each.drawn) for each in self.rounds) == len(self.rows)
         return replace(
-            cost.epsilon(policy.delta),
+            found,
+            exact=None if found.exact is None else min(found.exact, self.promised),
+            exact_lower=found.exact_lower if whole else None,
             published=self.promised if sanitised is None else sanitised,
             data_independent=self.promised,
             sanitised=sanitised,
@@ -173,7 +187,9 @@ class LabelingSession:
 
     def cost_curve(self, points: int) -> tuple[Ints, dict[str, Floats]]:
         """Return how ε grew over all rounds (accounting.cost.cost_curve)."""
-        return cost_curve([(each.cost, each.labels != ABSTAIN) for each in self.rounds], self.policy.delta, points)
+        counts, curves = cost_curve([(each.cost, each.drawn) for each in self.rounds], self.policy.delta, points)
+        kept = counts <= (self.released != ABSTAIN).sum()
+        return counts[kept], {name: curve[kept] for name, curve in curves.items()}
 
     def close(self) -> None:
         """Forget the draws, once the labels are stored. A later run draws new noise, which is another release."""

@@ -21,7 +21,7 @@ from nzc.mechanisms.noise.continuous import Neighbourhood
 from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.votes import as_labels, as_probabilities, as_votes
 from nzc.types import Bools, Floats, Ints
-from nzc.validation import between_0_and_1
+from nzc.validation import between_0_and_1, whole
 
 #: The label of a query that was not answered.
 ABSTAIN = -1
@@ -34,7 +34,8 @@ class NoisyArgmax:
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
 
     It turns private vote histograms into labels that may be released, and says what they cost. Votes are
-    [queries, classes], whole counts of 0 or more; every row sums to the number of teachers.
+    [queries, classes], whole counts of 0 or more; every row sums to the number of teachers. The noise of each query is
+    its own.
 
     noise   the law of Z
     boost   c and Δ; by default c = 0 and Δ = 1
@@ -134,10 +135,12 @@ class NoisyArgmax:
 
     def privacy_filter(self, epsilon: float, delta: float, queries: int, other: WorstCaseCost = FREE) -> PrivacyFilter:
         """Return the filter that keeps `queries` queries and `other` within a budget ε at δ, whatever the votes."""
-        whole = self.promise(queries, queries) + Cost(0, None, (), ((1, other),))
-        if self.one_round or whole.delta_cost >= delta:
-            return OPEN if whole.data_independent(delta) <= epsilon else CLOSED
-        left = delta - whole.delta_cost
+        together = self.promise(queries, queries) + Cost(0, None, (), ((1, other),))
+        if self.one_round or together.delta_cost >= delta:
+            return OPEN if together.data_independent(delta) <= epsilon else CLOSED
+        if self.moved is not None and together.data_independent(delta) <= epsilon:
+            return OPEN  # however many queries are answered
+        left = delta - together.delta_cost
         (_, ask), (_, answer) = self._worst_case()
         if np.isfinite(ask.mu + answer.mu):
             return gaussian_filter(epsilon, left, ask.mu, answer.mu, other.mu)
@@ -157,8 +160,11 @@ class NoisyArgmax:
 
     def moving(self, queries: int | None) -> "NoisyArgmax":
         """Return this mechanism for votes of which a unit of privacy moves one on at most so many queries a round."""
+        if queries is not None:
+            whole(1, moved=queries)
         found = copy(self)
         object.__setattr__(found, "moved", queries)
+        object.__setattr__(found, "first", None if self.first is None else self.first.moving(queries))
         return found
 
     @property

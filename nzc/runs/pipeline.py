@@ -86,7 +86,11 @@ def prepare(parts: RunComponents) -> "PreparedRun":
     ledger, digest = parts.store.root / "ledger.db", parts.teachers.private_digest(splits)
     session = LabelingSession(parts.policy, sizes, shape.rows, ledger, digest)
     if parts.teachers.labels_asked_only and len(sizes) > 1:
-        raise InputError("teachers.label", "asked", "must be all where later rounds choose further rows")
+        raise InputError(
+            "rounds",
+            len(sizes),
+            "must be 1 where teachers label asked rows only; or set teachers.label=all, without teachers.cells",
+        )
     if splits is not None and student is not None:
         parts.trainer.check()
         with within("student"):

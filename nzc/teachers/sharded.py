@@ -11,6 +11,7 @@ import numpy as np
 from nzc.data import DataSplits
 from nzc.mechanisms import count_votes
 from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
+from nzc.teachers.fingerprint import source_digest
 from nzc.teachers.prediction_store import PredictionStore, load
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
@@ -55,7 +56,9 @@ class ShardedTeachers(Teachers):
     def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         """Return what identifies the stored predictions."""
         rows = {} if splits.asked is None else {"asked": splits.asked.tolist()}
-        return {**self.request(splits, trainer), **rows}
+        own = type(self).__module__
+        source = {} if own.startswith("nzc.") else {"class": type(self).__qualname__, "source": source_digest(own)}
+        return {**self.request(splits, trainer), **rows, **source}
 
     @abstractmethod
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:

@@ -70,6 +70,20 @@ def test_an_audit_moves_votes_on_as_many_queries() -> None:
     assert 0 < found <= mechanism.worst_case_epsilon(50, 1e-5) == nzc.GNMax(2).worst_case_epsilon(2, 1e-5)
 
 
+def test_what_comes_first_moves_the_same_queries() -> None:
+    interactive = nzc.Interactive(threshold=5, sigma1=3, sigma=3, confidence=0.9)
+    assert interactive.moving(2).first.moved == 2 and interactive.moving(2).moving(None).first.moved is None
+    with pytest.raises(nzc.InputError, match=r"^moved=0: "):
+        nzc.GNMax(2).moving(0)
+
+
+def test_a_screen_within_its_budget_asks_everything() -> None:
+    confident = nzc.Confident(5, 5, 5).moving(2)
+    whole = confident.worst_case_epsilon(50, DELTA)
+    assert confident.privacy_filter(1.001 * whole, DELTA, 50).admit(np.ones(50, dtype=bool)).all()
+    assert not confident.privacy_filter(0.999 * whole, DELTA, 50).admit(np.ones(50, dtype=bool)).all()
+
+
 def test_a_budget_buys_any_number_of_queries() -> None:
     sigma = nzc.calibrate(lambda sigma: nzc.GNMax(sigma).moving(2), epsilon=1, delta=1e-5, queries=1000)
     assert sigma == nzc.calibrate(nzc.GNMax, epsilon=1, delta=1e-5, queries=2)

@@ -139,6 +139,39 @@ def test_what_a_release_is_known_by_says_what_was_released() -> None:
     assert again.key == alone.key
 
 
+@pytest.mark.parametrize("moved", [None, 2])
+def test_where_noise_ends_the_asking_what_might_have_followed_is_paid(
+    moved: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By enumeration: the second query is asked only if the first has no answer, and only its votes change."""
+    monkeypatch.chdir(tmp_path)  # the ledger's
+    mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(30, 2)).moving(moved)
+    here, there = (np.array([[29, 11], last]) for last in ([28, 12], [27, 13]))
+    votes, delta = VoteHistograms(here, 40), 1e-3
+    policy = replace(_policy(mechanism, QuerySelection("first", None)), answers=1, delta=delta)
+    for seed in range(100):
+        session = LabelingSession(replace(policy, seed=seed), [2], 2, Path("ledger.db"), f"data of {seed}")
+        if len(session.ask(votes, session.choose()).rows) == 1:
+            break
+    session.record()
+    found = session.epsilon(votes)
+    assert found.exact_lower is None and found.exact <= found.published and found.ledger_total is not None
+
+    def law(votes: np.ndarray) -> np.ndarray:
+        first, second = np.exp(mechanism.log_law(votes))
+        return np.concatenate([first[:-1], first[-1] * second])
+
+    for p, q in ((law(here), law(there)), (law(there), law(here))):
+        for epsilon in (found.exact, found.ledger_total):
+            assert np.maximum(p - np.exp(epsilon) * q, 0).sum() <= delta
+
+
+def test_rounds_are_refused_where_a_record_moves_few_queries() -> None:
+    policy = _policy(NoisyArgmax(GaussianNoise(20)).moving(2), QuerySelection("first", 2))
+    with pytest.raises(InputError, match=r"^rounds=2: must be 1 where a record moves votes on a few queries"):
+        _session(policy, [30, 30])
+
+
 def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same(tmp_path: Path) -> None:
     """Of the system's noise labels are drawn once until they are kept; what was made of them is each run's own."""
     votes, ledger = _votes(), tmp_path / "ledger.db"
