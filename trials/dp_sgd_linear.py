@@ -14,7 +14,8 @@ noise of standard deviation s are one Gaussian release at μ = 2C√T/s (Dong, R
 Steps and learning rate are chosen at each ε by the true labels of the public rows. This favours DP-SGD: nzc's student
 does not have these labels.
 
-    pip install kymatio && python trials/dp_sgd_linear.py dataset=mnist dataset.root=DIR representation=contrastive
+    pip install -e ".[dpsgd]"
+    python trials/dp_sgd_linear.py dataset=mnist dataset.root=DIR representation=contrastive
 """
 
 import argparse
@@ -107,9 +108,9 @@ def main() -> None:
             mu = brentq(lambda mu, epsilon=epsilon: gaussian(mu, arguments.delta) - epsilon, 1e-6, 1e3) * (1 - 1e-9)
 
             fit = partial(train, x, private, splits.classes, mu)
-            grid = list(product(STEPS, RATES))
-            steps, rate = max(grid, key=lambda each: accuracy(fit(*each, 0), seen, public))
-            runs = [fit(steps, rate, seed) for seed in range(arguments.seeds)]
+            tried = {each: accuracy(fit(*each, seed=0), seen, public) for each in product(STEPS, RATES)}
+            steps, rate = max(tried, key=lambda each: tried[each])
+            runs = [fit(steps, rate, seed=seed) for seed in range(arguments.seeds)]
             found = [[accuracy(run, *rows) for run in runs] for rows in ((seen, public), (tested, test))]
             shown = [f"{100 * np.mean(each):.1f} ± {100 * np.std(each, ddof=1):.1f} %" for each in found]
             table.add_row(name, f"{epsilon:g}", str(steps), f"{rate:g}", *shown)

@@ -59,18 +59,17 @@ def main() -> None:
     teachers, mechanism, delta = parts.teachers, parts.policy.mechanism, parts.policy.delta
     assert isinstance(teachers, Neighbours) and parts.dataset is not None and parts.representation is not None
     splits = load(parts.dataset)
-    splits = replace(splits, embedding=parts.representation.embed(splits, parts.store, parts.trainer))
-    assert splits.embedding is not None
+    embedding = parts.representation.embed(splits, parts.store, parts.trainer)
     session = LabelingSession(parts.policy, [parts.queries or 1], len(splits.public), parts.store.root / "no", "")
-    asked = session.choose(embedding=splits.embedding.public)
-    splits = replace(splits, asked=asked)
+    asked = session.choose(embedding=embedding.public)
+    splits = replace(splits, embedding=embedding, asked=asked)
     votes = teachers.vote(splits, teachers.train(splits, parts.store, parts.trainer)).votes[asked]
 
     own = np.empty(len(splits.private), np.int64)
     for teacher, shard in enumerate(teachers.shards(splits)):
         own[shard] = teacher % splits.classes
-    places = splits.embedding.public[asked]
-    home = ((places**2).sum(axis=1) - 2 * splits.embedding.private @ places.T).argmin(axis=1)
+    places = embedding.public[asked]
+    home = ((places**2).sum(axis=1) - 2 * embedding.private @ places.T).argmin(axis=1)
     rng, y, found = np.random.default_rng(0), splits.private.y, []
     for record, other in rng.integers(len(y), size=(arguments.pairs, 2)):
         there = votes.copy()
