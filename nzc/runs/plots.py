@@ -34,6 +34,7 @@ LINES = [
     ("#CC79A7", "v", (0, (3, 1, 1, 1, 1, 1))),
     ("#56B4E9", "P", (0, (9, 2))),
     ("#E69F00", "X", (0, (2, 3))),
+    ("#7F7F7F", "p", (0, (7, 2, 1, 2))),
 ]
 #: Curves of ε, and their names in a legend.
 COSTS = {"epsilon_exact": "exact", "epsilon_theorem": "by theorem", "epsilon_data_independent": "data-independent"}

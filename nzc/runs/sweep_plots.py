@@ -1,7 +1,7 @@
 """Figures that a sweep file declares: keys of its runs as lines, or one curve of each run."""
 
 from collections.abc import Iterable, Sequence
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from nzc.validation import InputError
 _COUNTS = ("asked", "answered", "plurality")
 _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:g}")
 _LOG_FROM = 20  # an axis is logarithmic where its largest value is at least so many times its smallest
+_DECADES = 200  # above this ratio a logarithmic axis has a tick a decade
 _INSIDE = 4  # up to so many lines the legend is inside the axes
 
 
@@ -61,7 +62,7 @@ def _by_key(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
         ys |= {y for values in points.values() for y in values if np.isfinite(y)}
         names = [heading(key)] if not group else [group] if len(keys) == 1 else [group, heading(key)]
         _line(axes, points, style, linestyle=dashes, label=", ".join(names))
-    for other, (colour, marker, dashes) in zip(figure.points, cycle(reversed(LINES)), strict=False):
+    for other, (colour, marker, dashes) in zip(figure.points, islice(cycle(LINES), len(lines), None), strict=False):
         axes.plot(
             other.x, other.y, color=colour, marker=marker, linestyle=dashes, label=other.name, markerfacecolor="white"
         )
@@ -132,7 +133,8 @@ def _logarithmic_x(axes: Axes, scale: str, ticks: Sequence[float], **settings: f
     if len(ticks) <= 10 and all(float(f"{tick:.3g}") == tick for tick in ticks):
         axes.set_xticks(ticks)
     elif scale == "log":
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        decades = len(ticks) > 1 and ticks[-1] > _DECADES * ticks[0]
+        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if decades else (1, 2, 5)))
     else:
         return
     axes.xaxis.set_minor_locator(NullLocator())
