@@ -51,7 +51,9 @@ class Standardizer:
 
     def __call__(self, x: AnyArray) -> AnyArray:
         """Return standardised float32 [rows, features]."""
-        return np.asarray(np.clip((x - self.mean) / self.spread, -1e18, 1e18), np.float32)  # squares stay finite
+        with np.errstate(over="ignore"):
+            scaled = np.asarray((x - self.mean) / self.spread, np.float32)
+        return np.clip(scaled, -1e18, 1e18)  # the square of one absurd value must not be infinite
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from nzc.data.augment import Affine
 from nzc.data.digits import Digits
 from nzc.data.mnist import MNIST
 from nzc.data.npz import Npz
-from nzc.data.splits import choose
+from nzc.data.splits import Standardizer, choose
 from nzc.mechanisms import count_votes
 from nzc.teachers import VoteHistograms
 from nzc.teachers.sharded import partition
@@ -138,3 +138,10 @@ def test_augmentation_of_nothing_changes_nothing() -> None:
     quarter = Affine(rotate=90)(x, torch.Generator().manual_seed(0))
     assert quarter.shape == x.shape
     assert not torch.equal(quarter, x)
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, 3e38, 1e30])
+def test_one_absurd_value_stays_finite_and_so_does_its_square(value: float) -> None:
+    standardise = Standardizer.fit(np.random.default_rng(0).normal(size=(50, 2)))
+    found = standardise(np.array([[value, 0.5]]))
+    assert np.isfinite(found**2).all() and np.sign(found[0, 0]) == np.sign(value)
