@@ -79,9 +79,8 @@ class LabelingSession:
         if policy.mechanism.one_round and len(sizes) > 1:
             raise InputError("rounds", len(sizes), f"must be 1: the cost of {policy.name} counts over one round")
         if policy.mechanism.moved is not None and len(sizes) > 1:
-            raise InputError(
-                "rounds", len(sizes), "must be 1 where a record moves votes on a few queries of a round only"
-            )
+            allowed = "must be 1 where a record moves votes on a few queries of a round only"
+            raise InputError("rounds", len(sizes), allowed)
         self.mechanisms = [policy.mechanism.first or policy.mechanism, *[policy.mechanism] * (len(sizes) - 1)]
         planned = [(size, bound) for size, each in zip(sizes, self.mechanisms, strict=True) for bound in each.bounds]
         self.plan: Plan | None = None

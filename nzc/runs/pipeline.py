@@ -86,11 +86,8 @@ def prepare(parts: RunComponents) -> "PreparedRun":
     ledger, digest = parts.store.root / "ledger.db", parts.teachers.private_digest(splits)
     session = LabelingSession(parts.policy, sizes, shape.rows, ledger, digest)
     if parts.teachers.labels_asked_only and len(sizes) > 1:
-        raise InputError(
-            "rounds",
-            len(sizes),
-            "must be 1 where teachers label asked rows only; or set teachers.label=all, without teachers.cells",
-        )
+        allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all, without teachers.cells"
+        raise InputError("rounds", len(sizes), allowed)
     if splits is not None and student is not None:
         parts.trainer.check()
         with within("student"):
@@ -119,8 +116,7 @@ class PreparedRun:
         splits, teachers = self.splits, self.parts.teachers
         if splits is not None and teachers.labels_asked_only:
             splits = self._represented(Clock())
-            embedding = None if splits is None or splits.embedding is None else splits.embedding.public
-            splits = self._asking(splits, self.session.choose(embedding=embedding))
+            splits = self._asking(splits, self.session.choose(embedding=_places(splits)))
         teachers.train_worker(splits, self.parts.store, self.parts.trainer)
 
     def execute(self, folder: Path, log: CurveLog | None = None) -> RunResult:
@@ -131,7 +127,7 @@ class PreparedRun:
         clear(folder, RUN_FILES, RUN_FIGURES)
         with clock("total"):
             splits = self._represented(clock)
-            places = None if splits is None or splits.embedding is None else splits.embedding.public
+            places = _places(splits)
             rows = session.choose(embedding=places)
             votes = self._vote(self._asking(splits, rows), clock)
             student, probs, rounds = None, None, []
@@ -252,6 +248,11 @@ _loaded: list[tuple[Dataset, DataSplits]] = []
 def forget_data() -> None:
     """Let the next run read its dataset again: its files may have changed."""
     _loaded.clear()
+
+
+def _places(splits: DataSplits | None) -> Floats | None:
+    """Return the places of the public rows in the public representation, if there is one."""
+    return None if splits is None or splits.embedding is None else splits.embedding.public
 
 
 def _accuracy(labels: Ints, truth: Ints) -> float | None:
