@@ -37,7 +37,7 @@ class Adult(Dataset):
         public = rows[: self.public]
         x, u = (_features(table, public) for table in (records, rows))
         test = Split(u[self.public :], v[self.public :])
-        return DataSplits(Split(x, y), Split(u[: self.public], v[: self.public]), test, len(LABELS))
+        return DataSplits(Split(x, y), Split(u[: self.public], v[: self.public]), test, len(LABELS), labels=LABELS)
 
     def _read(self, name: str) -> tuple[AnyArray, Ints]:
         """Return the 14 columns as text, [rows, 14], and the labels [rows]."""

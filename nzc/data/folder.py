@@ -51,7 +51,8 @@ class Folder(Dataset):
             raise InputError("size", self.size, "must be given where images differ in size: {} and {}".format(*sizes))
         x, y = np.stack(images), np.array([label for _, label in files], dtype=np.int64)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
-        return DataSplits(private, public, test, len(folders), np.flatnonzero(chosen[1]))
+        names = tuple(folder.name for folder in folders)
+        return DataSplits(private, public, test, len(folders), np.flatnonzero(chosen[1]), labels=names)
 
     def _read(self, file: Path) -> AnyArray:
         """Return one image, uint8 [channels, height, width]."""

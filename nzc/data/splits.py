@@ -72,6 +72,7 @@ class DataSplits:
     standardizer  what was applied to the features; None: rows are as in the file
     groups        [private] number of the group, a person say, that each private record belongs to. The unit of privacy
                   is then the group. None: it is the record
+    labels        [classes] names of the classes, which are public; None: they are numbers
     embedding     places of the rows in a public representation; None: there is none
     asked         the public rows that the teachers label; None: all of them
     """
@@ -83,6 +84,7 @@ class DataSplits:
     file_rows: Ints | None = None
     standardizer: Standardizer | None = None
     groups: Ints | None = field(default=None, repr=False)
+    labels: tuple[str, ...] | None = None
     embedding: Embedding | None = None
     asked: Ints | None = None
 
