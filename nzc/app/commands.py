@@ -1,4 +1,4 @@
-"""The subcommands: nzc publish, report, store and sync; nzc plan is in plan.py."""
+"""The subcommands: nzc predict, publish, report, store and sync; nzc plan is in plan.py."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from nzc.app.parser import Parser
 from nzc.app.plan import plan
 from nzc.labeling.ledger import Ledger
 from nzc.runs.formatting import number, show
-from nzc.runs.layout import SWEEP
+from nzc.runs.layout import STUDENT, STUDENT_INPUT, SWEEP
 from nzc.teachers.prediction_store import Entry, PredictionStore
 from nzc.tracking.outbox import resend, unsent
 from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative
@@ -31,6 +31,26 @@ def publish(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     publish(chosen.run, chosen.dest)
     print(chosen.dest)
+    return 0
+
+
+def predict(arguments: list[str]) -> int:
+    """Print the predictions of a run's student for new records."""
+    parser = Parser("nzc predict", description="Print a label and its probability for each record of a file.")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="outputs/… of a run, or a published folder")
+    parser.add_argument("file", metavar="FILE", type=Path, help="records as the run's public ones: CSV, Parquet, .npy")
+    chosen = parser.parse_args(arguments)
+    for name in (STUDENT, STUDENT_INPUT):
+        if not (chosen.folder / name).is_file():
+            raise InputError("FOLDER", chosen.folder, f"must have a student; there is no {name}")
+    from nzc.students.predict import write  # imports torch
+
+    try:
+        write(chosen.folder, str(chosen.file))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            "FILE", chosen.file, f"must have records such as the student takes ({in_a_line(error)})"
+        ) from error
     return 0
 
 
@@ -172,5 +192,5 @@ def _size(count: float) -> str:
 
 #: The subcommands by name.
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "plan": plan, "publish": publish, "report": report, "store": store, "sync": sync,
+    "plan": plan, "predict": predict, "publish": publish, "report": report, "store": store, "sync": sync,
 }  # fmt: skip

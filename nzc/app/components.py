@@ -23,7 +23,7 @@ from nzc.mechanisms import NoisyArgmax
 from nzc.representation import Representation
 from nzc.runs.layout import flatten
 from nzc.runs.pipeline import RunComponents
-from nzc.students import StudentConfig
+from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.tracking import Tracker
@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[type, bool]] = {
     "representation": (Representation, True),
     "teachers": (Teachers, False),
     "aggregator": (NoisyArgmax, False),
-    "student": (StudentConfig, True),
+    "student": (Student, True),
     "trainer": (TrainerSettings, False),
     "tracking": (Tracker, True),
 }

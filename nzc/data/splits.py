@@ -4,12 +4,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError, below_1, between_0_and_1, whole
+
+if TYPE_CHECKING:
+    from nzc.data.table_encoder import TableEncoder
 
 SPLITS = ("private", "public", "test")
 #: The label of a public row whose class is not known.
@@ -73,6 +76,9 @@ class DataSplits:
     groups        [private] number of the group, a person say, that each private record belongs to. The unit of privacy
                   is then the group. None: it is the record
     labels        [classes] names of the classes, which are public; None: they are numbers
+    ids           [public] the user's own names of the public rows, from the column id_column; None: there are none
+    encoder       what turned the user's columns into features; None: rows are arrays
+    public_files  SHA-256 of the files that hold public rows and nothing private, by name
     embedding     places of the rows in a public representation; None: there is none
     asked         the public rows that the teachers label; None: all of them
     """
@@ -85,6 +91,10 @@ class DataSplits:
     standardizer: Standardizer | None = None
     groups: Ints | None = field(default=None, repr=False)
     labels: tuple[str, ...] | None = None
+    ids: AnyArray | None = None
+    id_column: str | None = None
+    encoder: "TableEncoder | None" = None
+    public_files: dict[str, str] = field(default_factory=dict)
     embedding: Embedding | None = None
     asked: Ints | None = None
 

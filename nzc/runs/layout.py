@@ -10,16 +10,17 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-#: A run: its result, released labels, exported student, and the student's learning curves (all but the result public);
-#: curve data that depend on votes. A run or a sweep: its folder of figures, and its page.
-RESULT, LABELS, STUDENT, LEARNING_CURVES = "result.json", "labels.csv", "student.pt2", "student.csv"
+#: A run: its result; its released labels, exported student, what that takes, its predictions for all public rows, and
+#: its learning curves, all public; curve data that depend on votes. A run or a sweep: its folder of figures, its page.
+RESULT, LABELS, STUDENT, STUDENT_INPUT = "result.json", "labels.csv", "student.pt2", "student.json"
+PREDICTIONS, LEARNING_CURVES = "predictions.csv", "student.csv"
 CURVES, FIGURES, PAGE = "curves.csv", "figures", "report.html"
 #: A job of a sweep that failed: the file of the line that it printed; the line of a job that has not begun.
 ERROR, NOT_STARTED = "error.txt", "was not started"
 #: A sweep: its configuration; its jobs with their rows and overrides; its table, for people and for programs.
 SWEEP, JOBS, TABLE, TABLE_CSV = "multirun.yaml", "jobs.json", "table.md", "table.csv"
 #: All files that a run may leave, and the figures that it may draw.
-RUN_FILES = (RESULT, ERROR, LABELS, STUDENT, LEARNING_CURVES, CURVES, PAGE)
+RUN_FILES = (RESULT, ERROR, LABELS, STUDENT, STUDENT_INPUT, PREDICTIONS, LEARNING_CURVES, CURVES, PAGE)
 RUN_FIGURES = {
     "gaps": "How many queries have which gap between first and second count; dark: those answered",
     "cost": "ε from label to label",

@@ -1,39 +1,69 @@
-"""What a run leaves for others: the released labels and the student."""
+"""What a run leaves for others: the released labels, the student, and its predictions."""
 
+import csv
 import sys
+from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nzc.data import DataSplits
 from nzc.data.files import write_private
 from nzc.mechanisms import ABSTAIN
-from nzc.runs.layout import LABELS, STUDENT
-from nzc.types import Ints
+from nzc.runs.layout import LABELS, PREDICTIONS, STUDENT, STUDENT_INPUT
+from nzc.students import FittedStudent
+from nzc.types import AnyArray, Ints
 from nzc.validation import in_a_line
-
-if TYPE_CHECKING:
-    from nzc.students.module import StudentModule
 
 
 def write_labels(folder: Path, released: Ints, splits: DataSplits | None) -> None:
-    """Write labels.csv from released labels [pool]: the row's number, its label, and its row number in the file."""
+    """Write labels.csv from released labels [pool]: the row's number, its label, and what is known of the row.
+
+    origin: its row number in the one file of all splits; id: the user's own name of it; name: that of its class.
+    """
     rows = np.flatnonzero(released != ABSTAIN)
-    columns = {"row": rows, "label": released[rows]}
-    if splits is not None and splits.file_rows is not None:
-        columns["origin"] = splits.file_rows[rows]
-    lines = [",".join(map(str, line)) for line in (columns, *zip(*columns.values(), strict=True))]
-    write_private(folder / LABELS, "\n".join(lines) + "\n")
+    columns: dict[str, AnyArray] = {"row": rows, "label": released[rows]}
+    if splits is not None:
+        if splits.file_rows is not None:
+            columns["origin"] = splits.file_rows[rows]
+        if splits.ids is not None:
+            columns["id"] = splits.ids[rows]
+        if splits.labels is not None:
+            columns["name"] = np.array(splits.labels)[released[rows]]
+    _write_csv(folder / LABELS, columns)
 
 
-def write_student(folder: Path, student: "StudentModule", splits: DataSplits | None) -> None:
-    """Write student.pt2. A network that torch.export does not accept costs this file only."""
-    if splits is None:
-        return
-    from nzc.students import export  # imports torch
+def write_student(folder: Path, student: FittedStudent, released: Ints, splits: DataSplits) -> None:
+    """Write the student, and predictions.csv: a label for every public row, with its probability and its source.
 
+    A network that torch.export does not accept costs its own file only.
+    """
+    labels, probabilities = student.predict(splits.public.x), student.probabilities(splits.public.x)
+    answered = np.flatnonzero(released != ABSTAIN)
+    labels[answered] = released[answered]
+    names = splits.labels or tuple(map(str, range(splits.classes)))
+    source = np.full(len(labels), "student", dtype=object)
+    source[answered] = "teachers"
+    top = np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0]
+    rows = {"row": np.arange(len(labels))} if splits.ids is None else {str(splits.id_column): splits.ids}
+    shown = np.array([f"{each:.4f}" for each in top])
+    columns = {"label": np.array(names)[labels], "probability": shown, "source": source}
+    _write_csv(folder / PREDICTIONS, rows | columns)
+
+    from nzc.students import export, predict  # import torch
+
+    example = splits.public.x[:0]
+    if splits.standardizer is not None:
+        example = example.astype(splits.standardizer.dtype)
+    write_private(folder / STUDENT_INPUT, predict.describe(list(names), splits.encoder, example, splits.id_column))
     try:
         export.write_student(folder / STUDENT, student, splits.public.x, splits.standardizer)
     except Exception as error:
         print(f"nzc: the student could not be exported ({in_a_line(error, 200)})", file=sys.stderr)
+
+
+def _write_csv(path: Path, columns: Mapping[str, AnyArray]) -> None:
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns.keys(), *zip(*columns.values(), strict=True)])
+    write_private(path, text.getvalue())

@@ -2,12 +2,11 @@
 
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nzc import networks
 from nzc.data import UNKNOWN, Dataset, DataSplits
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import REPRESENTATIVE
@@ -20,7 +19,7 @@ from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.provenance import versions
 from nzc.runs.result import RoundResult, RunResult
-from nzc.students import StudentConfig, StudentData
+from nzc.students import FittedStudent, Student, StudentData
 from nzc.students.label_cleaning import clean_labels
 from nzc.students.label_spreading import spread_labels
 from nzc.teachers import Teachers, VoteHistograms
@@ -28,9 +27,6 @@ from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import CurveLog, Floats, Ints
 from nzc.validation import InputError, within
-
-if TYPE_CHECKING:
-    from nzc.students.module import StudentModule
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ class RunComponents:
     teachers: Teachers
     policy: LabelingPolicy
     queries: int | None
-    student: StudentConfig | None
+    student: Student | None
     trainer: TrainerSettings
     store: PredictionStore
     names: dict[str, str]
@@ -89,9 +85,7 @@ def prepare(parts: RunComponents) -> "PreparedRun":
         allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all, without teachers.cells"
         raise InputError("rounds", len(sizes), allowed)
     if splits is not None and student is not None:
-        parts.trainer.check()
-        with within("student"):
-            networks.require_fit(student.network, splits.public.x.shape[1:], splits.classes)
+        student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
     if splits is not None and not isinstance(mechanism, GroundTruth):
         with within("teachers"):
             parts.teachers.check_training(splits, parts.store, parts.trainer)
@@ -180,8 +174,8 @@ class PreparedRun:
             folder=folder,
         )
         write_labels(folder, session.released, self.splits)
-        if student is not None:
-            write_student(folder, student, self.splits)
+        if student is not None and self.splits is not None:
+            write_student(folder, student, session.released, self.splits)
         result.write(folder)
         session.close()
         learning_curves.write(folder)
@@ -215,7 +209,7 @@ class PreparedRun:
         with clock("votes"):
             return parts.teachers.vote(splits, trained)
 
-    def _learn(self, labels: Ints, places: Floats | None, name: str, log: CurveLog) -> "StudentModule | None":
+    def _learn(self, labels: Ints, places: Floats | None, name: str, log: CurveLog) -> FittedStudent | None:
         """Fit a student to labels [pool] and the unlabelled rows. None: no student is wanted, or there is no label."""
         parts, splits = self.parts, self.splits
         if parts.student is None or splits is None or (labels == ABSTAIN).all():
@@ -223,16 +217,12 @@ class PreparedRun:
         labels = np.concatenate([labels, np.full(len(splits.public) - len(labels), ABSTAIN)])  # votes may cover a part
         data = StudentData(splits.public.x, labels, splits.classes)
 
-        def fit(student: "StudentModule", name: str) -> None:
-            parts.trainer.fit(student, name, log, max_epochs=1)
-
+        learn = partial(parts.student.fit, seed=parts.policy.seed, trainer=parts.trainer, log=log)
         if parts.student.folds > 1:
-            data = clean_labels(parts.student, data, parts.policy.seed, fit)
+            data = clean_labels(data, parts.student.folds, parts.policy.seed, lambda part, name: learn(part, name=name))
         if parts.student.spread and places is not None:
             data = spread_labels(data, places, parts.student.spread)
-        student = parts.student.student(data, parts.policy.seed)
-        fit(student, name)
-        return student
+        return learn(data, name=name)
 
 
 def load(dataset: Dataset) -> DataSplits:

@@ -1,5 +1,5 @@
 """Students: how to learn from released labels. One kind of student a file."""
 
-from nzc.students.config import StudentConfig, StudentData
+from nzc.students.config import FittedStudent, Student, StudentConfig, StudentData
 
-__all__ = ["StudentConfig", "StudentData"]
+__all__ = ["FittedStudent", "Student", "StudentConfig", "StudentData"]

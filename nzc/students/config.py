@@ -1,19 +1,20 @@
-"""The interface of a student: its settings, the data it sees, and the loss of a batch."""
+"""The interfaces of students: settings of any kind, settings of a network with a loss, the data they see."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
-from nzc.types import AnyArray, Bools, Ints
-from nzc.validation import InputError, below_1, not_negative, positive, whole
+from nzc.types import AnyArray, Bools, CurveLog, Floats, Ints
+from nzc.validation import InputError, below_1, not_negative, positive, whole, within
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from nzc.students.module import StudentModule
+    from nzc.training.trainer import TrainerSettings
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,45 @@ class StudentData:
         return labelled
 
 
-@dataclass(frozen=True)
-class StudentConfig(ABC):
-    """Settings of a student; conf/student/supervised.yaml explains each. A subclass adds its own and the loss.
+class FittedStudent(Protocol):
+    """A student that has learned."""
 
-    spread              share of the pool that is labelled like the nearest released row (label_spreading)
+    @property
+    def classifier(self) -> "nn.Module":
+        """Maps rows as networks take them (nzc.networks.as_input) to logits [rows, classes]."""
+
+    def probabilities(self, x: AnyArray) -> Floats:
+        """Return the class probabilities [rows, classes] of x [rows, ...]."""
+
+    def predict(self, x: AnyArray) -> Ints:
+        """Return the predicted labels [rows] of x [rows, ...]."""
+
+
+class Student(ABC):
+    """Settings of any kind of student.
+
+    folds   2 or more: labels that cross-validation contradicts are removed (label_cleaning)
+    spread  share of the pool that is labelled like the nearest released row (label_spreading)
+    """
+
+    folds: int
+    spread: float
+
+    @abstractmethod
+    def check(self, shape: tuple[int, ...], classes: int, trainer: "TrainerSettings") -> None:
+        """Raise InputError where it cannot learn from rows of this shape."""
+
+    @abstractmethod
+    def fit(
+        self, data: StudentData, seed: int, trainer: "TrainerSettings", name: str, log: CurveLog | None = None
+    ) -> FittedStudent:
+        """Learn; `name` heads the progress bar, and `log` receives the learning curves."""
+
+
+@dataclass(frozen=True)
+class StudentConfig(Student):
+    """Settings of a network; conf/student/supervised.yaml explains each. A subclass adds its own and the loss.
+
     label_noise_rate    the loss treats a label as any class with this probability (forward correction: Patrini et al.
                         2017, arXiv 1609.03683)
     labeled_loss_decay  networks fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv
@@ -79,6 +114,18 @@ class StudentConfig(ABC):
         x  [rows, ...] labelled rows, augmented, with labels y [rows]
         u  [unlabelled, ...] rows of the pool, not augmented
         """
+
+    def check(self, shape: tuple[int, ...], classes: int, trainer: "TrainerSettings") -> None:
+        trainer.check()
+        with within("student"):
+            networks.require_fit(self.network, shape, classes)
+
+    def fit(
+        self, data: StudentData, seed: int, trainer: "TrainerSettings", name: str, log: CurveLog | None = None
+    ) -> "StudentModule":
+        module = self.student(data, seed)
+        trainer.fit(module, name, log, max_epochs=1)
+        return module
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
         """Return the LightningModule to fit."""

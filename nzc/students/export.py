@@ -18,13 +18,13 @@ from nzc.networks import as_input
 from nzc.types import AnyArray
 
 if TYPE_CHECKING:
-    from nzc.students.module import StudentModule
+    from nzc.students.config import FittedStudent
 
 
 class RawInput(nn.Module):
     """The student for rows as they are in the user's file, before standardisation."""
 
-    def __init__(self, student: "StudentModule", standardizer: Standardizer | None) -> None:
+    def __init__(self, student: "FittedStudent", standardizer: Standardizer | None) -> None:
         super().__init__()
         self.classifier = student.classifier
         for name in ("mean", "spread"):
@@ -42,7 +42,7 @@ class RawInput(nn.Module):
         return logits
 
 
-def write_student(path: Path, student: "StudentModule", rows: AnyArray, standardizer: Standardizer | None) -> None:
+def write_student(path: Path, student: "FittedStudent", rows: AnyArray, standardizer: Standardizer | None) -> None:
     """Write the student so that `torch.export.load(path).module()` maps rows like `rows` [rows, ...] to logits.
 
     With a standardizer it takes rows as the user's file has them, in numbers of any type. The written file holds graph

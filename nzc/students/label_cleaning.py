@@ -2,35 +2,30 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nzc.mechanisms import ABSTAIN
-from nzc.students.config import StudentConfig, StudentData
-
-if TYPE_CHECKING:
-    from nzc.students.module import StudentModule
+from nzc.students.config import FittedStudent, StudentData
 
 
 def clean_labels(
-    config: StudentConfig, data: StudentData, seed: int, fit: Callable[["StudentModule", str], None]
+    data: StudentData, folds: int, seed: int, learn: Callable[[StudentData, str], FittedStudent]
 ) -> StudentData:
     """Return the data without the labels that a student contradicts which learned from the other folds.
 
-    The labelled rows are divided into `config.folds`, class by class. For each fold a student learns from all other
+    The labelled rows are divided into `folds`, class by class. For each fold a student learns from all other
     folds and the unlabelled rows, and predicts this fold. Only released labels and public rows are used.
     """
     rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(data.labelled))
     rows = rows[np.argsort(data.labels[rows], kind="stable")]
     labels = data.labels.copy()
-    for fold in range(config.folds):
-        mine = rows[fold :: config.folds]
+    for fold in range(folds):
+        mine = rows[fold::folds]
         others = data.labels.copy()
         others[mine] = ABSTAIN
         if not len(mine) or (others == ABSTAIN).all():
             continue
-        student = config.student(replace(data, labels=others), seed)
-        fit(student, f"Fold {fold + 1}")
+        student = learn(replace(data, labels=others), f"Fold {fold + 1}")
         labels[mine[student.predict(data.x[mine]) != data.labels[mine]]] = ABSTAIN
     return data if (labels == ABSTAIN).all() else replace(data, labels=labels)

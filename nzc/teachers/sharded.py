@@ -25,7 +25,7 @@ ALL, ASKED = "all", "asked"
 class ShardedTeachers(Teachers):
     """`count` teachers, one per shard. Their predictions depend on these fields and the data only.
 
-    count     None: as many as there are private records, or groups
+    count     None: one for so many private records, or groups, as `records` says
     stratify  every shard has the classes in equal proportions (see `partition`); not where the data has groups
     parallel  how many are trained at once; it changes the speed, never the predictions
     label     which public rows each teacher labels, and so is stored for: all, or asked, the rows of this run only
@@ -36,11 +36,13 @@ class ShardedTeachers(Teachers):
     stratify: bool = False
     parallel: int | None = None
     label: str = ALL
+    records: int = 1
 
     def __post_init__(self) -> None:
         if self.count is not None:
             whole(1, count=self.count)
         whole(0, seed=self.seed)
+        whole(1, records=self.records)
         one_of((ALL, ASKED), label=self.label)
         if self.parallel is not None:
             whole(1, parallel=self.parallel)
@@ -83,7 +85,7 @@ class ShardedTeachers(Teachers):
 
     def number(self, splits: DataSplits) -> int:
         """Return how many teachers there are."""
-        return splits.units if self.count is None else self.count
+        return max(1, splits.units // self.records) if self.count is None else self.count
 
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""

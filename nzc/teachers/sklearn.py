@@ -58,7 +58,7 @@ class Sklearn(ShardedTeachers):
             "data": splits.digest,
             "code": source_digest(__name__, "nzc.teachers.sharded", follow=False),
             "estimator": describe(self.estimator),
-            "count": self.count,
+            "count": self.number(splits),
             "seed": self.seed,
             "stratify": self.stratify,
         }

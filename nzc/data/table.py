@@ -1,0 +1,202 @@
+"""Your own tables: CSV, Parquet or Arrow files with named columns."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Split
+from nzc.data.table_encoder import CATEGORY, DATE, NUMBER, TableEncoder, texts
+from nzc.data.table_files import digest_of, read_chunks
+from nzc.types import AnyArray, Ints
+from nzc.validation import InputError, whole
+
+_KINDS = (NUMBER, CATEGORY, DATE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Dataset):
+    """Private records with labels in one file, public rows without labels in another; optionally test rows in a third.
+
+    Everything that is fitted (means, categories, guesses of a column's kind) is fitted on the public file. Of each
+    private row only its features (4 bytes each), label and group (8 bytes each) are kept, so a file may be larger than
+    the memory. Labels in the public file measure the accuracy of labels; nothing learns from them.
+
+    label       column of the labels, which may be text, numbers or true and false
+    group       column that says whom a row is about; the unit of privacy is then the group
+    id          column of the user's own row names, for predictions.csv; it is no feature
+    drop        further columns that are no features
+    columns     column → number, category, date, or a date format such as %d.%m.%Y; by default the public rows decide
+    categories  at most so many features for a column; rare values share one
+    missing     texts that stand for a missing value, beside an empty cell, NA and NaN
+    classes     names of the classes, in order; None: those of the private file, which this reveals
+    """
+
+    private: str
+    public: str
+    label: str
+    test: str | None = None
+    group: str | None = None
+    id: str | None = None
+    drop: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    categories: int = 32
+    missing: list[str] = field(default_factory=list)
+    classes: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        whole(2, categories=self.categories)
+        for column, kind in self.columns.items():
+            if kind not in _KINDS and "%" not in kind:
+                allowed = f"must be {', '.join(_KINDS)}, or a date format such as %d.%m.%Y"
+                raise InputError(f"dataset.columns.{column}", kind, allowed)
+
+    def load(self) -> DataSplits:
+        public = pd.concat(self._chunks("public"), ignore_index=True)
+        inputs = public.drop(columns=[each for each in self._special if each in public])
+        self._check_columns(public, inputs)
+        try:
+            encoder = TableEncoder.fit(inputs, self.columns, self.categories, list(self.missing))
+        except ValueError as error:
+            raise InputError("public", self.public, f"must have the given kinds of columns: {error}") from error
+        if not encoder.columns:
+            raise InputError("public", self.public, f"must have a column whose values differ, beside {self._special}")
+        _tell(encoder, len(public))
+        names = _Names(None if self.classes is None else tuple(map(str, self.classes)))
+        groups = _Names()
+        private, group = self._encoded("private", encoder, names, groups)
+        if len(names.of) < 2:
+            raise InputError("label", self.label, "must have two or more different values among the private rows")
+        labels, order = names.ordered()
+        known = np.full(len(public), UNKNOWN)
+        if self.label in public:
+            known = self._known(public[self.label], names, order)
+        test = Split(private.x[:0], private.y[:0])
+        if self.test is not None:
+            test, _ = self._encoded("test", encoder, names, None)
+        return DataSplits(
+            Split(private.x, order[private.y]),
+            Split(encoder.encode(public), known),
+            Split(test.x, order[test.y]),
+            len(labels),
+            groups=None if group is None else groups.ordered()[1][group],
+            labels=labels,
+            ids=None if self.id is None else np.array(texts(public[self.id]), dtype=object),
+            id_column=self.id,
+            encoder=encoder,
+            public_files={Path(self.public).name: digest_of(self.public)},
+        )
+
+    @property
+    def _special(self) -> list[str]:
+        """The columns that are no features."""
+        return [each for each in (self.label, self.group, self.id, *self.drop) if each is not None]
+
+    def _chunks(self, key: str) -> Iterator[pd.DataFrame]:
+        return read_chunks(key, getattr(self, key))
+
+    def _check_columns(self, public: pd.DataFrame, inputs: pd.DataFrame) -> None:
+        """Raise InputError where the files do not have the columns that are named, or not the same ones."""
+        private = next(self._chunks("private"))
+        for key, table in {"label": private, "group": private, "id": public}.items():
+            name = getattr(self, key)
+            if name is not None and name not in table:
+                path = self.public if table is public else self.private
+                raise InputError(key, name, f"must be a column of {path}: {', '.join(table.columns)}")
+        for key, listed in {"drop": self.drop, "columns": self.columns}.items():
+            for name in listed:
+                if name not in private and name not in public:
+                    raise InputError(key, name, f"must be a column of the files: {', '.join(public.columns)}")
+        for key, table in {
+            "private": private,
+            "test": None if self.test is None else next(self._chunks("test")),
+        }.items():
+            if table is None:
+                continue
+            own = [name for name in table if name not in self._special]
+            absent = [name for name in inputs if name not in own]
+            further = [name for name in own if name not in inputs]
+            if absent or further:
+                said = [f"{', '.join(absent)} is missing"] * bool(absent)
+                said += [f"{', '.join(further)} is not in {self.public}: add it to dataset.drop"] * bool(further)
+                raise InputError(
+                    key, getattr(self, key), f"must have the columns of the public file; {'; '.join(said)}"
+                )
+        if not len(public):
+            raise InputError("public", self.public, "must have rows")
+        if self.label in public:
+            print(f"nzc: {self.public} has labels ({self.label}): they only measure accuracy", file=sys.stderr)
+
+    def _encoded(
+        self, key: str, encoder: TableEncoder, names: "_Names", groups: "_Names | None"
+    ) -> tuple[Split, Ints | None]:
+        """Return the features and label numbers of a file, and the group numbers where there are groups."""
+        features, labels, members = bytearray(), [], []  # a bytearray grows without a second copy of it
+        path = getattr(self, key)
+        for chunk in self._chunks(key):
+            try:
+                encoded = encoder.encode(chunk)
+            except ValueError as error:
+                raise InputError(key, path, f"must have columns as in {self.public}: {error}") from error
+            features += encoded.data
+            labels.append(names.numbers(key, path, chunk[self.label]))
+            if groups is not None and self.group is not None:
+                members.append(groups.numbers(key, path, chunk[self.group]))
+        if not features:
+            raise InputError(key, path, "must have rows")
+        x: AnyArray = np.frombuffer(features, np.float32).reshape(-1, len(encoder.features))
+        return Split(x, np.concatenate(labels)), np.concatenate(members) if members else None
+
+    def _known(self, labels: pd.Series, names: "_Names", order: Ints) -> Ints:
+        """Return the classes of public rows, UNKNOWN where there is no label."""
+        found = texts(labels)
+        if further := sorted({each for each in found if each is not None} - set(names.of)):
+            allowed = f"must have labels of the private file only, not {', '.join(further[:3])} too"
+            raise InputError("public", self.public, allowed)
+        classes: list[int] = [UNKNOWN if each is None else int(order[names.of[each]]) for each in found]
+        return np.array(classes)
+
+
+class _Names:
+    """Numbers of names, in order of appearance; with `given`, of these names only."""
+
+    def __init__(self, given: tuple[str, ...] | None = None) -> None:
+        self.given, self.of = given, {name: number for number, name in enumerate(given or ())}
+
+    def numbers(self, key: str, path: str, values: pd.Series) -> Ints:
+        """Return the number of each value. InputError: a value is missing, or is not one of the given names."""
+        codes, found = pd.factorize(texts(values))
+        if missing := int((codes < 0).sum()):
+            raise InputError(
+                key, path, f"must have a value of {values.name} in every row; {missing:,} or more have none"
+            )
+        further = [name for name in found if name not in self.of]
+        if self.given is not None and further:
+            wanted = (
+                f"must be one of dataset.classes ({', '.join(self.given)}) in every row; {len(further)} other found"
+            )
+            raise InputError(key, path, f"{values.name} {wanted}")
+        numbers: Ints = np.array([self.of.setdefault(name, len(self.of)) for name in found], np.int64)[codes]
+        return numbers
+
+    def ordered(self) -> tuple[tuple[str, ...], Ints]:
+        """Return the names in order (by number, if all are numbers), and the place of each number's name in it."""
+        names = list(self.of)
+        if self.given is None:
+            try:
+                names.sort(key=float)
+            except ValueError:
+                names.sort()
+        place = {name: at for at, name in enumerate(names)}
+        return tuple(names), np.array([place[name] for name in self.of], np.int64)
+
+
+def _tell(encoder: TableEncoder, rows: int) -> None:
+    """Say how the columns are used: a wrong guess must be seen."""
+    kinds = [f"{sum(each.kind == kind for each in encoder.columns)} {kind}s".replace("ys", "ies") for kind in _KINDS]
+    unused = "".join(f"; {name} is not used: {why}" for name, why in encoder.unused.items())
+    made = f"{len(encoder.features)} features, fitted on {rows:,} public rows"
+    print(f"nzc: {', '.join(kinds)} make {made}{unused}", file=sys.stderr)
