@@ -71,6 +71,13 @@ def below_1(**values: Any) -> None:
             raise InputError(key, value, "must be a number of 0 or more, below 1")
 
 
+def share(**values: Any) -> None:
+    """Require a number from 0 to 1."""
+    for key, value in values.items():
+        if (number := _number(value)) is None or not 0 <= number <= 1:
+            raise InputError(key, value, "must be from 0 to 1")
+
+
 def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: Any) -> None:
     """Require a whole number within bounds; `unit` says what the upper bound counts."""
     for key, value in values.items():

@@ -16,6 +16,10 @@ from nzc.students import FittedStudent
 from nzc.types import AnyArray, Ints
 from nzc.validation import in_a_line
 
+_HOME = Path(__file__).parents[1]
+#: Folder and name of each file that a student is published with.
+_CODE = (("students", "predict.py"), ("data", "table_encoder.py"))
+
 
 def write_labels(folder: Path, released: Ints, splits: DataSplits | None) -> None:
     """Write labels.csv from released labels [pool]: the row's number, its label, and what is known of the row.
@@ -61,6 +65,12 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
         export.write_student(folder / STUDENT, student, splits.public.x, splits.standardizer)
     except Exception as error:
         print(f"nzc: the student could not be exported ({in_a_line(error, 200)})", file=sys.stderr)
+
+
+def student_code() -> dict[str, str]:
+    """Return the files that run an exported student without nzc, by name."""
+    found = {name: (_HOME / folder / name).read_text() for folder, name in _CODE}
+    return {name: text.replace("from nzc.data.table_encoder", "from table_encoder") for name, text in found.items()}
 
 
 def _write_csv(path: Path, columns: Mapping[str, AnyArray]) -> None:

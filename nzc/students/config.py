@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
 from nzc.types import AnyArray, Bools, CurveLog, Floats, Ints
-from nzc.validation import InputError, below_1, not_negative, positive, whole, within
+from nzc.validation import below_1, not_negative, positive, share, whole, within
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -103,8 +103,7 @@ class StudentConfig(Student):
         positive(lr=self.lr)
         not_negative(weight_decay=self.weight_decay, balance=self.balance)
         below_1(average=self.average, validation=self.validation)
-        if not 0 <= self.spread <= 1:
-            raise InputError("spread", self.spread, "must be from 0 to 1")
+        share(spread=self.spread)
         below_1(label_noise_rate=self.label_noise_rate, labeled_loss_decay=self.labeled_loss_decay)
 
     @abstractmethod

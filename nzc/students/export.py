@@ -62,13 +62,6 @@ def write_student(path: Path, student: "FittedStudent", rows: AnyArray, standard
     write_private(path, file.getvalue())
 
 
-def read_student(path: Path) -> tuple[nn.Module, Tensor]:
-    """Return the module in a file of `write_student`, and two rows of zeros such as it takes."""
-    program = torch.export.load(path)
-    (rows,) = (node.meta["val"] for node in program.graph.nodes if node.name in program.graph_signature.user_inputs)
-    return program.module(), torch.zeros((2, *map(int, rows.shape[1:])), dtype=rows.dtype)
-
-
 @contextmanager
 def forget_shapes() -> Iterator[None]:
     """Free the shape symbols of every graph that is traced or read in this context. None can be traced again.

@@ -7,14 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nzc.networks import as_input
 from nzc.students.config import Student, StudentData
+from nzc.students.fitted import LEAST, FittedNetwork, features
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, CurveLog, Floats, Ints
-from nzc.validation import InputError, not_negative, whole
-
-#: Added to a class's probability, so that its logarithm is finite.
-_LEAST = 1e-9
+from nzc.types import AnyArray, CurveLog
+from nzc.validation import not_negative, share, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,37 +31,20 @@ class Forest(Student):
     def __post_init__(self) -> None:
         whole(1, trees=self.trees, leaf=self.leaf, folds=self.folds)
         not_negative(balance=self.balance)
-        if not 0 <= self.spread <= 1:
-            raise InputError("spread", self.spread, "must be from 0 to 1")
+        share(spread=self.spread)
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
         """It learns from rows of any shape."""
 
     def fit(
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
-    ) -> "FittedForest":
+    ) -> FittedNetwork:
         from sklearn.ensemble import RandomForestClassifier
 
-        x, y = _features(torch.from_numpy(data.x[data.labelled])).numpy(), data.labels[data.labelled]
+        x, y = features(torch.from_numpy(data.x[data.labelled])).numpy(), data.labels[data.labelled]
         forest = RandomForestClassifier(self.trees, min_samples_leaf=self.leaf, random_state=seed, n_jobs=-1)
         forest.fit(x, y, np.bincount(y)[y] ** -float(self.balance))
-        return FittedForest(forest, data.classes)
-
-
-class FittedForest:
-    """A forest that has learned; `classifier` holds its trees as tensors."""
-
-    def __init__(self, forest: Any, classes: int) -> None:
-        self.classifier = TreeNetwork(forest, classes)
-
-    def probabilities(self, x: AnyArray) -> Floats:
-        """Return the class probabilities [rows, classes] of x [rows, ...]."""
-        parts = [self.classifier(as_input(part)) for part in torch.from_numpy(x).split(1000)]
-        return np.asarray(torch.cat(parts).softmax(dim=1))
-
-    def predict(self, x: AnyArray) -> Ints:
-        """Return the predicted labels [rows] of x [rows, ...]."""
-        return np.asarray(self.probabilities(x).argmax(axis=1))
+        return FittedNetwork(TreeNetwork(forest, data.classes))
 
 
 class TreeNetwork(nn.Module):
@@ -103,14 +83,9 @@ class TreeNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits [rows, classes] of x [rows, ...]."""
-        rows, tree = _features(x), torch.arange(len(self.feature), device=x.device)
-        node = torch.zeros((len(rows), len(self.feature)), dtype=torch.int64, device=x.device)
+        rows, tree = features(x), torch.arange(self.feature.shape[0], device=x.device)
+        node = torch.zeros((rows.shape[0], self.feature.shape[0]), dtype=torch.int64, device=x.device)
         for _ in range(self.depth):
             goes_left = rows.gather(1, self.feature[tree, node]) <= self.threshold[tree, node]
             node = torch.where(goes_left, self.left[tree, node], self.right[tree, node])
-        return (self.share[tree, node].mean(dim=1) + _LEAST).log()
-
-
-def _features(x: Tensor) -> Tensor:
-    """Return rows as networks take them as float32 features [rows, features]."""
-    return as_input(x).flatten(1)
+        return (self.share[tree, node].mean(dim=1) + LEAST).log()

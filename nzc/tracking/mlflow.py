@@ -123,8 +123,9 @@ class MLflow(Tracker):
     def _record(self, run: str, folder: Path) -> None:
         """Record what a finished run or sweep left in its folder."""
         folders = {"*": None, ".hydra/*": "config", f"{FIGURES}/*": FIGURES}
-        if (folder / RESULT).is_file():
-            result, begun = RunResult.read(folder), self.client.get_run(run).info.start_time
+        result = RunResult.read(folder) if (folder / RESULT).is_file() else None
+        if result is not None:
+            begun = self.client.get_run(run).info.start_time
             self._log_result(run, result if self.private else result.public, begun)
             self._log_curves(run, folder / LEARNING_CURVES, begun)
         elif not self.private:
@@ -139,8 +140,8 @@ class MLflow(Tracker):
                     self.client.log_text(run, masked(path.read_text()), name)
                 else:
                     self.client.log_artifact(run, str(path), target)
-        if (folder / STUDENT).is_file() and self.model:
-            log_student(self.client, self.uri, run, folder / STUDENT, self.register)
+        if result is not None and (folder / STUDENT).is_file() and self.model:
+            log_student(self.client, self.uri, run, folder, self.register, *_described(result))
 
     def _require_answer(self) -> None:
         """Raise Unreachable where no server answers. MLflow itself would try for minutes."""
@@ -217,6 +218,17 @@ class MLflow(Tracker):
         missing = [each for each in points if (each.key, each.step) not in sent and math.isfinite(each.value)]
         for at in range(0, len(missing), 500):  # MLflow accepts a thousand at once
             self.client.log_batch(run, metrics=missing[at : at + 500])
+
+
+def _described(result: RunResult) -> tuple[str, dict[str, str]]:
+    """Return the description and the tags of a student: what it learned from, and what may be said of its cost."""
+    facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": number(result.epsilon.published)}
+    said = (
+        f"Learned from {result.answered:,} labels that {result.teachers['count']:,} teachers released by "
+        f"{result.aggregator}, and from public rows of {result.dataset}. The labels are (ε, δ)-differentially private "
+        f"with ε = {facts['epsilon']}, δ = {result.delta:g}, where one private {result.unit} changes."
+    )
+    return said, facts | {"delta": f"{result.delta:g}", "aggregator": result.aggregator}
 
 
 def create_database(path: Path) -> None:

@@ -2,31 +2,43 @@
 
 import json
 import warnings
+from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import mlflow
 import numpy as np
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModelStatus
+from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
+from nzc.runs.layout import STUDENT, STUDENT_INPUT
+from nzc.runs.outputs import student_code
 
-def log_student(client: MlflowClient, uri: str, run: str, file: Path, register: str | None) -> None:
-    """Log the exported student in `file` as the model of `run`, and as the next version of `register` if given.
 
-    Calling it again adds nothing. The tracking URI of the process is set meanwhile: MLflow finds models by it only.
+def log_student(
+    client: MlflowClient, uri: str, run: str, folder: Path, register: str | None, about: str, tags: Mapping[str, str]
+) -> None:
+    """Log the student in a run's folder as the model of `run`, and as the next version of `register` if given.
+
+    The version has the description `about`, and the tags. Calling it again adds nothing. The tracking URI of the
+    process is set meanwhile: MLflow finds models by it only.
     """
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     try:
-        model_id = _logged(client, run) or _log(run, file)
+        model_id = _logged(client, run) or _log(run, folder)
         if register is None:
             return
         if not client.search_registered_models(filter_string=f"name = '{register}'"):
             client.create_registered_model(register)
         source, versions = f"models:/{model_id}", client.search_model_versions(f"name = '{register}'")
         if source not in [version.source for version in versions]:
-            made = client.create_model_version(register, source, model_id=model_id)
+            made = client.create_model_version(register, source, model_id=model_id, tags=dict(tags), description=about)
             link = json.dumps([{"name": register, "version": made.version}])
             client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: link})
     finally:
@@ -43,24 +55,44 @@ def _logged(client: MlflowClient, run: str) -> str | None:
     return None
 
 
-def _log(run: str, file: Path) -> str:
-    import mlflow.pytorch
+def _log(run: str, folder: Path) -> str:
+    """Log the student with the code that it is published with: MLflow needs no nzc to serve it, and runs no pickle."""
     import torch
-    from mlflow.models import infer_signature
 
-    from nzc.students.export import forget_shapes, read_student
+    about: dict[str, Any] = json.loads((folder / STUDENT_INPUT).read_text())
+    versions = {"torch": torch.__version__.split("+")[0], "numpy": np.__version__, "pandas": version("pandas")}
+    with TemporaryDirectory() as temporary, warnings.catch_warnings(action="ignore"), mlflow.start_run(run_id=run):
+        from mlflow import pyfunc  # its import warns too
+        from mlflow.models import ModelSignature
 
-    with forget_shapes(), warnings.catch_warnings(), mlflow.start_run(run_id=run):
-        warnings.simplefilter("ignore")
-        network, example = read_student(file)
-        with torch.no_grad():
-            logits = network(example).numpy()
-        logged = mlflow.pytorch.log_model(
-            network,
+        data, code = Path(temporary) / "student", Path(temporary) / "code"
+        data.mkdir()
+        code.mkdir()
+        for name in (STUDENT, STUDENT_INPUT):
+            copyfile(folder / name, data / name)
+        for name, text in student_code().items():
+            (code / name).write_text(text)
+        logged = pyfunc.log_model(
             name="student",
-            signature=infer_signature(example.numpy(), logits),
-            input_example=example.numpy(),
-            serialization_format="pt2",  # a traced graph: loading it runs no pickle
-            pip_requirements=[f"torch=={torch.__version__.split('+')[0]}", f"numpy=={np.__version__}"],
+            loader_module="predict",
+            data_path=str(data),
+            code_paths=[str(path) for path in code.iterdir()],
+            signature=ModelSignature(_inputs(about), _outputs(about)),
+            pip_requirements=[f"{name}=={at}" for name, at in versions.items()],
         )
     return str(logged.model_id)
+
+
+def _inputs(about: Mapping[str, Any]) -> Schema:
+    """Return what the student takes: named columns, which may be missing values, or arrays."""
+    if about["columns"] is None:
+        array = about["array"]
+        return Schema([TensorSpec(np.dtype(array["dtype"]), (-1, *array["shape"]))])
+    kinds = {"number": DataType.double}
+    columns = about["columns"]["columns"]
+    return Schema([ColSpec(kinds.get(each["kind"], DataType.string), each["name"], required=False) for each in columns])
+
+
+def _outputs(about: Mapping[str, Any]) -> Schema:
+    probabilities = ["probability", *(f"p({label})" for label in about["labels"])]
+    return Schema([ColSpec(DataType.string, "label"), *(ColSpec(DataType.double, name) for name in probabilities)])
