@@ -119,10 +119,11 @@ class DataSplits:
         return _digest(None, self.private)
 
     @property
-    def summary(self) -> dict[str, int | str]:
-        """Sizes, number of classes and digest, as recorded in result.json."""
+    def summary(self) -> dict[str, Any]:
+        """Sizes, classes, digest and digests of public files, as recorded in result.json."""
         sizes = {name: len(getattr(self, name)) for name in SPLITS}
-        return {**sizes, "classes": self.classes, "digest": self.digest}
+        files = {"public_files": self.public_files} if self.public_files else {}
+        return {**sizes, "classes": self.classes, "digest": self.digest, **files}
 
 
 def _digest(groups: Ints | None, *splits: Split) -> str:

@@ -3,6 +3,7 @@
 import csv
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 
@@ -70,7 +71,9 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
 def student_code() -> dict[str, str]:
     """Return the files that run an exported student without nzc, by name."""
     found = {name: (_HOME / folder / name).read_text() for folder, name in _CODE}
-    return {name: text.replace("from nzc.data.table_encoder", "from table_encoder") for name, text in found.items()}
+    code = {name: text.replace("from nzc.data.table_encoder", "from table_encoder") for name, text in found.items()}
+    needs = [f"{name}=={version(name).split('+')[0]}" for name in ("torch", "numpy", "pandas")]
+    return code | {"requirements.txt": "\n".join(needs) + "\n"}
 
 
 def _write_csv(path: Path, columns: Mapping[str, AnyArray]) -> None:

@@ -1,14 +1,16 @@
 """Publish a run: copy what may be published into a new folder, with a privacy statement, and nothing else.
 
-    labels.csv     released labels, by row of the public pool and, where there is one, of the file
-    student.pt2    the student, which learned from nothing else of private origin; where there is one
-    privacy.json   one ε and δ for everything in the folder, and the mechanism
-    README.md      the privacy statement: what holds, between which neighbours, and what is not claimed
+    labels.csv       released labels, by row of the public pool and, where there is one, of the file
+    predictions.csv  a label for every public row; where there is a student, which learned from nothing else of private
+                     origin. Then also student.pt2, student.json, predict.py, table_encoder.py and requirements.txt
+    privacy.json     one ε and δ for everything in the folder, and the mechanism
+    README.md        what the folder holds and how it is used, what holds, between which neighbours, what is not claimed
 
 Accuracies are not published: the true labels that they are computed from have no protection.
 """
 
 import json
+import math
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,14 +20,16 @@ from jinja2 import StrictUndefined, Template
 from omegaconf import OmegaConf
 
 from nzc.labeling.randomness import SYSTEM
-from nzc.runs.layout import ERROR, LABELS, RESULT, STUDENT, SWEEP
+from nzc.runs.layout import ERROR, LABELS, PREDICTIONS, RESULT, STUDENT, STUDENT_INPUT, SWEEP
+from nzc.runs.outputs import student_code
 from nzc.validation import InputError
 
 
 def publish(run: Path, dest: Path) -> None:
     """Create the folder `dest`, whole or not at all; InputError: the run may not be published, or `dest` exists."""
     result = _result(run)
-    files = [LABELS, *[STUDENT] * (result["student"] != "none" and result["answered"] > 0)]
+    has_student = result["student"] != "none" and result["answered"] > 0
+    files = [LABELS, *[STUDENT, STUDENT_INPUT, PREDICTIONS] * has_student]
     for name in files:
         if not (run / name).is_file():
             raise InputError("RUN", run, f"must contain {name}, which the run should have written")
@@ -33,10 +37,13 @@ def publish(run: Path, dest: Path) -> None:
         raise InputError("DEST", dest, "must not exist yet")
     config: Any = OmegaConf.load(run / ".hydra" / "config.yaml")
     template = Template(
-        (Path(__file__).parent / "privacy_statement.md").read_text(),
+        (Path(__file__).parent / "published_readme.md").read_text(),
         undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     facts = _facts(result)
+    about = json.loads((run / STUDENT_INPUT).read_text()) if has_student else {"labels": [], "columns": None}
+    text = template.render(facts, **_words(facts, about), files=files, budget=config.budget.epsilon)
+    texts = student_code() if has_student else {}
     try:
         dest.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".publish-", dir=dest.parent) as temporary:
@@ -44,8 +51,9 @@ def publish(run: Path, dest: Path) -> None:
             partial.mkdir()
             for name in files:
                 shutil.copyfile(run / name, partial / name)
-            (partial / "privacy.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-            (partial / "README.md").write_text(template.render(facts, files=files, budget=config.budget.epsilon))
+            texts |= {"privacy.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n", "README.md": text}
+            for name, content in texts.items():
+                (partial / name).write_text(content)
             partial.rename(dest)
     except OSError as error:
         raise InputError("DEST", dest, f"must be a folder that can be created ({error.strerror})") from error
@@ -73,9 +81,41 @@ def _result(run: Path) -> dict[str, Any]:
 
 def _facts(result: dict[str, Any]) -> dict[str, Any]:
     """Return the content of privacy.json: what of a result may be published."""
-    kept = ("dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours", "unit", "publish")
+    kept = (
+        "dataset",
+        "aggregator",
+        "mechanism",
+        "student",
+        "rng",
+        "delta",
+        "neighbours",
+        "unit",
+        "publish",
+        "finished",
+    )
     asked = sum(each["asked"] for each in result["rounds"])
     counts = {"teachers": result["teachers"]["count"], "asked": asked, "answered": result["answered"]}
     audited = {} if result["epsilon"]["audited"] is None else {"audited": result["epsilon"]["audited"]}
     epsilon = {"published": result["epsilon"]["published"], **audited}
-    return {key: result[key] for key in kept} | counts | {"epsilon": epsilon}
+    origin = {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
+    return {key: result[key] for key in kept} | counts | {"epsilon": epsilon} | origin
+
+
+def _words(facts: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    """Return what the README says in words, beside the facts; `about` is the content of student.json."""
+    person, change = {
+        "record": ("record", "any one of them was replaced by another"),
+        "group": ("person (or other group)", "all records of any one person (or other group) were replaced by others"),
+        "teacher": ("teacher", "any one teacher voted differently"),
+    }[facts["unit"]]
+    array = about.get("array")
+    return {
+        "person": person,
+        "change": change,
+        "times": f"{math.ceil(1000 * math.exp(facts['epsilon']['published'])) / 1000:,.3f}",
+        "labels": about["labels"],
+        "classes": ", ".join(about["labels"][:20]) + (", …" if len(about["labels"]) > 20 else ""),
+        "columns": about["columns"] and about["columns"]["columns"],
+        "takes": f"arrays [rows, {', '.join(map(str, array['shape']))}] of {array['dtype']}" if array else "tables",
+        "new": "new.npy" if array else "new.csv",
+    }

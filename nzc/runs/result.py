@@ -57,7 +57,7 @@ class RunResult:
     teachers: dict[str, float | int | None]
     epsilon: Epsilon
     rounds: list[RoundResult]
-    data: dict[str, int | str] | None
+    data: dict[str, Any] | None
     neighbours: str
     unit: str
     publish: str
@@ -81,7 +81,7 @@ class RunResult:
             data=None if self.data is None else self._public_data(self.data),
         )
 
-    def _public_data(self, data: dict[str, int | str]) -> dict[str, int | str]:
+    def _public_data(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return what is public of the data: how many records the groups have is not."""
         hidden = ["private"] if self.unit == "group" else []
         return {name: value for name, value in data.items() if name not in hidden} | {"digest": "private"}

@@ -3,7 +3,6 @@
 import json
 import warnings
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
@@ -57,10 +56,7 @@ def _logged(client: MlflowClient, run: str) -> str | None:
 
 def _log(run: str, folder: Path) -> str:
     """Log the student with the code that it is published with: MLflow needs no nzc to serve it, and runs no pickle."""
-    import torch
-
     about: dict[str, Any] = json.loads((folder / STUDENT_INPUT).read_text())
-    versions = {"torch": torch.__version__.split("+")[0], "numpy": np.__version__, "pandas": version("pandas")}
     with TemporaryDirectory() as temporary, warnings.catch_warnings(action="ignore"), mlflow.start_run(run_id=run):
         from mlflow import pyfunc  # its import warns too
         from mlflow.models import ModelSignature
@@ -70,15 +66,16 @@ def _log(run: str, folder: Path) -> str:
         code.mkdir()
         for name in (STUDENT, STUDENT_INPUT):
             copyfile(folder / name, data / name)
-        for name, text in student_code().items():
+        files = student_code()
+        for name, text in files.items():
             (code / name).write_text(text)
         logged = pyfunc.log_model(
             name="student",
             loader_module="predict",
             data_path=str(data),
-            code_paths=[str(path) for path in code.iterdir()],
+            code_paths=[str(path) for path in code.glob("*.py")],
             signature=ModelSignature(_inputs(about), _outputs(about)),
-            pip_requirements=[f"{name}=={at}" for name, at in versions.items()],
+            pip_requirements=files["requirements.txt"].split(),
         )
     return str(logged.model_id)
 

@@ -359,7 +359,10 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     dest, result = tmp_path / "new" / "released", ran.result
     os.umask(0o022)
     publish(_folder(ran), dest)
-    assert sorted(path.name for path in dest.iterdir()) == ["README.md", "labels.csv", "privacy.json", "student.pt2"]
+    assert sorted(path.name for path in dest.iterdir()) == [
+        "README.md", "labels.csv", "predict.py", "predictions.csv", "privacy.json", "requirements.txt", "student.json",
+        "student.pt2", "table_encoder.py",
+    ]  # fmt: skip
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in (dest, *dest.iterdir()))
     told = json.loads((dest / "privacy.json").read_text())
     assert told["epsilon"] == {name: result["epsilon"][name] for name in ("published", "audited")}
