@@ -64,19 +64,23 @@ class Table(Dataset):
             raise InputError("public", self.public, f"must have the given kinds of columns: {error}") from error
         if not encoder.columns:
             raise InputError("public", self.public, f"must have a column whose values differ, beside {self._special}")
-        _tell(encoder, len(public))
         names = _Names(None if self.classes is None else tuple(map(str, self.classes)))
         groups = _Names()
         private, group = self._encoded("private", encoder, names, groups)
         if len(names.of) < 2:
             raise InputError("label", self.label, "must have two or more different values among the private rows")
+        if len(names.of) > max(20, len(private) // 2):
+            allowed = f"must name classes; it has {len(names.of):,} different values in {len(private):,} rows"
+            raise InputError("label", self.label, allowed)
         labels, order = names.ordered()
+        names.given = labels
         known = np.full(len(public), UNKNOWN)
         if self.label in public:
             known = self._known(public[self.label], names, order)
         test = Split(private.x[:0], private.y[:0])
         if self.test is not None:
             test, _ = self._encoded("test", encoder, names, None)
+        self._tell(encoder, public)
         return DataSplits(
             Split(private.x, order[private.y]),
             Split(encoder.encode(public), known),
@@ -119,6 +123,8 @@ class Table(Dataset):
             own = [name for name in table if name not in self._special]
             absent = [name for name in inputs if name not in own]
             further = [name for name in own if name not in inputs]
+            if self.label not in table:
+                raise InputError(key, getattr(self, key), f"must have the column of labels, {self.label}")
             if absent or further:
                 said = [f"{', '.join(absent)} is missing"] * bool(absent)
                 said += [f"{', '.join(further)} is not in {self.public}: add it to dataset.drop"] * bool(further)
@@ -127,6 +133,15 @@ class Table(Dataset):
                 )
         if not len(public):
             raise InputError("public", self.public, "must have rows")
+
+    def _tell(self, encoder: TableEncoder, public: pd.DataFrame) -> None:
+        """Say how the columns are used: a wrong guess must be seen."""
+        kinds = [
+            f"{sum(each.kind == kind for each in encoder.columns)} {kind}s".replace("ys", "ies") for kind in _KINDS
+        ]
+        unused = "".join(f"; {name} is not used: {why}" for name, why in encoder.unused.items())
+        made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
+        print(f"nzc: {', '.join(kinds)} make {made}{unused}", file=sys.stderr)
         if self.label in public:
             print(f"nzc: {self.public} has labels ({self.label}): they only measure accuracy", file=sys.stderr)
 
@@ -135,18 +150,24 @@ class Table(Dataset):
     ) -> tuple[Split, Ints | None]:
         """Return the features and label numbers of a file, and the group numbers where there are groups."""
         features, labels, members = bytearray(), [], []  # a bytearray grows without a second copy of it
-        path = getattr(self, key)
+        path, seen = getattr(self, key), np.zeros(len(encoder.features), bool)
         for chunk in self._chunks(key):
             try:
                 encoded = encoder.encode(chunk)
             except ValueError as error:
                 raise InputError(key, path, f"must have columns as in {self.public}: {error}") from error
+            seen |= encoded.any(axis=0)
             features += encoded.data
             labels.append(names.numbers(key, path, chunk[self.label]))
             if groups is not None and self.group is not None:
                 members.append(groups.numbers(key, path, chunk[self.group]))
         if not features:
             raise InputError(key, path, "must have rows")
+        ends = np.cumsum([len(column.features) for column in encoder.columns])
+        for column, found in zip(encoder.columns, np.split(seen, ends), strict=False):
+            if column.kind == CATEGORY and not found.any():
+                allowed = f"must have values of {self.public}; the column {column.name} has none: drop it or mend it"
+                raise InputError(key, path, allowed)
         x: AnyArray = np.frombuffer(features, np.float32).reshape(-1, len(encoder.features))
         return Split(x, np.concatenate(labels)), np.concatenate(members) if members else None
 
@@ -175,10 +196,10 @@ class _Names:
             )
         further = [name for name in found if name not in self.of]
         if self.given is not None and further:
-            wanted = (
-                f"must be one of dataset.classes ({', '.join(self.given)}) in every row; {len(further)} other found"
+            allowed = (
+                f"must have {values.name} of the classes {', '.join(self.given[:20])}; {len(further)} others found"
             )
-            raise InputError(key, path, f"{values.name} {wanted}")
+            raise InputError(key, path, allowed)
         numbers: Ints = np.array([self.of.setdefault(name, len(self.of)) for name in found], np.int64)[codes]
         return numbers
 
@@ -192,11 +213,3 @@ class _Names:
                 names.sort()
         place = {name: at for at, name in enumerate(names)}
         return tuple(names), np.array([place[name] for name in self.of], np.int64)
-
-
-def _tell(encoder: TableEncoder, rows: int) -> None:
-    """Say how the columns are used: a wrong guess must be seen."""
-    kinds = [f"{sum(each.kind == kind for each in encoder.columns)} {kind}s".replace("ys", "ies") for kind in _KINDS]
-    unused = "".join(f"; {name} is not used: {why}" for name, why in encoder.unused.items())
-    made = f"{len(encoder.features)} features, fitted on {rows:,} public rows"
-    print(f"nzc: {', '.join(kinds)} make {made}{unused}", file=sys.stderr)

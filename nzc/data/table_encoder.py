@@ -134,7 +134,7 @@ def measured(values: pd.Series, kind: str, format: str | None) -> dict[str, np.n
     else:
         when = pd.to_datetime(values, format=format or "ISO8601", errors="coerce", utc=True)
         days = (when - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
-        named = {"day": days, "month": when.dt.month, "weekday": when.dt.weekday, "hour": when.dt.hour}
+        named = {"day": days, "month": when.dt.month, "weekday": when.dt.day_of_week, "hour": when.dt.hour}
         parts = {name: np.array(part, np.float64) for name, part in named.items()}
         found = parts["day"]
     if wrong := int(pd.notna(texts(values[np.isnan(found)])).sum()):

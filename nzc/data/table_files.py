@@ -68,4 +68,8 @@ def _chunks(path: Path) -> Iterator[pd.DataFrame]:
 
 def _without_cells(error: Exception) -> str:
     """Return the message without what it may quote of the file."""
+    if isinstance(error, pd.errors.ParserWarning):
+        return "a row has more cells than the header"
+    if isinstance(error, UnicodeError):
+        return "it is no UTF-8 text"
     return in_a_line(str(error).split(": ", 1)[0] if "'" in str(error) else error, 120) or type(error).__name__

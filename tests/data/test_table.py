@@ -1,0 +1,266 @@
+"""dataset=table: any kind of file gives the same rows, features are those of scikit-learn, errors are one line."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import Command, Nzc
+
+from nzc.data import UNKNOWN
+from nzc.data.table import Table
+from nzc.data.table_encoder import LIMIT, TableEncoder
+from nzc.runs.publish import publish
+from nzc.validation import InputError
+
+RECIPE = ["recipe=tables", "teachers.records=10", "queries=20", "aggregator.sigma=5", "trainer.progress=false"]
+FILES = ["dataset=table", "dataset.private=visits.csv", "dataset.public=new.csv", "dataset.label=back"]
+
+
+def _records(rows: int, seed: int) -> pd.DataFrame:
+    """Records with every kind of column; `back` follows from age and ward."""
+    rng = np.random.default_rng(seed)
+    age, ward = rng.integers(20, 90, rows).astype(float), rng.choice(["ICU", "surgery", "ER"], rows, p=[0.5, 0.3, 0.2])
+    back = np.where(age + 20 * (ward == "ICU") + rng.normal(0, 5, rows) > 65, "yes", "no")
+    age[rng.random(rows) < 0.1] = np.nan
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, rows), unit="D")
+    return pd.DataFrame(
+        {
+            "visit": [f"V{row}" for row in range(rows)],
+            "person": rng.integers(0, rows // 2, rows),
+            "age": age,
+            "ward": pd.Series(ward).mask(rng.random(rows) < 0.1),
+            "admitted": day.strftime("%Y-%m-%d"),
+            "smoker": rng.random(rows) < 0.3,
+            "country": "CH",
+            "back": back,
+        }
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    _records(400, 0).to_csv("visits.csv", index=False)
+    _records(120, 1).drop(columns="back").to_csv("new.csv", index=False)
+    _records(100, 2).to_csv("test.csv", index=False)
+    return tmp_path
+
+
+def _table(**changes: Any) -> Table:
+    given = {"private": "visits.csv", "public": "new.csv", "label": "back", "group": "person", "id": "visit"}
+    return Table(**given | changes)
+
+
+def test_every_kind_of_file_gives_the_same_rows(files: Path) -> None:
+    whole = _table(test="test.csv").load()
+    pd.read_csv("visits.csv").to_parquet("visits.parquet", row_group_size=70)
+    pd.read_csv("new.csv").to_feather("new.feather")
+    pd.read_csv("test.csv").to_csv("test.tsv.gz", sep="\t", index=False)
+    other = _table(private="visits.parquet", public="new.feather", test="test.tsv.gz").load()
+    for name in ("private", "public", "test"):
+        np.testing.assert_array_equal(getattr(whole, name).x, getattr(other, name).x)
+        np.testing.assert_array_equal(getattr(whole, name).y, getattr(other, name).y)
+    np.testing.assert_array_equal(whole.groups, other.groups)
+
+
+def test_chunks_change_nothing(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _table().load()
+    monkeypatch.setattr("nzc.data.table_files.CHUNK", 37)
+    parts = _table().load()
+    np.testing.assert_array_equal(whole.private.x, parts.private.x)
+    np.testing.assert_array_equal(whole.private.y, parts.private.y)
+    np.testing.assert_array_equal(whole.groups, parts.groups)
+
+
+def test_labels_and_groups_are_those_of_the_file(files: Path) -> None:
+    records, splits = pd.read_csv("visits.csv"), _table(test="test.csv").load()
+    assert splits.labels == ("no", "yes")
+    assert [splits.labels[label] for label in splits.private.y] == records.back.tolist()
+    assert pd.crosstab(splits.groups, records.person).gt(0).sum().eq(1).all()
+    assert (splits.public.y == UNKNOWN).all()
+    assert splits.ids is not None and splits.ids.tolist() == [f"V{row}" for row in range(120)]
+    assert _table(classes=["yes", "no"]).load().labels == ("yes", "no")
+
+
+@pytest.mark.parametrize(
+    ("values", "names"), [([0, 1], ("0", "1")), ([True, False], ("False", "True")), ([9, 10], ("9", "10"))]
+)
+def test_labels_of_any_type_keep_their_names(files: Path, values: list[Any], names: tuple[str, ...]) -> None:
+    pd.read_csv("visits.csv").assign(back=np.resize(values, 400)).to_csv("visits.csv", index=False)
+    assert _table().load().labels == names
+
+
+def test_features_are_those_of_scikit_learn() -> None:
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    public, private = (_records(rows, seed)[["age", "ward", "smoker"]] for rows, seed in ((300, 3), (200, 4)))
+    private.loc[:9, "ward"] = "never seen"
+    filled = SimpleImputer(strategy="constant", fill_value=0, add_indicator=True)
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    theirs = make_column_transformer((make_pipeline(StandardScaler(), filled), ["age"]), (one_hot, ["ward", "smoker"]))
+    theirs.fit(public)
+    ours = TableEncoder.fit(public, {}, 32)
+    for rows in (public, private):
+        # the same columns, in another order
+        found, expected = ours.encode(rows), np.asarray(theirs.transform(rows), np.float32)
+        assert found.shape == expected.shape
+        columns = [
+            int(np.flatnonzero([np.allclose(each, other, atol=1e-6) for other in expected.T])[0]) for each in found.T
+        ]
+        assert sorted(columns) == list(range(expected.shape[1]))
+
+
+def test_rare_values_share_a_feature() -> None:
+    from sklearn.preprocessing import OneHotEncoder
+
+    rng = np.random.default_rng(0)
+    public, private = (pd.DataFrame({"code": [f"D{n}" for n in rng.geometric(0.05, rows)]}) for rows in (500, 300))
+    theirs = OneHotEncoder(max_categories=8, handle_unknown="infrequent_if_exist", sparse_output=False).fit(public)
+    ours = TableEncoder.fit(public, {}, 8)
+    assert len(ours.features) == 8 and ours.features[-1] == "code=other"
+    for rows in (public, private):
+        np.testing.assert_array_equal(ours.encode(rows).sum(axis=0)[-1], theirs.transform(rows).sum(axis=0)[-1])
+        np.testing.assert_array_equal(ours.encode(rows).sum(axis=1), 1)
+
+
+def test_nothing_is_fitted_on_private_rows(files: Path) -> None:
+    before = _table().load()
+    records = pd.read_csv("visits.csv")
+    records.loc[5, ["age", "ward", "admitted"]] = [1e9, "nowhere", "1800-01-01"]
+    records.to_csv("visits.csv", index=False)
+    after = _table().load()
+    changed = (before.private.x != after.private.x).any(axis=1)
+    assert np.flatnonzero(changed).tolist() == [5]
+    assert np.abs(after.private.x).max() <= LIMIT
+    np.testing.assert_array_equal(before.public.x, after.public.x)
+
+
+def test_kinds_of_columns_can_be_given(files: Path) -> None:
+    splits = _table(columns={"age": "category"}, drop=["smoker"], categories=5).load()
+    assert splits.encoder is not None
+    names = splits.encoder.features
+    assert sum(name.startswith("age=") for name in names) == 5 and not any("smoker" in name for name in names)
+    assert splits.encoder.unused == {"country": "one value only"}
+    swiss = pd.read_csv("new.csv").assign(admitted="03.02.2024")
+    swiss.loc[0, "admitted"] = "31.12.2024"
+    swiss.to_csv("new.csv", index=False)
+    pd.read_csv("visits.csv").assign(admitted="1.2.2024").to_csv("visits.csv", index=False)
+    encoder = _table(columns={"admitted": "%d.%m.%Y"}).load().encoder
+    assert encoder is not None and "admitted month" in encoder.features
+
+
+def test_own_words_for_missing_values(files: Path) -> None:
+    for name in ("visits.csv", "new.csv"):
+        table = pd.read_csv(name, dtype=str)
+        table.fillna({"age": "?"}).to_csv(name, index=False)
+    encoder = _table(missing=["?"]).load().encoder
+    assert encoder is not None and "age missing" in encoder.features
+    np.testing.assert_array_equal(encoder.encode(pd.read_csv("new.csv")), _table(missing=["?"]).load().public.x)
+
+
+def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[], None]:
+    return lambda: change(pd.read_csv(name)).to_csv(name, index=False)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "settings", "said"),
+    [
+        (_changed("new.csv", lambda table: table.drop(columns="age")), {}, "age is not in new.csv"),
+        (_changed("visits.csv", lambda table: table.drop(columns="age")), {}, "age is missing"),
+        (_changed("visits.csv", lambda table: table.assign(age="old")), {}, "age: 400 of 400 values are no numbers"),
+        (_changed("visits.csv", lambda table: table.assign(ward="x")), {}, "the column ward has none"),
+        (_changed("visits.csv", lambda table: table.assign(back="yes")), {}, "two or more different values"),
+        (_changed("visits.csv", lambda table: table.assign(back=range(400))), {}, "400 different values in 400 rows"),
+        (_changed("visits.csv", lambda table: table.mask(table.visit == "V7")), {}, "1 or more have none"),
+        (_changed("visits.csv", lambda table: table[:0]), {}, "private=visits.csv: must have"),
+        (_changed("new.csv", lambda table: table[:0]), {}, "public=new.csv: must have rows"),
+        (_changed("new.csv", lambda table: table.assign(back="maybe")), {}, "not maybe too"),
+        (_changed("test.csv", lambda table: table.drop(columns="back")), {"test": "test.csv"}, "the column of labels"),
+        (_changed("test.csv", lambda table: table.assign(back="maybe")), {"test": "test.csv"}, "classes no, yes"),
+        (lambda: Path("visits.csv").write_text("a,b\n1,2,3\n"), {}, "more cells than the header"),
+        (lambda: Path("visits.csv").write_bytes(b"a,b\n\xff\xfe,1\n"), {}, "no UTF-8 text"),
+        (lambda: Path("new.csv").unlink(), {}, "No such file"),
+        (lambda: None, {"label": "wrong"}, "label=wrong: must be a column of visits.csv"),
+        (lambda: None, {"group": "wrong"}, "group=wrong: must be a column of visits.csv"),
+        (lambda: None, {"id": "wrong"}, "id=wrong: must be a column of new.csv"),
+        (lambda: None, {"drop": ["wrong"]}, "drop=wrong: must be a column"),
+        (lambda: None, {"columns": {"age": "wrong"}}, "must be number, category, date"),
+        (lambda: None, {"columns": {"ward": "number"}}, "values are no numbers"),
+        (lambda: None, {"classes": ["yes", "maybe"]}, "classes yes, maybe"),
+        (lambda: None, {"private": "visits.xls"}, "must end in .csv"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_one_line(
+    files: Path, spoil: Callable[[], object], settings: dict[str, Any], said: str
+) -> None:
+    spoil()
+    with pytest.raises(InputError) as wrong:
+        _table(**settings).load()
+    assert said in str(wrong.value)
+    assert "\n" not in str(wrong.value)
+
+
+def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files: Path, command: Command) -> None:
+    ran = nzc(*RECIPE, *FILES, "dataset.id=visit", "dataset.group=person", "dataset.test=test.csv", "rng=system",
+              "budget.epsilon=null", "student.balance=0.5")  # fmt: skip
+    assert ran.code == 0, ran.err
+    run = next(files.glob("outputs/*/*"))
+    predicted, labels = pd.read_csv(run / "predictions.csv"), pd.read_csv(run / "labels.csv")
+    assert predicted.visit.tolist() == [f"V{row}" for row in range(120)]
+    released = predicted[predicted.source == "teachers"]
+    assert released.visit.tolist() == labels.id.tolist()
+    assert released.label.tolist() == labels.name.tolist()
+    assert predicted.probability.between(0, 1).all()
+    publish(run, files / "public")
+    raw = pd.read_csv("test.csv").drop(columns="back")
+    raw.loc[0, "age"], raw.loc[1, "ward"] = np.nan, "never seen"
+    raw.to_csv("raw.csv", index=False)
+    told = command("predict", "public", "raw.csv")[1]
+    script = "import sys; sys.modules['nzc'] = None; sys.argv = ['predict.py', 'raw.csv']; import runpy; " \
+        "sys.path.insert(0, 'public'); runpy.run_path('public/predict.py', run_name='__main__')"  # fmt: skip
+    alone = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=files).stdout
+    assert alone == told
+    answers = pd.read_csv(pd.io.common.StringIO(alone))
+    assert answers.visit.tolist() == raw.visit.tolist()
+    assert np.isfinite(answers.probability).all()
+    right = (answers.label == pd.read_csv("test.csv").back).mean()
+    assert abs(right - ran.result["accuracy"]) <= 0.02  # two records were changed
+    assert json.loads((files / "public" / "privacy.json").read_text())["public_files"].keys() == {"new.csv"}
+
+
+@pytest.mark.parametrize("student", ["forest", "linear"])
+def test_students_of_scikit_learn_predict_the_same_as_tensors(student: str) -> None:
+    import torch
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    from nzc.students import StudentData
+    from nzc.students.forest import Forest
+    from nzc.students.linear import Linear
+    from nzc.training.trainer import TrainerSettings
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 5)).astype(np.float32)
+    y = np.where(rng.random(300) < 0.5, np.digitize(x[:, 0] + x[:, 1], [-1, 0]), -1)
+    for classes, labels in ((3, y), (4, y), (2, np.minimum(y, 1)), (3, np.where(y == 1, -1, y))):
+        known = labels >= 0
+        if student == "forest":
+            ours: Any = Forest(trees=20, leaf=2, balance=0, folds=1, spread=0)
+            theirs: Any = RandomForestClassifier(20, min_samples_leaf=2, random_state=0)
+        else:
+            ours, theirs = Linear(strength=10, balance=0, folds=1, spread=0), LogisticRegression(C=0.1, max_iter=1000)
+        fitted = ours.fit(StudentData(x, labels, classes), 0, TrainerSettings(), "")
+        theirs.fit(x[known], labels[known], np.ones(known.sum()))
+        expected = np.zeros((300, classes))
+        expected[:, theirs.classes_] = theirs.predict_proba(x)
+        np.testing.assert_allclose(fitted.probabilities(x), expected, atol=1e-6)
+        assert torch.isfinite(fitted.classifier(torch.from_numpy(x))).all()
