@@ -21,8 +21,8 @@ _CLOCKS = ("seconds", "finished")
 class Traces:
     """What commands left in their folder.
 
-    results   result.json of every job of the newest command, without times. In a sweep only the last job keeps the
-              ledger's total: jobs of an interrupted sweep are in the ledger before the first job is run again
+    results   result.json of every job of the newest command, without times. In a sweep only the last job keeps what
+              the ledger adds up: jobs of an interrupted sweep are in the ledger before the first job is run again
     labels    labels.csv of the same jobs
     releases  the rows of the ledger, without times
     draws     how many draws of unfinished runs the ledger holds
@@ -57,7 +57,7 @@ def traces_of(folder: Path) -> Traces:
     paths = sorted(newest.glob(f"**/{RESULT}"))
     results = [result(path) for path in paths]
     for each in results[:-1]:
-        del each["epsilon"]["ledger_total"]
+        del each["epsilon"]["ledger_total"], each["ledger_trials"]
     return Traces(
         results,
         [(path.parent / LABELS).read_text() for path in paths if (path.parent / LABELS).is_file()],
@@ -90,7 +90,7 @@ def releases(store: Path) -> set[tuple[Any, ...]]:
     if not (store / "ledger.db").is_file():
         return set()
     entries = Ledger(store / "ledger.db").entries()
-    return {(entry.dataset, entry.key, entry.rdp.tobytes(), entry.labels) for entry in entries}
+    return {(entry.dataset, entry.key, entry.kind, entry.rdp.tobytes(), entry.labels) for entry in entries}
 
 
 def pending_draws(store: Path) -> int:

@@ -51,7 +51,7 @@ def main() -> None:
             f"{number + 1} of {chosen.runs} runs, {memory:.0f} MB, {files} files, {threads} threads, {spent:.0f} s"
         )
     for each in results:
-        del each["epsilon"]["ledger_total"]
+        del each["epsilon"]["ledger_total"], each["ledger_trials"]
     same = sum(each == results[0] for each in results)
     if chosen.keep is None:
         shutil.rmtree(folder)

@@ -18,7 +18,8 @@ class Epsilon:
     sanitised         the data-dependent bound, released with noise; may be published instead (`publish=sanitised`)
     claimed           what a paper claims where that is none of the above; not a bound
     audited           empirical lower bound at 95 % confidence; may be published
-    ledger_total      upper bound for all releases from this private dataset so far; private
+    ledger_released   upper bound for this run and all releases from this private dataset so far; private
+    ledger_total      the same with all trials on seeded noise; private
     order             the Rényi order at which `exact` was found
     """
 
@@ -30,6 +31,7 @@ class Epsilon:
     sanitised: float | None = None
     claimed: float | None = None
     audited: float | None = None
+    ledger_released: float | None = None
     ledger_total: float | None = None
     order: float | None = None
 

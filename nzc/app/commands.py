@@ -13,7 +13,7 @@ from rich.table import Table
 from nzc.app.components import build
 from nzc.app.parser import Parser
 from nzc.app.plan import plan
-from nzc.labeling.ledger import Ledger
+from nzc.labeling.ledger import RELEASE, TRIAL, Ledger, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, show
 from nzc.runs.layout import STUDENT, STUDENT_INPUT, SWEEP
 from nzc.teachers.prediction_store import Entry, PredictionStore
@@ -66,20 +66,26 @@ def report(arguments: list[str]) -> int:
 
 
 def store(arguments: list[str]) -> int:
-    """List what is stored and released, or remove stored predictions."""
-    parser = Parser("nzc store", description="List stored predictions and released labels, or remove predictions.")
+    """List stored predictions, releases and trials; or remove predictions, or forget trials."""
+    about = "List stored predictions, and the ledger's releases and trials; or remove predictions, or forget trials."
+    parser = Parser("nzc store", description=about)
     parser.add_argument("--root", default=".nzc", help="the store (default .nzc): the value of paths.store")
     parser.add_argument("--delta", type=float, default=1e-5, help="δ of the ledger's ε (default 1e-5)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--prune", nargs="+", metavar="KEY", help="remove these entries; the start of a key is enough")
     what.add_argument("--older", type=float, metavar="DAYS", help="remove entries written more than so many days ago")
     what.add_argument("--all", action="store_true", help="remove every entry; the ledger always stays")
+    forgotten = "forget these trials on seeded noise, without KEY all; honest only if nobody saw their labels"
+    what.add_argument("--forget", nargs="*", metavar="KEY", help=forgotten)
     parser.add_argument("--yes", action="store_true", help="do not ask")
     chosen = parser.parse_args(arguments)
     between_0_and_1(**{"--delta": chosen.delta})
     if not Path(chosen.root).is_dir():
         raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
     kept = PredictionStore(chosen.root)
+    ledger = Ledger(path) if (path := kept.root / "ledger.db").is_file() else None
+    if chosen.forget is not None:
+        return _forget(ledger, chosen.forget, chosen.delta, chosen.yes)
     listing = chosen.prune is None and chosen.older is None and not chosen.all
     entries = _choose(kept.entries(), chosen.prune, chosen.older)
     if not (entries or listing):
@@ -87,13 +93,10 @@ def store(arguments: list[str]) -> int:
         return 0
     _show_entries(entries)
     if listing:
-        if (ledger := kept.root / "ledger.db").is_file():
-            _show_ledger(Ledger(ledger), chosen.delta)
+        if ledger is not None:
+            _show_ledger(ledger.entries(), chosen.delta)
         return 0
-    if not (chosen.yes or sys.stdin.isatty()):
-        raise InputError("--yes", False, "must be given where no one can be asked")
-    question = f"remove {len(entries)} entries? [y/N] "
-    if not chosen.yes and input(question).strip().lower() not in ("y", "yes"):
+    if not (chosen.yes or _agreed(f"remove {len(entries)} entries?")):
         return 1
     for entry in entries:
         kept.remove(entry)
@@ -141,14 +144,44 @@ def _choose(entries: list[Entry], keys: list[str] | None, older: float | None) -
         return [entry for entry in entries if entry.days > older]
     if keys is None:
         return entries
-    chosen: list[Entry] = []
-    for key in keys:
-        exact = [entry for entry in entries if entry.path.name == key]
-        found = exact or [entry for entry in entries if entry.path.name.startswith(key)]
+    chosen = _whole_keys("--prune", keys, [entry.path.name for entry in entries], "stored key")
+    return [entry for entry in entries if entry.path.name in chosen]
+
+
+def _forget(ledger: Ledger | None, keys: list[str], delta: float, yes: bool) -> int:
+    """Forget trials: those of these keys, or all where there is none."""
+    trials = [] if ledger is None else [entry for entry in ledger.entries() if entry.kind == TRIAL]
+    if keys:
+        what = "key of a trial (a release is never forgotten)"
+        chosen = _whole_keys("--forget", keys, [entry.key for entry in trials], what)
+        trials = [entry for entry in trials if entry.key in chosen]
+    if ledger is None or not trials:
+        print("nothing to forget")
+        return 0
+    _show_trials(trials, delta)
+    print("To forget a trial is honest only if nobody saw its labels, or chose anything by them.")
+    if not (yes or _agreed(f"forget {len(trials)} trials?")):
+        return 1
+    ledger.forget(trials)
+    print(f"forgot {len(trials)} trials; releases stay, and so do the folders of the runs")
+    return 0
+
+
+def _whole_keys(option: str, starts: list[str], known: list[str], what: str) -> set[str]:
+    """Return the known keys that begin with `starts`, one each."""
+    chosen = set()
+    for start in starts:
+        found = [start] if start in known else [key for key in known if key.startswith(start)]
         if len(found) != 1:
-            raise InputError("--prune", key, f"must be the start of one stored key, not of {len(found)}")
-        chosen += [entry for entry in found if entry not in chosen]
+            raise InputError(option, start, f"must be the start of one {what}, not of {len(found)}")
+        chosen.update(found)
     return chosen
+
+
+def _agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise InputError("--yes", False, "must be given where no one can be asked")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _show_entries(entries: list[Entry]) -> None:
@@ -163,15 +196,28 @@ def _show_entries(entries: list[Entry]) -> None:
     show(table)
 
 
-def _show_ledger(ledger: Ledger, delta: float) -> None:
-    """Show a line for each private dataset from which labels were released."""
-    columns = ("private dataset", "releases", "last, UTC", f"ε of all at δ = {delta:g}")
-    table = Table(*columns, title="released labels: the ledger, never pruned", title_style="bold")
-    entries = ledger.entries()
+def _show_ledger(entries: list[LedgerEntry], delta: float) -> None:
+    """Show a line for each private dataset, and below it every trial."""
+    columns = ("private dataset", "releases", "last, UTC", f"ε of releases at δ = {delta:g}", "trials", "ε with trials")
+    table = Table(*columns, title="the ledger: releases are never forgotten", title_style="bold")
     for dataset in dict.fromkeys(entry.dataset for entry in entries):
         of = [entry for entry in entries if entry.dataset == dataset]
-        last, total = max(entry.recorded for entry in of), number(ledger.total(dataset, delta))
-        table.add_row(dataset[:8], str(len(of)), last, total)
+        releases = [entry for entry in of if entry.kind == RELEASE]
+        last = max((entry.recorded for entry in releases), default="–")
+        total, with_trials = (number(total_epsilon(some, delta)) for some in (releases, of))
+        table.add_row(dataset[:8], str(len(releases)), last, total, str(len(of) - len(releases)), with_trials)
+    show(table)
+    if trials := [entry for entry in entries if entry.kind == TRIAL]:
+        _show_trials(trials, delta)
+
+
+def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
+    columns = ("key", "private dataset", "aggregator", "labels", "recorded, UTC", f"ε at δ = {delta:g}")
+    title = "trials on seeded noise: they count if anyone acted on their labels or passed them on"
+    table = Table(*columns, title=title, title_style="bold")
+    for entry in trials:
+        labels, epsilon = str((entry.facts or {}).get("answered", "–")), number(total_epsilon([entry], delta))
+        table.add_row(entry.key[:12], entry.dataset[:8], entry.description, labels, entry.recorded, epsilon)
     show(table)
 
 

@@ -27,7 +27,7 @@ from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.privacy_filter import PrivacyFilter, count_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sanitised import Plan
-from nzc.labeling.ledger import Ledger, LedgerEntry
+from nzc.labeling.ledger import RELEASE, TRIAL, Ledger, LedgerEntry, total_epsilon
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.randomness import SEEDED, system_rng
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
@@ -65,13 +65,15 @@ class QueryRound:
 class LabelingSession:
     """All rounds of one run: sizes[i] queries in round i, out of a pool of `rows` public rows.
 
-    ledger   path of the ledger in which every release is recorded
+    ledger   path of the ledger in which every round is recorded, as a trial where noise is seeded, else as a release
     dataset  digest of the private data whose privacy is spent
     """
 
     def __init__(self, policy: LabelingPolicy, sizes: list[int], rows: int, ledger: Path, dataset: str) -> None:
         self.policy, self.sizes, self.released = policy, sizes, np.full(rows, ABSTAIN)
         self.dataset, self._ledger_path = dataset, ledger
+        self._kind = TRIAL if policy.rng == SEEDED else RELEASE
+        self.recorded: dict[str, LedgerEntry] = {}  # in the ledger, by key
         self.rounds: list[QueryRound] = []
         self._draws: list[str] = []  # questions for which this run has drawn operating-system noise
         if ledger.is_file():
@@ -158,7 +160,8 @@ class LabelingSession:
         if last.cost.exact is not None and len(last.rows):
             facts = {"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
             labels = last.labels.astype("<i8").tobytes()
-            self.ledger.add(self.dataset, last.cost, key=last.key, labels=labels, description=name, facts=facts)
+            entry = partial(self.ledger.add, key=last.key, labels=labels, description=name, facts=facts)
+            self.recorded[last.key] = entry(self.dataset, last.cost, kind=self._kind)
 
     def training_labels(self, student_probs: Floats | None) -> Ints:
         """Return the labels that the student learns from, [pool]: the released and the reinforced ones."""
@@ -172,6 +175,7 @@ class LabelingSession:
         policy, cost = self.policy, reduce(add, (each.cost for each in self.rounds))
         sanitised = self._sanitised(cost)
         found = cost.epsilon(policy.delta)
+        counted, trials = ([], []) if cost.exact is None else self.ledger.split(self.dataset, self.recorded)
         whole = sum(len(each.drawn) for each in self.rounds) == len(self.rows)
         return replace(
             found,
@@ -181,7 +185,8 @@ class LabelingSession:
             data_independent=self.promised,
             sanitised=sanitised,
             audited=None if policy.audit_trials is None else self._audit(votes, policy.audit_trials),
-            ledger_total=None if cost.exact is None else self.ledger.total(self.dataset, policy.delta),
+            ledger_released=None if cost.exact is None else total_epsilon(counted, policy.delta),
+            ledger_total=None if cost.exact is None else total_epsilon(trials + counted, policy.delta),
         )
 
     def cost_curve(self, points: int) -> tuple[Ints, dict[str, Floats]]:
@@ -255,7 +260,8 @@ class LabelingSession:
         drawn, nonce = self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
         key, rdp = sha256(question.encode() + drawn.tobytes() + nonce).hexdigest(), self.bound_release.rdp(ORDERS)
         about = f"ε sanitised of {self.policy.name}"
-        self.ledger.record(LedgerEntry(self.dataset, key, ORDERS, rdp, drawn.tobytes(), about))
+        entry = LedgerEntry(self.dataset, key, ORDERS, rdp, drawn.tobytes(), about, kind=self._kind)
+        self.recorded[key] = self.ledger.record(entry)
         return float(drawn[0])
 
     def _audit(self, votes: VoteHistograms, trials: int) -> float | None:

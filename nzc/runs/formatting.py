@@ -15,7 +15,8 @@ EPSILONS = {
     "sanitised": "data-dependent bound, released with noise",
     "claimed": "what the authors claim; not a bound",
     "audited": "measured lower bound; may be published",
-    "ledger_total": "all labels from this data so far; private",
+    "ledger_released": "this run and all releases from this data so far; private",
+    "ledger_total": "all labels from this data so far, trials included; private",
 }
 #: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.
 _NAMES = {

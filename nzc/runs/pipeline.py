@@ -164,6 +164,7 @@ class PreparedRun:
             accuracy=accuracy,
             teachers=votes.summary,
             epsilon=epsilons,
+            ledger_trials=len(session.ledger.split(session.dataset, session.recorded)[1]) if session.recorded else None,
             rounds=rounds,
             data=None if self.splits is None else self.splits.summary,
             neighbours=self.parts.teachers.neighbours(self.splits),

@@ -39,6 +39,7 @@ class RunResult:
     unit        of privacy: record, group (a person's records together), or teacher (votes from a file)
     publish     which bound was chosen to be published
     folder      the run's folder; it is not part of result.json
+    ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
     """
 
     dataset: str
@@ -65,6 +66,7 @@ class RunResult:
     finished: str = field(default_factory=now)
     versions: dict[str, str] = field(default_factory=dict)
     folder: Path | None = None
+    ledger_trials: int | None = None
 
     @property
     def public(self) -> "RunResult":
@@ -76,6 +78,7 @@ class RunResult:
             self,
             teachers={name: value if name == "count" else None for name, value in self.teachers.items()},
             epsilon=self.epsilon.public(self.publish),
+            ledger_trials=None,
             rounds=[replace(each, epsilon=None) for each in self.rounds],
             seconds={"total": self.seconds["total"]},  # the time of one stage tells more of the votes
             data=None if self.data is None else self._public_data(self.data),
@@ -117,7 +120,7 @@ class RunResult:
         record["epsilon"] = Epsilon(**record["epsilon"], order=record["order"])
         record["rounds"] = [RoundResult(**each) for each in record["rounds"]]
         record["folder"] = folder
-        return cls(**{each.name: record[each.name] for each in fields(cls)})
+        return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
     def table(self) -> Table:
         """Return the table that ends a run."""
@@ -140,8 +143,12 @@ class RunResult:
         table.add_section()
         for name, meaning in EPSILONS.items():
             value = getattr(self.epsilon, name)
-            if value is not None and name not in ("published", self.publish):  # both are `published`
+            if value is not None and name not in ("published", self.publish, "ledger_total"):  # two are `published`
                 table.add_row(f"ε {name.replace('_', '-')}", number(value), meaning)
+        if self.ledger_trials:
+            when = "they count if anyone acted on their labels or passed them on"
+            text = f"on seeded noise: {when}; with all of them, ε {number(self.epsilon.ledger_total)}"
+            table.add_row("trials not counted", f"{self.ledger_trials:,}", text)
         order = self.epsilon.order
         best = f", best Rényi order {order:.3g}" if order is not None and math.isfinite(order) else ""
         table.caption = f"δ = {self.delta:g}{best}, {self.seconds['total']:.1f} s"

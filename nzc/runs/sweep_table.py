@@ -16,8 +16,8 @@ from nzc.validation import InputError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-#: The last columns. The ledger's total is not among them, because it also counts what came before a run.
-_LAST = ["accuracy", "epsilon", *(f"epsilon.{name}" for name in EPSILONS if name != "ledger_total")]
+#: The last columns. The ledger's sums are not among them, because they also count what came before a run.
+_LAST = ["accuracy", "epsilon", *(f"epsilon.{name}" for name in EPSILONS if not name.startswith("ledger_"))]
 
 
 class SweepTable:

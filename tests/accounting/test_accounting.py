@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import VOTES, Nzc, published
+from conftest import VOTES, Command, Nzc, published
 
 from nzc.accounting.audit import Contradiction
 from nzc.mechanisms import GaussianNoise, NoisyArgmax
@@ -87,6 +87,34 @@ def test_the_ledger_adds_releases_and_knows_repeats(nzc: Nzc) -> None:
     np.save("votes.npy", np.array([[25, 25]]))  # another dataset, with a tie
     assert total("aggregator=lnmax") < once
     assert total("aggregator=plurality") == "inf"
+
+
+@pytest.mark.usefixtures("histograms")
+def test_trials_do_not_count_as_releases(nzc: Nzc, command: Command) -> None:
+    def epsilon(gamma: float, *arguments: str) -> dict[str, float]:
+        ran = nzc(*FILE, "aggregator=lnmax", f"aggregator.gamma={gamma}", *arguments)
+        found, trials = ran.result["epsilon"], ran.result["ledger_trials"]
+        assert found["exact"] <= found["ledger_released"] <= found["ledger_total"]
+        assert ("trials not counted" in ran.out) == (trials > 0)
+        return found | {"trials": trials}
+
+    first, costly = epsilon(0.02), epsilon(0.5)
+    assert first["ledger_released"] == first["ledger_total"] < costly["ledger_released"] < costly["ledger_total"]
+    again = epsilon(0.02)
+    assert again["ledger_released"] == first["ledger_released"] and again["ledger_total"] == costly["ledger_total"]
+    one, two = epsilon(0.02, "rng=system"), epsilon(0.02, "rng=system", "publish=sanitised")
+    assert first["ledger_released"] <= one["ledger_released"] < two["ledger_released"] < costly["exact"]
+    assert [each["trials"] for each in (first, costly, again, one, two)] == [0, 1, 1, 2, 2]
+
+    ask = (2, "nzc: --yes=false: must be given where no one can be asked\n")
+    assert command("store", "--forget")[::2] == ask
+    code, out, _ = command("store", "--forget", "--yes")
+    assert code == 0 and "honest only if nobody saw" in out and "forgot 2 trials" in out
+    code, out, _ = command("store")
+    assert code == 0 and "trials on seeded noise" not in out
+    assert command("store", "--forget", "--yes")[:2] == (0, "nothing to forget\n")
+    after = epsilon(0.02)
+    assert after["ledger_released"] == after["ledger_total"] > two["ledger_released"] and after["trials"] == 0
 
 
 @pytest.mark.usefixtures("histograms")

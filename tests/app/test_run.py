@@ -17,7 +17,7 @@ KEYS = {
 TEACHERS_KEYS = {"count", "mean_accuracy", "ensemble_accuracy", "gap_above_2", "gap_above_3"}
 EPSILONS = {
     "published", "exact", "exact_lower", "theorem", "data_independent", "sanitised", "claimed", "audited",
-    "ledger_total",
+    "ledger_released", "ledger_total",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, to_epsilon
-from nzc.labeling.ledger import Ledger, LedgerEntry
+from nzc.labeling.ledger import RELEASE, TRIAL, Ledger, LedgerEntry
 from nzc.validation import InputError
 
 DELTA = 1e-5
@@ -31,8 +31,30 @@ for _ in range(count):
 """
 
 
-def release(key="a", cost=0.01, labels=b"labels", dataset="digest", orders=ORDERS):
-    return LedgerEntry(dataset, key, orders, cost * orders, labels, "GNMax", {"queries": 10})
+#: A file as it was before entries had a kind.
+OLD = """
+CREATE TABLE releases (
+    dataset TEXT NOT NULL, key TEXT NOT NULL, recorded TEXT NOT NULL, description TEXT NOT NULL, facts TEXT NOT NULL,
+    orders BLOB NOT NULL, rdp BLOB NOT NULL, leak REAL NOT NULL, labels BLOB NOT NULL,
+    PRIMARY KEY (dataset, key)
+) STRICT
+"""
+
+
+def release(key="a", cost=0.01, labels=b"labels", dataset="digest", orders=ORDERS, kind=RELEASE):
+    return LedgerEntry(dataset, key, orders, cost * orders, labels, "GNMax", {"queries": 10}, kind=kind)
+
+
+def write_as_before(path, *entries):
+    with sqlite3.connect(path) as connection:
+        connection.execute(OLD.replace("TABLE", "TABLE IF NOT EXISTS"))
+        for each in entries:
+            orders, rdp = each.orders.astype("<f8").tobytes(), each.rdp.astype("<f8").tobytes()
+            values = (each.dataset, each.key, "2026-01-01", each.description, "{}", orders, rdp, 0.0, each.labels)
+            connection.execute(
+                "INSERT INTO releases (dataset, key, recorded, description, facts, orders, rdp, leak, labels)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values,
+            )  # fmt: skip
 
 
 @pytest.fixture
@@ -94,6 +116,71 @@ def test_releases_on_other_orders_are_rounded_up(ledger):
     ledger.record(release("b", orders=np.geomspace(1.1, 50, 40)))
     exact = to_epsilon(lambda a: 0.02 * a, DELTA)[0]
     assert exact <= ledger.total("digest", DELTA) < 1.3 * exact
+
+
+def test_a_release_is_never_forgotten(ledger):
+    """Whatever else is recorded under its key, and whichever trials are to be forgotten with it."""
+    first = ledger.record(release("a"))
+    assert ledger.record(release("a", kind=TRIAL)).kind == RELEASE
+    tried = ledger.record(release("b", kind=TRIAL))
+    for chosen in ([first], [tried, first], [release("a", kind=TRIAL)], [release("nothing", kind=TRIAL)]):
+        with pytest.raises(InputError, match="a release is never forgotten"):
+            ledger.forget(chosen)
+        assert [each.key for each in ledger.entries()] == ["a", "b"]
+    assert ledger.record(release("b")).kind == RELEASE  # its labels were passed on
+    with pytest.raises(InputError, match="a release is never forgotten"):
+        ledger.forget([tried])
+    with pytest.raises(InputError, match="kind=gift: must be one of release, trial"):
+        release(kind="gift")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_forgotten_trial_changes_no_total_of_releases(ledger, seed):
+    rng = np.random.default_rng(seed)
+    kinds = [RELEASE, TRIAL, *rng.choice([RELEASE, TRIAL], 6)]
+    for key, kind in enumerate(kinds):
+        ledger.record(release(str(key), cost=rng.choice([1e-3, 0.1, np.inf], p=[0.6, 0.3, 0.1]), kind=str(kind)))
+    trials = [each for each in ledger.entries() if each.kind == TRIAL]
+    released, everything = ledger.total("digest", DELTA, RELEASE), ledger.total("digest", DELTA)
+    assert released <= everything
+    forgotten = [each for each in trials if rng.random() < 0.5]
+    ledger.forget(forgotten)
+    assert ledger.total("digest", DELTA, RELEASE) == released <= ledger.total("digest", DELTA) <= everything
+    assert len(ledger.entries()) == len(kinds) - len(forgotten)
+    ledger.forget(each for each in trials if each not in forgotten)
+    assert ledger.total("digest", DELTA) == released and ledger.total("digest", DELTA, TRIAL) == 0
+
+
+def test_what_a_run_recorded_counts_even_if_someone_forgot_it(ledger):
+    own, other = (ledger.record(release(key, kind=TRIAL)) for key in "ab")
+    ledger.forget([own])
+    counted, trials = ledger.split("digest", {own.key: own})
+    assert [each.key for each in counted] == ["a"] and [each.key for each in trials] == [other.key]
+
+
+def test_an_old_ledger_keeps_its_total(tmp_path):
+    path = tmp_path / "ledger.db"
+    write_as_before(path, *(release(key) for key in "abc"))
+    ledger = Ledger(path)
+    expected = adaptive_epsilon(0.03 * CHOICES, DELTA)
+    assert ledger.total("digest", DELTA, RELEASE) == ledger.total("digest", DELTA) >= expected * (1 - 1e-12)
+    assert [(each.key, each.labels, each.kind) for each in ledger.entries()] == [(k, b"labels", RELEASE) for k in "abc"]
+    write_as_before(path, release("d"))  # an older version may still use the file
+    assert ledger.total("digest", DELTA, RELEASE) > expected
+    with pytest.raises(InputError, match="a release is never forgotten"):
+        ledger.forget([release("d", kind=TRIAL)])
+    assert ledger.record(release("d", kind=TRIAL)).kind == TRIAL  # the same key: its noise had this seed
+    assert ledger.record(release("c")).kind == ledger.record(release("c", kind=TRIAL)).kind == RELEASE
+    assert ledger.total("digest", DELTA) > expected >= ledger.total("digest", DELTA, RELEASE) * (1 - 1e-12)
+
+
+def test_processes_that_open_an_old_ledger_at_once_lose_nothing(tmp_path):
+    path = tmp_path / "ledger.db"
+    write_as_before(path, *(release(str(key)) for key in range(100)))
+    writers = [writer(path, worker, 3) for worker in range(4)]
+    outputs = [process.communicate(timeout=120) for process in writers]
+    assert [process.returncode for process in writers] == [0] * 4, outputs
+    assert len(Ledger(path).entries("digest")) == 100
 
 
 def test_only_the_owner_can_read_it(ledger):

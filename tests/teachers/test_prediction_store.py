@@ -205,6 +205,7 @@ def test_prune(store: PredictionStore, listed: Callable[..., tuple], monkeypatch
     [
         (["--prune", "zz"], "--prune=zz: must be the start of one stored key, not of 0"),
         (["--prune", "", "--yes"], "not of 2"),
+        (["--forget", "key", "--yes"], "--forget=key: must be the start of one key of a trial (a release is never"),
         (["--older", "-1"], "0 or above"),
         (["--older", "x"], "invalid float"),
         (["--foo"], "unrecognized"),
