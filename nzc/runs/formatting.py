@@ -18,6 +18,8 @@ EPSILONS = {
     "ledger_released": "this run and all releases from this data so far; private",
     "ledger_total": "all labels from this data so far, trials included; private",
 }
+#: The key of the recall of a class is this and the class's name.
+RECALL = "metrics.recall."
 #: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.
 _NAMES = {
     "label_accuracy": "label accuracy",
@@ -27,6 +29,9 @@ _NAMES = {
     "teachers.ensemble_accuracy": "ensemble",
     "teachers.gap_above_2": "gap > 2",
     "teachers.gap_above_3": "gap > 3",
+    "metrics.majority": "majority rate",
+    "metrics.balanced_accuracy": "balanced accuracy",
+    "metrics.auc": "AUC",
     "epsilon": "ε",
     **{f"epsilon.{name}": f"ε {name.replace('_', '-')}" for name in EPSILONS},
 }
@@ -34,12 +39,12 @@ _NAMES = {
 
 def heading(key: str) -> str:
     """Return the name of a key of result.json, or of the configuration, in tables and figures."""
-    return _NAMES.get(key, key)
+    return f"recall of {key.removeprefix(RECALL)}" if key.startswith(RECALL) else _NAMES.get(key, key)
 
 
 def is_share(key: str) -> bool:
     """Return whether the value of a key is shown in per cent."""
-    return key.endswith("accuracy") or "gap_above" in key
+    return key.endswith("accuracy") or key.startswith("metrics.") or "gap_above" in key
 
 
 def percent(value: float | None) -> str:

@@ -15,15 +15,21 @@ from omegaconf import OmegaConf
 from nzc import __version__
 from nzc.data.files import write_private
 from nzc.runs.curves import AXES
-from nzc.runs.formatting import EPSILONS, heading, interval, number
+from nzc.runs.formatting import EPSILONS, RECALL, heading, interval, number
 from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, Job, read_jobs, read_overrides
+from nzc.runs.metrics import Metrics
 from nzc.runs.provenance import now
 from nzc.runs.sweep_spec import SweepFigure, figures_of, name_of
 from nzc.runs.sweep_table import SweepTable
 from nzc.validation import InputError, masked
 
-#: What the page of a run shows of its teachers.
+#: What the page of a run shows of its teachers; and of its student, with the meaning of each.
 _TEACHERS = [f"teachers.{name}" for name in ("count", "mean_accuracy", "ensemble_accuracy")]
+_STUDENT = {
+    "metrics.balanced_accuracy": "mean recall of the classes",
+    "metrics.majority": "always answering the most frequent class",
+    "metrics.auc": "area under the ROC curve",
+}
 
 
 def write_page(folder: Path) -> Path:
@@ -76,15 +82,19 @@ def _sweep(folder: Path) -> dict[str, Any]:
 
 
 def _run(folder: Path) -> dict[str, Any]:
-    choices = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra.runtime.choices
+    choices, job = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra.runtime.choices, Job(folder, name="run")
+    recall = {key.removeprefix(RECALL): job.result[key] for key in job.result if key.startswith(RECALL)}
+    lowest = [RECALL + name for name, _ in Metrics(recall=recall).lowest]
+    meanings = _STUDENT | dict.fromkeys(lowest[:1], f"the lowest of {len(recall)} classes")
     return {
         "kind": "run",
         "title": " · ".join(choices[group] for group in ("dataset", "aggregator", "student")),
         "header": {},
         "command": shlex.join(["nzc", *read_overrides(folder)]),
         "commands": [],
-        "jobs": [Job(folder, name="run")],
-        "keys": _TEACHERS,
+        "jobs": [job],
+        "keys": [*_TEACHERS, *_STUDENT, *lowest],
+        "meanings": {heading(key): meaning for key, meaning in meanings.items()},
         "captions": RUN_FIGURES,
     }
 

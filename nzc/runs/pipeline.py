@@ -16,6 +16,7 @@ from nzc.representation import Representation
 from nzc.runs.clock import Clock
 from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear
+from nzc.runs.metrics import class_names, evaluate, share_right, warnings_of
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.provenance import versions
 from nzc.runs.result import RoundResult, RunResult
@@ -132,7 +133,7 @@ class PreparedRun:
                     session.record()
                 labels = session.training_labels(probs)
                 reinforced = int((labels != ABSTAIN).sum() - (session.released != ABSTAIN).sum())
-                right = None if truth is None else _accuracy(asked.labels, truth[asked.rows])
+                right = None if truth is None else share_right(asked.labels, truth[asked.rows])
                 epsilon = asked.cost.exact_epsilon(policy.delta)[0]
                 rounds.append(RoundResult(len(asked.rows), asked.answered, reinforced, right, epsilon))
                 with clock("student"):
@@ -145,11 +146,12 @@ class PreparedRun:
             with clock("accounting"):
                 epsilons, cost_curve = session.epsilon(votes), session.cost_curve(POINTS)
             with clock("student"):
-                test, accuracy = None if self.splits is None else self.splits.test, None
-                if student is not None and test is not None and len(test):
-                    accuracy = _accuracy(student.predict(test.x), test.y)
-        if self.parts.student is not None and student is None:
-            print("nzc: no label was released: there is no student, and no accuracy", file=sys.stderr)
+                accuracy, metrics = evaluate(student, self.splits)
+        learned = None if student is None else np.asarray(student.y.cpu())
+        names = class_names(self.splits, self.classes)
+        warnings = warnings_of(session.released, learned, names, accuracy, metrics)
+        for line in warnings:
+            print(f"nzc: {line}", file=sys.stderr)
         result = RunResult(
             **self.parts.names,
             seed=policy.seed,
@@ -160,7 +162,7 @@ class PreparedRun:
             answered=sum(each.answered for each in rounds),
             refused=sum(session.sizes) - len(session.rows),
             reinforced=rounds[-1].reinforced,
-            label_accuracy=None if truth is None else _accuracy(session.released, truth),
+            label_accuracy=None if truth is None else share_right(session.released, truth),
             accuracy=accuracy,
             teachers=votes.summary,
             epsilon=epsilons,
@@ -172,6 +174,8 @@ class PreparedRun:
             publish=policy.publish,
             seconds=clock.seconds,
             versions=made_by,
+            metrics=metrics,
+            warnings=warnings,
             folder=folder,
         )
         write_labels(folder, session.released, self.splits)
@@ -244,9 +248,3 @@ def forget_data() -> None:
 def _places(splits: DataSplits | None) -> Floats | None:
     """Return the places of the public rows in the public representation, if there is one."""
     return None if splits is None or splits.embedding is None else splits.embedding.public
-
-
-def _accuracy(labels: Ints, truth: Ints) -> float | None:
-    """Return the share of right labels among those released whose truth is known; None: there are none."""
-    known = (labels != ABSTAIN) & (truth != UNKNOWN)
-    return float((labels == truth)[known].mean()) if known.any() else None

@@ -12,6 +12,7 @@ from nzc.accounting.epsilon import Epsilon
 from nzc.data.files import write_private
 from nzc.runs.formatting import EPSILONS, interval, number, percent
 from nzc.runs.layout import RESULT, with_infinity
+from nzc.runs.metrics import Metrics
 from nzc.runs.provenance import now
 
 
@@ -38,6 +39,8 @@ class RunResult:
     neighbours  which private datasets ε compares
     unit        of privacy: record, group (a person's records together), or teacher (votes from a file)
     publish     which bound was chosen to be published
+    metrics     of the student on the test split
+    warnings    what a reader of the accuracy must know, a line each
     folder      the run's folder; it is not part of result.json
     ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
     """
@@ -65,6 +68,8 @@ class RunResult:
     seconds: dict[str, float] = field(default_factory=dict)
     finished: str = field(default_factory=now)
     versions: dict[str, str] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=Metrics)
+    warnings: list[str] = field(default_factory=list)
     folder: Path | None = None
     ledger_trials: int | None = None
 
@@ -115,10 +120,11 @@ class RunResult:
 
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
-        """Return the result in `folder`."""
+        """Return the result in `folder`. Keys that an earlier version did not write have their default."""
         record = json.loads((folder / RESULT).read_text(), object_hook=with_infinity)
         record["epsilon"] = Epsilon(**record["epsilon"], order=record["order"])
         record["rounds"] = [RoundResult(**each) for each in record["rounds"]]
+        record["metrics"] = Metrics(**record.get("metrics", {}))
         record["folder"] = folder
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
@@ -129,6 +135,13 @@ class RunResult:
         table = Table(*columns, title=title, title_style="bold", show_header=False)
         ends = "" if self.interval is None else f"; {interval(self.interval)}"
         table.add_row("student accuracy", percent(self.accuracy), f"on the test split{ends}")
+        if self.metrics.majority is not None:
+            auc = "" if self.metrics.auc is None else f", AUC {percent(self.metrics.auc)}"
+            beside = f"majority rate {percent(self.metrics.majority)}{auc}"
+            table.add_row("balanced accuracy", percent(self.metrics.balanced_accuracy), beside)
+            (worst, share), *others = self.metrics.lowest
+            then = ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
+            table.add_row("lowest recall", percent(share), f"of class {worst}" + f"; then {then}" * bool(then))
         table.add_row("ε published", number(self.epsilon.published), EPSILONS["published"])
         table.add_section()
         if count := self.teachers["count"]:

@@ -173,4 +173,6 @@ def _group(job: Job, figure: SweepFigure, key: str) -> str:
 def _quantity(key: str) -> str:
     if key.endswith("accuracy"):
         return "accuracy (%)"
-    return "ε" if key.startswith("epsilon") else "queries (%)" if is_share(key) else heading(key)
+    if "gap_above" in key:
+        return "queries (%)"
+    return "ε" if key.startswith("epsilon") else f"{heading(key)} (%)" if is_share(key) else heading(key)

@@ -33,7 +33,9 @@ class SweepTable:
         for job in jobs:
             lines.setdefault(job.name if job.result else f"{job.name}: {job.failure}", []).append(job)
         self.columns: list[tuple[str, list[str]]] = []  # heading and cells
-        for key in dict.fromkeys(["answered", "label_accuracy", *asked, *_LAST]):
+        merits = [key for key in asked if key.startswith("metrics.")]  # stand beside the student's accuracy
+        others = [key for key in asked if key not in merits]
+        for key in dict.fromkeys(["answered", "label_accuracy", *others, "accuracy", *merits, *_LAST]):
             paper = [_printed(key, of[0].paper.get(key)) for of in lines.values()]
             measured = [_measured(key, [job.result.get(key) for job in of if job.result]) for of in lines.values()]
             if compared := any(cell != "–" for cell in paper):

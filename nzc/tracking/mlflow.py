@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -197,10 +198,13 @@ class MLflow(Tracker):
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.published, "order": epsilon.order}
         values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
+        values |= {name: record["metrics"][name] for name in ("majority", "balanced_accuracy", "auc")}
+        values |= _by_class("recall", result.metrics.recall)
         values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
         metrics = [Metric(k, v, begun, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
         tags = [RunTag(k, number(v)) for k, v in values.items() if k.startswith("epsilon") and v is not None]
-        self.client.log_batch(run, metrics=metrics, tags=tags)
+        self.client.log_batch(run, tags=tags)
+        self._log_points(run, metrics)
         if not self.private:
             self.client.log_dict(run, record, RESULT)
         if (data := result.data) is not None:  # name, sizes and digest, but no row
@@ -216,8 +220,19 @@ class MLflow(Tracker):
         history = [self.client.get_metric_history(run, key) for key in dict.fromkeys(point.key for point in points)]
         sent = {(metric.key, metric.step) for metrics in history for metric in metrics}
         missing = [each for each in points if (each.key, each.step) not in sent and math.isfinite(each.value)]
-        for at in range(0, len(missing), 500):  # MLflow accepts a thousand at once
-            self.client.log_batch(run, metrics=missing[at : at + 500])
+        self._log_points(run, missing)
+
+    def _log_points(self, run: str, points: list[Metric]) -> None:
+        for at in range(0, len(points), 500):  # MLflow accepts a thousand at once
+            self.client.log_batch(run, metrics=points[at : at + 500])
+
+
+def _by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return values by METRIC_CLASS; by the classes' numbers where MLflow takes two names for one, or for none."""
+    names = [re.sub(r"[^\w. -]", "_", name) for name in values]  # MLflow refuses other characters
+    if len({name.casefold() for name in names}) < len(names) or max(map(len, names), default=0) > 200:
+        names = [str(number) for number in range(len(values))]
+    return {f"{metric}_{name}": value for name, value in zip(names, values.values(), strict=True)}
 
 
 def _described(result: RunResult) -> tuple[str, dict[str, str]]:

@@ -1,0 +1,119 @@
+"""Figures of merit of the student that unequal classes do not flatter, and the warnings that follow from them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nzc.data import UNKNOWN, DataSplits
+from nzc.mechanisms import ABSTAIN
+from nzc.runs.formatting import percent
+from nzc.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from nzc.students.module import StudentModule
+
+#: Tables and warnings name at most so many classes.
+NAMED = 3
+#: A balanced accuracy so close to that of always answering one class is no better than it.
+MARGIN = 0.01
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Figures of merit of the student on the test split, from 0 to 1. None: there is no student, or no test row.
+
+    majority           share of the most frequent class: the accuracy of a student that always answers it
+    balanced_accuracy  mean recall of the classes that the test split has
+    auc                area under the ROC curve of the probability of class 1; None unless there are two classes, and
+                       the test split has both
+    recall             share of each class's test rows that are recognised, by the class's name; None: it has none
+    """
+
+    majority: float | None = None
+    balanced_accuracy: float | None = None
+    auc: float | None = None
+    recall: dict[str, float | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, probs: Floats, truth: Ints, names: Sequence[str]) -> "Metrics":
+        """Return them for class probabilities [rows, classes] and true classes [rows], UNKNOWN where not known."""
+        from sklearn.metrics import recall_score, roc_auc_score  # takes a second to import
+
+        probs, truth = probs[truth != UNKNOWN], truth[truth != UNKNOWN]
+        counts = np.bincount(truth, minlength=len(names))
+        if not counts.any():
+            return cls(recall=dict.fromkeys(names))
+        classes, predicted = np.arange(len(names)), probs.argmax(axis=1)
+        recall = recall_score(truth, predicted, labels=classes, average=None, zero_division=0)
+        ranked = len(names) == 2 and counts.all() and np.isfinite(probs).all()
+        return cls(
+            majority=float(counts.max() / len(truth)),
+            balanced_accuracy=float(recall[counts > 0].mean()),
+            auc=float(roc_auc_score(truth, probs[:, 1])) if ranked else None,
+            recall={name: float(recall[at]) if counts[at] else None for at, name in enumerate(names)},
+        )
+
+    @property
+    def lowest(self) -> list[tuple[str, float]]:
+        """The classes of lowest recall, at most NAMED: their names and recall, the lowest first."""
+        known = [(name, share) for name, share in self.recall.items() if share is not None]
+        return sorted(known, key=lambda each: each[1])[:NAMED]
+
+
+def share_right(labels: Ints, truth: Ints) -> float | None:
+    """Return the share of right labels among those released whose truth is known; None: there are none."""
+    known = (labels != ABSTAIN) & (truth != UNKNOWN)
+    return float((labels == truth)[known].mean()) if known.any() else None
+
+
+def evaluate(student: "StudentModule | None", splits: DataSplits | None) -> tuple[float | None, Metrics]:
+    """Return the student's accuracy and metrics on the test split; None where there is no student, or no test row."""
+    if splits is None or not len(splits.test):
+        return None, Metrics()
+    names, test = class_names(splits, splits.classes), splits.test
+    if student is None:
+        return None, Metrics(recall=dict.fromkeys(names))
+    probs = student.probabilities(test.x)
+    return share_right(probs.argmax(axis=1), test.y), Metrics.of(probs, test.y, names)
+
+
+def class_names(splits: DataSplits | None, classes: int) -> tuple[str, ...]:
+    """Return the names of the classes: their numbers where they have no others."""
+    return splits.labels if splits is not None and splits.labels else tuple(map(str, range(classes)))
+
+
+def warnings_of(
+    released: Ints, learned: Ints | None, names: Sequence[str], accuracy: float | None, metrics: Metrics
+) -> list[str]:
+    """Return what a reader of the accuracy must know, a line each. It follows from public facts only.
+
+    released  labels [pool], ABSTAIN where none was released
+    learned   labels [pool] that the student learned from, ABSTAIN where it had none; None: there is no student
+    accuracy  the student's accuracy on the test split; None: it is not known
+    """
+    said, labels = [], released[released != ABSTAIN]
+    if not len(labels):
+        return ["no label was released, so no student can learn: try more queries, less noise, or a lower threshold"]
+    if missing := [name for at, name in enumerate(names) if at not in labels]:
+        some = ", ".join(missing[:NAMED]) + ", …" * (len(missing) > NAMED)
+        said.append(
+            f"{len(missing)} of {len(names)} classes got no released label ({some}): try more queries, less noise, or "
+            "another threshold"
+        )
+    if learned is not None and (count := int((learned != ABSTAIN).sum())) < 2 * len(names):
+        said.append(
+            f"the student learned from {count} labels, fewer than 2 for each of {len(names)} classes: try more "
+            "queries, or student.spread=1 with representation=spectral"
+        )
+    if accuracy is not None and metrics.majority is not None and metrics.balanced_accuracy is not None:
+        chance = 1 / sum(share is not None for share in metrics.recall.values())
+        if accuracy <= metrics.majority or metrics.balanced_accuracy <= chance + MARGIN:
+            said.append(
+                f"the student's accuracy is {percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)}), and "
+                f"always answering the most frequent class has {percent(metrics.majority)} (balanced: "
+                f"{percent(chance)}): try more queries, or, where rare classes are missed, student.balance=1, or "
+                "+teachers.estimator.class_weight=balanced for classifiers of scikit-learn"
+            )
+    return said

@@ -1,0 +1,144 @@
+"""Figures of merit: by hand-counted cases and scikit-learn's own; the warnings; where a run shows them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import STUDENT, Nzc, tracked_runs
+from mlflow import MlflowClient
+from rich.console import Console
+from sklearn.metrics import balanced_accuracy_score, recall_score, roc_auc_score
+
+import nzc as package
+from nzc.app.main import _objective
+from nzc.runs.metrics import Metrics, warnings_of
+from nzc.runs.page import write_page
+from nzc.runs.result import RunResult
+from nzc.tracking.mlflow import _by_class
+
+PATIENTS = ("healthy", "ill")
+
+
+def _answers(classes: list[int], of: int) -> np.ndarray:
+    return np.eye(of)[classes] * 0.5 + 0.25
+
+
+def test_two_classes_counted_by_hand() -> None:
+    """Eight healthy, two ill: seven and one are recognised. Of the 16 pairs, 13 are in the right order, 1 is a tie."""
+    truth = np.array([0] * 8 + [1] * 2)
+    ill = np.array([0.1] * 4 + [0.2, 0.3, 0.4, 0.9, 0.4, 0.8])
+    found = Metrics.of(np.stack([1 - ill, ill], axis=1), truth, PATIENTS)
+    assert found.majority == 0.8
+    assert found.recall == {"healthy": 7 / 8, "ill": 1 / 2}
+    assert found.balanced_accuracy == (7 / 8 + 1 / 2) / 2
+    assert found.auc == pytest.approx((13 + 0.5) / 16)
+    assert found.lowest == [("ill", 0.5), ("healthy", 0.875)]
+
+
+def test_many_classes_agree_with_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    truth, probs = rng.choice(5, 300, p=[0.6, 0.2, 0.1, 0.06, 0.04]), rng.dirichlet(np.ones(5), 300)
+    found, predicted = Metrics.of(probs, truth, "abcde"), probs.argmax(axis=1)
+    assert found.balanced_accuracy == pytest.approx(balanced_accuracy_score(truth, predicted))
+    assert list(found.recall.values()) == pytest.approx(recall_score(truth, predicted, average=None))
+    assert found.majority == (truth == 0).mean()
+    assert found.auc is None
+    both = truth < 2
+    binary = Metrics.of(probs[both, :2], truth[both], "ab")
+    assert binary.auc == pytest.approx(roc_auc_score(truth[both], probs[both, 1]))
+
+
+def test_what_is_not_known_is_none_and_not_zero() -> None:
+    assert Metrics.of(_answers([0, 1], 2), np.array([-1, -1]), PATIENTS) == Metrics(
+        recall={"healthy": None, "ill": None}
+    )
+    one = Metrics.of(_answers([0, 1, 0], 2), np.array([0, 0, -1]), PATIENTS)
+    assert one == Metrics(1.0, 0.5, None, {"healthy": 0.5, "ill": None})
+    assert Metrics.of(np.full((2, 2), np.nan), np.array([0, 1]), PATIENTS).auc is None
+
+
+def _warned(labels: list[int], right: float, metrics: Metrics, learned: list[int] | None = None) -> list[str]:
+    return warnings_of(np.array(labels), np.array(labels if learned is None else learned), PATIENTS, right, metrics)
+
+
+def test_each_warning_comes_when_its_rule_says_so() -> None:
+    good = Metrics(0.8, 0.8, 0.9, {"healthy": 0.9, "ill": 0.7})
+    assert _warned([0, 0, 1, 1, -1], 0.86, good) == []
+    (missing,) = _warned([0, 0, 0, 0, -1], 0.86, good)
+    assert missing.startswith("1 of 2 classes got no released label (ill): try ")
+    (few,) = _warned([0, 1, 1, -1, -1], 0.86, good)
+    assert few.startswith("the student learned from 3 labels, fewer than 2 for each of 2 classes: try ")
+    assert _warned([0, 1, 1, -1, -1], 0.86, good, learned=[0, 1, 1, 0, 1]) == []  # the labels were spread
+    (nothing,) = _warned([-1] * 5, 0.86, good)
+    assert nothing.startswith("no label was released")
+
+
+@pytest.mark.parametrize(
+    ("predicted", "warned"),
+    [([0] * 10, True), ([1] * 10, True), ([0] * 8 + [1] * 2, False), ([1] * 4 + [0] * 4 + [1] * 2, True)],
+)
+def test_a_student_no_better_than_one_class_is_warned_of(predicted: list[int], warned: bool) -> None:
+    """The last one recognises every ill person, and has an accuracy of 60 % where 80 % are healthy."""
+    truth = np.array([0] * 8 + [1] * 2)
+    found = Metrics.of(_answers(predicted, 2), truth, PATIENTS)
+    said = _warned([0, 0, 1, 1], float((truth == predicted).mean()), found)
+    assert [line.startswith("the student's accuracy is") for line in said] == [True] * warned
+
+
+@pytest.fixture
+def skewed(nzc: Nzc) -> list[str]:
+    """Overrides of a run on a table of which nine tenths are of one class."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(600) % 10 == 0).astype(int)
+    np.savez("table.npz", x=rng.normal(size=(600, 4)) + 3 * y[:, None], y=y)
+    return ["dataset=npz", "dataset.path=table.npz", "teachers=sklearn", "teachers.count=5", *STUDENT]
+
+
+def test_a_run_shows_and_records_them(nzc: Nzc, skewed: list[str]) -> None:
+    ran = nzc(*skewed, "aggregator=plurality", "tracking=mlflow", "tracking.model=false")
+    assert (ran.code, ran.err) == (0, "")
+    found, (folder,) = ran.result["metrics"], ran.folder.glob("outputs/*/*")
+    assert found["balanced_accuracy"] == pytest.approx(np.mean(list(found["recall"].values())))
+    assert ran.result["accuracy"] > found["majority"] > 0.8
+    for shown in (f"majority rate {100 * found['majority']:.1f} %", "balanced accuracy", "lowest recall", "AUC"):
+        assert shown in ran.out
+
+    (run,) = tracked_runs(MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db"))
+    logged = {name: run.data.metrics[name] for name in ("majority", "balanced_accuracy", "auc")}
+    assert logged == {name: found[name] for name in logged}
+    assert [run.data.metrics[f"recall_{name}"] for name in found["recall"]] == list(found["recall"].values())
+
+    result = RunResult.read(folder)
+    assert _objective("metrics.balanced_accuracy", result) == found["balanced_accuracy"]
+    assert result.public.as_dict()["metrics"] == found
+
+
+def test_warnings_stand_on_stderr_and_on_the_page(nzc: Nzc, skewed: list[str]) -> None:
+    ran = nzc(*skewed, "aggregator=plurality", "queries=3")
+    (folder,) = ran.folder.glob("outputs/*/*")
+    assert ran.code == 0
+    assert ran.err == "".join(f"nzc: {line}\n" for line in ran.result["warnings"])
+    assert ran.result["warnings"]
+    page = write_page(folder).read_text()
+    assert page.count("Warning:") == len(ran.result["warnings"])
+    assert "majority rate" in page and "recall of 1" in page
+
+    # a result of an earlier version is still read and shown
+    earlier = {key: value for key, value in ran.result.items() if key not in ("metrics", "warnings")}
+    (folder / "result.json").write_text(json.dumps(earlier))
+    result = package.RunResult.read(folder)
+    assert result.metrics == Metrics()
+    assert result.warnings == []
+    assert result.as_dict().items() >= earlier.items()
+    console = Console(width=160, record=True)
+    console.print(result.table())
+    assert "balanced" not in console.export_text()
+    assert "majority" not in write_page(folder).read_text()
+
+
+def test_names_that_mlflow_refuses_or_takes_for_one() -> None:
+    assert _by_class("recall", {"<=50K": 0.9, ">50K": 0.5}) == {"recall___50K": 0.9, "recall__50K": 0.5}
+    assert _by_class("recall", {"<5": 0.9, ">5": 0.5}) == {"recall_0": 0.9, "recall_1": 0.5}
+    assert _by_class("recall", {"Ill": 0.9, "ill": 0.5}) == {"recall_0": 0.9, "recall_1": 0.5}
+    assert _by_class("recall", {}) == {}
