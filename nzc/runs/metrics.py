@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nzc.data import UNKNOWN, DataSplits
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.formatting import percent
+from nzc.students import FittedStudent
 from nzc.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from nzc.students.module import StudentModule
 
 #: Tables and warnings name at most so many classes.
 NAMED = 3
@@ -68,7 +65,7 @@ def share_right(labels: Ints, truth: Ints) -> float | None:
     return float((labels == truth)[known].mean()) if known.any() else None
 
 
-def evaluate(student: "StudentModule | None", splits: DataSplits | None) -> tuple[float | None, Metrics]:
+def evaluate(student: FittedStudent | None, splits: DataSplits | None) -> tuple[float | None, Metrics]:
     """Return the student's accuracy and metrics on the test split; None where there is no student, or no test row."""
     if splits is None or not len(splits.test):
         return None, Metrics()
@@ -109,11 +106,16 @@ def warnings_of(
         )
     if accuracy is not None and metrics.majority is not None and metrics.balanced_accuracy is not None:
         chance = 1 / sum(share is not None for share in metrics.recall.values())
-        if accuracy <= metrics.majority or metrics.balanced_accuracy <= chance + MARGIN:
+        blind = metrics.balanced_accuracy <= chance + MARGIN
+        if accuracy <= metrics.majority or blind:
+            cure = (
+                "it misses the rare classes: try more queries, teachers=logistic, or student.balance=1"
+                if blind
+                else "it finds rare classes at the price of accuracy; more queries or more teachers may help"
+            )
             said.append(
                 f"the student's accuracy is {percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)}), and "
                 f"always answering the most frequent class has {percent(metrics.majority)} (balanced: "
-                f"{percent(chance)}): try more queries, or, where rare classes are missed, student.balance=1, or "
-                "+teachers.estimator.class_weight=balanced for classifiers of scikit-learn"
+                f"{percent(chance)}): {cure}"
             )
     return said

@@ -125,7 +125,7 @@ class PreparedRun:
             places = _places(splits)
             rows = session.choose(embedding=places)
             votes = self._vote(self._asking(splits, rows), clock)
-            student, probs, rounds = None, None, []
+            student, learned, probs, rounds = None, None, None, []
             for number in range(1, last + 1):
                 with clock("labels"):  # privacy boundary: private votes become public labels
                     asked = session.ask(votes, rows, probs)
@@ -138,7 +138,7 @@ class PreparedRun:
                 rounds.append(RoundResult(len(asked.rows), asked.answered, reinforced, right, epsilon))
                 with clock("student"):
                     name = "Student" if number == last else f"Student of round {number}"
-                    student = self._learn(labels, places, name, learning_curves)
+                    student, learned = self._learn(labels, places, name, learning_curves)
                     if student is not None and self.splits is not None and number < last:
                         probs = student.probabilities(self.splits.public.x)
                 if number < last:
@@ -147,7 +147,6 @@ class PreparedRun:
                 epsilons, cost_curve = session.epsilon(votes), session.cost_curve(POINTS)
             with clock("student"):
                 accuracy, metrics = evaluate(student, self.splits)
-        learned = None if student is None else np.asarray(student.y.cpu())
         names = class_names(self.splits, self.classes)
         warnings = warnings_of(session.released, learned, names, accuracy, metrics)
         for line in warnings:
@@ -214,20 +213,24 @@ class PreparedRun:
         with clock("votes"):
             return parts.teachers.vote(splits, trained)
 
-    def _learn(self, labels: Ints, places: Floats | None, name: str, log: CurveLog) -> FittedStudent | None:
-        """Fit a student to labels [pool] and the unlabelled rows. None: no student is wanted, or there is no label."""
+    def _learn(
+        self, labels: Ints, places: Floats | None, name: str, log: CurveLog
+    ) -> tuple[FittedStudent | None, Ints | None]:
+        """Fit a student to labels [pool] and the unlabelled rows; return it with the labels that it learned from.
+
+        None: no student is wanted, or there is no label.
+        """
         parts, splits = self.parts, self.splits
         if parts.student is None or splits is None or (labels == ABSTAIN).all():
-            return None
+            return None, None
         labels = np.concatenate([labels, np.full(len(splits.public) - len(labels), ABSTAIN)])  # votes may cover a part
         data = StudentData(splits.public.x, labels, splits.classes)
-
         learn = partial(parts.student.fit, seed=parts.policy.seed, trainer=parts.trainer, log=log)
         if parts.student.folds > 1:
             data = clean_labels(data, parts.student.folds, parts.policy.seed, lambda part, name: learn(part, name=name))
         if parts.student.spread and places is not None:
             data = spread_labels(data, places, parts.student.spread)
-        return learn(data, name=name)
+        return learn(data, name=name), data.labels
 
 
 def load(dataset: Dataset) -> DataSplits:
