@@ -8,10 +8,10 @@ from typing import Any
 from rich.table import Table
 
 from nzc.app.parser import Parser
+from nzc.data.arrays import load_array
 from nzc.mechanisms import count_votes
 from nzc.mechanisms.plan import ENOUGH, QUERIES, Plan, PlannedRun
 from nzc.runs.formatting import percent, show
-from nzc.teachers.votes import load_array
 from nzc.types import Ints
 from nzc.validation import InputError, whole
 

@@ -36,11 +36,20 @@ class Folder(Dataset):
 
     def load(self) -> DataSplits:
         root = Path(self.path)
-        folders = [folder for folder in _listed(root) if folder.is_dir()] if root.is_dir() else []
-        if len(folders) < 2:
-            allowed = "must be a folder with a folder of images for each of 2 or more classes"
+        if not root.is_dir():
+            allowed = "must be a folder; unpack archives first" if root.exists() else "must be a folder that exists"
             raise InputError("path", self.path, allowed)
+        listed = _listed(root)
+        folders = [path for path in listed if path.is_dir()]
+        if len(folders) < 2:
+            held = f"it holds {len(folders)} folders and {len(listed) - len(folders):,} files"
+            raise InputError("path", self.path, f"must hold a folder of images for each of 2 or more classes; {held}")
         files = [(file, label) for label, folder in enumerate(folders) for file in _listed(folder)]
+        if inner := next((file.parent for file, _ in files if file.is_dir()), None):
+            allowed = (
+                f"must hold images as path/CLASS/IMAGE; {inner.name} holds folders. Is dataset.path={inner} meant?"
+            )
+            raise InputError("path", self.path, allowed)
         files.sort(key=lambda each: each[0].name)
         chosen = by_share(np.arange(len(files)), self.private, self.public, self.seed)
         if chosen is None:

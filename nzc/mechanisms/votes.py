@@ -29,9 +29,14 @@ def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     given = f"{array.dtype} {list(array.shape)}"
     if array.ndim != 2 or array.shape[1] < 2:
         raise InputError("votes", given, "must be histograms [queries, 2 or more classes]")
-    floats = array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all()
-    if array.dtype.kind not in "iu" and not floats:
-        raise InputError("votes", given, "must be whole numbers: how many teachers voted for each class")
+    found = None if array.dtype.kind in "iuf" else "text" if array.dtype.kind in "US" else str(array.dtype)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        found = "NaN or infinity"
+    elif array.dtype.kind == "f" and (array != np.rint(array)).any():
+        found = "fractions"
+    if found:
+        allowed = f"must be whole numbers, not {found}: how many teachers voted for each class"
+        raise InputError("votes", given, allowed)
     if array.size and (array.min() < 0 or array.max() > 2**31):
         raise InputError("votes", given, f"must be counts from 0 to {2**31:,}")
     counts: Ints = array.astype(np.int64)

@@ -72,6 +72,9 @@ def prepare(parts: RunComponents) -> "PreparedRun":
         parts = replace(parts, representation=None)
     with within("dataset"):
         splits = None if parts.dataset is None else load(parts.dataset)
+    if splits is not None and parts.teachers.needs_dataset and len(np.unique(splits.private.y)) < 2:
+        found = "all of them are of one class" if len(splits.private) else "it has none (teachers=votes needs none)"
+        raise InputError("dataset", parts.names["dataset"], f"must have private rows of two or more classes; {found}")
     with within("teachers"):
         shape = parts.teachers.check(splits)
         truth = parts.teachers.truth(splits)

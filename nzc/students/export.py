@@ -14,31 +14,46 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from nzc.data import Standardizer
 from nzc.data.files import write_private
+from nzc.data.splits import LIMIT
 from nzc.networks import as_input
 from nzc.types import AnyArray
 
 if TYPE_CHECKING:
     from nzc.students.config import FittedStudent
 
+#: Features that nzc has not standardised stay within ± this: only absurd values are changed.
+_UNSCALED_LIMIT = 1e18
+
 
 class RawInput(nn.Module):
-    """The student for rows as they are in the user's file, before standardisation."""
+    """The student for rows as they are in the user's file, before standardisation.
+
+    As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd values are limited: no row
+    gets logits that are not numbers.
+    """
 
     def __init__(self, student: "FittedStudent", standardizer: Standardizer | None) -> None:
         super().__init__()
         self.classifier = student.classifier
+        self.limit = LIMIT if standardizer is not None else _UNSCALED_LIMIT
         for name in ("mean", "spread"):
-            values = None if standardizer is None else torch.from_numpy(getattr(standardizer, name)).double()
-            self.register_buffer(name, values)
+            values = None if standardizer is None else torch.from_numpy(getattr(standardizer, name))
+            self.register_buffer(name, None if values is None else values.double())
+            self.dtype = None if values is None else values.dtype
         self.mean: Tensor | None
         self.spread: Tensor
         self.cpu().eval()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits [rows, classes] of x [rows, ...]."""
-        # The difference is float64 for x of any type; a cast of x would fix its type in the exported graph.
-        seen = as_input(x) if self.mean is None else ((x - self.mean) / self.spread).float()
-        logits: Tensor = self.classifier(seen)
+        if self.mean is None:
+            seen = as_input(x)
+        else:
+            # The difference is float64 for x of any type, also bool, from which PyTorch does not subtract. A cast of x
+            # would fix its type in the exported graph. Each result is rounded to the type in which NumPy computes, and
+            # so equals that of Standardizer.
+            seen = ((x + -self.mean).to(self.dtype) / self.spread).to(self.dtype).float()
+        logits: Tensor = self.classifier(seen.nan_to_num(0).clamp(-self.limit, self.limit))
         return logits
 
 

@@ -7,12 +7,13 @@ from hashlib import sha256
 import numpy as np
 
 from nzc.data import DataSplits
+from nzc.data.arrays import load_array
 from nzc.mechanisms.votes import as_votes
 from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, reason
+from nzc.validation import InputError
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class VoteFile(Teachers):
         if labels.shape != (rows,) or labels.dtype.kind not in "iu":
             allowed = f"must hold {rows:,} whole numbers, one per row of votes, not {labels.dtype} {list(labels.shape)}"
             raise InputError("labels", self.labels, allowed)
+        if (labels.min(), labels.max()) == (1, classes):
+            raise InputError("labels", self.labels, f"must hold classes from 0 to {classes - 1}: subtract 1")
         for extreme in (labels.min(), labels.max()):
             if not 0 <= extreme < classes:
                 raise InputError("labels", self.labels, f"must hold classes from 0 to {classes - 1}, not {extreme}")
@@ -86,14 +89,3 @@ class VoteFile(Teachers):
         if splits.file_rows is not None and len(self._votes) >= rows:
             return self._votes[splits.file_rows]
         return self._votes[: len(splits.public)]
-
-
-def load_array(path: str, key: str) -> AnyArray:
-    """Return the array of an .npy file; InputError names `key`."""
-    try:
-        array = np.load(path, allow_pickle=False)
-    except Exception as error:  # NumPy raises many types
-        raise InputError(key, path, f"must be a readable .npy file without pickles ({reason(error)})") from error
-    if not isinstance(array, np.ndarray):
-        raise InputError(key, path, "must be an .npy file of one array, not an archive")
-    return array

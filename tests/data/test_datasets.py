@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 from dataclasses import replace
 from functools import partial
 from hashlib import md5
@@ -321,8 +322,14 @@ def test_an_image_that_changes_its_class_moves_no_other(images: Path) -> None:
 def test_folders_that_are_none(nzc: Nzc, images: Path, tmp_path: Path) -> None:
     arguments = ["dataset=folder", f"dataset.path={images}"]
     _complains(nzc, ["dataset=folder"], "dataset.path=???", "given")
-    _complains(nzc, ["dataset=folder", "dataset.path=none"], "dataset.path=none", "a folder")
-    _complains(nzc, ["dataset=folder", f"dataset.path={images / 'cat'}"], "2 or more classes")
+    _complains(nzc, ["dataset=folder", "dataset.path=none"], "dataset.path=none", "a folder that exists")
+    _complains(nzc, ["dataset=folder", f"dataset.path={images / 'cat'}"], "2 or more classes", "0 folders and 10 files")
+    _complains(nzc, ["dataset=folder", f"dataset.path={images / 'cat' / '3.png'}"], "must be a folder; unpack")
+    shutil.copytree(images, tmp_path / "splits" / "train")
+    shutil.copytree(images, tmp_path / "splits" / "val")
+    _complains(
+        nzc, ["dataset=folder", "dataset.path=splits"], "train holds folders. Is dataset.path=splits/train meant?"
+    )
     _complains(nzc, [*arguments, "dataset.size=0"], "dataset.size=0", "from 1 to 4,096")
     _complains(nzc, [*arguments, "dataset.private=0.9"], "dataset.private=0.9", "below 1")
     _complains(nzc, [*arguments, "dataset.private=0.01"], "dataset.path", "three splits")

@@ -3,16 +3,19 @@
 import gc
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from conftest import SMALL, Nzc
+from torch import nn
 
+from nzc.data import Standardizer
 from nzc.data.npz import Npz
 from nzc.mechanisms import ABSTAIN
 from nzc.students import StudentData
-from nzc.students.export import write_student
+from nzc.students.export import RawInput, write_student
 from nzc.students.label_cleaning import clean_labels
 from nzc.students.module import StudentModule, _epochs
 from nzc.students.supervised import Supervised
@@ -171,6 +174,36 @@ def test_a_written_student_takes_features_as_the_file_has_them(tmp_path: Path, d
         np.testing.assert_allclose(
             found, student.probabilities(splits.public.x), rtol=1e-2 if dtype == "float16" else 1e-4
         )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bool", "int8"])
+def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
+    x = np.random.default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
+    x = x > 0 if dtype == "bool" else x.clip(-99, 99).astype(dtype)
+    standardizer = Standardizer.fit(x[:100])
+    served = RawInput(SimpleNamespace(classifier=nn.Identity()), standardizer)(torch.from_numpy(x))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(served.numpy(), standardizer(x))
+
+
+@pytest.mark.parametrize("standardised", [True, False])
+def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) -> None:
+    """Missing and absurd values change no other row, and a missing value counts as the mean."""
+    data, width = _data(), _data().x.shape[1]
+    standardizer = Standardizer.fit(data.x.astype(np.float64)) if standardised else None
+    features = data.x if standardizer is None else standardizer(data.x)
+    student = _fitted(PLAIN, replace(data, x=features))
+    write_student(tmp_path / "student.pt2", student, features, standardizer)
+    served = torch.export.load(tmp_path / "student.pt2").module()
+    odd = np.repeat(data.x[:1], 5 * width, axis=0)
+    odd[np.arange(5 * width), np.arange(5 * width) % width] = np.repeat([np.nan, np.inf, -np.inf, 1e30, -1e30], width)
+    every = np.full((5, width), np.array([[np.nan], [np.inf], [-np.inf], [1e30], [-1e30]]), np.float32)
+    rows = torch.from_numpy(np.concatenate([data.x, odd, every]).astype(np.float64 if standardised else np.float32))
+    found = served(rows)
+    assert found.isfinite().all()
+    own = student.probabilities(features)
+    np.testing.assert_allclose(found[: len(own)].double().softmax(dim=1).detach(), own, rtol=1e-6)
+    mean = np.zeros((1, width), np.float32)
+    np.testing.assert_allclose(found[-5:-4].double().softmax(dim=1).detach(), student.probabilities(mean), rtol=1e-6)
 
 
 def test_a_written_student_leaves_nothing_in_memory(tmp_path: Path) -> None:

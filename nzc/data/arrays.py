@@ -1,0 +1,77 @@
+"""Read .npy and .npz files. A message says what a file is instead, and never quotes its content."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+import numpy as np
+
+from nzc.types import AnyArray
+from nzc.validation import InputError, in_a_line, reason
+
+_NPY, _NPZ = "an .npy file (one array: np.save)", "an .npz archive (named arrays: np.savez)"
+#: What a file is, by its first bytes.
+_KINDS = {
+    b"\x93NUMPY": _NPY,
+    b"PK": _NPZ,
+    b"\x80": "a pickle, which could run code",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"\x89HDF": "an HDF5 file",
+    b"MATLAB": "a MATLAB file",
+    b"\x1f\x8b": "a gzip file",
+}
+#: What dataset=table reads.
+_TABLES = ("a text file", "a Parquet file", "an Arrow file")
+
+
+def load_array(path: str, key: str) -> AnyArray:
+    """Return the array of an .npy file; InputError names `key`."""
+    with _opened(path, key, _NPY) as file, _reading(path, key, "it"):
+        array: AnyArray = np.load(file, allow_pickle=False)
+    return array
+
+
+def load_arrays(path: str, key: str, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, AnyArray]:
+    """Return the arrays of an .npz file that have these names; InputError names `key`."""
+    arrays: dict[str, AnyArray] = {}
+    with _opened(path, key, _NPZ, "; dataset=table reads CSV, Parquet and Arrow files") as file:
+        with _reading(path, key, "it"):
+            archive = np.load(file, allow_pickle=False)
+        if not set(required) <= set(archive):
+            held = in_a_line(", ".join(archive), 100) or "no array"
+            raise InputError(key, path, f"must hold the arrays {' and '.join(required)}; it holds only {held}")
+        for name in (each for each in (*required, *optional) if each in archive):
+            with _reading(path, key, name):
+                arrays[name] = np.asarray(archive[name])
+    return arrays
+
+
+@contextmanager
+def _opened(path: str, key: str, wanted: str, for_tables: str = "") -> Iterator[BinaryIO]:
+    """Open a file; InputError, which ends in `for_tables` for a table, unless it begins as a file that is `wanted`."""
+    try:
+        file = open(path, "rb")  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        raise InputError(key, path, f"must be a file that can be read ({reason(error)})") from error
+    with file:
+        start = file.read(512)
+        file.seek(0)
+        usual = "a file of another kind" if b"\0" in start else "a text file" if start else "an empty file"
+        kind = next((kind for begin, kind in _KINDS.items() if start.startswith(begin)), usual)
+        if kind != wanted:
+            raise InputError(key, path, f"must be {wanted}, not {kind}{for_tables * (kind in _TABLES)}")
+        yield file
+
+
+@contextmanager
+def _reading(path: str, key: str, name: str) -> Iterator[None]:
+    """Turn what NumPy raises while it reads the array `name` into an InputError."""
+    try:
+        yield
+    except Exception as error:  # NumPy, zipfile and their decoders raise many types
+        allowed = f"must be whole; {name} is damaged or cut off ({reason(error)})"
+        if "Object arrays" in str(error):  # NumPy has no type of its own for it
+            types = "numbers or text, not Python objects: np.asarray(…, dtype=float), or dtype=int, or dtype=str"
+            allowed = f"{name} is an object array; save {types}"
+        raise InputError(key, path, allowed) from error
