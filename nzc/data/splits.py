@@ -4,14 +4,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError, below_1, between_0_and_1, whole
 
-SPLITS = ("private", "public", "test")
+SPLITS: tuple[Literal["private", "public", "test"], ...] = ("private", "public", "test")
+#: The keys of `data` in result.json.
+SummaryKey = Literal["private", "public", "test", "classes", "digest"]
 #: The label of a public row whose class is not known.
 UNKNOWN = -1
 
@@ -109,9 +111,9 @@ class DataSplits:
         return _digest(None, self.private)
 
     @property
-    def summary(self) -> dict[str, int | str]:
+    def summary(self) -> dict[SummaryKey, int | str]:
         """Sizes, number of classes and digest, as recorded in result.json."""
-        sizes = {name: len(getattr(self, name)) for name in SPLITS}
+        sizes: dict[SummaryKey, int | str] = {name: len(getattr(self, name)) for name in SPLITS}
         return {**sizes, "classes": self.classes, "digest": self.digest}
 
 
