@@ -3,20 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from nzc.app.sweep import plan_jobs
+from nzc.app.sweep_jobs import plan_jobs
 
 
 class RowSweeper(Sweeper):
-    """Runs the jobs that `nzc.app.sweep.plan_jobs` lists, `max_batch_size` at a time."""
+    """Runs the jobs that `nzc.app.sweep_jobs.plan_jobs` lists, `max_batch_size` at a time."""
 
     def __init__(self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None) -> None:
-        self.max_batch_size, self.params = max_batch_size, params or {}
+        self.max_batch_size = max_batch_size  # `params` is read from the configuration
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.config, self.hydra_context = config, hydra_context
@@ -25,14 +24,11 @@ class RowSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[Any]]:
-        assert self.config is not None and self.hydra_context is not None and self.launcher is not None
-        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
-        grid = parser.parse_overrides([*(f"{key}={value}" for key, value in self.params.items()), *arguments])
-        jobs = plan_jobs(self.config, grid)
+        assert self.config is not None and self.launcher is not None
+        jobs = [job.overrides for job in plan_jobs(self.config)]
         returned = []
         for first in range(0, len(jobs), self.max_batch_size or len(jobs)):
-            batch = jobs[first : first + (self.max_batch_size or len(jobs))]
-            self.validate_batch_is_legal(batch)
+            batch = jobs[first : first + (self.max_batch_size or len(jobs))]  # SweepHooks has composed all jobs
             results = self.launcher.launch(batch, initial_job_idx=first)
             for each in results:
                 _ = each.return_value  # raises where the job did

@@ -1,26 +1,23 @@
-"""A sweep: its parent run in the tracker, its rows as jobs, and its table, figures and page at the end."""
+"""A sweep: its checks and its parent run in the tracker, and its table, figures and page at the end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.components import build
 from nzc.app.config import shows_private
 from nzc.app.error_messages import report, stop
+from nzc.app.sweep_jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
 from nzc.data.files import remove_empty
 from nzc.runs import layout
 from nzc.runs.formatting import show
-from nzc.runs.sweep_spec import SweepRow, figures_of, name_of, rows_of
+from nzc.runs.sweep_check import check_keys
+from nzc.runs.sweep_spec import figures_of, name_of, rows_of
 from nzc.tracking.outbox import RECORD, TrackedRun
-from nzc.validation import InputError
 
 _SWEEP_FILES = (layout.SWEEP, layout.JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
 
@@ -37,9 +34,9 @@ class SweepHooks(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.config, self.folder, self.cwd = config, Path(config.hydra.sweep.dir), Path(config.hydra.runtime.cwd)
         try:
+            check_sweeper(config.hydra)
+            jobs = _checked_jobs(config)
             self.figures = figures_of(config)
-            expand_rows(config)
-            _check_sweeper(config.hydra)
             tracker = build(config, "tracking")
             self.tracked = TrackedRun(tracker, self.folder, config.hydra.runtime.choices.dataset, name_of(config))
             earlier: Any = self.folder / layout.SWEEP
@@ -52,39 +49,47 @@ class SweepHooks(Callback):
             for job in [path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir()]:
                 (job / layout.ERROR).write_text(f"{layout.NOT_STARTED}\n")
         OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
+        if jobs:
+            layout.write_jobs(self.folder, [vars(job) | {"row": job.row.model_dump()} for job in jobs])
         SweepHooks.current = self
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         SweepHooks.current = None
-        jobs, problems = self.answer()
+        jobs = self.answer()
         self.tracked.finish()
         if failed := sum(not job.result for job in jobs):
-            problems.append(f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
-        if problems:
-            stop(2, *problems)
+            from nzc.runs.sweep_table import failures
 
-    def answer(self) -> tuple[list[layout.Job], list[object]]:
-        """Write table, figures and page of the finished jobs; return all jobs, and what is wrong with the figures."""
+            stop(2, *failures(jobs), f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
+
+    def answer(self) -> list[layout.Job]:
+        """Write table, figures and page of the finished jobs, and return all jobs."""
         from nzc.runs.page import write_page
         from nzc.runs.sweep_table import SweepTable, write_csv
 
-        jobs, title = layout.read_jobs(self.folder), name_of(self.config)
-        table = SweepTable(jobs, [key for figure in self.figures for key in figure.y])
-        (self.folder / layout.TABLE).write_text(table.markdown(title))
+        jobs = layout.read_jobs(self.folder)
+        table = SweepTable(jobs, [key for figure in self.figures for key in figure.y], name_of(self.config))
+        (self.folder / layout.TABLE).write_text(table.markdown())
         write_csv(self.folder, jobs)
         if shows_private(self.config):
-            show(table.rich(title))
-        problems: list[object] = []
+            show(table)
         finished = [job for job in jobs if job.result]
         for figure in self.figures if finished and self.config.figures is not False else []:
             from nzc.runs.sweep_plots import plot_sweep  # only here: it imports matplotlib
 
-            try:
-                plot_sweep(self.folder, figure, finished)
-            except InputError as error:
-                problems.append(error)
+            plot_sweep(self.folder, figure, finished)
         show(str(write_page(self.folder)), "dim")
-        return jobs, problems
+        return jobs
+
+
+def _checked_jobs(config: DictConfig) -> list[SweepJob]:
+    """Return the jobs of the sweeper `rows`; another makes its own. Wrong keys end the command, a line for each."""
+    rows, figures = rows_of(config), figures_of(config)
+    jobs = plan_jobs(config) if config.hydra.runtime.choices["hydra/sweeper"] == "rows" else []
+    configs, mistakes = compose_jobs(config, jobs) if jobs else ([config], [])
+    if mistakes := [*mistakes, *map(str, check_keys(rows, figures, configs))]:
+        stop(2, *mistakes)
+    return jobs
 
 
 @contextmanager
@@ -104,69 +109,3 @@ def answer_interrupted() -> Iterator[None]:
                 layout.clear(sweep.folder, _SWEEP_FILES, ())
                 remove_empty(sweep.folder, 4, sweep.cwd)
         raise
-
-
-def expand_rows(config: DictConfig) -> list[SweepRow]:
-    """Return the rows of a sweep file, each once for every combination of the values that it sets.
-
-    `+sweep.only=TEXT` keeps the rows whose name contains TEXT.
-    """
-    rows = [point for at, row in enumerate(rows_of(config)) for point in _points(row, at)]
-    only = str(OmegaConf.select(config, "sweep.only") or "")
-    kept = [row for row in rows if only in (row.name or "")]
-    if rows and not kept:
-        names = "; ".join(row.name or "" for row in rows)
-        raise InputError("sweep.only", only, f"must be in the name of a row: {names}")
-    return kept
-
-
-def plan_jobs(config: DictConfig, grid: Sequence[Override]) -> list[list[str]]:
-    """Return the overrides of each job: every row with every point of the grid. They are written to jobs.json too.
-
-    A row's value of a key replaces the grid's.
-    """
-    rows = expand_rows(config) or [SweepRow()]
-    jobs = []
-    for point, row in product(_combinations(grid), rows):
-        taken = {each.split("=", 1)[0] for each in row.set}
-        overrides = [*(each for each in point if each.split("=", 1)[0] not in taken), *row.set]
-        jobs.append((row.model_dump(), overrides))
-    layout.write_jobs(Path(config.hydra.sweep.dir), jobs)
-    return [overrides for _, overrides in jobs]
-
-
-def _points(row: SweepRow, at: int) -> list[SweepRow]:
-    overrides = []
-    for text in row.set:
-        try:
-            overrides.append(OverridesParser.create().parse_override(text))
-        except HydraException as error:
-            raise InputError(f"sweep.rows.{at}.set", text, "must read key=value") from error
-    swept, found = [each.is_sweep_override() for each in overrides], []
-    for point in _combinations(overrides):
-        own = [each for each, several in zip(point, swept, strict=True) if several]
-        values = [each if several else text for text, each, several in zip(row.set, point, swept, strict=True)]
-        found.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=values, paper=row.paper))
-    return found
-
-
-def _combinations(overrides: Sequence[Override]) -> list[list[str]]:
-    """Return every combination of the overrides' values, as KEY=VALUE; the last override of a key counts."""
-    values: dict[str, list[str]] = {}
-    for override in overrides:
-        key = override.get_key_element()
-        if not override.is_sweep_override():
-            values[key] = [f"{key}={override.get_value_element_as_str()}"]
-        elif override.is_discrete_sweep():
-            values[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
-        else:
-            raise InputError(key, override.value(), "must list its values; a search needs hydra/sweeper=optuna")
-    return [list(point) for point in product(*values.values())]
-
-
-def _check_sweeper(hydra: DictConfig) -> None:
-    """Raise InputError where a search is configured, but the sweeper cannot search."""
-    search = [key for key in hydra.sweeper if key not in ("_target_", "max_batch_size", "params")]
-    if search and hydra.runtime.choices["hydra/sweeper"] == "rows":
-        wanted = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
-        raise InputError("hydra/sweeper", "rows", wanted)

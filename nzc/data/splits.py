@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from nzc.validation import InputError, below_1, between_0_and_1, whole
 if TYPE_CHECKING:
     from nzc.data.table_encoder import TableEncoder
 
-SPLITS = ("private", "public", "test")
+SPLITS: tuple[Literal["private", "public", "test"], ...] = ("private", "public", "test")
+#: The keys of `data` in result.json.
+SummaryKey = Literal["private", "public", "test", "classes", "digest", "public_files"]
 #: The label of a public row whose class is not known.
 UNKNOWN = -1
 #: Standardised features stay within ±LIMIT, where no network of nzc overflows. The deviation of fewer than 10¹² public
@@ -123,11 +125,12 @@ class DataSplits:
         return _digest(None, self.private)
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[SummaryKey, Any]:
         """Sizes, classes, digest and digests of public files, as recorded in result.json."""
-        sizes = {name: len(getattr(self, name)) for name in SPLITS}
-        files = {"public_files": self.public_files} if self.public_files else {}
-        return {**sizes, "classes": self.classes, "digest": self.digest, **files}
+        sizes: dict[SummaryKey, Any] = {name: len(getattr(self, name)) for name in SPLITS}
+        if self.public_files:
+            sizes["public_files"] = self.public_files
+        return {**sizes, "classes": self.classes, "digest": self.digest}
 
 
 def _digest(groups: Ints | None, *splits: Split) -> str:

@@ -1,7 +1,7 @@
 """How keys and numbers are shown, in tables, figures and pages alike."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 
@@ -66,6 +66,12 @@ def number(value: float | None) -> str:
     if 0 < value < 1e-3:
         return f"{value:.1e}"
     return f"{math.ceil(value * 1e3) / 1e3:.3f}"
+
+
+def some(names: Iterable[str], most: int = 8) -> str:
+    """Return the different names in a line, at most `most` of them."""
+    known = list(dict.fromkeys(names))
+    return "; ".join([*known[:most], *([f"and {len(known) - most} more"] if len(known) > most else [])])
 
 
 def show(what: object, style: str | None = None) -> None:

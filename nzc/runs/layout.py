@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,12 +35,14 @@ class Job:
     row        name and paper's values of its row in the sweep file
     name       what distinguishes it from the other jobs
     overrides  of the command line, the grid and the row
+    replaced   those of the command line that change the experiment of the sweep file: its paper values do not hold
     """
 
     folder: Path
     row: dict[str, Any] = field(default_factory=dict)
     name: str = ""
     overrides: Sequence[str] = ()
+    replaced: Sequence[str] = ()
 
     @property
     def failure(self) -> str:
@@ -59,8 +61,8 @@ class Job:
 
     @cached_property
     def paper(self) -> dict[str, Any]:
-        """The paper's values by whole keys; empty where the run did not finish."""
-        printed = (self.row.get("paper") or {}) if self.result else {}
+        """The paper's values by whole keys; empty where the run did not finish, or is another experiment."""
+        printed = (self.row.get("paper") or {}) if self.result and not self.replaced else {}
         return {self.whole_key(key): value for key, value in printed.items()}
 
     @cached_property
@@ -69,19 +71,31 @@ class Job:
 
     def whole_key(self, key: str) -> str:
         """Return mean_accuracy as teachers.mean_accuracy; a whole or an unknown key as it is."""
-        return key if key in self.result else next((name for name in self.result if name.endswith(f".{key}")), key)
+        return whole_key(key, self.result)
 
     def value(self, key: str) -> Any:
-        """Return the value of a whole key in result.json or the configuration (KeyError: none), its number or row."""
+        """Return the value of a whole key in result.json or the configuration, its number or row; None: no value."""
         if key == "run":
             return int(self.folder.name) + 1
         if key == "row" and self.row.get("name"):
             return re.sub(r"(, [^ =,]+=[^ =]+)+$", "", self.row["name"])  # without the values that expand_rows adds
-        if key in self.result:
-            return self.result[key]
-        if (value := OmegaConf.select(self._config, key)) is None or OmegaConf.is_config(value):
-            raise KeyError(key)
-        return value
+        return self.result[key] if key in self.result else setting(self._config, key)
+
+    def is_setting(self, key: str) -> bool:
+        """Return whether a whole key is set before the run; otherwise the run measures its value."""
+        return key in ("run", "row") or setting(self._config, key) is not None
+
+
+def whole_key(key: str, known: Iterable[str]) -> str:
+    """Return the first of the known dotted keys that `key` is, or ends; otherwise `key`."""
+    names = list(known)
+    return key if key in names else next((name for name in names if name.endswith(f".{key}")), key)
+
+
+def setting(config: Any, key: str) -> Any:
+    """Return the value of a key of a composed configuration; None for none, for null, and for a section or a list."""
+    value = OmegaConf.select(config, key)
+    return None if OmegaConf.is_config(value) else value
 
 
 def with_infinity(record: dict[str, Any]) -> dict[str, Any]:
@@ -97,9 +111,9 @@ def flatten(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def write_jobs(folder: Path, jobs: Sequence[tuple[dict[str, Any], Sequence[str]]]) -> None:
-    """Write the rows and overrides of a sweep's jobs, in order, before they run."""
-    (folder / JOBS).write_text(json.dumps([{"row": row, "overrides": list(overrides)} for row, overrides in jobs]))
+def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
+    """Write a sweep's jobs, in order, before they run: row, overrides and replaced of each `Job`."""
+    (folder / JOBS).write_text(json.dumps([dict(job) for job in jobs]))
 
 
 def read_overrides(folder: Path) -> list[str]:
@@ -110,7 +124,7 @@ def read_overrides(folder: Path) -> list[str]:
 
 def read_jobs(folder: Path) -> list[Job]:
     """Return the jobs of a sweep's folder, also those that never began. A search leaves only those that did."""
-    jobs = [Job(folder / str(at), each["row"], "", each["overrides"]) for at, each in enumerate(_asked(folder))]
+    jobs = [Job(folder / str(at), **each) for at, each in enumerate(_asked(folder))]
     if not jobs:
         folders = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
         jobs = [job for path in folders if (job := Job(path, overrides=read_overrides(path))).failure != NOT_STARTED]

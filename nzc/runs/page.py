@@ -3,13 +3,13 @@
 import re
 import shlex
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas
 from jinja2 import StrictUndefined, Template
+from markupsafe import Markup, escape
 from omegaconf import OmegaConf
 
 from nzc import __version__
@@ -19,8 +19,9 @@ from nzc.runs.formatting import EPSILONS, RECALL, heading, interval, number
 from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, Job, read_jobs, read_overrides
 from nzc.runs.metrics import Metrics
 from nzc.runs.provenance import now
+from nzc.runs.sweep_lines import lines_of, notes_of
 from nzc.runs.sweep_spec import SweepFigure, figures_of, name_of
-from nzc.runs.sweep_table import SweepTable
+from nzc.runs.sweep_table import SweepTable, grouped_failures
 from nzc.validation import InputError, masked
 
 #: What the page of a run shows of its teachers; and of its student, with the meaning of each.
@@ -50,13 +51,14 @@ def write_page(folder: Path) -> Path:
         about,
         done=done,
         table=SweepTable(done, about["keys"]),
-        failed=Counter((job.name, job.failure) for job in jobs if not job.result),
+        failed=grouped_failures(jobs),
         figures=[
             (captions.get(path.stem, path.stem), b64encode(path.read_bytes()).decode())
             for path in sorted((folder / FIGURES).glob("*.svg"))
         ],
         interval=interval,
         span=_span,
+        breakable=_breakable,
         written=f"{now()[:16].replace('T', ' ')} UTC by nzc {__version__}",
         **_together(done),
     )
@@ -66,6 +68,7 @@ def write_page(folder: Path) -> Path:
 def _sweep(folder: Path) -> dict[str, Any]:
     config: Any = OmegaConf.load(folder / SWEEP)
     figures, jobs = figures_of(config), read_jobs(folder)
+    done = [job for job in jobs if job.result]
     single = ["hydra.mode=RUN"] if config.hydra.runtime.choices.get("sweeps") else []  # the file says MULTIRUN
     typed = [*config.hydra.overrides.hydra, *config.hydra.overrides.task]
     typed = ["--multirun" if each == "hydra.mode=MULTIRUN" else each for each in typed]
@@ -77,7 +80,8 @@ def _sweep(folder: Path) -> dict[str, Any]:
         "commands": [shlex.join(["nzc", *job.overrides, *single]) for job in jobs],
         "jobs": jobs,
         "keys": [key for figure in figures for key in figure.y],
-        "captions": {figure.name: _caption(figure, job) for figure in figures for job in jobs if job.result},
+        "captions": {figure.name: _caption(figure, done) for figure in figures if done},
+        "undrawn": _undrawn(config, figures, done),
     }
 
 
@@ -96,6 +100,7 @@ def _run(folder: Path) -> dict[str, Any]:
         "keys": [*_TEACHERS, *_STUDENT, *lowest],
         "meanings": {heading(key): meaning for key, meaning in meanings.items()},
         "captions": RUN_FIGURES,
+        "undrawn": [],
     }
 
 
@@ -110,15 +115,34 @@ def _header(config: Any) -> dict[str, str]:
     return {}
 
 
-def _caption(figure: SweepFigure, job: Job) -> str:
+def _caption(figure: SweepFigure, done: Sequence[Job]) -> str:
+    """Return what a figure shows of the finished runs, how it shows several seeds, and what it leaves out."""
+
     def names(keys: Sequence[str]) -> str:
-        return " and ".join(heading(job.whole_key(key)) for key in keys)
+        return " and ".join(heading(done[0].whole_key(key)) for key in keys)
 
     if figure.curve is not None:
         x, y = AXES.get(figure.curve, ("", figure.curve))
-        return f"{y} against {x}, one line per run"
-    lines = f", one line per {names(figure.by)}" if figure.by else ""
-    return f"{names(figure.y)} against {names([str(figure.x)])}{lines}"
+        said = f"{y} against {x}, one line per run"
+    else:
+        lines = f", one line per {names(figure.by)}" if figure.by else ""
+        said = f"{names(figure.y)} against {names([str(figure.x)])}{lines}"
+        said += f"; {spread}" if (spread := lines_of(figure, done).spread) else ""
+    notes, _ = notes_of(figure, done)
+    return f"{said}. {' '.join(notes)}" if notes else said
+
+
+def _undrawn(config: Any, figures: Sequence[SweepFigure], done: Sequence[Job]) -> list[str]:
+    """Return a sentence for each figure of the sweep file that was not drawn."""
+    if config.figures is False:
+        return ["No figure was drawn: figures=false."] if figures else []
+    why = {figure.name: notes_of(figure, done)[1] for figure in figures} if done else {}
+    return [f"Figure {name} was not drawn: {reason}." for name, reason in why.items() if reason]
+
+
+def _breakable(text: object) -> Markup:
+    """Return text for HTML that may be broken after punctuation, but not within a number or before one."""
+    return Markup(re.sub(r"(?<=[/=:,.])(?=[^\s\d])|(?<=\d,)(?!\d{3}(?!\d))", "<wbr>", str(escape(text))))
 
 
 def _together(done: Sequence[Job]) -> dict[str, Any]:

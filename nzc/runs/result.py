@@ -2,18 +2,22 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rich.table import Column, Table
 
 from nzc.accounting.epsilon import Epsilon
+from nzc.data import splits
 from nzc.data.files import write_private
+from nzc.runs.clock import Stage
 from nzc.runs.formatting import EPSILONS, interval, number, percent
 from nzc.runs.layout import RESULT, with_infinity
 from nzc.runs.metrics import Metrics
 from nzc.runs.provenance import now
+from nzc.teachers import base
 
 
 @dataclass(frozen=True)
@@ -58,14 +62,14 @@ class RunResult:
     reinforced: int
     label_accuracy: float | None
     accuracy: float | None
-    teachers: dict[str, float | int | None]
+    teachers: dict[base.SummaryKey, float | int | None]
     epsilon: Epsilon
     rounds: list[RoundResult]
-    data: dict[str, Any] | None
+    data: dict[splits.SummaryKey, Any] | None
     neighbours: str
     unit: str
     publish: str
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[Stage, float] = field(default_factory=dict)
     finished: str = field(default_factory=now)
     versions: dict[str, str] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
@@ -89,7 +93,7 @@ class RunResult:
             data=None if self.data is None else self._public_data(self.data),
         )
 
-    def _public_data(self, data: dict[str, Any]) -> dict[str, Any]:
+    def _public_data(self, data: dict[splits.SummaryKey, Any]) -> dict[splits.SummaryKey, Any]:
         """Return what is public of the data: how many records the groups have is not."""
         hidden = ["private"] if self.unit == "group" else []
         return {name: value for name, value in data.items() if name not in hidden} | {"digest": "private"}
@@ -172,3 +176,25 @@ class RunResult:
         name = name or f"{self.dataset} · {self.aggregator} · {self.student}"
         accuracies = f"labels {percent(self.label_accuracy)}, student {percent(self.accuracy)}"
         return f"{name}: {self.answered:,} released, {accuracies}, ε {number(self.epsilon.published)}"
+
+
+def result_types(of: Any = RunResult, prefix: str = "") -> dict[str, tuple[Any, ...]]:
+    """Return the keys that result.json can hold, dotted, with the types of each value.
+
+    A section whose keys are not known beforehand, such as `versions`, is one key that ends with a dot.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, hint in get_type_hints(of).items():
+        kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+        if is_dataclass(kind := kinds[0]):
+            found |= result_types(kind, f"{prefix}{name}.")
+        elif get_origin(kind) is dict:
+            key, value = get_args(kind)
+            names = get_args(key) if get_origin(key) is Literal else ("",)
+            found |= {f"{prefix}{name}.{each}": get_args(value) or (value,) for each in names}
+        else:
+            found[prefix + name] = kinds
+    if of is RunResult:  # as in as_dict
+        del found["folder"]
+        found |= {"order": found.pop("epsilon.order"), "accuracy_interval": (list,)}
+    return found

@@ -17,7 +17,7 @@ class SweepRow(BaseModel):
 
     name   of the run
     set    overrides, key=value
-    paper  values of a paper to show beside result.json, by key
+    paper  values of a paper to show beside result.json, by key; they hold for the settings of the sweep file
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -50,7 +50,7 @@ class SweepFigure(BaseModel):
     (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row. A curve is one of runs/curves.py.
 
     by      keys: one line for each of their values
-    points  further lines, with hollow markers
+    points  further lines, with hollow markers; they hold for the settings of the sweep file, as paper values do
     ylim    range of the y axis
     """
 
@@ -68,6 +68,8 @@ class SweepFigure(BaseModel):
     def _complete(self) -> "SweepFigure":
         if (self.x is not None and bool(self.y)) == (self.curve is not None):
             raise ValueError("must have x and y, or else curve")
+        if self.curve is not None and (self.by or self.points):
+            raise ValueError("must have x and y, not curve, for by and points")
         if self.ylim is not None and not self.ylim[0] < self.ylim[1]:
             raise ValueError("must have ylim with the smaller number first")
         return self

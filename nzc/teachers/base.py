@@ -12,6 +12,9 @@ from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 
+#: The keys of `teachers` in result.json.
+SummaryKey = Literal["count", "mean_accuracy", "ensemble_accuracy", "gap_above_2", "gap_above_3"]
+
 
 @dataclass(frozen=True)
 class VoteHistograms:
@@ -47,7 +50,7 @@ class VoteHistograms:
         return self.votes[known], self.truth[known]
 
     @property
-    def summary(self) -> dict[str, float | int | None]:
+    def summary(self) -> dict[SummaryKey, float | int | None]:
         """The section `teachers` of result.json; rows whose gap exceeds 2 or 3 votes are NZC's qualified queries."""
         gap = gaps(self.votes[self.votes.any(axis=1)])[:, 0] if self.teachers else None
         return {

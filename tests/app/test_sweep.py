@@ -1,24 +1,30 @@
 """Sweeps: rows and grids, children under one parent, and a table with the paper's numbers."""
 
+import re
 from pathlib import Path
 
 import pytest
 from conftest import SMALL, TEACHERS, VOTES, Nzc
 from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf, open_dict
 
 from nzc.app import config
-from nzc.app.sweep import expand_rows
+from nzc.app.sweep_jobs import SweepJob, compose_jobs, expand_rows, plan_jobs
 from nzc.runs.layout import job_name, read_jobs
 from nzc.runs.pipeline import PreparedRun
 from nzc.runs.publish import publish
-from nzc.runs.sweep_spec import SweepRow
+from nzc.runs.sweep_check import check_keys
+from nzc.runs.sweep_spec import SweepRow, figures_of, rows_of
 from nzc.runs.sweep_table import _measured
 from nzc.validation import InputError
 
 SWEEP = """# @package _global_
+defaults: [override /recipe: papers]
 hydra:
   mode: MULTIRUN
+teachers: {count: 6, epochs: 20}
+student: {steps: 60}
 sweep:
   rows:
     - {name: first, set: [aggregator=plurality], paper: {accuracy: 0.9, epsilon: 2.04}}
@@ -33,7 +39,7 @@ def _sweep(text: str = SWEEP) -> None:
 
 def test_rows_become_runs_and_a_table(nzc: Nzc) -> None:
     _sweep()
-    ran = nzc("+sweeps=mine", *SMALL)
+    ran = nzc("+sweeps=mine", *SMALL, "dataset=digits")  # as the file says
     assert ran.code == 0, ran.err
     assert [(result["aggregator"], result["queries"]) for result in ran.results] == [("plurality", 400), ("nzc", 20)]
     table = next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text()
@@ -52,9 +58,10 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(nzc: Nzc) -> None:
     table = Path("sw/table.md").read_text().splitlines()[4:]
     assert [line.split(" | ")[0] for line in table] == [
         "| queries=10",
-        f"| queries=1000: {Path('sw/1/error.txt').read_text().strip()}",
         "| queries=20",
         "| queries=30",
+        "",
+        f"- 1 job: {Path('sw/1/error.txt').read_text().strip()} (job 1: queries=1000)",
     ]
     assert nzc(*again, "queries=10,15").code == 0
     assert not Path("sw/1/error.txt").exists()
@@ -70,7 +77,9 @@ def test_what_a_sweep_did_not_begin_shows_nothing_of_an_earlier_one(
     monkeypatch.setattr(PreparedRun, "execute", lambda *arguments: next(runs, _interrupted)(*arguments))
     assert nzc(*again, "queries=15,25").code == 130
     table = Path("sw/table.md").read_text().splitlines()[4:]
-    assert [line.split(" | ")[0] for line in table] == ["| queries=15", "| queries=25: was not started"]
+    assert [line.split(" | ")[0] for line in table] == [
+        "| queries=15", "", "- 1 job: was not started (job 1: queries=25)"
+    ]  # fmt: skip
     Path("sw/jobs.json").unlink()  # as of a sweeper that leaves none
     assert [job.folder.name for job in read_jobs(Path("sw"))] == ["0"]
     with pytest.raises(InputError, match="must be finished"):
@@ -97,7 +106,7 @@ def test_seeds_are_one_line_and_the_rest_of_the_grid_is_told_apart(nzc: Nzc) -> 
     grid = ["seed=0,1,2", "delta=1e-5,1e-6", "teachers.seed=0"]
     ran = nzc("+sweeps=mine", *TEACHERS, "student=none", *grid)
     assert len(ran.results) == 12
-    lines = next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text().splitlines()[4:]
+    lines = next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text().splitlines()[4:8]
     assert [line.split(" | ")[0] for line in lines] == [
         "| first, delta=1e-05", "| second, delta=1e-05",
         "| first, delta=1e-06", "| second, delta=1e-06",
@@ -144,15 +153,73 @@ def test_a_wrong_row_does_not_stop_the_others(nzc: Nzc) -> None:
     assert ran.code == 2
     assert len(ran.results) == 1
     assert "queries=100000" in ran.err
-    assert "| second: queries=100000" in next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text()
+    table = next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text()
+    assert "- 1 job: queries=100000: " in table and "(job 1: second)" in table
 
 
-def test_a_row_that_sets_what_there_is_not_leaves_nothing(nzc: Nzc) -> None:
-    _sweep(SWEEP.replace("queries=20", "sed=20"))
-    ran = nzc("+sweeps=mine", *VOTES, "teachers.path=votes.npy", "tracking=none")
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "did you mean seed?" in ran.err
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("sed=20", ["sed", "did you mean seed?", "(row second)"]),
+        ("+sed=20", ["sed=20", "did you mean seed?", "(row second)"]),
+        ("aggregator.gama=1", ["aggregator.gama", "did you mean gamma?", "(row second)"]),
+        ("+aggregator.gama=1", ["aggregator.gama=1", "settings of nzc.NZC", "(row second)"]),
+        ("student=supervisd", ["student=supervisd", "supervised", "(row second)"]),
+    ],
+)
+def test_a_wrong_key_of_a_row_is_said_before_anything_runs(nzc: Nzc, wrong: str, said: list[str]) -> None:
+    _sweep(SWEEP.replace("queries=20", wrong).replace("epsilon: 2.04", "acuracy: 2.04"))
+    ran = nzc("+sweeps=mine", "tracking=mlflow", "seed=0,1", "hydra.sweeper.max_batch_size=1")
+    assert (ran.code, ran.err.count("\n")) == (2, 2), ran.err
+    row, paper = ran.err.splitlines()
+    assert all(text in row for text in said), row
+    assert "sweep.rows.0.paper.acuracy=2.04: must be for a key of result.json; did you mean accuracy?" in paper
     assert [path.name for path in Path.cwd().iterdir()] == ["sweeps"]
+
+
+def test_a_row_sets_a_key_once(nzc: Nzc) -> None:
+    _sweep(SWEEP.replace("queries=20", "aggregator=lnmax"))
+    ran = nzc("+sweeps=mine")
+    assert (ran.code, ran.err) == (2, "nzc: sweep.rows.1.set=aggregator=lnmax: must set each key once\n")
+
+
+POINTS = """  figures:
+    - {name: f, x: queries, y: accuracy, points: [{name: other, x: [1], y: [1]}]}
+"""
+
+
+def test_papers_values_hold_for_the_experiment_of_the_file(nzc: Nzc) -> None:
+    _sweep(SWEEP + POINTS)
+    jobs = {}
+    for typed in ("dataset=digits", "dataset=mnist", "queries=10", "seed=3", "dataset=digits,mnist", "teachers.path=a"):
+        GlobalHydra.instance().clear()
+        config.register()
+        with initialize_config_dir(str(config.CONF), version_base="1.3"):
+            sweep = compose("config", ["+sweeps=mine"], return_hydra_config=True)
+            with open_dict(sweep):
+                sweep.hydra.overrides.task = ["+sweeps=mine", typed]
+            jobs[typed] = [(job.row.name, job.replaced) for job in plan_jobs(sweep)]
+    assert jobs["dataset=digits"] == jobs["seed=3"] == jobs["teachers.path=a"] == [("first", []), ("second", [])]
+    assert jobs["dataset=mnist"] == [("first", ["dataset=mnist"]), ("second", ["dataset=mnist"])]
+    assert jobs["queries=10"] == [("first", ["queries=10"]), ("second", [])]  # the second row sets it itself
+    assert jobs["dataset=digits,mnist"] == [
+        ("first", []), ("second", []), ("first", ["dataset=mnist"]), ("second", ["dataset=mnist"]),
+    ]  # fmt: skip
+
+
+def test_papers_values_are_not_shown_beside_another_experiment(nzc: Nzc) -> None:
+    _sweep(SWEEP + POINTS)
+    ran = nzc("+sweeps=mine", *SMALL, "dataset.private=600")
+    folder = next(ran.folder.glob("outputs/sweeps/*/*"))
+    assert (ran.code, ran.err) == (0, "")
+    note = "The paper's values are not shown: they hold for the sweep file's settings, not for dataset.private=600."
+    for shown in (
+        ran.out,
+        (folder / "table.md").read_text(),
+        re.sub("<wbr>|&#39;", "'", (folder / "report.html").read_text()),
+    ):
+        assert note.replace("'", "") in shown.replace("'", "")
+        assert ": paper" not in shown
 
 
 def test_children_stand_under_one_parent(nzc: Nzc) -> None:
@@ -177,9 +244,12 @@ def test_every_sweep_file_composes_row_by_row(path: Path) -> None:
     for heading in ("# Question:", "# Expected:", "# Time:", "# Command:"):
         assert heading in text
     with initialize_config_dir(str(config.CONF), version_base="1.3"):
-        for row in expand_rows(compose("config", [f"+sweeps={path.stem}"])) or [SweepRow()]:
-            cfg = compose("config", [f"+sweeps={path.stem}", *row.set])
-            assert not OmegaConf.missing_keys(cfg.aggregator)
+        sweep = compose("config", [f"+sweeps={path.stem}"], return_hydra_config=True)
+        rows = expand_rows(sweep) or [SweepRow()]
+        configs, mistakes = compose_jobs(sweep, [SweepJob(row, [f"+sweeps={path.stem}", *row.set], []) for row in rows])
+    assert mistakes == []
+    assert check_keys(rows_of(sweep), figures_of(sweep), configs) == []
+    assert not any(OmegaConf.missing_keys(cfg.aggregator) for cfg in configs)
 
 
 def test_only_some_rows(nzc: Nzc) -> None:

@@ -29,7 +29,11 @@ SWEEP = f"""# @package _global_
 # Time:     seconds.
 # Command:  nzc +sweeps=mine
 defaults:
+  - override /recipe: papers
+  - override /dataset: none
+  - override /teachers: votes
   - override /aggregator: lnmax
+  - override /student: none
 # not of the header: it comes too late
 hydra:
   mode: MULTIRUN
@@ -49,7 +53,7 @@ sweep:
 """
 OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]
 #: They have no end tag.
-VOID = {"meta", "link", "img", "br", "hr"}
+VOID = {"meta", "link", "img", "br", "hr", "wbr"}
 
 
 class Page(HTMLParser):
@@ -58,6 +62,7 @@ class Page(HTMLParser):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.open: list[tuple[str, dict[str, str | None]]] = []
+        self.within_text = False  # after a place where a line may break
         self.tags, self.links, self.images = set[str](), list[str](), list[dict[str, str | None]]()
         self.rows: list[list[str]] = []  # of table bodies, all tables together
         self.texts: list[str] = []
@@ -71,6 +76,7 @@ class Page(HTMLParser):
         self.links += [str(value) for name, value in attrs if name in ("src", "href", "srcset", "action", "data")]
         if tag == "img":
             self.images.append(dict(attrs))
+        self.within_text = tag == "wbr"
         if tag not in VOID:
             self.open.append((tag, dict(attrs)))
         if tag == "tr":
@@ -84,7 +90,11 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open and {tag for tag, _ in self.open} & {"td", "th"}:
             self.rows[-1][-1] += data
-        self.texts.append(data)
+        if self.within_text:
+            self.texts[-1] += data
+        else:
+            self.texts.append(data)
+        self.within_text = False
 
     def cells(self, run: str) -> list[str]:
         """Of all tables, the run's."""
@@ -120,20 +130,19 @@ def test_a_sweep_writes_its_page_which_holds_the_whole_table_and_nothing_else(sw
     assert not re.search(r"url\(|@import", page.source)
     assert "default-src 'none'" in page.source
     assert [image["alt"] for image in page.images] == [
-        "label accuracy against queries, one line per aggregator",
+        "label accuracy against queries, one line per aggregator; mean of 2 seeds; band: smallest to largest",
         "queries whose gap exceeds n (%) against n (votes), one line per run",
     ]
 
-    *finished, failed = [
-        line.removeprefix("| ").removesuffix(" |").split(" | ")
-        for line in (folder / "table.md").read_text().splitlines()[4:]
-    ]
+    lines = (folder / "table.md").read_text().splitlines()[4:]
+    finished = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines if line.startswith("|")]
     assert len(finished) == 4
+    assert "Mean ± standard deviation over 2 seeds." in lines
     for run, *cells in finished:
         assert set(cells) <= set(page.cells(run)) | {"–"}
-    assert failed[0].startswith("wrong: queries=100000: ")
-    assert page.texts.count("wrong") == 1
-    assert f"{failed[0].removeprefix('wrong: ')} (2 times)" in page.texts
+    count, why = re.fullmatch(r"- (2 jobs): (queries=100000: .*) \(jobs 4, 9: wrong\)", lines[-1]).groups()
+    assert {count, f"{why} ", "(jobs 4, 9: wrong)", "They are in no table and no figure."} <= set(page.texts)
+    assert lines[-1].removeprefix("- ") in ran.err  # once for both, after a line from each
 
 
 def test_the_page_says_what_was_asked_how_and_with_what(swept: Swept) -> None:
@@ -175,7 +184,7 @@ def test_what_was_never_begun_and_what_was_killed_are_told_apart(swept: Swept) -
     page = Page(folder)
     at = page.texts.index("Not run, or failed")
     said = [text for text in page.texts[at + 1 :] if text.strip()]
-    assert said[2:6] == [NAME, "did not finish", "unsaid", "was not started"]
+    assert said[3:9] == ["1 job", "did not finish ", f"(job 7: {NAME})", "1 job", "was not started ", "(job 8: unsaid)"]
     assert "6 of 10 runs finished" in page.texts
 
     for path in folder.glob("*/result.json"):
