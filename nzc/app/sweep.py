@@ -18,8 +18,8 @@ from nzc.app.error_messages import report, stop
 from nzc.data.files import remove_empty
 from nzc.runs import layout
 from nzc.runs.formatting import show
-from nzc.runs.sweep_spec import SweepRow, figures_of, name_of, rows_of
-from nzc.tracking.outbox import RECORD, TrackedRun
+from nzc.runs.sweep_spec import SweepRow, figures_of, header_of, name_of, rows_of
+from nzc.tracking.outbox import RECORD, TrackedRun, tracked_name
 from nzc.validation import InputError
 
 _SWEEP_FILES = (layout.SWEEP, layout.JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
@@ -40,8 +40,14 @@ class SweepHooks(Callback):
             self.figures = figures_of(config)
             expand_rows(config)
             _check_sweeper(config.hydra)
-            tracker = build(config, "tracking")
-            self.tracked = TrackedRun(tracker, self.folder, config.hydra.runtime.choices.dataset, name_of(config))
+            tracker, header = build(config, "tracking"), header_of(config)
+            self.tracked = TrackedRun(
+                tracker,
+                self.folder,
+                experiment=config.hydra.runtime.choices.dataset,
+                name=tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task)),
+                question=header.get("Question") or next(iter(header.values()), ""),
+            )
             earlier: Any = self.folder / layout.SWEEP
             before = figures_of(OmegaConf.load(earlier)) if earlier.is_file() else None  # type: ignore[arg-type]
             self.tracked.start()
@@ -57,8 +63,9 @@ class SweepHooks(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         SweepHooks.current = None
         jobs, problems = self.answer()
-        self.tracked.finish()
-        if failed := sum(not job.result for job in jobs):
+        failed = sum(not job.result for job in jobs)
+        self.tracked.finish(failed=failed > 0)
+        if failed:
             problems.append(f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
         if problems:
             stop(2, *problems)

@@ -20,13 +20,15 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from mlflow.exceptions import MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils.file_utils import local_file_uri_to_path
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from nzc.runs.formatting import EPSILONS, number
-from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT
+from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT, SWEEP
 from nzc.runs.result import RunResult
 from nzc.tracking.base import PUBLIC_FILES, Tracker, Unreachable
 from nzc.tracking.mlflow_model import log_student
-from nzc.tracking.outbox import LOCK, RECORD, is_dead, process
+from nzc.tracking.outbox import LOCK, RECORD, is_dead, process, read_record
+from nzc.tracking.summary import describe, summarise
 from nzc.validation import InputError, in_a_line, masked
 
 #: Tags of a run: its process, by which runs of dead processes are found; its key, by which it is found again.
@@ -80,10 +82,18 @@ class MLflow(Tracker):
         self.client  # noqa: B018 - connects
 
     def start(
-        self, experiment: str, name: str, params: Mapping[str, Any], parent: str | None, begun: int, key: str
+        self,
+        experiment: str,
+        name: str,
+        params: Mapping[str, Any],
+        parent: str | None,
+        begun: int,
+        key: str,
+        question: str = "",
     ) -> str:
-        client, tags = self.client, {"mlflow.runName": name, _PROCESS: process(), _KEY: key}
-        tags |= {"mlflow.parentRunId": parent} if parent else {}
+        client, tags = self.client, {MLFLOW_RUN_NAME: in_a_line(name, 250), _PROCESS: process(), _KEY: key}
+        tags |= {MLFLOW_PARENT_RUN_ID: parent} if parent else {}
+        tags |= {MLFLOW_RUN_NOTE: question} if question else {}
         try:
             if parent is None:
                 self._kill_open_runs()
@@ -115,20 +125,24 @@ class MLflow(Tracker):
         self._require_answer()
         try:
             self._kill_open_runs(run)
-            if status == "FINISHED":
-                self._record(run, folder)
+            record = read_record(folder) or {}
+            # A folder may also have files of a sweep before this run. A sweep itself has no params.
+            is_sweep = record.get("params") == {} and (folder / SWEEP).is_file()
+            if is_sweep:
+                self._log_sweep(run, folder, record.get("question", ""))
+            if is_sweep or status == "FINISHED":
+                self._record(run, folder, is_sweep)
         finally:
             self.client.set_terminated(run, status, ended)
 
-    def _record(self, run: str, folder: Path) -> None:
-        """Record what a finished run or sweep left in its folder."""
-        folders = {"*": None, ".hydra/*": "config", f"{FIGURES}/*": FIGURES}
-        if (folder / RESULT).is_file():
+    def _record(self, run: str, folder: Path, is_sweep: bool) -> None:
+        """Record what a finished run or a sweep left in its folder."""
+        folders = {"*": None, ".hydra/*": "config"}
+        folders |= {f"{FIGURES}/*": FIGURES} if self.private or not is_sweep else {}
+        if not is_sweep and (folder / RESULT).is_file():
             result, begun = RunResult.read(folder), self.client.get_run(run).info.start_time
             self._log_result(run, result if self.private else result.public, begun)
             self._log_curves(run, folder / LEARNING_CURVES, begun)
-        elif not self.private:
-            del folders[f"{FIGURES}/*"]  # of a sweep
         for pattern, target in folders.items():
             for path in filter(Path.is_file, folder.glob(pattern)):
                 public = target == "config" or path.name in PUBLIC_FILES
@@ -191,15 +205,12 @@ class MLflow(Tracker):
         return str(found.experiment_id)
 
     def _log_result(self, run: str, result: RunResult, begun: int) -> None:
-        """Log finite values as metrics. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
         record, epsilon = result.as_dict(), result.epsilon
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.published, "order": epsilon.order}
         values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
         values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
-        metrics = [Metric(k, v, begun, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
-        tags = [RunTag(k, number(v)) for k, v in values.items() if k.startswith("epsilon") and v is not None]
-        self.client.log_batch(run, metrics=metrics, tags=tags)
+        self._log_values(run, values, begun, {MLFLOW_RUN_NOTE: describe(result)})
         if not self.private:
             self.client.log_dict(run, record, RESULT)
         if (data := result.data) is not None:  # name, sizes and digest, but no row
@@ -207,6 +218,17 @@ class MLflow(Tracker):
             profile = json.dumps({key: value for key, value in data.items() if key != "digest"})
             dataset = Dataset(result.dataset, str(data["digest"])[:36], **source, profile=profile)
             self.client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])])
+
+    def _log_sweep(self, run: str, folder: Path, question: str) -> None:
+        summary = summarise(folder, run, question, self.private)
+        tags = summary.tags | {MLFLOW_RUN_NOTE: summary.description}
+        self._log_values(run, summary.values, self.client.get_run(run).info.start_time, tags)
+
+    def _log_values(self, run: str, values: Mapping[str, float | None], begun: int, tags: Mapping[str, str]) -> None:
+        """Log finite values as metrics. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
+        metrics = [Metric(k, v, begun, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
+        shown = {k: number(v) for k, v in values.items() if k.startswith("epsilon") and v is not None}
+        self.client.log_batch(run, metrics=metrics, tags=[RunTag(k, v) for k, v in {**tags, **shown}.items()])
 
     def _log_curves(self, run: str, path: Path, begun: int) -> None:
         """Log the points of learning curves that were not sent while the run was under way."""
