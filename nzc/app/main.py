@@ -24,7 +24,7 @@ from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
 from nzc.runs import pipeline
 from nzc.runs.formatting import show
-from nzc.runs.layout import RESULT, flatten, job_name, with_infinity
+from nzc.runs.layout import RESULT, as_typed, flatten, job_name, with_infinity
 from nzc.runs.result import RunResult
 from nzc.validation import InputError
 
@@ -102,17 +102,17 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
         show(str(folder / RESULT), "dim")
         return None
     sweep, choices, job = Path(settings.sweep.dir), settings.runtime.choices, None
+    name = job_name(sweep, settings.job.num, as_typed(settings.overrides.task))
     try:
         job = prepare(cfg, choices, in_sweep=True)
         if job.help_train():
             return None
-        result = job.execute(folder, sweep)
-        name = job_name(sweep, settings.job.num, settings.overrides.task)
+        result = job.execute(folder, sweep, name)
         show((result if shows_private(cfg) else result.public).line(name))
         return None if cfg.objective is None else _objective(cfg.objective, result)
     except Exception as error:
         if job is None:
-            track_failure(cfg, choices, folder, sweep)
+            track_failure(cfg, choices, folder, sweep, name)
         if traceback:
             raise
         print(f"nzc: {error_line(error, shows_private(cfg), folder)[1]}", file=sys.stderr)

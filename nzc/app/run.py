@@ -21,9 +21,10 @@ from nzc.app.error_messages import check_overrides, error_line
 from nzc.data.files import require_writable
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
+from nzc.runs.layout import read_overrides
 from nzc.runs.result import RunResult
 from nzc.tracking import Tracker, Unreachable
-from nzc.tracking.outbox import TrackedRun
+from nzc.tracking.outbox import TrackedRun, tracked_name
 from nzc.validation import InputError
 
 #: Everything that a run writes is readable by its owner only, because most of it depends on votes.
@@ -45,9 +46,9 @@ class PreparedJob:
             self.run.train_worker()
         return is_worker
 
-    def execute(self, folder: Path, sweep: Path | None = None) -> RunResult:
-        """Run the job in `folder`, as a job of the sweep in the folder `sweep` if given."""
-        tracked = _tracked(self.tracker, self.cfg, self.choices, folder, sweep)
+    def execute(self, folder: Path, sweep: Path | None = None, name: str = "") -> RunResult:
+        """Run the job in `folder`; if given, as the job `name` of the sweep in the folder `sweep`."""
+        tracked = _tracked(self.tracker, self.cfg, self.choices, folder, sweep, name)
         try:
             tracked.start()
             result = self.run.execute(folder, tracked.log)
@@ -83,19 +84,27 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
     return PreparedJob(cfg, choices, prepared, tracker)
 
 
-def track_failure(cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path) -> None:
+def track_failure(cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path, name: str) -> None:
     """Record a job of a sweep that failed before it began. In silence: why it failed must be said instead."""
     with suppress(Exception):
-        tracked = _tracked(build(cfg, "tracking"), cfg, choices, folder, sweep)
+        tracked = _tracked(build(cfg, "tracking"), cfg, choices, folder, sweep, name)
         tracked.start()
         tracked.fail(stopped=False)
 
 
 def _tracked(
-    tracker: Tracker | None, cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path | None
+    tracker: Tracker | None, cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path | None, name: str
 ) -> TrackedRun:
-    name = f"{choices['aggregator']} · {choices['student']}"
-    return TrackedRun(tracker, folder, choices["dataset"], name, run_params(cfg, choices), sweep)
+    named = {f"{group}={choices[group]}": choices[group] for group in ("dataset", "aggregator")}
+    typed = [each for each in read_overrides(folder) if each not in named]
+    return TrackedRun(
+        tracker,
+        folder,
+        experiment=choices["dataset"],
+        name=name or tracked_name([*named.values()], typed),
+        params=run_params(cfg, choices),
+        sweep=sweep,
+    )
 
 
 def run(overrides: Sequence[str] = ()) -> RunResult:

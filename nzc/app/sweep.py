@@ -16,8 +16,8 @@ from nzc.data.files import remove_empty
 from nzc.runs import layout
 from nzc.runs.formatting import show
 from nzc.runs.sweep_check import check_keys
-from nzc.runs.sweep_spec import figures_of, name_of, rows_of
-from nzc.tracking.outbox import RECORD, TrackedRun
+from nzc.runs.sweep_spec import figures_of, header_of, name_of, rows_of
+from nzc.tracking.outbox import RECORD, TrackedRun, tracked_name
 
 _SWEEP_FILES = (layout.SWEEP, layout.JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
 
@@ -37,8 +37,14 @@ class SweepHooks(Callback):
             check_sweeper(config.hydra)
             jobs = _checked_jobs(config)
             self.figures = figures_of(config)
-            tracker = build(config, "tracking")
-            self.tracked = TrackedRun(tracker, self.folder, config.hydra.runtime.choices.dataset, name_of(config))
+            tracker, header = build(config, "tracking"), header_of(config)
+            self.tracked = TrackedRun(
+                tracker,
+                self.folder,
+                experiment=config.hydra.runtime.choices.dataset,
+                name=tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task)),
+                question=header.get("Question") or next(iter(header.values()), ""),
+            )
             earlier: Any = self.folder / layout.SWEEP
             before = figures_of(OmegaConf.load(earlier)) if earlier.is_file() else None  # type: ignore[arg-type]
             self.tracked.start()
@@ -56,8 +62,9 @@ class SweepHooks(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         SweepHooks.current = None
         jobs = self.answer()
-        self.tracked.finish()
-        if failed := sum(not job.result for job in jobs):
+        failed = sum(not job.result for job in jobs)
+        self.tracked.finish(failed=failed > 0)
+        if failed:
             from nzc.runs.sweep_table import failures
 
             stop(2, *failures(jobs), f"{failed} of {len(jobs)} jobs did not finish; the others are whole")

@@ -119,7 +119,13 @@ def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
 def read_overrides(folder: Path) -> list[str]:
     """Return the overrides that Hydra recorded for the run in `folder`; none where it did not begin."""
     path = folder / ".hydra" / "overrides.yaml"
-    return [str(override) for override in OmegaConf.load(path)] if path.is_file() else []
+    return as_typed(OmegaConf.load(path)) if path.is_file() else []
+
+
+def as_typed(overrides: Any) -> list[str]:
+    """Return a configuration's list of overrides with interpolations as they are: ${oc.env:NAME} may be a secret."""
+    typed: Any = OmegaConf.to_container(overrides, resolve=False)
+    return [str(override) for override in typed]
 
 
 def read_jobs(folder: Path) -> list[Job]:
@@ -137,7 +143,7 @@ def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
     """Return what distinguishes job `at` of a running sweep: the name of its row, and its own overrides."""
     if asked := _asked(folder):
         return _name(asked[at]["row"], overrides, set.intersection(*(set(each["overrides"]) for each in asked)))
-    return _name({}, overrides, set(OmegaConf.load(folder / SWEEP).hydra.overrides.task))
+    return _name({}, overrides, set(as_typed(OmegaConf.load(folder / SWEEP).hydra.overrides.task)))
 
 
 def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, Job, read_jobs, r
 from nzc.runs.metrics import Metrics
 from nzc.runs.provenance import now
 from nzc.runs.sweep_lines import lines_of, notes_of
-from nzc.runs.sweep_spec import SweepFigure, figures_of, name_of
+from nzc.runs.sweep_spec import SweepFigure, figures_of, header_of, name_of
 from nzc.runs.sweep_table import SweepTable, grouped_failures
 from nzc.validation import InputError, masked
 
@@ -75,7 +75,7 @@ def _sweep(folder: Path) -> dict[str, Any]:
     return {
         "kind": "sweep",
         "title": name_of(config),
-        "header": _header(config),
+        "header": header_of(config),
         "command": shlex.join(["nzc", *typed]),
         "commands": [shlex.join(["nzc", *job.overrides, *single]) for job in jobs],
         "jobs": jobs,
@@ -102,17 +102,6 @@ def _run(folder: Path) -> dict[str, Any]:
         "captions": RUN_FIGURES,
         "undrawn": [],
     }
-
-
-def _header(config: Any) -> dict[str, str]:
-    """Return the comments at the top of a sweep file by name: Question, Expected, Time, Command."""
-    for source in config.hydra.runtime.config_sources:
-        file = Path(source.path) / "sweeps" / f"{name_of(config)}.yaml"
-        if source.schema == "file" and file.is_file():
-            comments = re.match(r"(#.*\n)*", file.read_text())
-            whole_lines = re.sub(r"\n# {2,}", " ", comments[0] if comments else "")
-            return dict(re.findall(r"^# (\w[\w ]*): +(.*)", whole_lines, re.MULTILINE))
-    return {}
 
 
 def _caption(figure: SweepFigure, done: Sequence[Job]) -> str:

@@ -1,5 +1,7 @@
 """What a sweep file asks: its rows and figures, and their checks."""
 
+import re
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
@@ -88,6 +90,22 @@ def rows_of(config: DictConfig) -> list[SweepRow]:
 def name_of(config: DictConfig) -> str:
     """Return the name of a sweep: that of its file, if it has one."""
     return str(config.hydra.runtime.choices.get("sweeps") or "sweep")
+
+
+def header_of(config: Any) -> dict[str, str]:
+    """Return the comments at the top of a sweep file by name: Question, Expected, Time, Command.
+
+    Comments without such names are the question.
+    """
+    for source in config.hydra.runtime.config_sources:
+        file = Path(source.path) / "sweeps" / f"{name_of(config)}.yaml"
+        if source.schema == "file" and file.is_file():
+            lines = re.match(r"(#.*\n)*", file.read_text())
+            comments = re.sub(r"^# *@package.*\n", "", lines[0] if lines else "")
+            named = dict(re.findall(r"^# (\w[\w ]*): +(.*)", re.sub(r"\n# {2,}", " ", comments), re.MULTILINE))
+            plain = " ".join(re.sub(r"^#+", "", comments, flags=re.MULTILINE).split())
+            return named or ({"Question": plain} if plain else {})
+    return {}
 
 
 def _entries(config: DictConfig, key: str, model: type[Model]) -> list[Model]:

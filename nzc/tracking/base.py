@@ -29,11 +29,19 @@ class Tracker(ABC):
 
     @abstractmethod
     def start(
-        self, experiment: str, name: str, params: Mapping[str, Any], parent: str | None, begun: int, key: str
+        self,
+        experiment: str,
+        name: str,
+        params: Mapping[str, Any],
+        parent: str | None,
+        begun: int,
+        key: str,
+        question: str = "",
     ) -> str:
         """Open a run that began at `begun` (milliseconds since 1970) below the run `parent`, and return its id.
 
-        A run of the same `key` that exists already is used again. Unreachable: the server does not answer.
+        A sweep's `question` is its description. A run of the same `key` that exists already is used again.
+        Unreachable: the server does not answer.
         """
 
     @abstractmethod
@@ -44,7 +52,7 @@ class Tracker(ABC):
     def finish(self, run: str, folder: Path, status: str = "FINISHED", ended: int | None = None) -> None:
         """Close the run of a run or sweep as FINISHED, FAILED, or KILLED, which is: stopped from outside.
 
-        Of a finished one, what it left in `folder` is recorded first. Nothing is recorded twice.
+        What a finished run, or a sweep, left in `folder` is recorded first. Nothing is recorded twice.
 
         ended  milliseconds since 1970; None: now
         """

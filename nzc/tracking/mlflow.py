@@ -21,13 +21,15 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from mlflow.exceptions import MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils.file_utils import local_file_uri_to_path
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from nzc.runs.formatting import EPSILONS, number
-from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT
+from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT, SWEEP
 from nzc.runs.result import RunResult
 from nzc.tracking.base import PUBLIC_FILES, Tracker, Unreachable
 from nzc.tracking.mlflow_model import log_student
-from nzc.tracking.outbox import LOCK, RECORD, is_dead, process
+from nzc.tracking.outbox import LOCK, RECORD, is_dead, process, read_record
+from nzc.tracking.summary import describe, describe_student, summarise
 from nzc.validation import InputError, in_a_line, masked
 
 #: Tags of a run: its process, by which runs of dead processes are found; its key, by which it is found again.
@@ -81,10 +83,18 @@ class MLflow(Tracker):
         self.client  # noqa: B018 - connects
 
     def start(
-        self, experiment: str, name: str, params: Mapping[str, Any], parent: str | None, begun: int, key: str
+        self,
+        experiment: str,
+        name: str,
+        params: Mapping[str, Any],
+        parent: str | None,
+        begun: int,
+        key: str,
+        question: str = "",
     ) -> str:
-        client, tags = self.client, {"mlflow.runName": name, _PROCESS: process(), _KEY: key}
-        tags |= {"mlflow.parentRunId": parent} if parent else {}
+        client, tags = self.client, {MLFLOW_RUN_NAME: in_a_line(name, 250), _PROCESS: process(), _KEY: key}
+        tags |= {MLFLOW_PARENT_RUN_ID: parent} if parent else {}
+        tags |= {MLFLOW_RUN_NOTE: question} if question else {}
         try:
             if parent is None:
                 self._kill_open_runs()
@@ -116,21 +126,25 @@ class MLflow(Tracker):
         self._require_answer()
         try:
             self._kill_open_runs(run)
-            if status == "FINISHED":
-                self._record(run, folder)
+            record = read_record(folder) or {}
+            # A folder may also have files of a sweep before this run. A sweep itself has no params.
+            is_sweep = record.get("params") == {} and (folder / SWEEP).is_file()
+            if is_sweep:
+                self._log_sweep(run, folder, record.get("question", ""))
+            if is_sweep or status == "FINISHED":
+                self._record(run, folder, is_sweep)
         finally:
             self.client.set_terminated(run, status, ended)
 
-    def _record(self, run: str, folder: Path) -> None:
-        """Record what a finished run or sweep left in its folder."""
-        folders = {"*": None, ".hydra/*": "config", f"{FIGURES}/*": FIGURES}
-        result = RunResult.read(folder) if (folder / RESULT).is_file() else None
+    def _record(self, run: str, folder: Path, is_sweep: bool) -> None:
+        """Record what a finished run or a sweep left in its folder."""
+        folders = {"*": None, ".hydra/*": "config"}
+        folders |= {f"{FIGURES}/*": FIGURES} if self.private or not is_sweep else {}
+        result = RunResult.read(folder) if not is_sweep and (folder / RESULT).is_file() else None
         if result is not None:
             begun = self.client.get_run(run).info.start_time
             self._log_result(run, result if self.private else result.public, begun)
             self._log_curves(run, folder / LEARNING_CURVES, begun)
-        elif not self.private:
-            del folders[f"{FIGURES}/*"]  # of a sweep
         for pattern, target in folders.items():
             for path in filter(Path.is_file, folder.glob(pattern)):
                 public = target == "config" or path.name in PUBLIC_FILES
@@ -142,7 +156,7 @@ class MLflow(Tracker):
                 else:
                     self.client.log_artifact(run, str(path), target)
         if result is not None and (folder / STUDENT).is_file() and self.model:
-            log_student(self.client, self.uri, run, folder, self.register, *_described(result))
+            log_student(self.client, self.uri, run, folder, self.register, *describe_student(result))
 
     def _require_answer(self) -> None:
         """Raise Unreachable where no server answers. MLflow itself would try for minutes."""
@@ -193,7 +207,6 @@ class MLflow(Tracker):
         return str(found.experiment_id)
 
     def _log_result(self, run: str, result: RunResult, begun: int) -> None:
-        """Log finite values as metrics. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
         record, epsilon = result.as_dict(), result.epsilon
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.published, "order": epsilon.order}
@@ -201,10 +214,7 @@ class MLflow(Tracker):
         values |= {name: record["metrics"][name] for name in ("majority", "balanced_accuracy", "auc")}
         values |= _by_class("recall", result.metrics.recall)
         values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
-        metrics = [Metric(k, v, begun, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
-        tags = [RunTag(k, number(v)) for k, v in values.items() if k.startswith("epsilon") and v is not None]
-        self.client.log_batch(run, tags=tags)
-        self._log_points(run, metrics)
+        self._log_values(run, values, begun, {MLFLOW_RUN_NOTE: describe(result)})
         if not self.private:
             self.client.log_dict(run, record, RESULT)
         if (data := result.data) is not None:  # name, sizes and digest, but no row
@@ -212,6 +222,18 @@ class MLflow(Tracker):
             profile = json.dumps({key: value for key, value in data.items() if key != "digest"})
             dataset = Dataset(result.dataset, str(data["digest"])[:36], **source, profile=profile)
             self.client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])])
+
+    def _log_sweep(self, run: str, folder: Path, question: str) -> None:
+        summary = summarise(folder, run, question, self.private)
+        tags = summary.tags | {MLFLOW_RUN_NOTE: summary.description}
+        self._log_values(run, summary.values, self.client.get_run(run).info.start_time, tags)
+
+    def _log_values(self, run: str, values: Mapping[str, float | None], begun: int, tags: Mapping[str, str]) -> None:
+        """Log finite values as metrics. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
+        metrics = [Metric(k, v, begun, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
+        shown = {k: number(v) for k, v in values.items() if k.startswith("epsilon") and v is not None}
+        self.client.log_batch(run, tags=[RunTag(k, v) for k, v in {**tags, **shown}.items()])
+        self._log_points(run, metrics)
 
     def _log_curves(self, run: str, path: Path, begun: int) -> None:
         """Log the points of learning curves that were not sent while the run was under way."""
@@ -233,17 +255,6 @@ def _by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, floa
     if len({name.casefold() for name in names}) < len(names) or max(map(len, names), default=0) > 200:
         names = [str(number) for number in range(len(values))]
     return {f"{metric}_{name}": value for name, value in zip(names, values.values(), strict=True)}
-
-
-def _described(result: RunResult) -> tuple[str, dict[str, str]]:
-    """Return the description and the tags of a student: what it learned from, and what may be said of its cost."""
-    facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": number(result.epsilon.published)}
-    said = (
-        f"Learned from {result.answered:,} labels that {result.teachers['count']:,} teachers released by "
-        f"{result.aggregator}, and from public rows of {result.dataset}. The labels are (ε, δ)-differentially private "
-        f"with ε = {facts['epsilon']}, δ = {result.delta:g}, where one private {result.unit} changes."
-    )
-    return said, facts | {"delta": f"{result.delta:g}", "aggregator": result.aggregator}
 
 
 def create_database(path: Path) -> None:

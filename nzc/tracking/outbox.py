@@ -7,13 +7,15 @@ ended, and whether everything arrived. `nzc sync` sends the rest. A tracker that
 import json
 import os
 import platform
+import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +29,8 @@ from nzc.validation import InputError, in_a_line, masked
 
 RECORD, LOCK = "tracking.json", ".tracking.lock"
 _LATER = "`nzc sync` sends it later"
+#: Overrides that the name of a tracked run leaves out. A sweep file's name is the title already.
+_UNNAMED = re.compile(r"[+~]*(sweeps|tracking|paths|hydra)([./@=]|$)")
 
 
 @dataclass
@@ -34,7 +38,7 @@ class TrackedRun:
     """A run or a sweep at its tracker.
 
     tracker     None: runs are not recorded
-    experiment  name of its experiment; `name` and `params` are those of the run
+    experiment  name of its experiment; `name`, `params` and `question` are those of the run
     sweep       folder of the sweep that it is a job of
     """
 
@@ -44,6 +48,7 @@ class TrackedRun:
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
     sweep: Path | None = None
+    question: str = ""
     run: str | None = None
     logging: bool = True
     closed: bool = False
@@ -57,7 +62,8 @@ class TrackedRun:
         parent = None if self.sweep is None else read_record(self.sweep)
         about = {
             "experiment": self.experiment,
-            "name": self.name,
+            "name": masked(self.name),
+            "question": masked(self.question)[:2000],
             "params": {key: masked(value) for key, value in self.params.items()},
             "sweep": os.path.relpath(self.sweep, self.folder) if parent and self.sweep else None,
         }
@@ -82,10 +88,10 @@ class TrackedRun:
             self.logging = False
             print(f"nzc: learning curves are no longer tracked ({in_a_line(error, 200)})", file=sys.stderr)
 
-    def finish(self) -> None:
-        """Send what the run left in its folder, and close it."""
+    def finish(self, failed: bool = False) -> None:
+        """Send what the run left in its folder, and close it; `failed`: a sweep, because jobs of it did."""
         try:
-            self._close("FINISHED")
+            self._close("FAILED" if failed else "FINISHED")
         except Exception as error:  # nothing is lost: the folder is whole
             print(f"nzc: {self.folder} could not be tracked ({in_a_line(error, 200)}): {_LATER}", file=sys.stderr)
 
@@ -104,6 +110,15 @@ class TrackedRun:
             with _alone(self.folder):
                 self.tracker.finish(self.run, self.folder, status)
                 update_record(self.folder, sent=True)
+
+
+def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:
+    """Return the name of a run or a sweep at its tracker: title and overrides, in at most 100 characters.
+
+    Overrides that say only where it is recorded or how it is launched are left out, and so are passwords.
+    """
+    typed = " ".join(each for each in overrides if not _UNNAMED.match(each))
+    return shorten(masked(" · ".join(filter(None, [*title, typed]))), 100, placeholder=" …")
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -152,7 +167,7 @@ def _open(folder: Path, tracker: Tracker) -> str:
     if parent is not None and parent["run"] is None:
         raise InputError("FOLDER", folder / record["sweep"], "must be sent before its jobs")
     title, above = (record["experiment"], record["name"], record["params"]), parent["run"] if parent else None
-    run = tracker.start(*title, above, record["begun"], record["key"])
+    run = tracker.start(*title, above, record["begun"], record["key"], record.get("question", ""))
     update_record(folder, run=run)
     return run
 

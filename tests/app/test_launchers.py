@@ -81,7 +81,7 @@ def test_a_sweep_on_slurm_shows_what_was_cancelled_and_what_failed(slurm: dict[s
     children = [run for run in runs if run is not parent]
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     assert sorted(run.info.status for run in children) == ["FAILED", "FINISHED", "FINISHED", "KILLED"]
-    assert parent.info.status == "FINISHED"
+    assert parent.info.status == "FAILED"
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ import requests
 from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, nowhere
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from nzc.tracking.mlflow import MLflow
 from nzc.tracking.outbox import RECORD, _alone, unsent
@@ -211,11 +212,32 @@ def test_a_sweep_whose_server_is_down_is_sent_as_a_sweep(
     ended = time.time()
     assert command("sync", "outputs/sweeps", "--uri", DATABASE)[0] == 0
     parent, *jobs = _runs()
-    assert [run.info.status for run in (parent, *jobs)] == ["FINISHED", "FINISHED", "FAILED", "FINISHED"]
+    assert [run.info.status for run in (parent, *jobs)] == ["FAILED", "FINISHED", "FAILED", "FINISHED"]
+    assert [run.info.run_name for run in jobs] == ["queries=10", "queries=1000", "queries=20"]
+    assert (parent.data.metrics["jobs"], parent.data.metrics["jobs_failed"]) == (3, 1)
+    assert "| queries=20&ensp; |" in parent.data.tags[MLFLOW_RUN_NOTE]
     assert {run.data.tags["mlflow.parentRunId"] for run in jobs} == {parent.info.run_id}
     assert all(begun <= run.info.start_time / 1000 + 0.001 for run in (parent, *jobs))
     assert all(run.info.start_time <= run.info.end_time <= 1000 * ended for run in (parent, *jobs))
     assert "table.md" in _recorded(parent)["artifacts"]
+
+
+def test_a_sweep_that_was_killed_outright_is_sent_with_the_jobs_that_it_finished(
+    nzc: Nzc, command: Command, histograms: Path
+) -> None:
+    nzc("--multirun", *FILE, "queries=10,20", f"tracking.uri={nowhere()}")
+    (sweep,) = Path("outputs/sweeps").glob("*/*")
+    for folder in (sweep, sweep / "1"):
+        told = json.loads((folder / RECORD).read_text())
+        gone = told["process"].rsplit(" ", 1)[0] + " 1000000000"
+        (folder / RECORD).write_text(json.dumps(told | {"ended": None, "until": None, "process": gone}))
+    for left in (*sweep.glob("table.*"), sweep / "report.html", sweep / "1" / "result.json"):
+        left.unlink()
+    assert command("sync", "--uri", DATABASE)[0] == 0
+    parent, *jobs = _runs()
+    assert [run.info.status for run in (parent, *jobs)] == ["KILLED", "FINISHED", "KILLED"]
+    assert "1 of 2 jobs finished" in parent.data.tags[MLFLOW_RUN_NOTE]
+    assert "queries=20: did not finish" in parent.data.tags[MLFLOW_RUN_NOTE]
 
 
 def test_a_sweep_of_which_no_job_began_is_sent_as_failed(

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,12 +19,17 @@ import pytest
 from alembic.runtime.migration import HeadMaintainer
 from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere, tracked_runs
 from mlflow import MlflowClient
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
+from nzc.app.config import HOME
 from nzc.data.digits import Digits
 from nzc.runs.formatting import number
+from nzc.runs.layout import SWEEP, write_jobs
 from nzc.runs.page import write_page
 from nzc.runs.pipeline import PreparedRun
 from nzc.tracking.mlflow import _PROCESS, MLflow
+from nzc.tracking.outbox import tracked_name
+from nzc.tracking.summary import summarise
 
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
 CHROMIUM = shutil.which("chromium")
@@ -59,12 +65,18 @@ def test_a_job_that_fails_is_marked_and_the_sweep_goes_on(
     _breaks(monkeypatch, 1, RuntimeError("no more memory"))
     assert nzc("--multirun", *FILE, "seed=0,1,2").code == 2
     assert _states(nested=True) == ["FINISHED", "FAILED", "FINISHED"]
-    assert _states(nested=False) == ["FINISHED"]
+    assert _states(nested=False) == ["FAILED"]
+    parent, *jobs = tracked_runs(_client())
+    assert [job.info.run_name for job in jobs] == ["seed=0", "seed=1", "seed=2"]
+    assert (parent.data.metrics["jobs"], parent.data.metrics["jobs_failed"]) == (3, 1)
+    assert "no more memory" in parent.data.tags[MLFLOW_RUN_NOTE]
+    assert "table.md" in {file.path for file in _client().list_artifacts(parent.info.run_id)}
 
 
 def test_a_job_of_wrong_input_is_seen_to_fail(nzc: Nzc, histograms: Path) -> None:
     nzc("--multirun", *FILE, "queries=1000,10")
     assert _states(nested=True) == ["FAILED", "FINISHED"]
+    assert _states(nested=False) == ["FAILED"]
     assert not list(histograms.parent.glob("outputs/sweeps/*/*/0/result.json"))
 
 
@@ -80,9 +92,114 @@ def test_a_sweep_that_is_stopped_closes_all_that_it_opened(
     assert nzc("--multirun", *FILE, "seed=0,1,2").code == 130
     assert _states(nested=True) == ["FINISHED", "KILLED"]
     assert _states(nested=False) == ["KILLED"]
+    assert "1 of 3 jobs finished" in tracked_runs(_client())[0].data.tags[MLFLOW_RUN_NOTE]
     (page,) = histograms.parent.glob("outputs/sweeps/*/*/report.html")
     assert "1 of 3 runs finished" in page.read_text()
     assert "was not started" in (page.parent / "table.md").read_text()
+
+
+QUESTION = "Which noise is best for 50 teachers?"
+FILE_OF_SWEEP = f"""# @package _global_
+# {QUESTION}
+hydra: {{mode: MULTIRUN}}
+sweep:
+  rows:
+    - {{name: none, set: [aggregator=plurality]}}
+    - {{name: much, set: [aggregator=gnmax, "aggregator.sigma=40"]}}
+    - {{name: little, set: [aggregator=gnmax, "aggregator.sigma=2,3"]}}
+  figures:
+    - {{name: labels, x: epsilon.exact, y: [label_accuracy]}}
+"""
+
+
+def _own_sweep(text: str = FILE_OF_SWEEP) -> list[str]:
+    Path("sweeps").mkdir()
+    Path("sweeps/noise.yaml").write_text(text)
+    return ["+sweeps=noise", *FILE, "teachers.labels=labels.npy"]
+
+
+def test_a_sweep_shows_its_question_its_table_its_figures_and_its_best_job(nzc: Nzc, histograms: Path) -> None:
+    ran = nzc(*_own_sweep(), "figures=null", "queries=30")
+    assert ran.code == 0, ran.err
+    parent, *jobs = tracked_runs(_client())
+    names = ["none", "much", "little, aggregator.sigma=2", "little, aggregator.sigma=3"]
+    assert [job.info.run_name for job in jobs] == names
+    assert parent.info.run_name.startswith(
+        "noise · recipe=papers teachers=votes dataset=none student=none teachers.path"
+    )
+    shown, metrics, best = (parent.data.tags[MLFLOW_RUN_NOTE], parent.data.metrics, parent.data.tags["best"])
+    assert shown.startswith(QUESTION)
+    assert all(f"| {name}&ensp; |" in shown for name in names)
+    assert f"get-artifact?run_uuid={parent.info.run_id}&path=figures/labels.svg" in shown
+    assert "labels.svg" in [
+        file.path.rpartition("/")[2] for file in _client().list_artifacts(parent.info.run_id, "figures")
+    ]
+    assert (metrics["jobs"], metrics["jobs_failed"]) == (4, 0)
+    # The clean votes are the most accurate, but without a finite ε.
+    finite = [job for job in jobs if "epsilon" in job.data.metrics]
+    most = max(job.data.metrics["label_accuracy"] for job in finite)
+    (named,) = (job for job in finite if job.info.run_name == best)
+    assert named.data.metrics["label_accuracy"] == metrics["label_accuracy"] == most
+    assert named.data.metrics["epsilon"] == metrics["epsilon"]
+    assert named.data.tags[MLFLOW_RUN_NOTE] in shown
+    assert f"{ran.results[2]['delta']:g}" in named.data.tags[MLFLOW_RUN_NOTE]
+
+
+def test_a_public_sweep_shows_what_may_be_published(nzc: Nzc, histograms: Path) -> None:
+    rows = FILE_OF_SWEEP.replace("[aggregator=plurality]", "[queries=1000]")
+    assert nzc(*_own_sweep(rows), "rng=system", "tracking.private=false", "figures=null").code == 2
+    parent = tracked_runs(_client())[0]
+    shown = parent.data.tags[MLFLOW_RUN_NOTE]
+    assert parent.info.status == "FAILED"
+    assert QUESTION in shown and "ε published" in shown and "none: did not finish" in shown
+    assert not re.search("exact|theorem|figures|1000", shown)
+    assert set(parent.data.metrics) == {"jobs", "jobs_failed", "label_accuracy", "epsilon"}
+    assert {file.path for file in _client().list_artifacts(parent.info.run_id)} == {"multirun.yaml", "jobs.json"}
+
+
+def test_a_description_is_cut_between_two_lines_of_its_table(tmp_path: Path) -> None:
+    write_jobs(tmp_path, [({"name": f"{number} {'n' * 400}"}, []) for number in range(40)])
+    (tmp_path / SWEEP).write_text("sweep: null\n")
+    shown = summarise(tmp_path, "id", QUESTION, private=True).description
+    lines = shown[shown.index("| 0 n") :].splitlines()
+    kept, (empty, end) = lines[:-2], lines[-2:]
+    assert 7000 < len(shown) <= 8000
+    assert all(line.endswith("n: was not started |") for line in kept)
+    assert (empty, end) == ("", f"… and {40 - len(kept)} more lines.")
+
+
+def test_a_run_is_named_by_what_was_typed_but_for_secrets_and_places(nzc: Nzc, histograms: Path) -> None:
+    assert nzc(*FILE, "tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there").code == 0
+    (run,) = tracked_runs(_client())
+    assert run.info.run_name.startswith(
+        "none · gnmax · recipe=papers teachers=votes student=none teachers.path=votes.npy"
+    )
+    assert not re.search("hunter2|tracking|kept|dataset=", run.info.run_name)
+    assert len(run.info.run_name) <= 100
+    assert run.data.tags[MLFLOW_RUN_NOTE].startswith("40 labels released; ε published ")
+    assert tracked_name(["digits", "gnmax"], ["a=" + 100 * "x", "+hydra.job.x=1"]) == "digits · gnmax · …"
+
+
+def test_names_do_not_resolve_what_the_environment_keeps(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWN_DELTA", "1e-6")
+    assert nzc("--multirun", "delta=${oc.env:OWN_DELTA}", *FILE, "seed=0,1").code == 0
+    parent, *jobs = tracked_runs(_client())
+    assert [job.info.run_name for job in jobs] == ["seed=0", "seed=1"]
+    assert "delta=${oc.env:OWN_DELTA}" in parent.info.run_name
+
+
+def test_the_lines_of_the_documentation_list_a_sweep(nzc: Nzc, capfd: pytest.CaptureFixture[str]) -> None:
+    assert (
+        nzc("--multirun", *TEACHERS, "student.steps=9", "tracking=mlflow", "tracking.model=false", "seed=0,1").code == 0
+    )
+    (lines,) = re.findall(
+        r"^    import mlflow\n.*?^    print.*?\n", (HOME / "docs/tracking.md").read_text(), re.M | re.S
+    )
+    exec(textwrap.dedent(lines).replace("mlflow.db", f"{Path.cwd()}/mlflow.db"), {})
+    listed = capfd.readouterr().out
+    assert [len(re.findall(word, listed)) for word in ("seed=0", "seed=1", "FINISHED")] == [1, 1, 2]
 
 
 def test_a_sweep_that_breaks_closes_its_parent(nzc: Nzc, histograms: Path) -> None:
@@ -326,7 +443,7 @@ def test_the_dashboard_shows_epsilon_and_accuracy(nzc: Nzc) -> None:
         page.get_by_role("row").filter(has_text="sweep").get_by_role(
             "button"
         ).first.click()  # unfold it: columns are of what is seen
-        page.get_by_text("lnmax · supervised").first.wait_for()
+        page.get_by_text("aggregator=lnmax").first.wait_for()
         page.get_by_role("button", name="Columns", exact=True).click()
         tree = page.get_by_test_id("column-selector-tree")
         search = page.get_by_placeholder("Search columns")
