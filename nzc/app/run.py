@@ -21,6 +21,7 @@ from nzc.app.error_messages import check_overrides, error_line
 from nzc.data.files import require_writable
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
+from nzc.runs.clock import Clock
 from nzc.runs.result import RunResult
 from nzc.tracking import Tracker, Unreachable
 from nzc.tracking.outbox import TrackedRun
@@ -45,16 +46,23 @@ class PreparedJob:
             self.run.train_worker()
         return is_worker
 
-    def execute(self, folder: Path, sweep: Path | None = None) -> RunResult:
-        """Run the job in `folder`, as a job of the sweep in the folder `sweep` if given."""
+    def execute(self, folder: Path, sweep: Path | None = None, speaks: bool = False) -> RunResult:
+        """Run the job in `folder`, as a job of the sweep in the folder `sweep` if given.
+
+        speaks  whether standard error gets a line a stage, where it is no terminal
+        """
         tracked = _tracked(self.tracker, self.cfg, self.choices, folder, sweep)
         try:
             tracked.start()
-            result = self.run.execute(folder, tracked.log)
+            result = self.run.execute(folder, tracked.log, speaks)
         except BaseException as error:
             tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
             raise
-        tracked.finish()
+        clock = Clock(speaks and self.run.parts.trainer.progress)
+        with clock("tracking"):
+            tracked.finish()
+        if tracked.sent:
+            clock.done("tracking", "recorded")
         return result
 
 

@@ -47,6 +47,7 @@ class TrackedRun:
     run: str | None = None
     logging: bool = True
     closed: bool = False
+    sent: bool = False
 
     def start(self) -> None:
         """Open the run. A job of a sweep that could not be opened is only noted, to be sent later."""
@@ -104,6 +105,7 @@ class TrackedRun:
             with _alone(self.folder):
                 self.tracker.finish(self.run, self.folder, status)
                 update_record(self.folder, sent=True)
+                self.sent = True
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
