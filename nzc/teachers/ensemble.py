@@ -78,8 +78,8 @@ class Ensemble(ShardedTeachers):
         from nzc.teachers.engine import TeacherEnsemble
 
         engine = TeacherEnsemble(self, splits, self.shards(splits), work)
-        alone = {"max_epochs": 1, "use_distributed_sampler": False, "num_nodes": trainer.nodes}
-        trainer.fit(engine, "Teachers", teachers=len(missing(work, range(self.number(splits)))), **alone)
+        options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False, "num_nodes": trainer.nodes}
+        trainer.fit(engine, "Teachers", teachers=len(missing(work, range(self.number(splits)))), **options)
 
     def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:
         assert splits is not None

@@ -14,12 +14,10 @@ class Bar:
 
     def __init__(self, name: str, shown: bool = True, unit: str | None = None) -> None:
         counted = TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + (unit or name.lower()))
-        times = (TimeElapsedColumn(), TextColumn("used,"), TimeRemainingColumn(), TextColumn("left"))
+        columns = (TextColumn("{task.description:9}"), BarColumn(), counted, TextColumn("·"), TimeElapsedColumn())
+        left = (TextColumn("used,"), TimeRemainingColumn(), TextColumn("left"))
         console = Console(stderr=True)
-        heading = TextColumn("{task.description:9}")
-        self._bar = Progress(
-            heading, BarColumn(), counted, TextColumn("·"), *times, console=console, refresh_per_second=4
-        )
+        self._bar = Progress(*columns, *left, console=console, refresh_per_second=4)
         self._bar.disable = not (shown and console.is_terminal)
         self._task = self._bar.add_task(name)
 
