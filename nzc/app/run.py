@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from nzc.runs.clock import Clock
 from nzc.runs.result import RunResult
 from nzc.tracking import Tracker, Unreachable
 from nzc.tracking.outbox import TrackedRun
+from nzc.training.progress import say_stage
 from nzc.validation import InputError
 
 #: Everything that a run writes is readable by its owner only, because most of it depends on votes.
@@ -51,14 +53,16 @@ class PreparedJob:
 
         speaks  whether standard error gets a line a stage, where it is no terminal
         """
+        speaks = speaks and self.run.parts.trainer.progress
+        say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
         tracked = _tracked(self.tracker, self.cfg, self.choices, folder, sweep)
         try:
             tracked.start()
-            result = self.run.execute(folder, tracked.log, speaks)
+            result = self.run.execute(folder, tracked.log, say)
         except BaseException as error:
             tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
             raise
-        clock = Clock(speaks and self.run.parts.trainer.progress)
+        clock = Clock(say)
         with clock("tracking"):
             tracked.finish()
         if tracked.sent:

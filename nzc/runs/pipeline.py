@@ -26,7 +26,7 @@ from nzc.students.label_spreading import spread_labels
 from nzc.teachers import Teachers, VoteHistograms
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
-from nzc.types import CurveLog, Floats, Ints
+from nzc.types import CurveLog, Floats, Ints, StageLog
 from nzc.validation import InputError, within
 
 if TYPE_CHECKING:
@@ -119,14 +119,13 @@ class PreparedRun:
             splits = self._asking(splits, self.session.choose(embedding=_places(splits)))
         teachers.train_worker(splits, self.parts.store, self.parts.trainer)
 
-    def execute(self, folder: Path, log: CurveLog | None = None, speaks: bool = False) -> RunResult:
+    def execute(self, folder: Path, log: CurveLog | None = None, say: StageLog | None = None) -> RunResult:
         """Run the job and write everything into `folder`.
 
-        log     receives the student's learning curves as they grow
-        speaks  whether standard error gets a line a stage, where it is no terminal
+        log  receives the student's learning curves as they grow
+        say  receives every stage when it ends
         """
-        clock, policy = Clock(speaks and self.parts.trainer.progress), self.parts.policy
-        session, truth = self.session, self.truth
+        clock, policy, session, truth = Clock(say), self.parts.policy, self.session, self.truth
         made_by, learning_curves = versions(), LearningCurves(log)
         last = len(session.sizes)
         clear(folder, RUN_FILES, RUN_FIGURES)
@@ -139,9 +138,9 @@ class PreparedRun:
             for number in range(1, last + 1):
                 with clock("labels"):  # privacy boundary: private votes become public labels
                     asked = session.ask(votes, rows, probs)
-                clock.done("labels", f"{asked.answered:,} of {len(asked.rows):,} queries answered")
                 with clock("accounting"):
                     session.record()
+                clock.done("labels", f"{asked.answered:,} of {len(asked.rows):,} queries answered")
                 labels = session.training_labels(probs)
                 reinforced = int((labels != ABSTAIN).sum() - (session.released != ABSTAIN).sum())
                 right = None if truth is None else _accuracy(asked.labels, truth[asked.rows])

@@ -32,7 +32,11 @@ class Bar:
         self._bar.stop()
 
 
-def say_stage(stage: str, done: str, seconds: float) -> None:
-    """Print one line for a stage that ended, where there is no terminal: the log of a batch job."""
+def say_stage(stage: str, done: str, seconds: float, timed: bool = True) -> None:
+    """Print one line for a stage that ended, where there is no terminal: the log of a batch job.
+
+    timed  whether the line may have the seconds: those of one stage depend on votes
+    """
     if not Console(stderr=True).is_terminal:
-        print(f"nzc: {stage}: {done} in {seconds:.1f} s", file=sys.stderr, flush=True)
+        took = f" in {seconds:.1f} s" if timed else ""
+        print(f"nzc: {stage}: {done}{took}", file=sys.stderr, flush=True)
