@@ -13,3 +13,5 @@ AnyArray = NDArray[Any]
 
 #: Receives points of learning curves: the name of the fit, values by metric, and the step.
 CurveLog = Callable[[str, Mapping[str, float], int], None]
+#: Receives a stage of a run when it ends: its name, what it did, and its seconds.
+StageLog = Callable[[str, str, float], None]

@@ -31,7 +31,7 @@ TEACHERS = [
 ]
 STUDENT = [*TEACHERS[2:], "student.steps=60"]
 SMALL = [*TEACHERS, "student.steps=60"]
-VOTES = ["recipe=papers", "teachers=votes", "dataset=none", "student=none"]
+VOTES = ["recipe=papers", "teachers=votes", "dataset=none", "student=none", "trainer.progress=false"]
 
 
 @dataclass

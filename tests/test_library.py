@@ -44,6 +44,14 @@ def test_mechanisms_and_accounting_import_numpy_and_scipy_only() -> None:
     assert "torch" in _imported("import torch")  # the check can fail
 
 
+@pytest.mark.parametrize("argument", ["--version", "--help", "querys=10", "student.steps=0", "seed=-1"])
+def test_the_command_answers_without_slow_imports(argument: str, tmp_path: Path) -> None:
+    asked = f"import os, sys; os.chdir({str(tmp_path)!r}); sys.argv = ['nzc', {argument!r}]"
+    used = _imported(f"{asked}\nfrom nzc.app.main import main\ntry:\n    main()\nexcept SystemExit: pass")
+    assert "hydra" in used
+    assert not used & {"torch", "pytorch_lightning", "mlflow", "sklearn", "matplotlib", "pandas"}
+
+
 def test_every_public_name_exists_and_has_a_docstring() -> None:
     for name in nzc.__all__:
         assert getattr(nzc, name).__doc__, name

@@ -6,8 +6,10 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, get_type_hints
 
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
@@ -107,16 +109,29 @@ def shows_private(cfg: DictConfig) -> bool:
     return bool((cfg.tracking or {}).get("private", True))
 
 
+class _SweepsSource(FileConfigSource):
+    """A folder of which Hydra reads sweeps/ only. It would list all other folders as groups, in help and completion."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "sweeps"
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        if config_path:
+            return super().list(config_path, results_filter)
+        return [] if results_filter is ObjectType.CONFIG else ["sweeps"]
+
+
 class _SearchPath(SearchPathPlugin):
     """Finds `+sweeps=NAME` in sweeps/ and `GROUP=NAME` in conf/, of nzc and of the working directory."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        search_path.append("nzc", f"file://{HOME}")
+        search_path.append("nzc", f"sweeps://{HOME}")
         here = Path.cwd()
         if here != HOME:
-            for folder, path in ((here / "conf", here / "conf"), (here / "sweeps", here)):
+            for folder, path in ((here / "conf", f"file://{here / 'conf'}"), (here / "sweeps", f"sweeps://{here}")):
                 if folder.is_dir():
-                    search_path.append("nzc-here", f"file://{path}")
+                    search_path.append("nzc-here", path)
 
 
 def options(folder: str) -> list[str]:
@@ -151,4 +166,5 @@ def register_help() -> None:
 def register() -> None:
     """Register schema and search path with Hydra. Calling it again changes nothing."""
     ConfigStore.instance().store(name="spine", node=Config)
-    Plugins.instance().register(_SearchPath)
+    for plugin in (_SearchPath, _SweepsSource):
+        Plugins.instance().register(plugin)

@@ -95,7 +95,7 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     if settings.mode != RunMode.MULTIRUN:
         assert RunHooks.prepared is not None
         try:
-            result = RunHooks.prepared.execute(folder)
+            result = RunHooks.prepared.execute(folder, speaks=True)
         except Exception as error:
             report(error, shows_private(cfg), folder)
         show((result if shows_private(cfg) else result.public).table())

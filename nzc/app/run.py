@@ -2,9 +2,11 @@
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from nzc.runs.layout import read_overrides
 from nzc.runs.result import RunResult
 from nzc.tracking import Tracker, Unreachable
 from nzc.tracking.outbox import TrackedRun, tracked_name
+from nzc.training.progress import say_stage
 from nzc.validation import InputError
 
 #: Everything that a run writes is readable by its owner only, because most of it depends on votes.
@@ -46,16 +49,24 @@ class PreparedJob:
             self.run.train_worker()
         return is_worker
 
-    def execute(self, folder: Path, sweep: Path | None = None, name: str = "") -> RunResult:
-        """Run the job in `folder`; if given, as the job `name` of the sweep in the folder `sweep`."""
+    def execute(self, folder: Path, sweep: Path | None = None, name: str = "", speaks: bool = False) -> RunResult:
+        """Run the job in `folder`; if given, as the job `name` of the sweep in the folder `sweep`.
+
+        speaks  whether standard error gets a line a stage, where it is no terminal
+        """
+        speaks = speaks and self.run.parts.trainer.progress
+        say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
         tracked = _tracked(self.tracker, self.cfg, self.choices, folder, sweep, name)
         try:
             tracked.start()
-            result = self.run.execute(folder, tracked.log)
+            result = self.run.execute(folder, tracked.log, say)
         except BaseException as error:
             tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
             raise
+        begun = time.perf_counter()
         tracked.finish()
+        if tracked.sent and say is not None:
+            say("tracking", "recorded", time.perf_counter() - begun)
         return result
 
 

@@ -6,18 +6,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nzc.types import StageLog
+
 #: The stages of a run: the keys of `seconds` in result.json.
 Stage = Literal["total", "representation", "teachers", "votes", "labels", "accounting", "student"]
 
 
 @dataclass
 class Clock:
-    """Measures the seconds of each stage."""
+    """Measures the seconds of each stage.
 
+    say  receives every stage that is reported by `done`; None: nobody does
+    """
+
+    say: StageLog | None = None
     seconds: dict[Stage, float] = field(default_factory=dict)
+    _last: dict[Stage, float] = field(default_factory=dict)
 
     @contextmanager
     def __call__(self, stage: Stage) -> Iterator[None]:
         start = time.perf_counter()
         yield
-        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.perf_counter() - start, 3)
+        self._last[stage] = time.perf_counter() - start
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + self._last[stage], 3)
+
+    def done(self, stage: Stage, what: str) -> None:
+        """Report `what` a stage did, and how long it took the last time."""
+        if self.say is not None:
+            self.say(stage, what, self._last[stage])

@@ -26,7 +26,7 @@ from nzc.students.label_spreading import spread_labels
 from nzc.teachers import Teachers, VoteHistograms
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
-from nzc.types import CurveLog, Floats, Ints
+from nzc.types import CurveLog, Floats, Ints, StageLog
 from nzc.validation import InputError, within
 
 
@@ -117,9 +117,13 @@ class PreparedRun:
             splits = self._asking(splits, self.session.choose(embedding=_places(splits)))
         teachers.train_worker(splits, self.parts.store, self.parts.trainer)
 
-    def execute(self, folder: Path, log: CurveLog | None = None) -> RunResult:
-        """Run the job and write everything into `folder`; `log` receives the student's learning curves as they grow."""
-        clock, policy, session, truth = Clock(), self.parts.policy, self.session, self.truth
+    def execute(self, folder: Path, log: CurveLog | None = None, say: StageLog | None = None) -> RunResult:
+        """Run the job and write everything into `folder`.
+
+        log  receives the student's learning curves as they grow
+        say  receives every stage when it ends
+        """
+        clock, policy, session, truth = Clock(say), self.parts.policy, self.session, self.truth
         made_by, learning_curves = versions(), LearningCurves(log)
         last = len(session.sizes)
         clear(folder, RUN_FILES, RUN_FIGURES)
@@ -134,6 +138,7 @@ class PreparedRun:
                     asked = session.ask(votes, rows, probs)
                 with clock("accounting"):
                     session.record()
+                clock.done("labels", f"{asked.answered:,} of {len(asked.rows):,} queries answered")
                 labels = session.training_labels(probs)
                 reinforced = int((labels != ABSTAIN).sum() - (session.released != ABSTAIN).sum())
                 right = None if truth is None else share_right(asked.labels, truth[asked.rows])
@@ -144,6 +149,8 @@ class PreparedRun:
                     student, learned = self._learn(labels, places, name, learning_curves)
                     if student is not None and self.splits is not None and number < last:
                         probs = student.probabilities(self.splits.public.x)
+                if student is not None:
+                    clock.done("student", f"learned from {int((labels != ABSTAIN).sum()):,} labels")
                 if number < last:
                     rows = session.choose(probs, places)
             with clock("accounting"):
@@ -200,7 +207,9 @@ class PreparedRun:
         if parts.representation is None or splits is None:
             return splits
         with clock("representation"), within("representation"):
-            return replace(splits, embedding=parts.representation.embed(splits, parts.store, parts.trainer))
+            found = replace(splits, embedding=parts.representation.embed(splits, parts.store, parts.trainer))
+        clock.done("representation", f"{len(splits.public):,} public rows placed")
+        return found
 
     def _asking(self, splits: DataSplits | None, rows: Ints) -> DataSplits | None:
         """Return the splits of which the teachers label the rows that are asked, where they want no others."""
@@ -213,8 +222,11 @@ class PreparedRun:
             return VoteHistograms.of_truth(self.truth, self.classes)
         with clock("teachers"):
             trained = parts.teachers.train(splits, parts.store, parts.trainer)
+        clock.done("teachers", f"{parts.teachers.check(splits).teachers:,} ready")
         with clock("votes"):
-            return parts.teachers.vote(splits, trained)
+            votes = parts.teachers.vote(splits, trained)
+        clock.done("votes", f"{len(votes.votes):,} rows counted")
+        return votes
 
     def _learn(
         self, labels: Ints, places: Floats | None, name: str, log: CurveLog

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
-
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from typing import TYPE_CHECKING, Any, cast
 
 from nzc.students.config import StudentConfig, StudentData
-from nzc.students.module import StudentModule
-from nzc.types import Ints
 from nzc.validation import below_1, not_negative, positive, whole
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nzc.students.module import StudentModule
+    from nzc.students.pseudo_labels import PseudoLabels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +43,20 @@ class SoftMatch(StudentConfig):
         positive(width=self.width)
         below_1(momentum=self.momentum)
 
-    def student(self, data: StudentData, seed: int) -> StudentModule:
+    def student(self, data: StudentData, seed: int) -> "StudentModule":
+        from nzc.students.pseudo_labels import PseudoLabels
+
         student = super().student(data, seed)
         released = data.labels[data.labelled]
         student.pseudo_labels = PseudoLabels(released, data.classes, self.momentum, self.width)
         return student
 
-    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+    def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
+        import torch
+        from torch.nn import functional as F
+
         with torch.no_grad():
-            labels, weights = cast(PseudoLabels, student.pseudo_labels)(student.classifier(u))
+            labels, weights = cast("PseudoLabels", student.pseudo_labels)(student.classifier(u))
         student.curves["weight"] = weights.mean()  # the effective share of the pool that is used
         logits = student.network(torch.cat([x, self.strong(u, student.rng)]))
         labelled, pool = logits.split([len(x), len(u)])
@@ -59,36 +64,3 @@ class SoftMatch(StudentConfig):
             "labelled": student.labelled_loss(labelled, y),
             "pool": self.weight * (weights * F.cross_entropy(pool, labels, reduction="none")).mean(),
         }
-
-
-class PseudoLabels(nn.Module):
-    """Pseudo-labels of pool rows, and their weights.
-
-    The pseudo-label is the likeliest class among those that were ever released. Let p be a row's largest probability,
-    and μ and σ² mean and variance of p. The weight is 1 where p ≥ μ, and exp(−(width·(p − μ))²/2σ²) below (Chen et al.
-    2023, section 3.1). For the weights, probabilities are aligned first (section 3.3): divided by the mean probability
-    of their class, so that rarely predicted classes count as much. All means are exponential moving averages over
-    batches. They start with the first batch instead of a guess that takes 1/(1 − momentum) batches to forget.
-    """
-
-    def __init__(self, released: Ints, classes: int, momentum: float, width: float) -> None:
-        super().__init__()
-        self.momentum, self.width = momentum, width
-        self.never = nn.Buffer(torch.from_numpy(released).bincount(minlength=classes) == 0)
-        self.seen, self.share, self.mean, self.variance = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
-
-    @torch.no_grad()
-    def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return pseudo-labels and weights, both [rows], of logits [rows, classes], and update the moving averages."""
-        probabilities = logits.masked_fill(self.never, -torch.inf).softmax(1)
-        self.seen += 1
-        self.share = self._average(self.share, probabilities.mean(0))
-        aligned = probabilities / self.share.clamp(min=1e-12)
-        p = (aligned / aligned.sum(1, keepdim=True)).amax(1)
-        self.mean = self._average(self.mean, p.mean())
-        self.variance = self._average(self.variance, p.var(correction=min(1, len(p) - 1)))
-        below = (self.mean - p).clamp(min=0) * self.width
-        return probabilities.argmax(1), torch.exp(-below.square() / (2 * self.variance).clamp(min=1e-12))
-
-    def _average(self, before: Tensor, now: Tensor) -> Tensor:
-        return torch.lerp(before.to(now), now, max(1 - self.momentum, 1 / self.seen))

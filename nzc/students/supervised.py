@@ -1,16 +1,19 @@
 """The supervised student: cross-entropy on the released labels."""
 
 from dataclasses import dataclass
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from nzc.students.config import StudentConfig
-from nzc.students.module import StudentModule
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nzc.students.module import StudentModule
 
 
 @dataclass(frozen=True)
 class Supervised(StudentConfig):
     """Learns from labelled rows only, as in the experiments of the NZC papers."""
 
-    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+    def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
         return {"labelled": student.labelled_loss(student.network(x), y)}

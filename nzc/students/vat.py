@@ -1,18 +1,16 @@
 """VAT student: virtual adversarial training (Miyato et al. 2017, arXiv 1704.03976), as in Scalable PATE 2018."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+from typing import TYPE_CHECKING
 
 from nzc.students.config import StudentConfig
-from nzc.students.module import StudentModule, without_statistics
 from nzc.validation import not_negative, positive, whole
 
-_Function = Callable[[Tensor], Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nzc.students.module import StudentModule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,48 +44,20 @@ class VAT(StudentConfig):
         not_negative(alpha=self.alpha, entropy=self.entropy)
         positive(radius=self.radius, xi=self.xi)
 
-    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+    def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
+        import torch
+
+        from nzc.students.module import without_statistics
+        from nzc.students.virtual_adversarial import direction, divergence, with_seed
+
         u, v = student.augmented(u), student.augmented(u)
         seed = int(torch.randint(2**62, (), generator=student.rng))
         start = torch.randn(v.shape, generator=student.rng).to(v)
-        log_p = _with_seed(student.network, seed, u).log_softmax(1)
-        network = partial(_with_seed, without_statistics(student.network), seed)
+        log_p = with_seed(student.network, seed, u).log_softmax(1)
+        network = partial(with_seed, without_statistics(student.network), seed)
         r = self.radius * direction(network, v, log_p.detach(), start, self.xi, self.power)
         return {
             "labelled": student.labelled_loss(network(x), y),
             "virtual_adversarial": self.alpha * divergence(network, v + r, log_p.detach()).mean(),
             "entropy": self.entropy * student.progress * -(log_p.exp() * log_p).sum(1).mean(),
         }
-
-
-def divergence(network: _Function, x: Tensor, log_p: Tensor) -> Tensor:
-    """Return KL(p ‖ the network's prediction at x) of each row, [rows]; x [rows, ...], log_p [rows, classes]."""
-    return F.kl_div(network(x).log_softmax(1), log_p, reduction="none", log_target=True).sum(1)
-
-
-def direction(network: _Function, x: Tensor, log_p: Tensor, start: Tensor, xi: float, power: int) -> Tensor:
-    """Return, for each row of x, the unit vector along which the divergence from p grows fastest, [rows, ...]; or 0.
-
-    For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, found by power iteration from
-    `start` (section 3.3): the Hessian times d is the gradient at x + xi · d, because the gradient at x is 0. For
-    another p the gradient at x is not 0, and is itself the direction. Parameters get no gradients.
-    """
-    d = _unit(start)
-    for _ in range(power):
-        at = (x + xi * d).requires_grad_()
-        (gradient,) = torch.autograd.grad(divergence(network, at, log_p).sum(), at)
-        d = _unit(gradient)
-    return d
-
-
-def _unit(x: Tensor) -> Tensor:
-    """Return each row of x [rows, ...] scaled to L2 norm 1; 0 stays 0. Scaling the maximum first avoids underflow."""
-    flat = x.flatten(1)
-    return F.normalize(flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)).view_as(x)
-
-
-def _with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
-    """Return network(x), with the same dropout in every call with this seed."""
-    with torch.random.fork_rng(devices=[] if x.device.type == "cpu" else [x.device], device_type=x.device.type):
-        torch.manual_seed(seed)
-        return network(x)

@@ -10,7 +10,7 @@ from nzc.data import DataSplits
 from nzc.teachers.base import VoteShape
 from nzc.teachers.fingerprint import describe, source_digest
 from nzc.teachers.prediction_store import PredictionStore
-from nzc.teachers.sharded import ShardedTeachers, collect
+from nzc.teachers.sharded import ShardedTeachers, collect, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
 from nzc.validation import not_negative, positive, whole
@@ -78,7 +78,8 @@ class Ensemble(ShardedTeachers):
         from nzc.teachers.engine import TeacherEnsemble
 
         engine = TeacherEnsemble(self, splits, self.shards(splits), work)
-        trainer.fit(engine, "Teachers", max_epochs=1, use_distributed_sampler=False, num_nodes=trainer.nodes)
+        options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False, "num_nodes": trainer.nodes}
+        trainer.fit(engine, "Teachers", teachers=len(missing(work, range(self.number(splits)))), **options)
 
     def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:
         assert splits is not None

@@ -52,6 +52,7 @@ class TrackedRun:
     run: str | None = None
     logging: bool = True
     closed: bool = False
+    sent: bool = False
 
     def start(self) -> None:
         """Open the run. A job of a sweep that could not be opened is only noted, to be sent later."""
@@ -110,6 +111,7 @@ class TrackedRun:
             with _alone(self.folder):
                 self.tracker.finish(self.run, self.folder, status)
                 update_record(self.folder, sent=True)
+                self.sent = True
 
 
 def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:

@@ -57,7 +57,7 @@ def describe(result: RunResult) -> str:
 
 
 def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
-    """Return the description and the tags of a student as a model: what it learned from, and what may be said of its cost."""
+    """Return description and tags of a student as a model: what it learned from, and what may be said of its cost."""
     facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": number(result.epsilon.published)}
     said = (
         f"Learned from {result.answered:,} labels that {result.teachers['count']:,} teachers released by "

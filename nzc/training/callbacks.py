@@ -28,18 +28,24 @@ class CurveLogger(Logger):
 
 
 class ProgressBar(Callback):
-    """Shows the batches of a fit on rank 0. Lightning's own bar cannot name a fit, nor count teachers' passes."""
+    """Shows the progress of a fit on rank 0. Lightning's own bar cannot name a fit, nor count teachers.
 
-    def __init__(self, fit: str) -> None:
-        self.fit = fit
+    teachers  how many teachers the batches train together; None: the batches are counted, as steps
+    """
+
+    def __init__(self, fit: str, teachers: int | None) -> None:
+        self.fit, self.teachers = fit, teachers
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.bar = Bar(self.fit)  # made here, because it cannot be sent to other processes
+        unit = "steps" if self.teachers is None else "teachers"
+        total = float(trainer.num_training_batches if self.teachers is None else self.teachers)
+        self.bar = Bar(self.fit, unit=unit)  # made here, because it cannot be sent to other processes
+        self.share = total / max(1, trainer.num_training_batches)
         if trainer.is_global_zero:
-            self.bar.start(trainer.num_training_batches)
+            self.bar.start(total)
 
     def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
-        self.bar.advance()
+        self.bar.advance(self.share)
 
     def on_train_end(self, *args: Any) -> None:
         self.bar.stop()

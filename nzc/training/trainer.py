@@ -58,12 +58,22 @@ class TrainerSettings:
             return "cpu"
         return str(self._trainer(logger=False).strategy.root_device.type)
 
-    def fit(self, module: "LightningModule", name: str, log: CurveLog | None = None, **options: Any) -> None:
-        """Fit `module`. The progress bar is called `name`; `log` receives the points of its learning curves."""
+    def fit(
+        self,
+        module: "LightningModule",
+        name: str,
+        log: CurveLog | None = None,
+        teachers: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Fit `module`. `log` receives the points of its learning curves.
+
+        The progress bar is called `name`, and counts `teachers`; None: steps.
+        """
         from nzc.training.callbacks import CurveLogger, EndTogether, ProgressBar
 
         logger = False if log is None else CurveLogger(name, log)
-        callbacks = [EndTogether(), *([ProgressBar(name)] if self.progress else [])]
+        callbacks = [EndTogether(), *([ProgressBar(name, teachers)] if self.progress else [])]
         trainer = self._trainer(callbacks=callbacks, logger=logger, **options)
         with warnings.catch_warnings(action="ignore"):
             try:

@@ -101,6 +101,16 @@ def test_votes_from_a_file(nzc: Nzc, histograms: Path) -> None:
     assert nzc(*VOTES, "teachers.path=votes.npy").result["label_accuracy"] is None
 
 
+def test_without_a_terminal_a_run_says_one_line_a_stage(nzc: Nzc, histograms: Path) -> None:
+    command = [*VOTES[:-1], "teachers.path=votes.npy", "aggregator=gnmax"]
+    stages = [line.split(": ")[:2] for line in nzc(*command).err.splitlines()]
+    assert stages == [["nzc", "teachers"], ["nzc", "votes"], ["nzc", "labels"]]
+    public = nzc(*command, "rng=system", "+tracking.private=false").err
+    assert public.count("\n") == 3 and " s\n" not in public  # the time of one stage tells more of the votes
+    assert not nzc("--multirun", *command, "seed=0,1").err
+    assert not nzc(*command, "trainer.progress=false").err
+
+
 def test_a_votes_file_with_a_dataset_teaches_a_student(nzc: Nzc) -> None:
     np.save("votes.npy", np.tile(np.arange(10), (300, 1)))
     ran = nzc("teachers=votes", "teachers.path=votes.npy", *STUDENT)

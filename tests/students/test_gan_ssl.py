@@ -12,7 +12,8 @@ from torch import nn
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
 from nzc.students import StudentData
-from nzc.students.gan_ssl import GANSSL, Adversaries, feature_matching, unlabelled_loss
+from nzc.students.adversaries import Adversaries, feature_matching, unlabelled_loss
+from nzc.students.gan_ssl import GANSSL
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 

@@ -12,7 +12,8 @@ from conftest import STUDENT, Nzc
 from nzc.data.augment import Affine, Strong
 from nzc.students import StudentData
 from nzc.students.module import StudentModule
-from nzc.students.softmatch import PseudoLabels, SoftMatch
+from nzc.students.pseudo_labels import PseudoLabels
+from nzc.students.softmatch import SoftMatch
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 

@@ -15,7 +15,8 @@ from nzc.mechanisms import ABSTAIN
 from nzc.students import StudentData
 from nzc.students.module import StudentModule
 from nzc.students.supervised import Supervised
-from nzc.students.vat import VAT, direction, divergence
+from nzc.students.vat import VAT
+from nzc.students.virtual_adversarial import direction, divergence
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
@@ -134,7 +135,7 @@ def test_gradient_of_the_loss_against_finite_differences(monkeypatch: pytest.Mon
     student.progress = 1.0
     weight, x, y = student.network[1].weight, student.x.double(), student.y
     r = torch.randn(16, 3, dtype=torch.float64)
-    monkeypatch.setattr("nzc.students.vat.direction", lambda *_: r)
+    monkeypatch.setattr("nzc.students.virtual_adversarial.direction", lambda *_: r)
     p = student.network(x[:16]).softmax(1).detach()
 
     def expected() -> dict[str, Tensor]:

@@ -1,0 +1,92 @@
+"""Discriminator and generator of the GAN-SSL student (Salimans et al. 2016, arXiv 1606.03498)."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from pytorch_lightning.core.optimizer import LightningOptimizer
+from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import LambdaLR
+
+from nzc import networks
+from nzc.networks import as_input
+from nzc.networks._layers import LATENT
+from nzc.students.config import StudentData
+from nzc.students.module import StudentModule, without_statistics
+from nzc.training.optimizer import make_optimizer
+from nzc.validation import InputError
+
+if TYPE_CHECKING:
+    from nzc.students.gan_ssl import GANSSL
+
+
+def unlabelled_loss(real: Tensor, generated: Tensor) -> Tensor:
+    """Return the cross-entropy of real against generated rows, from logits [rows, classes] (section 5, l(K + 1) = 0).
+
+    With Z the sum of the exponentials of a row's logits, the row is real with probability Z / (Z + 1).
+    """
+    return F.softplus(-real.logsumexp(1)).mean() + F.softplus(generated.logsumexp(1)).mean()
+
+
+def feature_matching(real: Tensor, generated: Tensor) -> Tensor:
+    """Return the mean squared difference between the mean features of both, [rows, features] (section 3.1)."""
+    return (real.mean(0) - generated.mean(0)).square().mean()
+
+
+class Adversaries(StudentModule):
+    """A student as discriminator, and its generator."""
+
+    config: "GANSSL"
+
+    def __init__(self, config: "GANSSL", data: StudentData, seed: int) -> None:
+        super().__init__(config, data, seed)
+        assert config.network is not None
+        self.automatic_optimization = False
+        if not (isinstance(self.network, nn.Sequential) and isinstance(self.network[-1], nn.Linear)):
+            allowed = "must be a Sequential that ends in a Linear head: the generator matches the features below it"
+            raise InputError("student.network", config.network, allowed)
+        shape = tuple(self.x.shape[1:])
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.generator = networks.generator(config.network, shape)
+        # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
+        dims = (0,) if len(shape) == 1 else tuple(range(self.x.ndim))
+        self.low = nn.Buffer(as_input(self.x.amin(dims)), persistent=False)
+        self.high = nn.Buffer(as_input(self.x.amax(dims)), persistent=False)
+
+    def generated(self, rows: int) -> Tensor:
+        """Return new generated rows [rows, ...] as networks take them."""
+        z = torch.rand(rows, LATENT, generator=self.rng).to(self.device)
+        x: Tensor = self.low + (self.high - self.low) * self.generator(z)
+        return x
+
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        x, u = (as_input(self.x[rows]) for rows in batch)
+        x = self.augmented(x)
+        self.progress = batch_idx / self.config.steps
+        for_discriminator, for_generator = self.optimizers()  # type: ignore[attr-defined]
+        with for_discriminator.toggle_model():
+            self.losses = self.config.losses(self, x, self.y[batch[0]], u)
+            self._step(for_discriminator, torch.stack(list(self.losses.values())).sum())
+        with for_generator.toggle_model():
+            features = without_statistics(self.network[:-1])  # type: ignore[index]
+            self.losses["generator"] = feature_matching(features(self.augmented(u)), features(self.generated(len(u))))
+            self._step(for_generator, self.losses["generator"])
+        for schedule in self.lr_schedulers():  # type: ignore[union-attr]
+            schedule.step()
+
+    def _step(self, optimizer: LightningOptimizer, loss: Tensor) -> None:
+        optimizer.zero_grad()
+        self.manual_backward(loss)
+        optimizer.step()
+
+    def configure_optimizers(self) -> list[OptimizerLRSchedulerConfig]:  # type: ignore[override]
+        config = self.config
+        made = []
+        for network, lr in ((self.network, config.lr), (self.generator, config.lr_generator)):
+            parameters = network.parameters()
+            made.append(make_optimizer(parameters, lr, config.weight_decay, config.optimizer, betas=(0.5, 0.999)))
+        falling = config.schedule or partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / config.steps))
+        return [{"optimizer": each, "lr_scheduler": {"scheduler": falling(each)}} for each in made]
