@@ -131,7 +131,7 @@ def _undrawn(config: Any, figures: Sequence[SweepFigure], done: Sequence[Job]) -
 
 def _breakable(text: object) -> Markup:
     """Return text for HTML that may be broken after punctuation, but not within a number or before one."""
-    return Markup(re.sub(r"(?<=[/=:,.])(?=[^\s\d])|(?<=\d,)(?!\d{3}(?!\d))", "<wbr>", str(escape(text))))
+    return Markup(re.sub(r"(?<=[/=:,.])(?=[^\s\d])|(?<=\d,)(?!\d{3}(?!\d))", "<wbr>", str(escape(masked(text)))))
 
 
 def _together(done: Sequence[Job]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from nzc.validation import InputError, in_a_line, masked
 RECORD, LOCK = "tracking.json", ".tracking.lock"
 _LATER = "`nzc sync` sends it later"
 #: Overrides that the name of a tracked run leaves out. A sweep file's name is the title already.
-_UNNAMED = re.compile(r"[+~]*(sweeps|tracking|paths|hydra)([./@=]|$)")
+_UNNAMED = re.compile(r"[+~]*(sweeps|tracking|trainer|paths|hydra)([./@=]|$)")
 
 
 @dataclass

@@ -211,7 +211,7 @@ def test_mlflow_has_epsilon_accuracy_config_and_student(nzc: Nzc) -> None:
     model = client.search_logged_models([run.info.experiment_id])[0]
     loaded = pyfunc.load_model(model.model_uri)
     assert loaded.metadata.signature.inputs is not None
-    assert loaded.predict(np.zeros((3, 1, 8, 8), np.uint8)).shape == (3, 10)
+    assert loaded.predict(np.zeros((3, 1, 8, 8), np.uint8)).shape == (3, 2 + 10)
 
 
 def test_an_infinite_epsilon_is_shown_as_it_is(nzc: Nzc) -> None:

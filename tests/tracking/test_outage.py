@@ -237,18 +237,7 @@ def test_a_sweep_that_was_killed_outright_is_sent_with_the_jobs_that_it_finished
     parent, *jobs = _runs()
     assert [run.info.status for run in (parent, *jobs)] == ["KILLED", "FINISHED", "KILLED"]
     assert "1 of 2 jobs finished" in parent.data.tags[MLFLOW_RUN_NOTE]
-    assert "queries=20: did not finish" in parent.data.tags[MLFLOW_RUN_NOTE]
-
-
-def test_a_sweep_of_which_no_job_began_is_sent_as_failed(
-    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path("sweeps").mkdir()
-    Path("sweeps/mine.yaml").write_text("# @package _global_\nsweep: {rows: [{name: a, set: [sed=1]}]}\n")
-    ran = nzc("--multirun", "+sweeps=mine", *FILE, f"tracking.uri={nowhere()}")
-    assert ran.code == 2 and "did you mean seed?" in ran.err
-    assert command("sync", "--uri", DATABASE)[0] == 0
-    assert [run.info.status for run in _runs()] == ["FAILED"]
+    assert "did not finish (job 1: queries=20)" in parent.data.tags[MLFLOW_RUN_NOTE]
 
 
 def test_what_was_killed_is_sent_as_killed_and_what_is_under_way_is_left(
