@@ -1,5 +1,6 @@
 """The documentation runs: its Python code, the commands of docs/extending.md; all other commands compose."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from nzc.app.error_messages import check_overrides
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 #: Placeholders of the pages, and values that compose.
 PLACEHOLDERS = {"DIR": "data", "NEW": "new", "V.npy": "votes.npy", "Y.npy": "labels.npy", "NAME": "name"}
-SUBCOMMANDS = ("plan", "publish", "report", "store", "sync")
+SUBCOMMANDS = ("plan", "predict", "publish", "report", "store", "sync")
 
 
 def _blocks(page: Path) -> Iterator[tuple[str, str, str]]:
@@ -110,3 +111,13 @@ def test_every_test_that_the_privacy_page_names_exists_in_the_file_it_names() ->
         else:
             names.append(found)
     assert not names
+
+
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((HOME / "docs" / "notebooks" / "label.ipynb").read_text())
+    namespace: dict[str, object] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), namespace)
+    assert Path("published/privacy.json").is_file()

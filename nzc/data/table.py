@@ -14,7 +14,8 @@ from nzc.data.table_files import digest_of, read_chunks
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
 
-_KINDS = (NUMBER, CATEGORY, DATE)
+#: The kinds of columns, and what several are called.
+_KINDS = {NUMBER: "numbers", CATEGORY: "categories", DATE: "dates"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +137,8 @@ class Table(Dataset):
 
     def _tell(self, encoder: TableEncoder, public: pd.DataFrame) -> None:
         """Say how the columns are used: a wrong guess must be seen."""
-        kinds = [
-            f"{sum(each.kind == kind for each in encoder.columns)} {kind}s".replace("ys", "ies") for kind in _KINDS
-        ]
+        counts = {kind: sum(each.kind == kind for each in encoder.columns) for kind in _KINDS}
+        kinds = [f"{count} {kind if count == 1 else _KINDS[kind]}" for kind, count in counts.items() if count]
         unused = "".join(f"; {name} is not used: {why}" for name, why in encoder.unused.items())
         made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
         print(f"nzc: {', '.join(kinds)} make {made}{unused}", file=sys.stderr)

@@ -87,7 +87,7 @@ def _inputs(about: Mapping[str, Any]) -> Schema:
         return Schema([TensorSpec(np.dtype(array["dtype"]), (-1, *array["shape"]))])
     kinds = {"number": DataType.double}
     columns = about["columns"]["columns"]
-    return Schema([ColSpec(kinds.get(each["kind"], DataType.string), each["name"], required=False) for each in columns])
+    return Schema([ColSpec(kinds.get(each["kind"], DataType.string), each["name"]) for each in columns])
 
 
 def _outputs(about: Mapping[str, Any]) -> Schema:
