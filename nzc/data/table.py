@@ -115,12 +115,7 @@ class Table(Dataset):
             for name in listed:
                 if name not in private and name not in public:
                     raise InputError(key, name, f"must be a column of the files: {', '.join(public.columns)}")
-        for key, table in {
-            "private": private,
-            "test": None if self.test is None else next(self._chunks("test")),
-        }.items():
-            if table is None:
-                continue
+        for key, table in ({"private": private} | ({"test": next(self._chunks("test"))} if self.test else {})).items():
             own = [name for name in table if name not in self._special]
             absent = [name for name in inputs if name not in own]
             further = [name for name in own if name not in inputs]
@@ -129,9 +124,8 @@ class Table(Dataset):
             if absent or further:
                 said = [f"{', '.join(absent)} is missing"] * bool(absent)
                 said += [f"{', '.join(further)} is not in {self.public}: add it to dataset.drop"] * bool(further)
-                raise InputError(
-                    key, getattr(self, key), f"must have the columns of the public file; {'; '.join(said)}"
-                )
+                allowed = f"must have the columns of the public file; {'; '.join(said)}"
+                raise InputError(key, getattr(self, key), allowed)
         if not len(public):
             raise InputError("public", self.public, "must have rows")
 
@@ -191,14 +185,12 @@ class _Names:
         """Return the number of each value. InputError: a value is missing, or is not one of the given names."""
         codes, found = pd.factorize(texts(values))
         if missing := int((codes < 0).sum()):
-            raise InputError(
-                key, path, f"must have a value of {values.name} in every row; {missing:,} or more have none"
-            )
+            allowed = f"must have a value of {values.name} in every row; {missing:,} or more have none"
+            raise InputError(key, path, allowed)
         further = [name for name in found if name not in self.of]
         if self.given is not None and further:
-            allowed = (
-                f"must have {values.name} of the classes {', '.join(self.given[:20])}; {len(further)} others found"
-            )
+            known = ", ".join(self.given[:20])
+            allowed = f"must have {values.name} of the classes {known}; others found: {len(further)}"
             raise InputError(key, path, allowed)
         numbers: Ints = np.array([self.of.setdefault(name, len(self.of)) for name in found], np.int64)[codes]
         return numbers
