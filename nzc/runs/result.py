@@ -163,7 +163,7 @@ class RunResult:
             if value is not None and name not in ("published", self.publish, "ledger_total"):  # two are `published`
                 table.add_row(f"ε {name.replace('_', '-')}", number(value), meaning)
         if self.ledger_trials:
-            when = "they count if anyone acted on their labels or passed them on"
+            when = "they count if anyone used their labels"
             text = f"on seeded noise: {when}; with all of them, ε {number(self.epsilon.ledger_total)}"
             table.add_row("trials not counted", f"{self.ledger_trials:,}", text)
         order = self.epsilon.order
