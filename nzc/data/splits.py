@@ -84,6 +84,7 @@ class DataSplits:
     labels        [classes] names of the classes, which are public; None: they are numbers
     ids           [public] the user's own names of the public rows, from the column id_column; None: there are none
     encoder       what turned the user's columns into features; None: rows are arrays
+    private_file  SHA-256 of the file of all private records, which then identifies them; None: their rows do
     public_files  SHA-256 of the files that hold public rows and nothing private, by name
     embedding     places of the rows in a public representation; None: there is none
     asked         the public rows that the teachers label; None: all of them
@@ -100,6 +101,7 @@ class DataSplits:
     ids: AnyArray | None = None
     id_column: str | None = None
     encoder: "TableEncoder | None" = None
+    private_file: str | None = field(default=None, repr=False)
     public_files: dict[str, str] = field(default_factory=dict)
     embedding: Embedding | None = None
     asked: Ints | None = None
@@ -122,7 +124,7 @@ class DataSplits:
     @cached_property
     def private_digest(self) -> str:
         """SHA-256 of the private records, whatever the unit of privacy: the ledger counts what they cost."""
-        return _digest(None, self.private)
+        return self.private_file or _digest(None, self.private)
 
     @property
     def summary(self) -> dict[SummaryKey, Any]:

@@ -1,15 +1,18 @@
 """Your own tables: CSV, Parquet or Arrow files with named columns."""
 
+import math
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Split
-from nzc.data.table_encoder import CATEGORY, DATE, NUMBER, TableEncoder, texts
+from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, ColumnError, TableEncoder, blanked, texts
 from nzc.data.table_files import digest_of, read_chunks
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
@@ -30,7 +33,8 @@ class Table(Dataset):
     group       column that says whom a row is about; the unit of privacy is then the group
     id          column of the user's own row names, for predictions.csv; it is no feature
     drop        further columns that are no features
-    columns     column → number, category, date, or a date format such as %d.%m.%Y; by default the public rows decide
+    columns     column → number, comma (1.234,56), category, date, or a date format such as %d.%m.%Y; by default the
+                public rows decide
     categories  at most so many features for a column; rare values share one
     missing     texts that stand for a missing value, beside an empty cell, NA and NaN
     classes     names of the classes, in order; None: those of the private file, which this reveals
@@ -43,25 +47,33 @@ class Table(Dataset):
     group: str | None = None
     id: str | None = None
     drop: list[str] = field(default_factory=list)
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, Any] | None = None
     categories: int = 32
-    missing: list[str] = field(default_factory=list)
+    missing: list[str | int | float] = field(default_factory=list)
     classes: list[str] | None = None
 
     def __post_init__(self) -> None:
         whole(2, categories=self.categories)
-        for column, kind in self.columns.items():
-            if kind not in _KINDS and "%" not in kind:
-                allowed = f"must be {', '.join(_KINDS)}, or a date format such as %d.%m.%Y"
+        for key in ("group", "id"):
+            if getattr(self, key) == self.label:
+                raise InputError(key, self.label, "must be another column than dataset.label")
+        if self.classes is not None and len({*map(str, self.classes)}) < max(2, len(self.classes)):
+            raise InputError("classes", self.classes, "must be two or more different names")
+        for column, kind in (self.columns or {}).items():
+            if not isinstance(kind, str) or (kind not in (*_KINDS, COMMA) and "%" not in kind):
+                allowed = f"must be {', '.join((*_KINDS, COMMA))}, or a date format such as %d.%m.%Y"
                 raise InputError(f"dataset.columns.{column}", kind, allowed)
 
     def load(self) -> DataSplits:
+        for key in ("private", "test"):
+            if getattr(self, key) == self.public:
+                raise InputError("public", self.public, f"must be another file than dataset.{key}")
         public = pd.concat(self._chunks("public"), ignore_index=True)
         inputs = public.drop(columns=[each for each in self._special if each in public])
         self._check_columns(public, inputs)
         try:
-            encoder = TableEncoder.fit(inputs, self.columns, self.categories, list(self.missing))
-        except ValueError as error:
+            encoder = TableEncoder.fit(inputs, self.columns or {}, self.categories, list(map(str, self.missing)))
+        except ColumnError as error:
             raise InputError("public", self.public, f"must have the given kinds of columns: {error}") from error
         if not encoder.columns:
             raise InputError("public", self.public, f"must have a column whose values differ, beside {self._special}")
@@ -70,7 +82,7 @@ class Table(Dataset):
         private, group = self._encoded("private", encoder, names, groups)
         if len(names.of) < 2:
             raise InputError("label", self.label, "must have two or more different values among the private rows")
-        if len(names.of) > max(20, len(private) // 2):
+        if len(names.of) > max(20, len(private) // 100):
             allowed = f"must name classes; it has {len(names.of):,} different values in {len(private):,} rows"
             raise InputError("label", self.label, allowed)
         labels, order = names.ordered()
@@ -92,6 +104,7 @@ class Table(Dataset):
             ids=None if self.id is None else np.array(texts(public[self.id]), dtype=object),
             id_column=self.id,
             encoder=encoder,
+            private_file=digest_of(self.private),
             public_files={Path(self.public).name: digest_of(self.public)},
         )
 
@@ -101,7 +114,7 @@ class Table(Dataset):
         return [each for each in (self.label, self.group, self.id, *self.drop) if each is not None]
 
     def _chunks(self, key: str) -> Iterator[pd.DataFrame]:
-        return read_chunks(key, getattr(self, key))
+        return (blanked(chunk, list(map(str, self.missing))) for chunk in read_chunks(key, getattr(self, key)))
 
     def _check_columns(self, public: pd.DataFrame, inputs: pd.DataFrame) -> None:
         """Raise InputError where the files do not have the columns that are named, or not the same ones."""
@@ -110,12 +123,16 @@ class Table(Dataset):
             name = getattr(self, key)
             if name is not None and name not in table:
                 path = self.public if table is public else self.private
-                raise InputError(key, name, f"must be a column of {path}: {', '.join(table.columns)}")
-        for key, listed in {"drop": self.drop, "columns": self.columns}.items():
+                raise InputError(key, name, f"must be a column of {path}: {_shared(table, public)}")
+        for key, listed in {"drop": self.drop, "columns": self.columns or {}}.items():
             for name in listed:
                 if name not in private and name not in public:
                     raise InputError(key, name, f"must be a column of the files: {', '.join(public.columns)}")
         for key, table in ({"private": private} | ({"test": next(self._chunks("test"))} if self.test else {})).items():
+            if not set(table.columns) & set(inputs.columns):  # its first row may be a record
+                raise InputError(
+                    key, getattr(self, key), "must have names of columns in its first row, as the public file"
+                )
             own = [name for name in table if name not in self._special]
             absent = [name for name in inputs if name not in own]
             further = [name for name in own if name not in inputs]
@@ -148,7 +165,7 @@ class Table(Dataset):
         for chunk in self._chunks(key):
             try:
                 encoded = encoder.encode(chunk)
-            except ValueError as error:
+            except ColumnError as error:
                 raise InputError(key, path, f"must have columns as in {self.public}: {error}") from error
             seen |= encoded.any(axis=0)
             features += encoded.data
@@ -175,6 +192,11 @@ class Table(Dataset):
         return np.array(classes)
 
 
+def _shared(table: pd.DataFrame, public: pd.DataFrame) -> str:
+    """Return the columns that both have; other names of a private file may be a record, where it has no header."""
+    return ", ".join(name for name in table if name in public) or "no column is in both files"
+
+
 class _Names:
     """Numbers of names, in order of appearance; with `given`, of these names only."""
 
@@ -199,9 +221,9 @@ class _Names:
         """Return the names in order (by number, if all are numbers), and the place of each number's name in it."""
         names = list(self.of)
         if self.given is None:
-            try:
-                names.sort(key=float)
-            except ValueError:
-                names.sort()
+            names.sort()
+            with suppress(ValueError):  # not all are numbers
+                numbers = {name: float(name) for name in names}
+                names.sort(key=lambda name: (math.isnan(numbers[name]), numbers[name], name))
         place = {name: at for at, name in enumerate(names)}
         return tuple(names), np.array([place[name] for name in self.of], np.int64)

@@ -1,15 +1,72 @@
-"""Turn records of named columns into features. This file needs NumPy and pandas only; it is published with students."""
+"""Read tables, and turn their records into features.
 
-from collections.abc import Mapping, Sequence
+Students are published with this file: it needs NumPy and pandas only, and pyarrow for Parquet and Arrow files.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
 
 NUMBER, CATEGORY, DATE = "number", "category", "date"
+#: The format of numbers with a decimal comma, such as 1.234,56.
+COMMA = "comma"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
+_TEXT, _SEPARATORS = (".csv", ".tsv", ".txt"), ",;\t"
+_ARROW = (".arrow", ".feather", ".ipc")
+
+
+class ColumnError(ValueError):
+    """A table does not have the columns or values that are needed. The message quotes no value."""
+
+
+def read_table(path: str | Path, rows: int) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a CSV, Parquet or Arrow file, at most `rows` at a time; once at least, also if there are none.
+
+    The cells of a CSV file are text; pandas takes an empty cell, NA, NaN, null and the like as missing. ColumnError:
+    two columns have one name, or the file's name does not say what it is. Other errors are those of pandas and pyarrow.
+    """
+    chunks = _chunks(Path(path), rows)
+    while True:
+        with catch_warnings(action="error", category=pd.errors.ParserWarning):  # rows longer than the header
+            if (chunk := next(chunks, None)) is None:
+                return
+        chunk.columns = chunk.columns.astype(str).str.strip()
+        if not chunk.columns.is_unique:
+            raise ColumnError(f"the column {chunk.columns[chunk.columns.duplicated()][0]} is there twice")
+        yield chunk
+
+
+def _chunks(path: Path, rows: int) -> Iterator[pd.DataFrame]:
+    packed = (".gz", ".bz2", ".xz", ".zst")
+    ending = next((each for each in reversed(path.suffixes) if each not in packed), "").lower()
+    if ending in _TEXT:
+        with pd.io.common.get_handle(path, "r", encoding="utf-8-sig", compression="infer") as opened:
+            header = str(opened.handle.readline())
+        separator = max(_SEPARATORS, key=header.count)
+        settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True}
+        yield from pd.read_csv(path, **settings, chunksize=rows, encoding="utf-8-sig", index_col=False)
+    elif ending in (".parquet", ".pq"):
+        from pyarrow.parquet import ParquetFile
+
+        file = ParquetFile(path)
+        batches = file.iter_batches(rows) if file.metadata.num_rows else [file.schema_arrow.empty_table()]
+        yield from (batch.to_pandas(integer_object_nulls=True) for batch in batches)  # large numbers stay whole
+    elif ending in _ARROW:
+        from pyarrow import Table, memory_map
+        from pyarrow.ipc import open_file
+
+        with memory_map(str(path)) as mapped, open_file(mapped) as file:
+            table = Table.from_batches([file.get_batch(at) for at in range(file.num_record_batches)], file.schema)
+            for first in range(0, max(1, len(table)), rows):
+                yield table.slice(first, rows).to_pandas(integer_object_nulls=True)
+    else:
+        raise ColumnError(f"its name must end in {', '.join((*_TEXT, '.parquet', *_ARROW))}")
 
 
 @dataclass(frozen=True)
@@ -17,7 +74,7 @@ class Column:
     """How one column becomes features; everything was measured on the public rows.
 
     kind     number: itself; date: its parts; both standardised, and 0 where missing. category: a feature for each value
-    format   of dates, as for strptime; None: ISO 8601
+    format   of dates, as for strptime, None: ISO 8601; of numbers, None: as in 1234.56, comma: as in 1.234,56
     parts    number: itself; date: those of DATE_PARTS that vary
     mean     [parts]; spread [parts]: standard deviation
     values   categories with a feature of their own. None stands for a missing value
@@ -46,14 +103,15 @@ class Column:
         return [*named, f"{self.name} missing"] if self.missing else named
 
     def encode(self, values: pd.Series) -> np.ndarray[Any, Any]:
-        """Return float32 [rows, features]. ValueError: a value is no number, or no date."""
+        """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
         if self.kind == CATEGORY:
             known = pd.Index(self.values, dtype=object).get_indexer(texts(values))
             found = known[:, None] == np.arange(len(self.values))
             return np.asarray(np.column_stack([found, known < 0]) if self.other else found, np.float32)
         parts = measured(values, self.kind, self.format)
         found = np.column_stack([parts[part] for part in self.parts])
-        scaled = np.clip((found - np.array(self.mean)) / np.array(self.spread), -LIMIT, LIMIT)
+        with np.errstate(over="ignore"):
+            scaled = np.clip((found - np.array(self.mean)) / np.array(self.spread), -LIMIT, LIMIT)
         unknown = np.isnan(found[:, :1])
         return np.hstack([np.nan_to_num(scaled), unknown] if self.missing else [np.nan_to_num(scaled)]).astype(
             np.float32
@@ -83,7 +141,7 @@ class TableEncoder:
         """
         fitted: list[Column] = []
         unused: dict[str, str] = {}
-        public = public.mask(public.isin(missing))
+        public = blanked(public, missing)
         for name in public.columns:
             found = _fit(public[name], kinds.get(name), categories)
             if isinstance(found, str):
@@ -98,11 +156,15 @@ class TableEncoder:
         return [feature for column in self.columns for feature in column.features]
 
     def encode(self, table: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return float32 [rows, features]. ValueError: a column is missing, or a value is no number or no date."""
-        if absent := [column.name for column in self.columns if column.name not in table]:
-            raise ValueError(f"the columns {', '.join(absent)} are missing")
-        table = table.mask(table.isin(self.missing)) if self.missing else table
+        """Return float32 [rows, features]. ColumnError: a column is missing, or a value is no number or no date."""
+        if absent := self.absent(table):
+            raise ColumnError(f"the columns {', '.join(absent)} are missing")
+        table = blanked(table, self.missing)
         return np.concatenate([column.encode(table[column.name]) for column in self.columns], axis=1)
+
+    def absent(self, table: pd.DataFrame) -> list[str]:
+        """Return the columns that a table lacks."""
+        return [column.name for column in self.columns if column.name not in table]
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in JSON types."""
@@ -115,66 +177,84 @@ class TableEncoder:
 
 
 def texts(values: pd.Series) -> pd.Index:
-    """Return values as text without spaces around it; None where missing. Whole numbers have no decimals."""
-    if pd.api.types.is_float_dtype(values.dtype):
-        values = values.where(np.isfinite(values))
-        values = values.astype("Int64") if (values.dropna() % 1 == 0).all() else values
-    text = values.astype("string").str.strip().astype(object)
-    return pd.Index(text.where(text.notna() & (text != ""), None), dtype=object)
+    """Return values as text without spaces around it; None where missing. 1 and 1.0 are one text, true and True too."""
+    text = values.astype("string").str.strip()
+    text = text.str.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
+    text = text.str.replace(r"(?i)^true$", "True", regex=True).str.replace(r"(?i)^false$", "False", regex=True)
+    return pd.Index(text.astype(object).where(text.notna() & (text != ""), None), dtype=object)
+
+
+def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
+    """Return the table without the values whose text is one of `missing`."""
+    if not missing:
+        return table
+    return table.apply(lambda values: values.mask(texts(values).isin(missing)))
 
 
 def measured(values: pd.Series, kind: str, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
     """Return the parts of numbers or dates by name, each float64 [rows], NaN where missing.
 
-    ValueError: it says how many values are no numbers or no dates.
+    ColumnError: it says how many values are no numbers or no dates.
     """
     if kind == NUMBER:
-        found = np.array(pd.to_numeric(values, errors="coerce"), np.float64, copy=True)
+        plain = _plain(values)
+        if format == COMMA:
+            plain = plain.astype("string").str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+        found = np.array(pd.to_numeric(plain, errors="coerce").astype("Float64"), np.float64, copy=True)
         parts = {"": np.where(np.isfinite(found), found, np.nan)}
     else:
-        when = pd.to_datetime(values, format=format or "ISO8601", errors="coerce", utc=True)
-        days = (when - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+        when = pd.to_datetime(values, format=format or "ISO8601", errors="coerce", utc=True).dt.as_unit("s")
+        days = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)  # since 1970
         named = {"day": days, "month": when.dt.month, "weekday": when.dt.day_of_week, "hour": when.dt.hour}
         parts = {name: np.array(part, np.float64) for name, part in named.items()}
         found = parts["day"]
     if wrong := int(pd.notna(texts(values[np.isnan(found)])).sum()):
         wanted = "numbers" if kind == NUMBER else f"dates such as {format or '2024-12-31'}"
-        raise ValueError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {wanted}")
+        raise ColumnError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {wanted}")
     return parts
+
+
+def _plain(values: pd.Series) -> pd.Series:
+    """Return dates and durations as text, which is no number."""
+    kind = values.dtype.kind if isinstance(values.dtype, np.dtype) else ""
+    return values.astype("string") if kind in "mM" or isinstance(values.dtype, pd.DatetimeTZDtype) else values
 
 
 def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     """Return the column of public values, or why it is not used."""
+    if pd.api.types.infer_dtype(values, skipna=True) == "mixed":
+        return "its values are lists or other objects"
     name, text = str(values.name), texts(values)
     counts = text.value_counts(dropna=False)  # in order of frequency
     if len(counts) <= 1:
-        return "one value only"
-    format = kind if kind is not None and "%" in kind else None
-    kind = DATE if format else kind or _guess(values)
+        return "it is empty" if text.isna().all() else "one value only"
+    format = kind if kind == COMMA or (kind is not None and "%" in kind) else None
+    kind = (NUMBER if kind == COMMA else DATE) if format else kind or _guess(values)
     if kind == CATEGORY:
         ordered = sorted(counts.items(), key=lambda each: (-each[1], str(each[0])))
         if len(ordered) > max(categories, len(text) / 2):
-            return "nearly every value differs"
+            return "nearly every value differs (is it a number or a date? dataset.columns says so)"
         own = [None if pd.isna(value) else str(value) for value, _ in ordered]
         kept = own if len(own) <= categories else own[: categories - 1]
         return Column(name, CATEGORY, values=kept, other=len(kept) < len(own))
-    parts = {part: found for part, found in measured(values, kind, format).items() if np.nanstd(found) > 0}
+    with np.errstate(over="ignore", invalid="ignore"):
+        spreads = {part: float(np.nanstd(found)) for part, found in measured(values, kind, format).items()}
+    parts = {part: found for part, found in measured(values, kind, format).items() if 0 < spreads[part] < np.inf}
     if not parts:
-        return "one value only"
-    mean = [float(np.nanmean(found)) for found in parts.values()]
-    spread = [float(np.nanstd(found)) for found in parts.values()]
+        return "one value only" if 0 in spreads.values() else "its numbers are too large"
+    mean, spread = [float(np.nanmean(found)) for found in parts.values()], [spreads[part] for part in parts]
     missing = bool(np.isnan(next(iter(parts.values()))).any())
     return Column(name, kind, format, list(parts), mean, spread, missing=missing)
 
 
 def _guess(values: pd.Series) -> str:
     """Return number or date where every value that is not missing is one; else category."""
-    if pd.api.types.is_bool_dtype(values.dtype):
+    if pd.api.types.infer_dtype(values, skipna=True) == "boolean":
         return CATEGORY
     for kind in (NUMBER, DATE):
         try:
             measured(values, kind, None)
             return kind
-        except (ValueError, TypeError):
+        except ColumnError:
             continue
     return CATEGORY

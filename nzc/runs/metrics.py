@@ -13,7 +13,7 @@ from nzc.types import Floats, Ints
 
 #: Tables and warnings name at most so many classes.
 NAMED = 3
-#: A balanced accuracy so close to that of always answering one class is no better than it.
+#: A balanced accuracy so close to that of always answering one class is no better; a recall below it is none.
 MARGIN = 0.01
 
 
@@ -106,8 +106,8 @@ def warnings_of(
         )
     if accuracy is not None and metrics.majority is not None and metrics.balanced_accuracy is not None:
         chance = 1 / sum(share is not None for share in metrics.recall.values())
-        blind = metrics.balanced_accuracy <= chance + MARGIN
-        if accuracy <= metrics.majority or blind:
+        blind = metrics.balanced_accuracy <= chance + MARGIN or metrics.lowest[0][1] < MARGIN
+        if chance < 1 and (accuracy <= metrics.majority or blind):
             cure = (
                 "it misses the rare classes: try more queries, teachers=logistic, or student.balance=1"
                 if blind

@@ -51,9 +51,12 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
     source = np.full(len(labels), "student", dtype=object)
     source[answered] = "teachers"
     top = np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0]
-    rows = {"row": np.arange(len(labels))} if splits.ids is None else {str(splits.id_column): splits.ids}
     shown = np.array([f"{each:.4f}" for each in top])
     columns = {"label": np.array(names)[labels], "probability": shown, "source": source}
+    rows = {"row": np.arange(len(labels))}
+    if splits.ids is not None:
+        name = str(splits.id_column)
+        rows = {name if name not in columns else "id": splits.ids}
     _write_csv(folder / PREDICTIONS, rows | columns)
 
     from nzc.students import export, predict  # import torch
@@ -72,7 +75,7 @@ def student_code() -> dict[str, str]:
     """Return the files that run an exported student without nzc, by name."""
     found = {name: (_HOME / folder / name).read_text() for folder, name in _CODE}
     code = {name: text.replace("from nzc.data.table_encoder", "from table_encoder") for name, text in found.items()}
-    needs = [f"{name}=={version(name).split('+')[0]}" for name in ("torch", "numpy", "pandas")]
+    needs = [f"{name}=={version(name).split('+')[0]}" for name in ("torch", "numpy", "pandas", "pyarrow")]
     return code | {"requirements.txt": "\n".join(needs) + "\n"}
 
 

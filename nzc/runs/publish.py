@@ -11,6 +11,7 @@ Accuracies are not published: the true labels that they are computed from have n
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +39,7 @@ def publish(run: Path, dest: Path) -> None:
     config: Any = OmegaConf.load(run / ".hydra" / "config.yaml")
     template = Template(
         (Path(__file__).parent / "published_readme.md").read_text(),
-        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True,
+        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
     )  # fmt: skip
     facts = _facts(result)
     about = json.loads((run / STUDENT_INPUT).read_text()) if has_student else {"labels": [], "columns": None}
@@ -54,6 +55,9 @@ def publish(run: Path, dest: Path) -> None:
             texts |= {"privacy.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n", "README.md": text}
             for name, content in texts.items():
                 (partial / name).write_text(content)
+            for path in partial.iterdir():
+                path.chmod(0o644)  # unlike the run, it is for others
+            partial.chmod(0o755)
             partial.rename(dest)
     except OSError as error:
         raise InputError("DEST", dest, f"must be a folder that can be created ({error.strerror})") from error
@@ -101,17 +105,21 @@ def _facts(result: dict[str, Any]) -> dict[str, Any]:
     return {key: result[key] for key in kept} | counts | {"epsilon": epsilon} | origin
 
 
+def _plain(value: Any) -> Any:
+    """Return text from outside, such as names of classes and columns, as one that Markdown shows as it is."""
+    if not isinstance(value, str):
+        return value
+    line = " ".join(value.split())
+    return re.sub("<(?=[a-zA-Z/!?])", "‹", line.translate({ord("`"): "'", ord("|"): "¦"}))
+
+
 def _words(facts: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     """Return what the README says in words, beside the facts; `about` is the content of student.json."""
-    person, change = {
-        "record": ("record", "any one of them was replaced by another"),
-        "group": ("person (or other group)", "all records of any one person (or other group) were replaced by others"),
-        "teacher": ("teacher", "any one teacher voted differently"),
-    }[facts["unit"]]
+    person = {"record": "record", "group": "person or other group", "teacher": "teacher"}[facts["unit"]]
     array = about.get("array")
     return {
         "person": person,
-        "change": change,
+        "ids": about.get("id") is not None,
         "times": f"{math.ceil(1000 * math.exp(facts['epsilon']['published'])) / 1000:,.3f}",
         "labels": about["labels"],
         "classes": ", ".join(about["labels"][:20]) + (", …" if len(about["labels"]) > 20 else ""),

@@ -150,7 +150,9 @@ class RunResult:
         table.add_section()
         if count := self.teachers["count"]:
             mean, ensemble = percent(self.teachers["mean_accuracy"]), percent(self.teachers["ensemble_accuracy"])
-            table.add_row("teachers", f"{count:,}", f"mean teacher accuracy {mean}, ensemble accuracy {ensemble}")
+            known = self.teachers["mean_accuracy"] is not None
+            said = f"mean teacher accuracy {mean}, ensemble accuracy {ensemble}" if known else ""
+            table.add_row("teachers", f"{count:,}", said)
         refused = f"; {self.refused:,} not asked" if self.refused else ""
         rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
         table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} queries{rounds}{refused}")
@@ -168,7 +170,7 @@ class RunResult:
             table.add_row("trials not counted", f"{self.ledger_trials:,}", text)
         order = self.epsilon.order
         best = f", best Rényi order {order:.3g}" if order is not None and math.isfinite(order) else ""
-        table.caption = f"δ = {self.delta:g}{best}, {self.seconds['total']:.1f} s"
+        table.caption = f"δ = {self.delta:g}, unit of privacy: {self.unit}{best}, {self.seconds['total']:.1f} s"
         return table
 
     def line(self, name: str) -> str:

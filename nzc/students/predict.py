@@ -1,4 +1,4 @@
-"""Predict with a student: python predict.py NEW.csv > predictions.csv. It needs torch, NumPy and pandas only.
+"""Predict with a student: python predict.py NEW.csv > predictions.csv. It needs requirements.txt, and no nzc.
 
 The folder of this file has student.pt2 (the student) and student.json (what it takes, and the names of the classes).
 """
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from nzc.data.table_encoder import TableEncoder
+from nzc.data.table_encoder import TableEncoder, read_table
 
 #: Rows that are predicted at a time.
 CHUNK = 10_000
@@ -31,11 +31,17 @@ class Student:
     def predict(self, records: Any, params: Any = None) -> pd.DataFrame:
         """Return a row for each record: label, its probability, and the probability of every class by name.
 
-        records  a table with the columns of student.json (a missing value may be empty, None or NaN), or an array
-                 [rows, ...] as student.json has it
+        records  a table with columns of student.json, or a list of mappings; a value, and a column, may be missing. Or
+                 an array [rows, ...] as student.json has it
 
-        ValueError: a column is missing, a value is no number or no date, or the array has another shape.
+        ValueError: there is no known column, a value is no number or no date, or the array has another shape.
         """
+        if self.encoder is not None:
+            records = pd.DataFrame(records)
+            names = [column.name for column in self.encoder.columns]
+            if not set(names) & set(records.columns):
+                raise ValueError(f"there must be columns such as {', '.join(names[:5])}")
+            records = records.reindex(columns=names)
         parts = [self._probabilities(part) for part in _parts(records, self.encoder is not None)]
         probabilities = np.concatenate(parts) if parts else np.zeros((0, len(self.about["labels"])))
         best, labels = probabilities.argmax(axis=1), np.array(self.about["labels"], dtype=object)
@@ -56,30 +62,22 @@ class Student:
             return np.asarray(self.network(torch.from_numpy(rows)).double().softmax(dim=1))
 
 
-def read(path: str) -> Iterator[Any]:
-    """Yield the records of a file in parts: CSV, Parquet or Arrow, or an array in .npy."""
-    ending = Path(path).suffix.lower()
-    if ending == ".npy":
-        yield np.load(path, allow_pickle=False)
-    elif ending in (".parquet", ".pq"):
-        yield pd.read_parquet(path)
-    elif ending in (".arrow", ".feather", ".ipc"):
-        yield pd.read_feather(path)
-    else:
-        separator = "\t" if ending == ".tsv" else ","
-        yield from pd.read_csv(path, dtype=str, sep=separator, skipinitialspace=True, chunksize=CHUNK)
+def write(folder: str | Path, path: str | Path, out: Any = sys.stdout) -> None:
+    """Write a CSV line for each record of the file `path`: its id, if the student knows that column, or its number.
 
-
-def write(folder: str | Path, path: str, out: Any = sys.stdout) -> None:
-    """Write a CSV line for each record of the file `path`: its id, if the student knows that column, or its number."""
+    The file is a table (CSV, Parquet, Arrow) or an array (.npy).
+    """
     student, first = Student(folder), 0
-    for records in read(path):
+    table = student.encoder is not None
+    for records in read_table(path, CHUNK) if table else [np.load(path, allow_pickle=False)]:
+        if first == 0 and student.encoder is not None and (absent := student.encoder.absent(records)):
+            print(f"these columns are absent, and count as missing: {', '.join(absent)}", file=sys.stderr)
         found = student.predict(records)
         names: Any = range(first, first + len(found))
         column = student.about["id"]
-        if column is not None and column in records:
+        if table and column in records:
             names = np.asarray(records[column])
-        found.insert(0, column or "row", names)
+        found.insert(0, column if column and column not in found else "id" if column else "row", names)
         found.to_csv(out, index=False, header=first == 0)
         first += len(found)
 
@@ -103,4 +101,7 @@ def _load_pyfunc(path: str) -> Student:
 
 
 if __name__ == "__main__":
-    write(Path(__file__).parent, sys.argv[1])
+    try:
+        write(Path(__file__).parent, *sys.argv[1:])
+    except (OSError, TypeError, ValueError) as error:
+        sys.exit(f"python predict.py FILE: {error}")

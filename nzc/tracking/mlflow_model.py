@@ -13,6 +13,7 @@ import numpy as np
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModelStatus
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+from mlflow.types.schema import AnyType
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from nzc.runs.layout import STUDENT, STUDENT_INPUT
@@ -85,9 +86,8 @@ def _inputs(about: Mapping[str, Any]) -> Schema:
     if about["columns"] is None:
         array = about["array"]
         return Schema([TensorSpec(np.dtype(array["dtype"]), (-1, *array["shape"]))])
-    kinds = {"number": DataType.double}
-    columns = about["columns"]["columns"]
-    return Schema([ColSpec(kinds.get(each["kind"], DataType.string), each["name"]) for each in columns])
+    # MLflow would refuse whole numbers for decimal ones, and true for text; the student reads values of any type.
+    return Schema([ColSpec(AnyType(), each["name"], required=False) for each in about["columns"]["columns"]])
 
 
 def _outputs(about: Mapping[str, Any]) -> Schema:
