@@ -118,7 +118,8 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
         below, above = max(0, -int(offsets[0])), max(0, int(offsets[-1]))
         for _ in range(count):
             padded = np.concatenate([np.full(below, value[0]), value, np.ones(above)])
-            shifted = np.lib.stride_tricks.sliding_window_view(padded, len(grid))[below + offsets]
+            windows = np.lib.stride_tricks.as_strided(padded, (below + above + 1, len(grid)), padded.strides * 2)
+            shifted = windows[below + offsets]
             value = np.minimum((weights @ shifted + infinite[:, None]).max(axis=0), 1.0)
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
@@ -152,9 +153,9 @@ def _few(offsets: Ints, weights: Floats, infinite: Floats, step: float, order: f
     x = np.exp(offsets * step)
     tilts = np.stack([np.exp(np.minimum(order * offsets * step, _LARGEST)), np.maximum(1 - 1 / x, 0.0)])
     moments = weights @ tilts.T + infinite[:, None] * np.exp(_LARGEST)
-    worst = np.argsort(-moments, axis=0)[:_KEPT]
-    rest = np.setdiff1d(np.arange(len(weights)), worst)
-    kept = np.setdiff1d(np.arange(len(weights)), rest)
+    kept = np.zeros(len(weights), dtype=bool)
+    kept[np.argsort(-moments, axis=0)[:_KEPT]] = True
+    rest = ~kept
     other = _dominating(_hockey_stick(weights[rest], x).max(axis=0), (weights[rest] / x).sum(axis=1).max(), x)
     return offsets, np.vstack([weights[kept], other]), np.append(infinite[kept], infinite[rest].max())
 

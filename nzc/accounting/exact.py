@@ -147,14 +147,14 @@ class _Candidates(NamedTuple):
         small = order * self.widest <= _SMALL
         log_total[small] = np.log1p(self.moments[small] @ (order**_POWERS - order))
         steep = order * self.steepest > _LARGE
-        rest = np.flatnonzero(~small & ~steep)
-        terms = self.q[rest] * np.expm1(order * self.log_ratio[rest])
-        rounding = 2e-15 * (np.abs(terms).sum(axis=1) + order * self.linear_size[rest])
-        log_total[rest] = np.log1p(terms.sum(axis=1) - order * self.linear[rest] + rounding)
-        far = np.flatnonzero(~small & steep)
-        power = logsumexp(order * self.log_ratio[far] + self.log_q[far], axis=1)
-        offset = 1 - self.q[far].sum(axis=1) - order * self.linear[far] + 1e-14 * order
-        log_total[far] = power + np.log1p(offset * np.exp(-np.maximum(power, -_LARGE))) + 1e-14
+        if len(rest := np.flatnonzero(~small & ~steep)):
+            terms = self.q[rest] * np.expm1(order * self.log_ratio[rest])
+            rounding = 2e-15 * (np.abs(terms).sum(axis=1) + order * self.linear_size[rest])
+            log_total[rest] = np.log1p(terms.sum(axis=1) - order * self.linear[rest] + rounding)
+        if len(far := np.flatnonzero(~small & steep)):  # scipy's logsumexp is slow even where there is nothing to add
+            power = logsumexp(order * self.log_ratio[far] + self.log_q[far], axis=1)
+            offset = 1 - self.q[far].sum(axis=1) - order * self.linear[far] + 1e-14 * order
+            log_total[far] = power + np.log1p(offset * np.exp(-np.maximum(power, -_LARGE))) + 1e-14
         return np.maximum(log_total, 0.0) * (1 + _ROUNDING) / (order - 1)
 
 

@@ -95,13 +95,16 @@ def epsilon(queries: int, sigma: float, delta: float) -> float:
 
 def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> float:
     """Return ε with V_0(−ε) ≤ δ. Below the grid V is at most V at its lowest point, and above it at most 1."""
-    value = np.maximum(-np.expm1(-grid), 0.0)
+    value, furthest = np.maximum(-np.expm1(-grid), 0.0), bands[-1].reach
+    padded = np.ones(len(grid) + 2 * furthest)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, len(grid))
     for _ in range(queries):
-        largest = np.zeros(len(grid))
+        padded[:furthest], padded[furthest : furthest + len(grid)] = value[0], value
+        shifted, largest = windows.copy(), np.zeros(len(grid))
         for reach, p, infinite in bands:
-            padded = np.concatenate([np.full(reach, value[0]), value, np.ones(reach)])
-            shifted = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(padded, len(grid)))
-            largest = np.maximum(largest, (p @ shifted + infinite[:, None]).max(axis=0))
+            found = p @ shifted[furthest - reach : furthest + reach + 1]
+            found += infinite[:, None]
+            np.maximum(largest, found.max(axis=0), out=largest)
         value = np.minimum(largest, 1.0)
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
@@ -155,7 +158,7 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     d_all, v_all = np.meshgrid(d, v, indexing="ij")
     x, y, half = (v_all + d_all) / _ROOT, (v_all - d_all) / _ROOT, mu / _ROOT / 2
     p_a, q_a = _first(d_all + mu / 2, v_all), _first(d_all - mu / 2, v_all)
-    p_b, q_b = _first(-d_all - mu / 2, v_all), _first(-d_all + mu / 2, v_all)
+    p_b, q_b = q_a[::-1], p_a[::-1]  # F_b is F_a at −d, and d is symmetric
     p_c, q_c = ndtr(-x - half) * ndtr(-y + half), ndtr(-x + half) * ndtr(-y - half)
     # p_c becomes p_c + e_b − e_a. Where c is the rarer outcome, the smaller of both is raised instead.
     e_a, e_b = np.where(p_c > p_a, e_a, np.maximum(e_a, e_b)), np.where(p_c > p_b, e_b, np.maximum(e_a, e_b))

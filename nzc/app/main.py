@@ -1,7 +1,8 @@
 """The command `nzc`: a run, a sweep, or a subcommand."""
 
-from nzc.app.interrupt import STOPPED  # isort: skip  # before the slow imports
+from nzc.app.interrupt import GC_THRESHOLDS, STOPPED  # isort: skip  # before the slow imports
 
+import gc
 import os
 import signal
 import sys
@@ -90,6 +91,7 @@ class RunHooks(Callback):
 def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     """Run one job and return its values of `objective`. In a sweep, an error costs this job only."""
     os.umask(PRIVATE)  # also in the processes of launchers
+    gc.set_threshold(*GC_THRESHOLDS)
     settings = HydraConfig.get()
     folder = Path(settings.runtime.output_dir)
     if settings.mode != RunMode.MULTIRUN:

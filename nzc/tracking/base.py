@@ -46,7 +46,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def log_metrics(self, run: str, values: Mapping[str, float], step: int) -> None:
-        """Record points of learning curves while the run is under way."""
+        """Record points of learning curves while the run is under way, or at the latest when it is closed."""
 
     @abstractmethod
     def finish(self, run: str, folder: Path, status: str = "FINISHED", ended: int | None = None) -> None:

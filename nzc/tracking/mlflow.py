@@ -38,6 +38,8 @@ _PROCESS, _KEY = "nzc.process", "nzc.key"
 _AWAY = (requests.exceptions.RetryError, requests.ConnectionError, requests.Timeout)
 #: Files that are never recorded as artifacts. The student is recorded as a model.
 _KEPT = (CURVES, STUDENT, RECORD, LOCK)
+#: Points of learning curves are sent together after so many seconds, because each request takes milliseconds.
+_TOGETHER = 2.0
 
 
 class MLflow(Tracker):
@@ -50,12 +52,12 @@ class MLflow(Tracker):
             raise InputError("register", register, "must be null where tracking.model=false")
         # A relative path starts at the working directory of now.
         self.database = Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
-        self.uri, self.artifacts = (
-            uri if self.database is None else f"sqlite:///{self.database}",
-            Path(artifacts).absolute(),
-        )
+        self.uri = uri if self.database is None else f"sqlite:///{self.database}"
+        self.artifacts = Path(artifacts).absolute()
         self.model, self.register, self.system_metrics, self.private = model, register, system_metrics, private
         self.monitors: dict[str, SystemMetricsMonitor] = {}
+        self.points: dict[str, list[Metric]] = {}  # of runs, not sent yet
+        self.sent = -math.inf  # when points were sent
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # seconds instead of minutes for a dead server
         levels = {"mlflow": logging.WARNING, "urllib3": logging.ERROR, "alembic": logging.WARNING}
         for name, level in (levels | {"mlflow.system_metrics": logging.CRITICAL}).items():
@@ -70,9 +72,8 @@ class MLflow(Tracker):
                 create_database(self.database)
             client = MlflowClient(tracking_uri=self.uri)
             client.search_experiments(max_results=1)
-            for path, mode in (
-                [(self.database, 0o600), (self.artifacts, 0o700)] if self.private and self.database else []
-            ):
+            owned = [(self.database, 0o600), (self.artifacts, 0o700)] if self.private and self.database else []
+            for path, mode in owned:
                 with suppress(PermissionError, FileNotFoundError):  # it belongs to another user, or is not there yet
                     path.chmod(mode)
         except Exception as error:  # MLflow and SQLAlchemy raise many types
@@ -114,9 +115,12 @@ class MLflow(Tracker):
         return run
 
     def log_metrics(self, run: str, values: Mapping[str, float], step: int) -> None:
-        self._require_answer()
-        now = int(1000 * time.time())
-        self.client.log_batch(run, metrics=[Metric(k, v, now, step) for k, v in values.items() if math.isfinite(v)])
+        now, waiting = int(1000 * time.time()), self.points.setdefault(run, [])
+        waiting += [Metric(key, value, now, step) for key, value in values.items() if math.isfinite(value)]
+        if time.monotonic() - self.sent >= _TOGETHER:
+            self._require_answer()
+            self._log_points(run, self.points.pop(run))
+            self.sent = time.monotonic()
 
     def finish(self, run: str, folder: Path, status: str = "FINISHED", ended: int | None = None) -> None:
         if monitor := self.monitors.pop(run, None):
@@ -125,6 +129,7 @@ class MLflow(Tracker):
             ending.join(10)
         self._require_answer()
         try:
+            self._log_points(run, self.points.pop(run, []))
             self._kill_open_runs(run)
             record = read_record(folder) or {}
             # A folder may also have files of a sweep before this run. A sweep itself has no params.

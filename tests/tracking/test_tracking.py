@@ -268,6 +268,18 @@ def test_a_run_that_is_stopped_while_it_opens_is_closed(tmp_path: Path, monkeypa
     assert [run.info.status for run in tracked_runs(_client())] == ["KILLED"]
 
 
+def test_a_failed_run_keeps_all_points_of_its_learning_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tracker = MLflow("sqlite:///mlflow.db", "artifacts", model=False, register=None, system_metrics=False)
+    run = tracker.start("one", "run", {}, None, 0, "a")
+    for step in range(5):
+        tracker.log_metrics(run, {"Student/loss": 0.5 * step, "Student/other": float("nan")}, step)
+    tracker.finish(run, tmp_path, "FAILED")
+    points = tracker.client.get_metric_history(run, "Student/loss")
+    assert {each.step: each.value for each in points} == {step: 0.5 * step for step in range(5)}
+    assert len(points) == 5
+
+
 def test_runs_of_a_process_that_was_killed_are_closed_by_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
