@@ -47,6 +47,8 @@ def predict(arguments: list[str]) -> int:
 
     try:
         write(chosen.folder, str(chosen.file))
+    except BrokenPipeError:  # as with | head
+        sys.stderr.close()
     except (OSError, ValueError) as error:
         raise InputError(
             "FILE", chosen.file, f"must have records such as the student takes ({in_a_line(error)})"

@@ -62,8 +62,8 @@ class Student:
             return np.asarray(self.network(torch.from_numpy(rows)).double().softmax(dim=1))
 
 
-def write(folder: str | Path, path: str | Path, out: Any = sys.stdout) -> None:
-    """Write a CSV line for each record of the file `path`: its id, if the student knows that column, or its number.
+def write(folder: str | Path, path: str | Path) -> None:
+    """Print a CSV line for each record of the file `path`: its id, if the student knows that column, or its number.
 
     The file is a table (CSV, Parquet, Arrow) or an array (.npy).
     """
@@ -78,7 +78,7 @@ def write(folder: str | Path, path: str | Path, out: Any = sys.stdout) -> None:
         if table and column in records:
             names = np.asarray(records[column])
         found.insert(0, column if column and column not in found else "id" if column else "row", names)
-        found.to_csv(out, index=False, header=first == 0)
+        found.to_csv(sys.stdout, index=False, header=first == 0)
         first += len(found)
 
 
