@@ -7,44 +7,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nzc.students.config import Student, StudentData
-from nzc.students.fitted import LEAST, FittedNetwork, features
-from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, CurveLog
-from nzc.validation import not_negative, share, whole
+from nzc.students.classic import LEAST, ClassicStudent, features
+from nzc.types import AnyArray, Floats, Ints
+from nzc.validation import whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forest(Student):
-    """scikit-learn's RandomForestClassifier (Breiman 2001); it learns from labelled rows only.
+class Forest(ClassicStudent):
+    """scikit-learn's RandomForestClassifier (Breiman 2001).
 
-    trees    how many; leaf: labelled rows in a leaf, at least
-    balance  rows weigh like the frequency of their class to the power −balance; 1: all classes weigh the same
+    trees  how many; leaf: labelled rows in a leaf, at least
     """
 
     trees: int
     leaf: int
-    balance: float
-    folds: int
-    spread: float
 
     def __post_init__(self) -> None:
-        whole(1, trees=self.trees, leaf=self.leaf, folds=self.folds)
-        not_negative(balance=self.balance)
-        share(spread=self.spread)
+        super().__post_init__()
+        whole(1, trees=self.trees, leaf=self.leaf)
 
-    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
-        """It learns from rows of any shape."""
-
-    def fit(
-        self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
-    ) -> FittedNetwork:
+    def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
         from sklearn.ensemble import RandomForestClassifier
 
-        x, y = features(torch.from_numpy(data.x[data.labelled])).numpy(), data.labels[data.labelled]
         forest = RandomForestClassifier(self.trees, min_samples_leaf=self.leaf, random_state=seed, n_jobs=-1)
-        forest.fit(x, y, np.bincount(y)[y] ** -float(self.balance))
-        return FittedNetwork(TreeNetwork(forest, data.classes))
+        return TreeNetwork(forest.fit(x, y, weights), classes)
 
 
 class TreeNetwork(nn.Module):

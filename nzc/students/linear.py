@@ -6,52 +6,37 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nzc.students.config import Student, StudentData
-from nzc.students.fitted import LEAST, FittedNetwork, features
-from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, CurveLog
-from nzc.validation import not_negative, positive, share, whole
+from nzc.students.classic import LEAST, ClassicStudent, features
+from nzc.types import AnyArray, Floats, Ints
+from nzc.validation import positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear(Student):
-    """scikit-learn's LogisticRegression; it learns from labelled rows only.
+class Linear(ClassicStudent):
+    """scikit-learn's LogisticRegression.
 
     strength  of the L2 penalty: 1/C of scikit-learn
-    balance   rows weigh like the frequency of their class to the power −balance; 1: all classes weigh the same
     """
 
     strength: float
-    balance: float
-    folds: int
-    spread: float
 
     def __post_init__(self) -> None:
-        whole(1, folds=self.folds)
+        super().__post_init__()
         positive(strength=self.strength)
-        not_negative(balance=self.balance)
-        share(spread=self.spread)
 
-    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
-        """It learns from rows of any shape."""
-
-    def fit(
-        self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
-    ) -> FittedNetwork:
+    def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
         from sklearn.linear_model import LogisticRegression
 
-        x, y = features(torch.from_numpy(data.x[data.labelled])).numpy(), data.labels[data.labelled]
         found, y = np.unique(y, return_inverse=True)
         weight, bias = np.zeros((len(found), x.shape[1])), np.zeros(len(found))
         if len(found) > 1:
-            regression = LogisticRegression(C=1 / self.strength, max_iter=1000)
-            regression.fit(x, y, np.bincount(y)[y] ** -float(self.balance))
+            regression = LogisticRegression(C=1 / self.strength, max_iter=1000).fit(x, y, weights)
             weight, bias = regression.coef_, regression.intercept_
         if len(found) == 2:  # scikit-learn has one line for two classes
             weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
-        whole_weight, whole_bias = np.zeros((data.classes, x.shape[1])), np.full(data.classes, np.log(LEAST))
+        whole_weight, whole_bias = np.zeros((classes, x.shape[1])), np.full(classes, np.log(LEAST))
         whole_weight[found], whole_bias[found] = weight, bias
-        return FittedNetwork(LinearNetwork(whole_weight, whole_bias))
+        return LinearNetwork(whole_weight, whole_bias)
 
 
 class LinearNetwork(nn.Module):

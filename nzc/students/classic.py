@@ -1,0 +1,73 @@
+"""Students of scikit-learn: they learn there, and become a network that maps rows to logits, like all others."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nzc.networks import as_input
+from nzc.students.config import Student, StudentData
+from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray, CurveLog, Floats, Ints
+from nzc.validation import not_negative, share, whole
+
+#: Added to a probability, so that its logarithm is finite.
+LEAST = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassicStudent(Student):
+    """Learns from labelled rows of any shape.
+
+    balance  rows weigh like the frequency of their class to the power −balance; 1: all classes weigh the same
+    """
+
+    balance: float
+    folds: int
+    spread: float
+
+    def __post_init__(self) -> None:
+        whole(1, folds=self.folds)
+        not_negative(balance=self.balance)
+        share(spread=self.spread)
+
+    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
+        """Nothing can be wrong with the rows."""
+
+    @abstractmethod
+    def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
+        """Return a network: rows as networks take them → logits [rows, classes].
+
+        x  float32 [rows, features], labels y [rows] and weights [rows]
+        """
+
+    def fit(
+        self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
+    ) -> "FittedNetwork":
+        x, y = features(torch.from_numpy(data.x[data.labelled])).numpy(), data.labels[data.labelled]
+        weights: Floats = np.bincount(y)[y].astype(np.float64) ** -float(self.balance)
+        return FittedNetwork(self.learn(x, y, weights, data.classes, seed))
+
+
+class FittedNetwork:
+    """`classifier` maps rows as networks take them to logits [rows, classes]."""
+
+    def __init__(self, classifier: nn.Module) -> None:
+        self.classifier = classifier
+
+    def probabilities(self, x: AnyArray) -> Floats:
+        """Return the class probabilities [rows, classes] of x [rows, ...]."""
+        with torch.no_grad():
+            parts = [self.classifier(as_input(part)) for part in torch.from_numpy(x).split(1000)]
+        return np.asarray(torch.cat(parts).double().softmax(dim=1))
+
+    def predict(self, x: AnyArray) -> Ints:
+        """Return the predicted labels [rows] of x [rows, ...]."""
+        return np.asarray(self.probabilities(x).argmax(axis=1))
+
+
+def features(x: Tensor) -> Tensor:
+    """Return rows as features [rows, features]; image bytes become numbers from 0 to 1."""
+    return as_input(x).flatten(1)
