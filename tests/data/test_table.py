@@ -167,6 +167,54 @@ def test_own_words_for_missing_values(files: Path) -> None:
     np.testing.assert_array_equal(encoder.encode(pd.read_csv("new.csv")), _table(missing=["?"]).load().public.x)
 
 
+def test_typed_columns_are_what_they_are_as_text() -> None:
+    """As Parquet has them: time stamps, booleans and whole numbers with missing values, large numbers."""
+    when = pd.to_datetime(["2024-01-01", "2024-02-03 10:00", None, "9999-12-31"], format="ISO8601")
+    typed = pd.DataFrame(
+        {
+            "when": when,
+            "zoned": when.tz_localize("UTC"),
+            "sure": pd.Series([True, None, False, True], dtype=object),
+            "code": pd.Series([1.0, 2.0, None, 1.0]),
+        }
+    )
+    text = pd.DataFrame(
+        {
+            "when": ["2024-01-01", "2024-02-03 10:00:00", "", "9999-12-31"],
+            "zoned": ["2024-01-01T00:00Z", "2024-02-03T10:00Z", None, "9999-12-31T00:00Z"],
+            "sure": ["true", " ", "FALSE", "True"],
+            "code": ["1", "2", None, "1.0"],
+        }
+    )
+    encoder = TableEncoder.fit(typed, {"code": "category"}, 32)
+    assert [column.kind for column in encoder.columns] == ["date", "date", "category", "category"]
+    np.testing.assert_array_equal(encoder.encode(typed), encoder.encode(text))
+    for row in range(4):  # whatever else is in the table
+        np.testing.assert_array_equal(encoder.encode(typed)[row], encoder.encode(typed[row : row + 1])[0])
+
+
+def test_decimal_commas_and_semicolons(files: Path) -> None:
+    for name in ("visits.csv", "new.csv"):
+        table = pd.read_csv(name)
+        table.age = table.age.map(lambda age: f"{1000 * age:,.1f}".translate(str.maketrans(",.", ".,")), "ignore")
+        table.to_csv(name, index=False, sep=";")
+    found = _table(columns={"age": "comma"}).load()
+    assert found.encoder is not None and found.encoder.columns[0].kind == "number"
+    assert 20_000 < found.encoder.columns[0].mean[0] < 90_000
+
+
+def test_the_ledger_knows_the_private_file_whatever_is_made_of_it(files: Path) -> None:
+    digests = {_table(**changes).load().private_digest for changes in ({}, {"drop": ["age"]}, {"categories": 2})}
+    assert len(digests) == 1
+
+
+def test_a_private_file_without_a_header_is_not_quoted(files: Path) -> None:
+    Path("visits.csv").write_text(Path("visits.csv").read_text().partition("\n")[2])
+    with pytest.raises(InputError) as wrong:
+        _table().load()
+    assert "V0" not in str(wrong.value)
+
+
 def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[], None]:
     return lambda: change(pd.read_csv(name)).to_csv(name, index=False)
 
@@ -210,7 +258,8 @@ def test_what_is_wrong_is_said_in_one_line(
 
 
 def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files: Path, command: Command) -> None:
-    ran = nzc(*RECIPE, *FILES, "dataset.id=visit", "dataset.group=person", "dataset.test=test.csv", "rng=system",
+    ran = nzc(*RECIPE, *FILES, "dataset.id=visit", "dataset.columns={smoker: category}",
+              "dataset.group=person", "dataset.test=test.csv", "rng=system",
               "budget.epsilon=null", "student.balance=0.5")  # fmt: skip
     assert ran.code == 0, ran.err
     run = next(files.glob("outputs/*/*"))
