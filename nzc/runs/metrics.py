@@ -106,11 +106,11 @@ def warnings_of(
         )
     if accuracy is not None and metrics.majority is not None and metrics.balanced_accuracy is not None:
         chance = 1 / sum(share is not None for share in metrics.recall.values())
-        blind = metrics.balanced_accuracy <= chance + MARGIN or metrics.lowest[0][1] < MARGIN
+        blind = metrics.balanced_accuracy <= chance + MARGIN
         if chance < 1 and (accuracy <= metrics.majority or blind):
             cure = (
                 "it misses the rare classes: try more queries, teachers=logistic, or student.balance=1"
-                if blind
+                if blind or metrics.lowest[0][1] < MARGIN
                 else "it finds rare classes at the price of accuracy; more queries or more teachers may help"
             )
             said.append(

@@ -35,7 +35,7 @@ def splits() -> DataSplits:
 
 
 def test_forests_vote(nzc: Nzc) -> None:
-    ran = nzc("teachers=forest", *RUN)
+    ran = nzc("teachers=forest", *RUN, "trainer.progress=false")
     assert ran.code == 0, ran.err
     assert not ran.err
     assert ran.result["teachers"]["count"] == 10
