@@ -49,11 +49,10 @@ def fill_in_noise(cfg: DictConfig, build: Callable[[DictConfig], NoisyArgmax]) -
         raise InputError(key, None, f"must be a number where publish={SANITISED}")
 
     def mechanism(**noise: float) -> _Promise:
-        tried = cfg.copy()
-        tried.aggregator[free[0]] = noise[free[0]]
-        return _Promise(build(tried), cfg.answers)
+        node[free[0]] = noise[free[0]]
+        return _Promise(build(cfg), cfg.answers)
 
     with within("budget"):
         found = calibrate(mechanism, epsilon, cfg.delta, queries, free[0])
-    cfg.aggregator[free[0]] = found
+    node[free[0]] = found
     print(f"nzc: {key}={found:.6g}: {queries} queries then cost at most ε = {epsilon:g}", file=sys.stderr)
