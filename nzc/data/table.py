@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Split
-from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, ColumnError, TableEncoder, blanked, texts
+from nzc.data.table_encoder import CATEGORY, COMMA, DATE, DIFFERS, NUMBER, ColumnError, TableEncoder, blanked, texts
 from nzc.data.table_files import digest_of, read_chunks
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
@@ -151,6 +151,8 @@ class Table(Dataset):
         counts = {kind: sum(each.kind == kind for each in encoder.columns) for kind in _KINDS}
         kinds = [f"{count} {kind if count == 1 else _KINDS[kind]}" for kind, count in counts.items() if count]
         unused = "".join(f"; {name} is not used: {why}" for name, why in encoder.unused.items())
+        if DIFFERS in encoder.unused.values():
+            unused += ". If one is a number or a date, say so by dataset.columns"
         made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
         print(f"nzc: {', '.join(kinds)} make {made}{unused}", file=sys.stderr)
         if self.label in public:

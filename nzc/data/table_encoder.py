@@ -17,6 +17,8 @@ NUMBER, CATEGORY, DATE = "number", "category", "date"
 COMMA = "comma"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
+#: Why a category has no features.
+DIFFERS = "nearly every value differs"
 _TEXT, _SEPARATORS = (".csv", ".tsv", ".txt"), ",;\t"
 _ARROW = (".arrow", ".feather", ".ipc")
 
@@ -233,7 +235,7 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     if kind == CATEGORY:
         ordered = sorted(counts.items(), key=lambda each: (-each[1], str(each[0])))
         if len(ordered) > max(categories, len(text) / 2):
-            return "nearly every value differs (is it a number or a date? dataset.columns says so)"
+            return DIFFERS
         own = [None if pd.isna(value) else str(value) for value, _ in ordered]
         kept = own if len(own) <= categories else own[: categories - 1]
         return Column(name, CATEGORY, values=kept, other=len(kept) < len(own))
