@@ -1,13 +1,14 @@
 """Figures of merit of the student that unequal classes do not flatter, and the warnings that follow from them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from nzc.data import UNKNOWN, DataSplits
 from nzc.mechanisms import ABSTAIN
-from nzc.runs.formatting import percent
+from nzc.runs.formatting import RECALL, percent
 from nzc.students import FittedStudent
 from nzc.types import Floats, Ints
 
@@ -15,6 +16,8 @@ from nzc.types import Floats, Ints
 NAMED = 3
 #: A balanced accuracy so close to that of always answering one class is no better; a recall below it is none.
 MARGIN = 0.01
+#: So far above an even share, the most frequent class flatters the accuracy.
+UNEQUAL = 0.1
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,13 @@ class Metrics:
         """The classes of lowest recall, at most NAMED: their names and recall, the lowest first."""
         known = [(name, share) for name, share in self.recall.items() if share is not None]
         return sorted(known, key=lambda each: each[1])[:NAMED]
+
+
+def unequal_classes(result: Mapping[str, Any]) -> bool:
+    """Return whether accuracy flatters a result with dotted keys: the majority rate is far above an even share."""
+    classes = sum(key.startswith(RECALL) for key in result)
+    majority = result.get("metrics.majority")
+    return majority is not None and majority > 1 / classes + UNEQUAL
 
 
 def share_right(labels: Ints, truth: Ints) -> float | None:

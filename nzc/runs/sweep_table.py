@@ -14,6 +14,7 @@ from rich.text import Text
 from nzc.data.files import write_private
 from nzc.runs.formatting import EPSILONS, heading, is_share, number, percent, some
 from nzc.runs.layout import TABLE_CSV, Job
+from nzc.runs.metrics import unequal_classes
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class SweepTable:
         self.columns: list[tuple[str, list[str]]] = []  # heading and cells
         self.notes = _spread(runs)
         merits = [key for key in asked if key.startswith("metrics.")]  # stand beside the student's accuracy
+        if any(unequal_classes(job.result) for job in jobs):
+            merits = ["metrics.balanced_accuracy", *merits]
         others = [key for key in asked if key not in merits]
         for key in dict.fromkeys(["answered", "label_accuracy", *others, "accuracy", *merits, *_LAST]):
             paper = [_printed(key, of[0].paper.get(key)) for of in runs.values()]

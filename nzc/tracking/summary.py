@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from nzc.runs.formatting import number, percent
 from nzc.runs.layout import FIGURES, SWEEP, Job, flatten, job_name, read_jobs, with_infinity
+from nzc.runs.metrics import unequal_classes
 from nzc.runs.result import RunResult
 from nzc.runs.sweep_spec import figures_of
 from nzc.runs.sweep_table import SweepTable
@@ -96,10 +97,13 @@ def summarise(folder: Path, run: str, question: str, private: bool) -> SweepSumm
 def _best(done: Sequence[Job]) -> Job | None:
     """Return the job of the highest accuracy (of the labels where no student learns), then of the smallest ε published.
 
+    Where one class is much more frequent than others, it is the balanced accuracy.
+
     A job without a finite ε is the best only where all are without.
     """
     finite = [job for job in done if math.isfinite(_epsilon(job))] or done
-    for key in ("accuracy", "label_accuracy"):
+    fair = "metrics.balanced_accuracy" if any(unequal_classes(job.result) for job in finite) else "accuracy"
+    for key in (fair, "label_accuracy"):
         if known := [job for job in finite if job.result.get(key) is not None]:
             return max(known, key=lambda job: (job.result[key], -_epsilon(job)))
     return None

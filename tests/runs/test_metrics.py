@@ -12,7 +12,7 @@ from sklearn.metrics import balanced_accuracy_score, recall_score, roc_auc_score
 
 import nzc as package
 from nzc.app.main import _objective
-from nzc.runs.metrics import Metrics, warnings_of
+from nzc.runs.metrics import Metrics, unequal_classes, warnings_of
 from nzc.runs.page import write_page
 from nzc.runs.result import RunResult
 from nzc.tracking.mlflow import _by_class
@@ -142,3 +142,10 @@ def test_names_that_mlflow_refuses_or_takes_for_one() -> None:
     assert _by_class("recall", {"<5": 0.9, ">5": 0.5}) == {"recall_0": 0.9, "recall_1": 0.5}
     assert _by_class("recall", {"Ill": 0.9, "ill": 0.5}) == {"recall_0": 0.9, "recall_1": 0.5}
     assert _by_class("recall", {}) == {}
+
+
+def test_unequal_classes_are_told_from_equal_ones() -> None:
+    recall = {f"metrics.recall.{name}": 0.5 for name in range(10)}
+    assert not unequal_classes({"metrics.majority": 0.19, **recall})
+    assert unequal_classes({"metrics.majority": 0.21, **recall})
+    assert not unequal_classes({"metrics.majority": None, **recall}) and not unequal_classes({})
