@@ -240,8 +240,9 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
         kept = own if len(own) <= categories else own[: categories - 1]
         return Column(name, CATEGORY, values=kept, other=len(kept) < len(own))
     with np.errstate(over="ignore", invalid="ignore"):
-        spreads = {part: float(np.nanstd(found)) for part, found in measured(values, kind, format).items()}
-    parts = {part: found for part, found in measured(values, kind, format).items() if 0 < spreads[part] < np.inf}
+        every = measured(values, kind, format)
+        spreads = {part: float(np.nanstd(found)) for part, found in every.items()}
+    parts = {part: found for part, found in every.items() if 0 < spreads[part] < np.inf}
     if not parts:
         return "one value only" if 0 in spreads.values() else "its numbers are too large"
     mean, spread = [float(np.nanmean(found)) for found in parts.values()], [spreads[part] for part in parts]

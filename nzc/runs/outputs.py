@@ -13,6 +13,7 @@ from nzc.data import DataSplits
 from nzc.data.files import write_private
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.layout import LABELS, PREDICTIONS, STUDENT, STUDENT_INPUT
+from nzc.runs.metrics import class_names
 from nzc.students import FittedStudent
 from nzc.types import AnyArray, Ints
 from nzc.validation import in_a_line
@@ -44,10 +45,11 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
 
     A network that torch.export does not accept costs its own file only.
     """
-    labels, probabilities = student.predict(splits.public.x), student.probabilities(splits.public.x)
+    probabilities = student.probabilities(splits.public.x)
+    labels = probabilities.argmax(axis=1)
     answered = np.flatnonzero(released != ABSTAIN)
     labels[answered] = released[answered]
-    names = splits.labels or tuple(map(str, range(splits.classes)))
+    names = class_names(splits, splits.classes)
     source = np.full(len(labels), "student", dtype=object)
     source[answered] = "teachers"
     top = np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0]
