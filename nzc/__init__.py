@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from nzc.accounting import Cost, Epsilon
     from nzc.accounting.calibration import calibrate
     from nzc.app.run import run
-    from nzc.labeling.ledger import Ledger, LedgerEntry
+    from nzc.labeling.ledger import Ledger
+    from nzc.labeling.ledger_entry import LedgerEntry
     from nzc.mechanisms import (
         ABSTAIN, NZC, Boost, Confident, ContinuousNoise, GaussianNoise, GNMax, GroundTruth, Gumbel, GumbelNoise,
         Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise, NZCGaussian, Plurality,
@@ -42,7 +43,8 @@ __all__ = [
 #: The modules of names that are not in nzc.mechanisms.
 _ELSEWHERE = {
     "accounting": ("Cost", "Epsilon"), "accounting.calibration": ("calibrate",), "app.run": ("run",),
-    "labeling.ledger": ("Ledger", "LedgerEntry"), "mechanisms.plan": ("Plan", "PlannedRun"),
+    "labeling.ledger": ("Ledger",), "labeling.ledger_entry": ("LedgerEntry",),
+    "mechanisms.plan": ("Plan", "PlannedRun"),
     "runs.result": ("RunResult",), "runs.sweep_table": ("read_sweep",), "validation": ("InputError",),
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from nzc.app.main import main
+from nzc.app.publish import publish as publish_command
 from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
@@ -101,6 +102,11 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         return int(stop.value.code or 0), out, err
 
     return run
+
+
+def publish(run: Path, dest: Path) -> None:
+    """Do what `nzc publish RUN DEST` does."""
+    publish_command([str(run), str(dest)])
 
 
 def tracked_runs(client: MlflowClient, query: str = "") -> list[Run]:

@@ -14,6 +14,7 @@ labels is known, so the best attack, the likelihood ratio, is computed without s
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 
 import hydra
 import numpy as np
@@ -23,6 +24,7 @@ from rich.table import Table
 from nzc.accounting.audit import worst_pair
 from nzc.app.components import build_components
 from nzc.app.config import CONF, register
+from nzc.labeling.run_record import RunRecord
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import NoisyArgmax
 from nzc.runs.formatting import number, show
@@ -60,7 +62,8 @@ def main() -> None:
     assert isinstance(teachers, Neighbours) and parts.dataset is not None and parts.representation is not None
     splits = load(parts.dataset)
     embedding = parts.representation.embed(splits, parts.store, parts.trainer)
-    session = LabelingSession(parts.policy, [parts.queries or 1], len(splits.public), parts.store.root / "no", "")
+    nothing = RunRecord(Path(), "", None, parts.policy.rng, parts.policy.seed, 0)  # nothing is drawn
+    session = LabelingSession(parts.policy, [parts.queries or 1], len(splits.public), nothing)
     asked = session.choose(embedding=embedding.public)
     splits = replace(splits, embedding=embedding, asked=asked)
     votes = teachers.vote(splits, teachers.train(splits, parts.store, parts.trainer)).votes[asked]

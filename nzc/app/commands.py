@@ -1,4 +1,4 @@
-"""The subcommands: nzc predict, publish, report, store and sync; nzc plan is in plan.py."""
+"""The subcommands: nzc predict, report, store and sync; nzc plan and nzc publish have files of their own."""
 
 import sys
 from collections.abc import Callable
@@ -13,25 +13,14 @@ from rich.table import Table
 from nzc.app.components import build
 from nzc.app.parser import Parser
 from nzc.app.plan import plan
-from nzc.labeling.ledger import RELEASE, TRIAL, Ledger, LedgerEntry, total_epsilon
+from nzc.app.publish import publish
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, show
 from nzc.runs.layout import STUDENT, STUDENT_INPUT, SWEEP
 from nzc.teachers.prediction_store import Entry, PredictionStore
 from nzc.tracking.outbox import resend, unsent
 from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative
-
-
-def publish(arguments: list[str]) -> int:
-    """Create a folder with what may be published of a run."""
-    from nzc.runs.publish import publish
-
-    parser = Parser("nzc publish", description="Create a folder with what may be published of a finished run.")
-    parser.add_argument("run", metavar="RUN", type=Path, help="outputs/… of a run with rng=system")
-    parser.add_argument("dest", metavar="DEST", type=Path, help="a folder that does not exist yet")
-    chosen = parser.parse_args(arguments)
-    publish(chosen.run, chosen.dest)
-    print(chosen.dest)
-    return 0
 
 
 def predict(arguments: list[str]) -> int:

@@ -49,6 +49,24 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     """Return everything that a run needs, built and checked. `choices` are the chosen options of the groups."""
     check_values(cfg)
     teachers: Teachers = build(cfg, "teachers")
+    return RunComponents(
+        dataset=build(cfg, "dataset"),
+        representation=build(cfg, "representation"),
+        teachers=teachers,
+        policy=build_policy(cfg, choices, teachers),
+        queries=cfg.queries,
+        student=build(cfg, "student"),
+        trainer=build(cfg, "trainer"),
+        store=PredictionStore(Path(cfg.paths.store).absolute()),
+        data_name=_data_name(cfg),
+        wait=60.0,
+        names={group: choices[group] for group in ("dataset", "aggregator", "student")},
+        figures=figures if cfg.figures is None else cfg.figures,
+    )
+
+
+def build_policy(cfg: DictConfig, choices: Mapping[str, str], teachers: Teachers) -> LabelingPolicy:
+    """Return the rules of labeling, of which ε follows, built and checked."""
 
     def mechanism(tried: DictConfig) -> NoisyArgmax:
         built: NoisyArgmax = build(tried, "aggregator")
@@ -56,29 +74,18 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
 
     fill_in_noise(cfg, mechanism)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
-    return RunComponents(
-        dataset=build(cfg, "dataset"),
-        representation=build(cfg, "representation"),
-        teachers=teachers,
-        policy=LabelingPolicy(
-            mechanism=mechanism(cfg),
-            selection=QuerySelection(cfg.query_choice, rounds),
-            seed=cfg.seed,
-            delta=cfg.delta,
-            budget=cfg.budget.epsilon,
-            plan=partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
-            audit_trials=cfg.audit_trials if cfg.audit else None,
-            name=choices["aggregator"],
-            rng=cfg.rng,
-            answers=cfg.answers,
-            publish=cfg.publish,
-        ),
-        queries=cfg.queries,
-        student=build(cfg, "student"),
-        trainer=build(cfg, "trainer"),
-        store=PredictionStore(Path(cfg.paths.store).absolute()),
-        names={group: choices[group] for group in ("dataset", "aggregator", "student")},
-        figures=figures if cfg.figures is None else cfg.figures,
+    return LabelingPolicy(
+        mechanism=mechanism(cfg),
+        selection=QuerySelection(cfg.query_choice, rounds),
+        seed=cfg.seed,
+        delta=cfg.delta,
+        budget=cfg.budget.epsilon,
+        plan=partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
+        audit_trials=cfg.audit_trials if cfg.audit else None,
+        name=choices["aggregator"],
+        rng=cfg.rng,
+        answers=cfg.answers,
+        publish=cfg.publish,
     )
 
 
@@ -180,6 +187,12 @@ def _check_types(key: str, built: Any) -> None:
             adapter.validate_python(getattr(built, name))
         except ValidationError as error:
             raise from_pydantic(error, f"{key}.{name}") from error
+
+
+def _data_name(cfg: DictConfig) -> str | None:
+    """Return dataset.name, by which the ledger counts several datasets together."""
+    name = (cfg.dataset or {}).get("name")
+    return None if name is None else str(name)
 
 
 def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, repor
 from nzc.app.parser import Parser
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
+from nzc.data.own_folder import require_own
 from nzc.runs import pipeline
 from nzc.runs.formatting import show
 from nzc.runs.layout import RESULT, as_typed, flatten, job_name, with_infinity
@@ -80,10 +81,13 @@ class RunHooks(Callback):
     prepared: ClassVar[PreparedJob | None] = None  # in this process
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        key, folder = "hydra.run.dir", Path(config.hydra.run.dir)
         try:
+            require_own(key, folder)
             RunHooks.prepared = prepare(config, config.hydra.runtime.choices)
             if RunHooks.prepared.help_train():
                 sys.exit(0)
+            RunHooks.prepared.take(key, folder)
         except Exception as error:  # Hydra would make a warning of it
             report(error, private=shows_private(config))
 
@@ -97,7 +101,7 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     if settings.mode != RunMode.MULTIRUN:
         assert RunHooks.prepared is not None
         try:
-            result = RunHooks.prepared.execute(folder, speaks=True)
+            result = RunHooks.prepared.execute(speaks=True)
         except Exception as error:
             report(error, shows_private(cfg), folder)
         show((result if shows_private(cfg) else result.public).table())
@@ -109,7 +113,8 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
         job = prepare(cfg, choices, in_sweep=True)
         if job.help_train():
             return None
-        result = job.execute(folder, sweep, name)
+        job.take("hydra.sweep.dir", folder)
+        result = job.execute(sweep, name)
         show((result if shows_private(cfg) else result.public).line(name))
         return None if cfg.objective is None else _objective(cfg.objective, result)
     except Exception as error:

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,12 @@ from omegaconf import DictConfig, OmegaConf
 from nzc.app.components import build, build_components, run_params, without_hydra
 from nzc.app.config import CONF, register, shows_private
 from nzc.app.error_messages import check_overrides, error_line
-from nzc.data.files import require_writable
+from nzc.data.own_folder import OwnFolder, require_own, require_writable
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
 from nzc.runs.layout import read_overrides
 from nzc.runs.result import RunResult
+from nzc.teachers.prediction_store import STORED
 from nzc.tracking import Tracker, Unreachable
 from nzc.tracking.outbox import TrackedRun, tracked_name
 from nzc.training.progress import say_stage
@@ -42,6 +43,12 @@ class PreparedJob:
     choices: Mapping[str, Any]
     run: pipeline.PreparedRun
     tracker: Tracker | None
+    folder: OwnFolder | None = None
+
+    def take(self, key: str, folder: Path) -> None:
+        """Make the run's folder, and keep other runs away from it; InputError: another run has it."""
+        self.folder = OwnFolder(key, folder)
+        self.folder.take()
 
     def help_train(self) -> bool:
         """On a worker node, which only helps another to train teachers: train its share, and return true."""
@@ -49,11 +56,16 @@ class PreparedJob:
             self.run.train_worker()
         return is_worker
 
-    def execute(self, folder: Path, sweep: Path | None = None, name: str = "", speaks: bool = False) -> RunResult:
-        """Run the job in `folder`; if given, as the job `name` of the sweep in the folder `sweep`.
+    def execute(self, sweep: Path | None = None, name: str = "", speaks: bool = False) -> RunResult:
+        """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in the folder `sweep`.
 
         speaks  whether standard error gets a line a stage, where it is no terminal
         """
+        assert self.folder is not None
+        with closing(self.folder):
+            return self._execute(self.folder.path, sweep, name, speaks)
+
+    def _execute(self, folder: Path, sweep: Path | None, name: str, speaks: bool) -> RunResult:
         speaks = speaks and self.run.parts.trainer.progress
         say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
         tracked = _tracked(self.tracker, self.cfg, self.choices, folder, sweep, name)
@@ -75,8 +87,8 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
 
     A job of a sweep draws no figures by default, and does not check the connection: the sweep has done so.
     """
-    for key in ("store", "output"):
-        require_writable(f"paths.{key}", Path(cfg.paths[key]))
+    require_writable("paths.output", Path(cfg.paths.output))
+    require_own("paths.store", Path(cfg.paths.store), STORED)
     prepared = pipeline.prepare(build_components(cfg, choices, figures=not in_sweep))
     if not shows_private(cfg):
         session = prepared.session
@@ -129,10 +141,12 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
         GlobalHydra.instance().clear()
         register()
         cfg = _compose(list(overrides))
-        prepared = prepare(cfg, cfg.hydra.runtime.choices)
         folder = Path(cfg.hydra.run.dir).absolute()
+        require_own("hydra.run.dir", folder)
+        prepared = prepare(cfg, cfg.hydra.runtime.choices)
+        prepared.take("hydra.run.dir", folder)
         _save_config(folder, cfg)
-        return prepared.execute(folder)
+        return prepared.execute()
     finally:
         os.umask(umask)
         Singleton.set_state(state)

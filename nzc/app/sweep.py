@@ -12,7 +12,7 @@ from nzc.app.components import build
 from nzc.app.config import shows_private
 from nzc.app.error_messages import report, stop
 from nzc.app.sweep_jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
-from nzc.data.files import remove_empty
+from nzc.data.own_folder import OwnFolder, require_own
 from nzc.runs import layout
 from nzc.runs.formatting import show
 from nzc.runs.sweep_check import check_keys
@@ -34,6 +34,7 @@ class SweepHooks(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.config, self.folder, self.cwd = config, Path(config.hydra.sweep.dir), Path(config.hydra.runtime.cwd)
         try:
+            require_own("hydra.sweep.dir", self.folder)
             check_sweeper(config.hydra)
             jobs = _checked_jobs(config)
             self.figures = figures_of(config)
@@ -47,6 +48,8 @@ class SweepHooks(Callback):
             )
             earlier: Any = self.folder / layout.SWEEP
             before = figures_of(OmegaConf.load(earlier)) if earlier.is_file() else None  # type: ignore[arg-type]
+            self.own = OwnFolder("hydra.sweep.dir", self.folder)
+            self.own.take()
             self.tracked.start()
         except Exception as error:  # Hydra would make a warning of it
             report(error)
@@ -64,6 +67,7 @@ class SweepHooks(Callback):
         jobs = self.answer()
         failed = sum(not job.result for job in jobs)
         self.tracked.finish(failed=failed > 0)
+        self.own.close()
         if failed:
             from nzc.runs.sweep_table import failures
 
@@ -114,5 +118,5 @@ def answer_interrupted() -> Iterator[None]:
             begun = any(path.name.isdigit() for path in sweep.folder.iterdir())
             if not begun and not (sweep.folder / RECORD).is_file():  # as with a row that cannot be composed
                 layout.clear(sweep.folder, _SWEEP_FILES, ())
-                remove_empty(sweep.folder, 4, sweep.cwd)
+                sweep.own.undo()
         raise

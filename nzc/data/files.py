@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from nzc.validation import InputError, in_a_line
@@ -18,21 +17,6 @@ def write_private(path: Path, data: bytes | str) -> Path:
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data.encode() if isinstance(data, str) else data)
     return partial.rename(path)
-
-
-def require_writable(key: str, folder: Path) -> None:
-    """Raise InputError unless `folder` can be created, or is there and can be written. Nothing is left behind."""
-    try:
-        TemporaryDirectory(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())).cleanup()
-    except OSError as error:
-        raise InputError(key, folder, f"must be a folder that can be written ({error.strerror})") from error
-
-
-def remove_empty(folder: Path, levels: int, keep: Path) -> None:
-    """Remove `folder` and its parents, `levels` folders in all, as far as they are empty; never `keep`."""
-    for each in [keep / folder, *(keep / folder).parents][:levels]:
-        if each != keep and each.is_dir() and not any(each.iterdir()):
-            each.rmdir()
 
 
 def obtain(root: str, files: str, read: Callable[[], T]) -> T:

@@ -151,11 +151,13 @@ class Dataset(ABC):
     network  network that suits the rows, for teachers and student
     augment  augmentation that suits the rows: (x, torch.Generator) → x
     suits    values that suit this dataset, by preset of aggregator or student: {gnmax: {sigma: 15}}
+    name     the user's own name of the private data: the ledger counts all datasets of one name together
     """
 
     network: Any = field(default=None, compare=False)
     augment: Any = field(default=None, compare=False)
     suits: Any = field(default=None, compare=False)
+    name: Any = field(default=None, compare=False)
 
     @abstractmethod
     def load(self) -> DataSplits:

@@ -4,31 +4,32 @@ An entry is a release or a trial. A release has noise of the operating system: i
 moment they are drawn, so it is never deleted. A trial has seeded noise. `nzc publish` refuses it, and its owner may
 delete it if nobody saw its labels. Entries of a file that an older version wrote count as releases.
 
-An entry of a run has a key: a hash of what was asked, with which seed, and of the labels. Recording the same key again
-returns the stored entry and costs nothing, because the labels are the same. With noise of the operating system the key
-identifies one draw. Draws of unfinished runs are kept too: a run that is killed and started again publishes what it
-drew before. The file is private (costs may depend on votes), and only its owner may read it.
+An entry of a run has a key: a hash of what was asked about which public rows, with which seed, and of the labels.
+Recording the same key again returns the stored entry and costs nothing, because the labels are the same. With noise of
+the operating system the key identifies one draw. Draws of unfinished runs are kept too: a run that is killed and
+started again publishes what it drew before. A finished run leaves the digests of its files, by which `nzc publish`
+knows them. The file is private (costs may depend on votes), and only its owner may read it.
 """
 
 import json
+import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import numpy as np
 
 from nzc.accounting.cost import Cost
-from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, to_epsilon
-from nzc.types import Floats
-from nzc.validation import InputError, between_0_and_1, one_of
+from nzc.accounting.rdp import ORDERS
+from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
+from nzc.validation import InputError
 
-#: The kinds of entries.
-RELEASE, TRIAL = KINDS = ("release", "trial")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS releases (
     dataset TEXT NOT NULL, key TEXT NOT NULL, recorded TEXT NOT NULL, description TEXT NOT NULL, facts TEXT NOT NULL,
@@ -37,6 +38,10 @@ CREATE TABLE IF NOT EXISTS releases (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS draws (
     dataset TEXT NOT NULL, question TEXT NOT NULL, drawn BLOB NOT NULL, PRIMARY KEY (dataset, question)
+) STRICT;
+CREATE TABLE IF NOT EXISTS names (name TEXT NOT NULL, dataset TEXT NOT NULL, PRIMARY KEY (name, dataset)) STRICT;
+CREATE TABLE IF NOT EXISTS runs (
+    id TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, facts TEXT NOT NULL
 ) STRICT
 """
 #: The first version of the table had no kind. What it holds, and what an older version adds, gets this default.
@@ -49,58 +54,42 @@ ON CONFLICT (dataset, key) DO UPDATE SET kind = excluded.kind WHERE kind <> 'rel
 """
 
 
-@dataclass(frozen=True, eq=False)
-class LedgerEntry:
-    """One release or trial, as it was first recorded.
+class Ledger:
+    """The ledger in the file `path`. Processes may share it: each method is one transaction, on disk on return.
 
-    dataset      its name or digest
-    orders, rdp  the Rényi cost rdp [orders] at ascending orders above 1; inf where there is no bound
-    labels       what was drawn, as bytes
-    facts        what else is known without votes: noise, queries, how many labels were drawn
-    delta_cost   the part of δ that the entry uses itself
-    kind         RELEASE or TRIAL
-    recorded     UTC, ISO 8601; set by the ledger
+    wait  seconds to wait for another process that writes
+    InputError: the file is no ledger, is damaged or empty, or cannot be read and written.
     """
 
-    dataset: str
-    key: str
-    orders: Floats
-    rdp: Floats
-    labels: bytes
-    description: str = ""
-    facts: Mapping[str, Any] | None = None
-    recorded: str = ""
-    delta_cost: float = 0.0
-    kind: str = RELEASE
-
-    def __post_init__(self) -> None:
-        one_of(KINDS, kind=self.kind)
-        if len(self.orders) == 0 or not (np.diff(self.orders) > 0).all() or not self.orders[0] > 1:
-            raise InputError("orders", self.orders, "must be ascending, at least one, each above 1")
-        if self.rdp.shape != self.orders.shape or not (self.rdp >= 0).all():
-            raise InputError("rdp", self.rdp, f"must be {len(self.orders)} costs of 0 or above, one per order")
-
-    def at(self, orders: Floats) -> Floats:
-        """Return the cost at any orders, [orders]: the cost at the next larger stored order, or inf."""
-        return np.append(self.rdp, np.inf)[np.searchsorted(self.orders, orders)]
-
-
-class Ledger:
-    """The ledger in the file `path`. Processes may share it: each method is one transaction, on disk on return."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, wait: float = 60.0) -> None:
+        self.path, self.wait = Path(path), wait
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.path.touch(mode=0o600)
-            self.path.chmod(0o600)
+            if not os.path.lexists(self.path):
+                self._create()
+            state = self.path.stat()
         except OSError as error:
-            raise InputError("ledger", self.path, f"must be a file that you own ({error.strerror})") from error
-        with self._transaction() as connection:
-            for table in _SCHEMA.split(";"):
-                connection.execute(table)
-            if "kind" not in [column[1] for column in connection.execute("PRAGMA table_info(releases)")]:
-                connection.execute(_ADD_KIND)
+            raise self._wrong(error.strerror) from error
+        if not S_ISREG(state.st_mode) or not os.access(self.path, os.R_OK | os.W_OK):
+            raise self._wrong("it is no file that you can read and write")
+        if not state.st_size:
+            raise self._wrong("it is empty, and its entries would be lost: restore a copy")
+        with self._transaction(self.path) as connection:
+            if "rdp" not in _columns(connection):
+                raise self._wrong("it is a database of another program, or has lost its entries: restore a copy")
+            _prepare(connection)
+
+    def _create(self) -> None:
+        """Make the file, whole and for its owner only. Another process may do the same."""
+        partial = self.path.with_name(f".{self.path.name}.{uuid4().hex}.partial")
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            with self._transaction(partial) as connection:
+                _prepare(connection)
+            with suppress(FileExistsError):
+                os.link(partial, self.path)
+        finally:
+            partial.unlink()
 
     def add(
         self,
@@ -128,24 +117,50 @@ class Ledger:
 
         A stored trial becomes a release where `entry` is one; a release stays a release.
         """
-        recorded = datetime.now(UTC).isoformat(timespec="seconds")
         facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
         orders, rdp = (each.astype("<f8").tobytes() for each in (entry.orders, entry.rdp))
-        said = (entry.dataset, entry.key, recorded, entry.description, facts)
+        said = (entry.dataset, entry.key, _now(), entry.description, facts)
         with self._transaction() as connection:
             connection.execute(_INSERT, (*said, orders, rdp, entry.delta_cost, entry.labels, entry.kind))
             return self._select(connection, "WHERE dataset = ? AND key = ?", entry.dataset, entry.key)[0]
 
-    def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
-        """Return the releases and trials of one dataset, or of all, in the order of recording."""
+    def name(self, dataset: str, name: str) -> None:
+        """Give a dataset a name of the user's own. Datasets of one name are about the same people: they count together.
+
+        A dataset may have several names; names are never taken back.
+        """
         with self._transaction() as connection:
-            return self._select(connection, "WHERE dataset = coalesce(?, dataset) ORDER BY rowid", dataset)
+            connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (name, dataset))
+
+    def names(self) -> dict[str, set[str]]:
+        """Return the names of every dataset that has one."""
+        found: dict[str, set[str]] = {}
+        with self._transaction() as connection:
+            for name, dataset in connection.execute("SELECT name, dataset FROM names"):
+                found.setdefault(dataset, set()).add(name)
+        return found
+
+    def counted_with(self, dataset: str) -> set[str]:
+        """Return all datasets whose names connect them with `dataset`, itself included."""
+        names, same = self.names(), {dataset}
+        while further := {
+            other for other in names if other not in same and any(names[other] & names.get(one, set()) for one in same)
+        }:
+            same |= further
+        return same
+
+    def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
+        """Return the releases and trials of all datasets, or of one and those that count with it, as recorded."""
+        same = None if dataset is None else self.counted_with(dataset)
+        with self._transaction() as connection:
+            found = self._select(connection, "ORDER BY rowid")
+        return [each for each in found if same is None or each.dataset in same]
 
     def split(self, dataset: str, own: dict[str, LedgerEntry]) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
         """Return all releases of a dataset with the entries of one run, `own` by key; and the trials of other runs."""
-        entries = {each.key: each for each in self.entries(dataset)} | own  # `own` may have been forgotten meanwhile
-        trials = [each for each in entries.values() if each.kind == TRIAL and each.key not in own]
-        return [each for each in entries.values() if each.kind == RELEASE or each.key in own], trials
+        recorded = [each for each in self.entries(dataset) if each.dataset != dataset or each.key not in own]
+        trials = [each for each in recorded if each.kind == TRIAL]
+        return [*own.values(), *(each for each in recorded if each.kind == RELEASE)], trials
 
     def total(self, dataset: str, delta: float, kind: str | None = None) -> float:
         """Return ε at δ of all entries of a dataset together, or of those of one kind (`total_epsilon`)."""
@@ -170,11 +185,27 @@ class Ledger:
             kept: bytes = connection.execute(where, (dataset, question)).fetchone()[0]
         return kept
 
-    def forget_draws(self, dataset: str, questions: Iterable[str]) -> None:
-        """Delete the draws for these questions, once their results are stored elsewhere."""
+    def finish_run(self, run: str, dataset: str, facts: Mapping[str, Any], questions: Iterable[str]) -> None:
+        """Record a run whose results are stored, and delete its draws: a later run draws anew, which is a release.
+
+        run    digest of its result.json
+        facts  what `nzc publish` compares: digests of files, keys of entries, and what its ε follows from
+        """
         with self._transaction() as connection:
+            values = (run, dataset, _now(), json.dumps(dict(facts), sort_keys=True))
+            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", values)
             rows = ((dataset, question) for question in questions)
             connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", rows)
+
+    def run(self, run: str) -> tuple[dict[str, Any], list[LedgerEntry]] | None:
+        """Return the facts of a finished run and those of its entries that are stored; None: there is no such run."""
+        with self._transaction() as connection:
+            found = connection.execute("SELECT dataset, facts FROM runs WHERE id = ?", (run,)).fetchone()
+            if found is None:
+                return None
+            facts: dict[str, Any] = json.loads(found[1])
+            stored = self._select(connection, "WHERE dataset = ? ORDER BY rowid", found[0])
+        return facts, [each for each in stored if each.key in facts["entries"]]
 
     @staticmethod
     def _select(connection: sqlite3.Connection, where: str, *values: str | None) -> list[LedgerEntry]:
@@ -192,36 +223,39 @@ class Ledger:
             raise sqlite3.DatabaseError("an entry is damaged") from error
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, path: Path | None = None) -> Iterator[sqlite3.Connection]:
         """Yield a connection that holds the write lock; all changes are committed at the end, or none.
 
-        SQLite's operational errors (locked for a minute, disk full) pass through: they are failures while running.
+        Once this returns, the changes survive a loss of power: EXTRA also writes the folder's entry of the journal.
+        RuntimeError: a failure while running, such as a file locked for `wait` seconds, or a full disk.
         """
+        address = f"file:{quote(str(path or self.path))}?mode=rw"  # never make an empty file
         try:
-            with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous = FULL")
+            with closing(sqlite3.connect(address, timeout=self.wait, isolation_level=None, uri=True)) as connection:
+                connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
-        except sqlite3.OperationalError:
-            raise
+        except sqlite3.OperationalError as error:
+            raise RuntimeError(f"the ledger {self.path} could not be used: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise InputError("ledger", self.path, f"must be a whole ledger file ({error}): restore a copy") from error
+            raise self._wrong(f"{error}: restore a copy") from error
+
+    def _wrong(self, why: str | None) -> InputError:
+        return InputError("ledger", self.path, f"must be a whole ledger file ({why})")
 
 
-def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
-    """Return ε at δ of entries of one dataset together. Their Rényi costs add at every order.
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables and columns that are missing."""
+    for table in _SCHEMA.split(";"):
+        connection.execute(table)
+    if "kind" not in _columns(connection):
+        connection.execute(_ADD_KIND)
 
-    Later entries may depend on earlier ones, so the order is one of few (`rdp.adaptive_epsilon`), unless there is only
-    one entry.
-    """
-    between_0_and_1(delta=delta)
-    if not entries:
-        return 0.0
-    left = delta - sum(entry.delta_cost for entry in entries)
-    if left <= 0:
-        return np.inf
-    if len(entries) > 1:
-        return adaptive_epsilon(np.sum([entry.at(CHOICES) for entry in entries], axis=0), left)
-    orders = entries[0].orders
-    return to_epsilon(entries[0].at, left, orders)[0]
+
+def _columns(connection: sqlite3.Connection) -> list[str]:
+    return [column[1] for column in connection.execute("PRAGMA table_info(releases)")]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

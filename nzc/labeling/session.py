@@ -9,14 +9,11 @@ only, and how a student learns from labels. You may not change what looks at vot
 order ask, record, learn, or that an unfinished run draws its noise once.
 """
 
-import secrets
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
-from hashlib import sha256
 from itertools import takewhile
 from operator import add
-from pathlib import Path
 
 import numpy as np
 
@@ -27,9 +24,9 @@ from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.privacy_filter import PrivacyFilter, count_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sanitised import Plan
-from nzc.labeling.ledger import RELEASE, TRIAL, Ledger, LedgerEntry, total_epsilon
+from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.policy import LabelingPolicy
-from nzc.labeling.randomness import SEEDED, system_rng
+from nzc.labeling.run_record import RunRecord, question
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
 from nzc.teachers import VoteHistograms
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -45,7 +42,7 @@ class QueryRound:
     cost    of all queries of the round where a screen decides where asking stops: it could have gone on
     drawn   [queries of the cost] whether each of them had an answer
     spent   what the round took from the budget, in the filter's unit
-    key     the ledger's key: a hash of queries, labels and, with operating-system noise, the draw
+    key     the ledger's key: a hash of queries, their rows, labels and, with operating-system noise, the draw
     """
 
     mechanism: NoisyArgmax
@@ -65,19 +62,16 @@ class QueryRound:
 class LabelingSession:
     """All rounds of one run: sizes[i] queries in round i, out of a pool of `rows` public rows.
 
-    ledger   path of the ledger in which every round is recorded, as a trial where noise is seeded, else as a release
-    dataset  digest of the private data whose privacy is spent
+    ledger  where draws and costs are recorded
+    public  [rows, ...] what the rows contain; None: it is not known
     """
 
-    def __init__(self, policy: LabelingPolicy, sizes: list[int], rows: int, ledger: Path, dataset: str) -> None:
+    def __init__(
+        self, policy: LabelingPolicy, sizes: list[int], rows: int, ledger: RunRecord, public: AnyArray | None = None
+    ) -> None:
         self.policy, self.sizes, self.released = policy, sizes, np.full(rows, ABSTAIN)
-        self.dataset, self._ledger_path = dataset, ledger
-        self._kind = TRIAL if policy.rng == SEEDED else RELEASE
-        self.recorded: dict[str, LedgerEntry] = {}  # in the ledger, by key
+        self.ledger, self._public = ledger, public
         self.rounds: list[QueryRound] = []
-        self._draws: list[str] = []  # questions for which this run has drawn operating-system noise
-        if ledger.is_file():
-            self.ledger.entries(dataset)  # InputError before the run begins: the file is damaged
         if policy.mechanism.one_round and len(sizes) > 1:
             raise InputError("rounds", len(sizes), f"must be 1: the cost of {policy.name} counts over one round")
         if policy.mechanism.moved is not None and len(sizes) > 1:
@@ -134,9 +128,9 @@ class LabelingSession:
         mechanism, privacy_filter = self.mechanisms[stage], self.filters[stage]
         probs = None if student_probs is None else student_probs[rows]
         private = votes.votes[rows]
-        question = self._key(mechanism, number, private, rows, probs)
+        asked = self._key(mechanism, number, rows, private, probs)
         # Privacy boundary: below, votes are used for the labels' cost and the ledger's key only, which are private.
-        labels, nonce = self._draw([2, number], question, lambda rng: mechanism.release(private, rng, probs))
+        labels, nonce = self.ledger.draw([2, number], asked, lambda rng: mechanism.release(private, rng, probs))
         passed = labels != ABSTAIN
         admitted, spent = np.ones(len(rows), dtype=bool), 0.0
         if policy.answers is not None:
@@ -149,19 +143,24 @@ class LabelingSession:
         rows, labels, probs = rows[admitted], labels[admitted], None if probs is None else probs[admitted]
         cost = mechanism.cost(votes.votes[rows], labels, probs) if whole is None else whole
         passed = passed[admitted] if whole is None else passed
-        key = self._key(mechanism, number, votes.votes[rows], rows, probs, labels.astype("<i8"), nonce)
+        key = self._key(mechanism, number, rows, votes.votes[rows], probs, labels.astype("<i8"), nonce)
         self.rounds.append(QueryRound(mechanism, rows, labels, cost, passed, spent, key))
         self.released[rows] = labels
         return self.rounds[-1]
 
     def record(self) -> None:
         """Record the last round in the ledger, before anyone sees its labels."""
-        last, name = self.rounds[-1], self.policy.name
+        last = self.rounds[-1]
         if last.cost.exact is not None and len(last.rows):
-            facts = {"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
-            labels = last.labels.astype("<i8").tobytes()
-            entry = partial(self.ledger.add, key=last.key, labels=labels, description=name, facts=facts)
-            self.recorded[last.key] = entry(self.dataset, last.cost, kind=self._kind)
+            self.ledger.add(
+                last.key,
+                orders=ORDERS,
+                rdp=last.cost.rdp(ORDERS),
+                delta_cost=last.cost.delta_cost,
+                labels=last.labels.astype("<i8").tobytes(),
+                description=self.policy.name,
+                facts={"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered},
+            )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:
         """Return the labels that the student learns from, [pool]: the released and the reinforced ones."""
@@ -175,7 +174,7 @@ class LabelingSession:
         policy, cost = self.policy, reduce(add, (each.cost for each in self.rounds))
         sanitised = self._sanitised(cost)
         found = cost.epsilon(policy.delta)
-        counted, trials = ([], []) if cost.exact is None else self.ledger.split(self.dataset, self.recorded)
+        counted, trials = self.ledger.split()
         whole = sum(len(each.drawn) for each in self.rounds) == len(self.rows)
         return replace(
             found,
@@ -195,20 +194,14 @@ class LabelingSession:
         kept = counts <= (self.released != ABSTAIN).sum()
         return counts[kept], {name: curve[kept] for name, curve in curves.items()}
 
-    def close(self) -> None:
-        """Forget the draws, once the labels are stored. A later run draws new noise, which is another release."""
-        if self._draws:
-            self.ledger.forget_draws(self.dataset, self._draws)
+    def close(self, digests: Mapping[str, str]) -> None:
+        """Record that the run is finished, with the SHA-256 of its files by name (`RunRecord.finish`)."""
+        self.ledger.finish(digests, {"sizes": self.sizes, "rows": len(self.released)})
 
     @property
     def rows(self) -> Ints:
         """All rows asked so far, in the order of asking."""
         return np.concatenate([np.zeros(0, np.int64), *[each.rows for each in self.rounds]])
-
-    @cached_property
-    def ledger(self) -> Ledger:
-        """The ledger; its file is created when it is first needed."""
-        return Ledger(self._ledger_path)
 
     def _filter(self, mechanism: NoisyArgmax) -> PrivacyFilter | None:
         budget, delta = self.policy.budget, self.policy.delta
@@ -229,39 +222,27 @@ class LabelingSession:
             raise InputError("budget.epsilon", budget, allowed)
         return privacy_filter
 
-    def _draw(
-        self, stream: list[int], question: str, draw: Callable[[np.random.Generator], AnyArray]
-    ) -> tuple[AnyArray, bytes]:
-        """Return what `draw` makes of the noise, and a nonce that identifies the draw.
+    def _key(self, mechanism: NoisyArgmax, number: int, rows: Ints, *parts: object) -> str:
+        """Return a hash of what round `number` asks: how, of which rows, votes and student; and of what was drawn.
 
-        Seeded noise follows from `stream` and has no nonce. Operating-system noise is drawn once per question until
-        `close`: a run that was killed and is started again gets what it drew before. Another draw for the same
-        question would be a second release.
+        The rows' content is a part: two pools whose rows happen to have equal votes are two releases.
         """
-        if self.policy.rng == SEEDED:
-            return draw(np.random.default_rng([self.policy.seed, *stream])), b""
-        drawn = draw(system_rng())
-        kept = self.ledger.keep_draw(self.dataset, question, secrets.token_bytes(16) + drawn.tobytes())
-        self._draws.append(question)
-        return np.frombuffer(kept[16:], drawn.dtype).reshape(drawn.shape).copy(), kept[:16]
-
-    def _key(self, mechanism: NoisyArgmax, number: int, *parts: AnyArray | bytes | None) -> str:
-        """Return a hash of what round `number` asks: how, of which votes, rows and student; and of what was drawn."""
-        key = sha256(repr((mechanism, self.policy.seed, number + 1)).encode())
-        for part in parts:
-            key.update(part.tobytes() if isinstance(part, np.ndarray) else part or b"")
-        return key.hexdigest()
+        content = None if self._public is None else self._public[rows]
+        return question(mechanism, self.policy.seed, number + 1, rows, content, *parts)
 
     def _sanitised(self, cost: Cost) -> float | None:
         if (plan := self.plan) is None:
             return None
         delta = self.policy.delta
-        question = sha256(repr((plan, delta, [each.key for each in self.rounds])).encode()).hexdigest()
-        drawn, nonce = self._draw([3], question, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
-        key, rdp = sha256(question.encode() + drawn.tobytes() + nonce).hexdigest(), self.bound_release.rdp(ORDERS)
-        about = f"ε sanitised of {self.policy.name}"
-        entry = LedgerEntry(self.dataset, key, ORDERS, rdp, drawn.tobytes(), about, kind=self._kind)
-        self.recorded[key] = self.ledger.record(entry)
+        asked = question(plan, delta, [each.key for each in self.rounds])
+        drawn, nonce = self.ledger.draw([3], asked, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
+        self.ledger.add(
+            question(asked, drawn, nonce),
+            orders=ORDERS,
+            rdp=self.bound_release.rdp(ORDERS),
+            labels=drawn.tobytes(),
+            description=f"ε sanitised of {self.policy.name}",
+        )
         return float(drawn[0])
 
     def _audit(self, votes: VoteHistograms, trials: int) -> float | None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,17 @@ def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
     if asked := _asked(folder):
         return _name(asked[at]["row"], overrides, set.intersection(*(set(each["overrides"]) for each in asked)))
     return _name({}, overrides, set(as_typed(OmegaConf.load(folder / SWEEP).hydra.overrides.task)))
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a run in `folder`, and of its configuration, by name."""
+    paths = [folder / name for name in RUN_FILES] + sorted(folder.glob(".hydra/*.yaml"))
+    return {str(path.relative_to(folder)): _sha256(path) for path in paths if path.is_file()}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:

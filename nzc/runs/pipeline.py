@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from nzc.data import UNKNOWN, Dataset, DataSplits
+from nzc.data.own_folder import make_own
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import REPRESENTATIVE
+from nzc.labeling.run_record import RunRecord
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN, GroundTruth
 from nzc.representation import Representation
 from nzc.runs.clock import Clock
 from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
-from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear
+from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.metrics import class_names, evaluate, share_right, warnings_of
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.provenance import versions
@@ -35,6 +37,8 @@ class RunComponents:
     """The objects that the configuration describes.
 
     queries  how many public rows are asked; None: all
+    data_name  the user's own name of the private data (`Ledger.name`); None: it has none
+    wait     seconds to wait for another process or a server
     names    the chosen options of dataset, aggregator and student
     figures  whether to draw figures
     """
@@ -47,6 +51,8 @@ class RunComponents:
     student: Student | None
     trainer: TrainerSettings
     store: PredictionStore
+    data_name: str | None
+    wait: float
     names: dict[str, str]
     figures: bool
 
@@ -83,8 +89,10 @@ def prepare(parts: RunComponents) -> "PreparedRun":
     if isinstance(mechanism, GroundTruth) and (truth is None or (truth == UNKNOWN).any()):
         raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
     sizes = parts.policy.selection.sizes(parts.queries, shape.rows, student is not None, mechanism.asks_student)
-    ledger, digest = parts.store.root / "ledger.db", parts.teachers.private_digest(splits)
-    session = LabelingSession(parts.policy, sizes, shape.rows, ledger, digest)
+    policy, digest = parts.policy, parts.teachers.private_digest(splits)
+    ledger = RunRecord(parts.store.ledger, digest, parts.data_name, policy.rng, policy.seed, parts.wait)
+    ledger.check()
+    session = LabelingSession(policy, sizes, shape.rows, ledger, None if splits is None else splits.public.x)
     if parts.teachers.labels_asked_only and len(sizes) > 1:
         allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all, without teachers.cells"
         raise InputError("rounds", len(sizes), allowed)
@@ -127,6 +135,7 @@ class PreparedRun:
         made_by, learning_curves = versions(), LearningCurves(log)
         last = len(session.sizes)
         clear(folder, RUN_FILES, RUN_FIGURES)
+        make_own(self.parts.store.root)
         with clock("total"):
             splits = self._represented(clock)
             places = _places(splits)
@@ -175,7 +184,7 @@ class PreparedRun:
             accuracy=accuracy,
             teachers=votes.summary,
             epsilon=epsilons,
-            ledger_trials=len(session.ledger.split(session.dataset, session.recorded)[1]) if session.recorded else None,
+            ledger_trials=len(session.ledger.split()[1]) if session.ledger.entries else None,
             rounds=rounds,
             data=None if self.splits is None else self.splits.summary,
             neighbours=self.parts.teachers.neighbours(self.splits),
@@ -190,11 +199,11 @@ class PreparedRun:
         write_labels(folder, session.released, self.splits)
         if student is not None and self.splits is not None:
             write_student(folder, student, session.released, self.splits)
-        result.write(folder)
-        session.close()
         learning_curves.write(folder)
         curves = curves_of(votes.votes, session.rows, session.released, cost_curve) if votes.teachers else {}
         write_curves(folder, curves)
+        result.write(folder)
+        session.close(digests(folder))
         if self.parts.figures:
             from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
 

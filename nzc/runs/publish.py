@@ -11,65 +11,119 @@ Accuracies are not published: the true labels that they are computed from have n
 
 import json
 import math
+import os
 import re
-import shutil
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from stat import S_ISREG
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from jinja2 import StrictUndefined, Template
-from omegaconf import OmegaConf
 
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs.layout import ERROR, LABELS, PREDICTIONS, RESULT, STUDENT, STUDENT_INPUT, SWEEP
 from nzc.runs.outputs import student_code
 from nzc.validation import InputError
 
+#: The files of a run's configuration.
+CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
 
-def publish(run: Path, dest: Path) -> None:
-    """Create the folder `dest`, whole or not at all; InputError: the run may not be published, or `dest` exists."""
-    result = _result(run)
-    has_student = result["student"] != "none" and result["answered"] > 0
-    files = [LABELS, *[STUDENT, STUDENT_INPUT, PREDICTIONS] * has_student]
-    for name in files:
-        if not (run / name).is_file():
-            raise InputError("RUN", run, f"must contain {name}, which the run should have written")
-    if dest.exists() or dest.is_symlink():
-        raise InputError("DEST", dest, "must not exist yet")
-    config: Any = OmegaConf.load(run / ".hydra" / "config.yaml")
-    template = Template(
-        (Path(__file__).parent / "published_readme.md").read_text(),
-        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
-    )  # fmt: skip
-    facts = _facts(result)
-    about = json.loads((run / STUDENT_INPUT).read_text()) if has_student else {"labels": [], "columns": None}
-    text = template.render(facts, **_words(facts, about), files=files, budget=config.budget.epsilon)
-    texts = student_code() if has_student else {}
+
+@dataclass(frozen=True)
+class PublishableRun:
+    """A run that may be published if its files are those that it wrote. Each file was read once.
+
+    files   content by name
+    result  content of result.json
+    """
+
+    folder: Path
+    files: dict[str, bytes]
+    result: dict[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of result.json, by which the ledger knows the run."""
+        return sha256(self.files[RESULT]).hexdigest()
+
+    def text(self, name: str) -> str:
+        """Return the content of a file that is text."""
+        return self.files[name].decode()
+
+    def require_files(self, digests: dict[str, str]) -> None:
+        """Raise InputError unless the files have the SHA-256 that the run recorded."""
+        for name, content in self.files.items():
+            if digests.get(name) != sha256(content).hexdigest():
+                raise InputError("RUN", self.folder, f"must have the {name} that the run wrote; it has been changed")
+
+    def publish(self, dest: Path, budget: float | None) -> None:
+        """Create the folder `dest`, whole or not at all; InputError: it exists, or cannot be created."""
+        if os.path.lexists(dest):
+            raise InputError("DEST", dest, "must not exist yet")
+        template = Template(
+            (Path(__file__).parent / "published_readme.md").read_text(),
+            undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
+        )  # fmt: skip
+        facts, files = _facts(self.result), [name for name in self.files if name in _PUBLISHED]
+        about = json.loads(self.text(STUDENT_INPUT)) if STUDENT_INPUT in files else {"labels": [], "columns": None}
+        texts = student_code() if STUDENT in files else {}
+        texts |= {"privacy.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n"}
+        texts |= {"README.md": template.render(facts, **_words(facts, about), files=files, budget=budget)}
+        contents = {name: self.files[name] for name in files} | {name: text.encode() for name, text in texts.items()}
+        try:
+            dest.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".publish-", dir=dest.parent) as temporary:
+                partial = Path(temporary) / dest.name
+                partial.mkdir()
+                for name, content in contents.items():
+                    (partial / name).write_bytes(content)
+                    (partial / name).chmod(0o644)  # unlike the run, it is for others
+                partial.chmod(0o755)
+                partial.rename(dest)
+        except OSError as error:
+            raise InputError("DEST", dest, f"must be a folder that can be created ({error.strerror})") from error
+
+
+_PUBLISHED = (LABELS, STUDENT, STUDENT_INPUT, PREDICTIONS)
+
+
+def read_run(folder: Path) -> PublishableRun:
+    """Read what is published of the run in `folder`, without following links; InputError: it may not be published."""
+    if (folder / SWEEP).is_file() or not (folder / CONFIGURATION[0]).is_file():
+        raise InputError("RUN", folder, "must be the folder of one run, below outputs/")
+    if not (folder / RESULT).is_file() or (folder / ERROR).is_file():  # a result beside an error is an earlier job's
+        raise InputError("RUN", folder, "must be finished; there is no result.json of its own in it")
+    files = {name: _read(folder, name) for name in (RESULT, *CONFIGURATION)}
     try:
-        dest.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".publish-", dir=dest.parent) as temporary:
-            partial = Path(temporary) / dest.name
-            partial.mkdir()
-            for name in files:
-                shutil.copyfile(run / name, partial / name)
-            texts |= {"privacy.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n", "README.md": text}
-            for name, content in texts.items():
-                (partial / name).write_text(content)
-            for path in partial.iterdir():
-                path.chmod(0o644)  # unlike the run, it is for others
-            partial.chmod(0o755)
-            partial.rename(dest)
+        result = json.loads(files[RESULT])
+        has_student = _may_be_published(result)
+    except (ValueError, LookupError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("RUN", folder, "must have the result.json that the run wrote; it has been changed") from error
+    names = (LABELS, *((STUDENT, STUDENT_INPUT, PREDICTIONS) if has_student else ()))
+    return PublishableRun(folder, files | {name: _read(folder, name) for name in names}, result)
+
+
+def _read(folder: Path, name: str) -> bytes:
+    """Return the content of a regular file of a run; InputError: it is none, such as a link to a file elsewhere."""
+    path = folder / name
+    try:
+        if path.parent.is_symlink() and path.parent != folder:
+            raise InputError("RUN", folder, f"must have a folder {path.parent.name} of its own, not a link")
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            state = os.fstat(file.fileno())
+            if S_ISREG(state.st_mode):
+                return file.read()
     except OSError as error:
-        raise InputError("DEST", dest, f"must be a folder that can be created ({error.strerror})") from error
+        raise InputError("RUN", folder, f"must have the {name} that the run wrote ({error.strerror})") from error
+    raise InputError("RUN", folder, f"must have the {name} that the run wrote, not something else of this name")
 
 
-def _result(run: Path) -> dict[str, Any]:
-    """Return the content of result.json; InputError: there is none, or the run may not be published."""
-    if (run / SWEEP).is_file() or not (run / ".hydra" / "config.yaml").is_file():
-        raise InputError("RUN", run, "must be the folder of one run, below outputs/")
-    if not (run / RESULT).is_file() or (run / ERROR).is_file():  # a result beside an error is an earlier job's
-        raise InputError("RUN", run, "must be finished; there is no result.json of its own in it")
-    result: dict[str, Any] = json.loads((run / RESULT).read_text())
+def _may_be_published(result: dict[str, Any]) -> bool:
+    """Return whether there is a student beside the labels; InputError: the run may not be published."""
     epsilon = result["epsilon"]
     if result["aggregator"] == "ground_truth":
         raise InputError("aggregator", "ground_truth", "must ask teachers; true labels have no privacy")
@@ -80,7 +134,7 @@ def _result(run: Path) -> dict[str, Any]:
     if result["rng"] != SYSTEM:
         allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
         raise InputError("rng", result["rng"], allowed)
-    return result
+    return bool(result["student"] != "none" and result["answered"] > 0)
 
 
 def _facts(result: dict[str, Any]) -> dict[str, Any]:

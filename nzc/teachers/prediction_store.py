@@ -1,6 +1,7 @@
 """Stored teacher predictions: found again by a hash of everything that can change them."""
 
 import json
+import re
 import shutil
 import sys
 import time
@@ -15,7 +16,12 @@ import numpy as np
 from filelock import FileLock
 
 from nzc.data.files import write_private
+from nzc.data.own_folder import make_own
 from nzc.types import AnyArray
+
+#: What is in a store beside its marker, and the names of entries: nothing else is listed or removed.
+STORED = ("ledger.db", "predictions")
+_ENTRY = re.compile(r"[0-9a-f]{20}\.(npz|work|damaged-\d+)")
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class PredictionStore:
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
-        self._folder = self.root / "predictions"
+        self.ledger, self._folder = self.root / "ledger.db", self.root / "predictions"
 
     def has(self, request: dict[str, Any]) -> bool:
         """Return whether there are predictions for `request`."""
@@ -54,8 +60,8 @@ class PredictionStore:
         `folder` keeps unfinished work: it survives a kill and is there for the next try.
         """
         path, work = self._paths(request)
-        for folder in (self.root, self._folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own(self.root)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         with self._lock(path):
             if path.is_file():
                 found = load(path) or {}
@@ -81,8 +87,8 @@ class PredictionStore:
     def entries(self) -> list[Entry]:
         """Return what is stored, the oldest first."""
         found = []
-        for path in sorted(self._folder.glob("[!.]*")):
-            if path.suffix != ".lock":
+        for path in sorted(self._folder.glob("*")):
+            if _ENTRY.fullmatch(path.name):
                 request = (load(path) or {}).get("request", "{}") if path.suffix == ".npz" else "{}"
                 size = sum(file.stat().st_size for file in (path, *path.rglob("*")))
                 days = max(0.0, time.time() - path.stat().st_mtime) / 86400

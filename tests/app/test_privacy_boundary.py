@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, Ran
+from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran, publish
 from mlflow import MlflowClient
 from scipy import stats
 
@@ -24,9 +24,7 @@ from nzc.accounting.data_dependent import gaussian_bound
 from nzc.data.splits import by_share
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.randomness import system_rng
-from nzc.runs.publish import publish
 from nzc.runs.result import RunResult
-from nzc.validation import InputError
 
 MARKER = bytes([201, 7, 99, 250, 13, 77, 181, 42])
 WORD = "Zyxwv-8806513"
@@ -348,93 +346,3 @@ def test_what_runs_and_sweeps_leave_is_their_owners_alone(nzc: Nzc, histograms: 
     nzc("--multirun", *command, "seed=1,2")
     assert list(here.glob("outputs/sweeps/*/*/report.html"))
     assert _open_to_others(*left) == []
-
-
-# The released folder
-
-
-def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
-    import torch
-
-    ran = nzc(*SMALL, "rng=system", "audit=true", "audit_trials=200", "teachers.stratify=true", "budget.epsilon=9")
-    dest, result = tmp_path / "new" / "released", ran.result
-    os.umask(0o022)
-    publish(_folder(ran), dest)
-    assert sorted(path.name for path in dest.iterdir()) == [
-        "README.md", "labels.csv", "predict.py", "predictions.csv", "privacy.json", "requirements.txt", "student.json",
-        "student.pt2", "table_encoder.py",
-    ]  # fmt: skip
-    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (dest, *dest.iterdir()))
-    told = json.loads((dest / "privacy.json").read_text())
-    assert told["epsilon"] == {name: result["epsilon"][name] for name in ("published", "audited")}
-    assert (told["rng"], told["delta"], told["answered"]) == ("system", 1e-5, result["answered"])
-    assert told["asked"] == result["queries"] - result["refused"]
-    text = (dest / "README.md").read_text()
-    for said in (
-        "δ = 1e-05",
-        "fixed before a vote was seen",
-        "GaussianNoise(sigma=15)",
-        "the budget ε = 9",
-        *map(str, told["epsilon"].values()),
-    ):
-        assert said in text
-    inside = {name.split("/data/")[-1]: data for name, data in _contents(dest / "student.pt2")}
-    weights = json.loads(inside["weights/model_weights_config.json"])["config"]
-    assert not any(weight["use_pickle"] for weight in weights.values())
-    assert inside["sample_inputs/model.pt"] == b""
-    assert not any(str(Path.home()).encode() in data or b".py" in data for data in inside.values())
-    from nzc.data.digits import Digits
-
-    test = Digits(seed=0, private=1200, public=400).load().test
-    student = torch.export.load(dest / "student.pt2").module()
-    labels = student(torch.from_numpy(test.x)).argmax(dim=1).numpy()
-    assert (labels == test.y).mean() == pytest.approx(result["accuracy"])
-
-
-def test_labels_of_a_votes_file_are_released_without_a_student(nzc: Nzc, histograms: Path) -> None:
-    ran = nzc(*FILE, "rng=system", "aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5")
-    publish(_folder(ran), histograms.parent / "released")
-    assert sorted(path.name for path in (histograms.parent / "released").iterdir()) == [
-        "README.md", "labels.csv", "privacy.json",
-    ]  # fmt: skip
-    assert "the votes are from a file" in (histograms.parent / "released" / "README.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["rng=seeded"], "rng=seeded: must be system"),
-        (["aggregator=plurality"], "epsilon.published=inf: must be finite"),
-        (["aggregator=nzc"], "is no bound"),
-        (["aggregator=ground_truth", "teachers.labels=labels.npy"], "aggregator=ground_truth: must ask"),
-    ],
-)
-def test_what_must_not_be_published_is_refused(
-    nzc: Nzc, histograms: Path, arguments: list[str], said: str, command: Command
-) -> None:
-    ran = nzc(*FILE, *(["rng=system"] if "rng=seeded" not in arguments else []), *arguments)
-    code, _, err = command("publish", str(_folder(ran)), "released")
-    assert (code, err.count("\n")) == (2, 1)
-    assert said in err
-    assert not list(histograms.parent.glob("*released*"))
-
-
-def test_what_is_no_finished_run_is_refused(nzc: Nzc, histograms: Path) -> None:
-    here = histograms.parent
-    ran = nzc(*FILE, "rng=system")
-    run = _folder(ran)
-    for dest in (here, run):
-        with pytest.raises(InputError, match=r"DEST=.*must not exist"):
-            publish(run, dest)
-    for folder in (here, here / "nowhere", here / "outputs"):
-        with pytest.raises(InputError, match=r"RUN=.*one run"):
-            publish(folder, here / "released")
-    with pytest.raises(InputError, match=r"DEST=.*can be created"):
-        publish(run, here / "votes.npy" / "released")
-    (run / "labels.csv").rename(run / "kept")
-    with pytest.raises(InputError, match=r"RUN=.*labels.csv"):
-        publish(run, here / "released")
-    (run / "result.json").unlink()
-    with pytest.raises(InputError, match=r"RUN=.*finished"):
-        publish(run, here / "released")
-    assert not list(here.glob("*released*"))

@@ -47,9 +47,8 @@ def test_the_same_command_gives_the_same_result(nzc: Nzc) -> None:
 
 
 def test_two_runs_in_one_folder_are_not_mixed(nzc: Nzc) -> None:
-    Path("here").mkdir()
-    Path("here/mine.txt").write_text("a person's own")
     assert nzc(*SMALL, "hydra.run.dir=here", "figures=true").code == 0
+    Path("here/mine.txt").write_text("a person's own")
     left = {path.name for path in Path("here").rglob("*")}
     assert left >= {"result.json", "labels.csv", "curves.csv", "student.pt2", "student.csv", "gaps.svg", "mine.txt"}
     before = {path: path.read_bytes() for path in Path("here").rglob("*") if path.is_file()}
@@ -60,7 +59,7 @@ def test_two_runs_in_one_folder_are_not_mixed(nzc: Nzc) -> None:
     assert json.loads(Path("here/result.json").read_text())["aggregator"] == "lnmax"
     assert stat.S_IMODE(Path("here/curves.csv").stat().st_mode) == 0o600
     assert {path.name for path in Path("here").iterdir() if path.is_file()} == {
-        "result.json", "labels.csv", "curves.csv", "mine.txt",
+        ".nzc-made", "result.json", "labels.csv", "curves.csv", "mine.txt",
     }  # fmt: skip
     assert not list(Path("here/figures").iterdir())
 

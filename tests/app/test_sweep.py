@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, TEACHERS, VOTES, Nzc
+from conftest import SMALL, TEACHERS, VOTES, Nzc, publish
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
@@ -13,7 +13,6 @@ from nzc.app import config
 from nzc.app.sweep_jobs import SweepJob, compose_jobs, expand_rows, plan_jobs
 from nzc.runs.layout import job_name, read_jobs
 from nzc.runs.pipeline import PreparedRun
-from nzc.runs.publish import publish
 from nzc.runs.sweep_check import check_keys
 from nzc.runs.sweep_spec import SweepRow, figures_of, rows_of
 from nzc.runs.sweep_table import _measured

@@ -6,20 +6,23 @@ import sqlite3
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, to_epsilon
-from nzc.labeling.ledger import RELEASE, TRIAL, Ledger, LedgerEntry
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
 from nzc.validation import InputError
 
 DELTA = 1e-5
 WRITER = """
 import sys
 import numpy as np
-from nzc.labeling.ledger import Ledger, LedgerEntry
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.ledger_entry import LedgerEntry
 path, worker, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rng, orders = np.random.default_rng(worker), np.array([2.0, 8.0])
 for _ in range(count):
@@ -222,6 +225,62 @@ def test_a_damaged_file_is_said_so_and_left_alone(tmp_path, damage):
     with pytest.raises(InputError, match=r"ledger=.*ledger\.sqlite"):
         Ledger(path)
     assert path.read_bytes() == damage
+
+
+def test_an_empty_file_is_no_new_ledger(ledger):
+    ledger.record(release())
+    ledger.path.write_bytes(b"")
+    with pytest.raises(InputError, match=r"ledger=.*it is empty"):
+        Ledger(ledger.path)
+
+
+@pytest.mark.parametrize("tables", ["CREATE TABLE mine (x)", "CREATE TABLE releases (x)", "DROP TABLE releases"])
+def test_a_database_of_another_program_is_left_alone(ledger, tables):
+    with sqlite3.connect(ledger.path if "DROP" in tables else ledger.path.with_name("other.db")) as connection:
+        connection.execute(tables)
+        (path,) = [path for _, name, path in connection.execute("PRAGMA database_list") if name == "main"]
+    before = Path(path).read_bytes()
+    with pytest.raises(InputError, match="database of another program"):
+        Ledger(path)
+    assert Path(path).read_bytes() == before
+
+
+def test_a_folder_a_pipe_or_a_lost_file_is_no_ledger(tmp_path, ledger):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "store", tmp_path / "pipe"):
+        with pytest.raises(InputError, match="no file that you can read and write"):
+            Ledger(path)
+    ledger.path.unlink()
+    with pytest.raises(RuntimeError, match="unable to open"):
+        ledger.record(release())  # not into a new file, in silence
+    assert not ledger.path.exists()
+
+
+def test_a_locked_file_is_waited_for_no_longer_than_said(ledger):
+    with sqlite3.connect(ledger.path, isolation_level=None) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        begun = time.perf_counter()
+        with pytest.raises(RuntimeError, match=r"the ledger .* locked"):
+            Ledger(ledger.path, wait=0.2)
+        assert time.perf_counter() - begun < 30
+
+
+def test_datasets_of_one_name_count_together(ledger):
+    """Also through a third dataset that has both names."""
+    for key, dataset in enumerate(("old", "new", "bridge", "apart")):
+        ledger.record(release(str(key), dataset=dataset))
+    alone = ledger.total("old", DELTA)
+    ledger.name("old", "hospital")
+    ledger.name("new", "clinic")
+    assert ledger.counted_with("old") == {"old"} and ledger.total("new", DELTA) == alone
+    for name in ("hospital", "clinic"):
+        ledger.name("bridge", name)
+    assert ledger.counted_with("new") == {"old", "new", "bridge"}
+    assert ledger.total("old", DELTA) == pytest.approx(adaptive_epsilon(0.03 * CHOICES, DELTA), rel=0.02)
+    assert ledger.total("apart", DELTA) == alone
+    own = ledger.entries("new")[1]
+    counted, _ = ledger.split("new", {own.key: own})
+    assert sorted(each.dataset for each in counted) == ["bridge", "new", "old"]
 
 
 def test_a_path_that_cannot_be_a_file(tmp_path):

@@ -13,6 +13,7 @@ from nzc.accounting import sanitised
 from nzc.accounting.data_independent import gaussian
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import CHOICES, QuerySelection
+from nzc.labeling.run_record import RunRecord
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN, GaussianNoise, InteractiveScreen, LaplaceNoise, NoisyArgmax, ThresholdScreen
 from nzc.teachers import VoteHistograms
@@ -94,7 +95,11 @@ def _policy(mechanism: NoisyArgmax, selection: QuerySelection, budget: float | N
 
 
 def _session(policy: LabelingPolicy, sizes: list[int]) -> LabelingSession:
-    return LabelingSession(policy, sizes, POOL, Path("ledger.db"), "")
+    return LabelingSession(policy, sizes, POOL, _record(policy))
+
+
+def _record(policy: LabelingPolicy, path: Path = Path("ledger.db"), dataset: str = "") -> RunRecord:
+    return RunRecord(path, dataset, None, policy.rng, policy.seed, 1)
 
 
 def _votes() -> VoteHistograms:
@@ -139,6 +144,20 @@ def test_what_a_release_is_known_by_says_what_was_released() -> None:
     assert again.key == alone.key
 
 
+def test_equal_votes_on_other_rows_are_another_release(tmp_path: Path) -> None:
+    """Two pools, or two orders of one pool, on which the teachers agree: each has noise and a cost of its own."""
+    votes = VoteHistograms(np.tile([90, 5, 5], (20, 1)), 100)
+    policy = replace(_policy(NoisyArgmax(GaussianNoise(20)), QuerySelection("first", None)), rng="system")
+    pools = np.arange(40.0).reshape(20, 2), np.arange(40.0).reshape(20, 2) + 1, np.arange(40.0).reshape(20, 2)
+    found = []
+    for pool in pools:
+        session = LabelingSession(policy, [20], 20, _record(policy, tmp_path / "ledger.db"), pool)
+        found.append(session.ask(votes, session.choose()).key)
+        session.record()
+    assert found[0] == found[2] != found[1]
+    assert len(session.ledger.ledger.entries()) == 2
+
+
 @pytest.mark.parametrize("moved", [None, 2])
 def test_where_noise_ends_the_asking_what_might_have_followed_is_paid(
     moved: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -150,7 +169,8 @@ def test_where_noise_ends_the_asking_what_might_have_followed_is_paid(
     votes, delta = VoteHistograms(here, 40), 1e-3
     policy = replace(_policy(mechanism, QuerySelection("first", None)), answers=1, delta=delta)
     for seed in range(100):
-        session = LabelingSession(replace(policy, seed=seed), [2], 2, Path("ledger.db"), f"data of {seed}")
+        tried = replace(policy, seed=seed)
+        session = LabelingSession(tried, [2], 2, _record(tried, dataset=f"data of {seed}"))
         if len(session.ask(votes, session.choose()).rows) == 1:
             break
     session.record()
@@ -179,7 +199,7 @@ def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same(tmp_path: 
     for name, budget in (("budget", 2.0), ("again", 2.0), ("whole", None)):
         policy = _policy(NoisyArgmax(GaussianNoise(20)), QuerySelection("first", None), budget)
         policy = replace(policy, rng="system", publish="sanitised")
-        session = LabelingSession(policy, [POOL], POOL, ledger, "")
+        session = LabelingSession(policy, [POOL], POOL, _record(policy, ledger))
         session.ask(votes, session.choose())
         found[name] = session.epsilon(votes).sanitised
     assert found["budget"] == found["again"] != found["whole"]
@@ -264,10 +284,10 @@ def test_a_published_bound_that_depends_on_votes_is_a_release_of_its_own(tmp_pat
     votes, ledger, found = _votes(), tmp_path / "ledger.db", {}
     for publish in ("data_independent", "sanitised"):
         policy = replace(_policy(NoisyArgmax(GaussianNoise(20)), QuerySelection("first", None), 2.0), publish=publish)
-        session = LabelingSession(policy, [POOL], POOL, ledger, publish)
+        session = LabelingSession(policy, [POOL], POOL, _record(policy, ledger, publish))
         session.ask(votes, session.choose())
         session.record()
-        found[publish] = session.epsilon(votes), len(session.rows), len(session.ledger.entries(publish))
+        found[publish] = session.epsilon(votes), len(session.rows), len(session.ledger.ledger.entries(publish))
     (plain, many, one), (sanitised, few, two) = found.values()
     assert (one, two) == (1, 2) and few < many
     assert plain.sanitised is None and plain.published == plain.data_independent <= 2

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from conftest import Command
 
-from nzc.labeling.ledger import Ledger, LedgerEntry
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.ledger_entry import LedgerEntry
 from nzc.teachers.prediction_store import PredictionStore
 
 
@@ -79,7 +80,7 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     modes = {path: path.stat().st_mode & 0o777 for path in [store.root, *store.root.rglob("*")]}
-    assert len(modes) == 5
+    assert len(modes) == 6
     assert {path: mode for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
 
 

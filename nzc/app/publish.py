@@ -1,0 +1,73 @@
+"""The subcommand nzc publish: check a run against the ledger, and copy what may be published of it."""
+
+import math
+from collections.abc import Sequence
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import OmegaConf
+
+from nzc.accounting.epsilon import SANITISED
+from nzc.app.components import build, build_policy
+from nzc.app.parser import Parser
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.ledger_entry import RELEASE, LedgerEntry
+from nzc.labeling.run_record import RunRecord
+from nzc.labeling.session import LabelingSession
+from nzc.runs import publish as runs
+from nzc.teachers.prediction_store import PredictionStore
+from nzc.validation import InputError
+
+
+def publish(arguments: list[str]) -> int:
+    """Create a folder with what may be published of a run."""
+    parser = Parser("nzc publish", description="Create a folder with what may be published of a finished run.")
+    parser.add_argument("run", metavar="RUN", type=Path, help="outputs/… of a run with rng=system")
+    parser.add_argument("dest", metavar="DEST", type=Path, help="a folder that does not exist yet")
+    store = "the store whose ledger knows the run (default: that of the run's configuration)"
+    parser.add_argument("--store", type=Path, help=store)
+    chosen = parser.parse_args(arguments)
+    run = runs.read_run(chosen.run)
+    try:
+        cfg: Any = OmegaConf.merge(*(OmegaConf.create(run.text(name)) for name in runs.CONFIGURATION))
+        home, store = Path(cfg.hydra.runtime.cwd), Path(chosen.store or cfg.paths.store)
+    except Exception as error:  # it is not known yet whether the run wrote these files
+        raise InputError("RUN", chosen.run, "must have the configuration that the run wrote") from error
+    facts, entries = _recorded(run, PredictionStore(store if chosen.store else home / store).ledger)
+    with chdir(home if home.is_dir() else "."):  # modules of the user's own are there
+        _check_epsilon(run.result["epsilon"]["published"], _promised(cfg, facts, entries))
+    run.publish(chosen.dest.absolute(), cfg.budget.epsilon)
+    print(chosen.dest)
+    return 0
+
+
+def _recorded(run: runs.PublishableRun, path: Path) -> tuple[dict[str, Any], list[LedgerEntry]]:
+    """Return what the ledger knows of the run. InputError: it does not know the run, its files, or its releases."""
+    if not path.is_file():
+        raise InputError("--store", path.parent, "must be the store whose ledger.db knows this run")
+    recorded = Ledger(path).run(run.digest)
+    if recorded is None:
+        unknown = "it is not finished, has been changed, or is of a version that recorded none: run it again"
+        raise InputError("RUN", run.folder, f"must have the result.json that {path} has recorded; {unknown}")
+    facts, entries = recorded
+    run.require_files(facts["files"])
+    if len(entries) < len(facts["entries"]) or any(entry.kind != RELEASE for entry in entries):
+        raise InputError("RUN", run.folder, f"must have its releases in {path}, where one is missing")
+    return facts, entries
+
+
+def _promised(cfg: Any, facts: dict[str, Any], entries: Sequence[LedgerEntry]) -> float:
+    """Return the ε that the stored configuration promises; of publish=sanitised, the one that was drawn."""
+    policy = build_policy(cfg, cfg.hydra.runtime.choices, build(cfg, "teachers"))
+    if policy.publish == SANITISED:
+        return float(np.frombuffer(entries[-1].labels)[0])
+    nothing = RunRecord(Path(), "", None, policy.rng, policy.seed, 0)  # nothing is drawn
+    return LabelingSession(policy, facts["sizes"], facts["rows"], nothing).promised
+
+
+def _check_epsilon(stated: float, promised: float) -> None:
+    if not stated >= promised * (1 - 1e-9) or not math.isfinite(stated):
+        allowed = f"must be at least {promised:.6g}, which follows from the configuration"
+        raise InputError("epsilon.published", stated, allowed)

@@ -1,0 +1,89 @@
+"""Folders that nzc makes for itself. A marker tells them from everyone else's, in which nothing is replaced or removed.
+
+The folder of a run, of a sweep, and the store are such folders. That of a run or a sweep is used by one process at a
+time, which holds a lock on the marker.
+"""
+
+import fcntl
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nzc.validation import InputError
+
+MARKER = ".nzc-made"
+_TEXT = b"nzc made this folder, and may replace or remove the files that it writes here.\n"
+
+
+def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
+    """Raise InputError unless nzc made `folder`, or it is empty, or it can be made. Nothing is written.
+
+    key    of the configuration, by which the folder was given
+    older  names of everything in such a folder of an earlier version, which left no marker
+    """
+    try:
+        if os.path.lexists(folder):
+            names = {path.name for path in folder.iterdir()}
+            if MARKER not in names and not names <= set(older):
+                raise InputError(key, folder, "must be a new or empty folder, or one that nzc made; it has other files")
+    except OSError as error:
+        raise InputError(key, folder, f"must be a folder that can be read ({error.strerror})") from error
+    require_writable(key, folder)
+
+
+def require_writable(key: str, folder: Path) -> None:
+    """Raise InputError unless `folder` can be made, or is there and can be written. Nothing is written."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
+        raise InputError(key, folder, f"must be a folder that can be written; {nearest} cannot")
+
+
+def make_own(folder: Path) -> list[Path]:
+    """Make a folder that only its owner may read, with its marker; return what was not there before, deepest first."""
+    folder = folder.absolute()
+    made = [path for path in (folder / MARKER, folder, *folder.parents) if not path.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    marker = os.open(folder / MARKER, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        if not os.fstat(marker).st_size:
+            os.write(marker, _TEXT)
+    finally:
+        os.close(marker)
+    return made
+
+
+@dataclass
+class OwnFolder:
+    """The folder of one run or sweep, given by `key`; `require_own` has accepted it, or Hydra made it for a job."""
+
+    key: str
+    path: Path
+    made: list[Path] = field(default_factory=list)
+    _marker: int | None = None
+
+    def take(self) -> None:
+        """Make the folder, and keep other processes away from it until `close`. InputError: another process has it."""
+        try:
+            self.made = make_own(self.path)
+            self._marker = os.open(self.path / MARKER, os.O_RDWR | os.O_NOFOLLOW)
+            fcntl.flock(self._marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise InputError(self.key, self.path, "must be another folder than that of a run under way") from None
+        except OSError as error:
+            raise InputError(self.key, self.path, f"must be a folder that can be written ({error.strerror})") from error
+
+    def close(self) -> None:
+        """Let others use the folder."""
+        if self._marker is not None:
+            os.close(self._marker)
+            self._marker = None
+
+    def undo(self) -> None:
+        """Remove what `take` made, as far as it is empty."""
+        self.close()
+        for path in self.made:
+            if path.name == MARKER and [each.name for each in path.parent.iterdir()] == [MARKER]:
+                path.unlink()
+            elif path.is_dir() and not any(path.iterdir()):
+                path.rmdir()

@@ -1,0 +1,68 @@
+"""An entry of the privacy ledger, and the ε of several entries together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nzc.accounting.rdp import CHOICES, adaptive_epsilon, to_epsilon
+from nzc.types import Floats
+from nzc.validation import InputError, between_0_and_1, one_of
+
+#: The kinds of entries.
+RELEASE, TRIAL = KINDS = ("release", "trial")
+
+
+@dataclass(frozen=True, eq=False)
+class LedgerEntry:
+    """One release or trial, as it was first recorded.
+
+    dataset      its name or digest
+    orders, rdp  the Rényi cost rdp [orders] at ascending orders above 1; inf where there is no bound
+    labels       what was drawn, as bytes
+    facts        what else is known without votes: noise, queries, how many labels were drawn
+    delta_cost   the part of δ that the entry uses itself
+    kind         RELEASE or TRIAL
+    recorded     UTC, ISO 8601; set by the ledger
+    """
+
+    dataset: str
+    key: str
+    orders: Floats
+    rdp: Floats
+    labels: bytes
+    description: str = ""
+    facts: Mapping[str, Any] | None = None
+    recorded: str = ""
+    delta_cost: float = 0.0
+    kind: str = RELEASE
+
+    def __post_init__(self) -> None:
+        one_of(KINDS, kind=self.kind)
+        if len(self.orders) == 0 or not (np.diff(self.orders) > 0).all() or not self.orders[0] > 1:
+            raise InputError("orders", self.orders, "must be ascending, at least one, each above 1")
+        if self.rdp.shape != self.orders.shape or not (self.rdp >= 0).all():
+            raise InputError("rdp", self.rdp, f"must be {len(self.orders)} costs of 0 or above, one per order")
+
+    def at(self, orders: Floats) -> Floats:
+        """Return the cost at any orders, [orders]: the cost at the next larger stored order, or inf."""
+        return np.append(self.rdp, np.inf)[np.searchsorted(self.orders, orders)]
+
+
+def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
+    """Return ε at δ of entries of one dataset together. Their Rényi costs add at every order.
+
+    Later entries may depend on earlier ones, so the order is one of few (`rdp.adaptive_epsilon`), unless there is only
+    one entry.
+    """
+    between_0_and_1(delta=delta)
+    if not entries:
+        return 0.0
+    left = delta - sum(entry.delta_cost for entry in entries)
+    if left <= 0:
+        return np.inf
+    if len(entries) > 1:
+        return adaptive_epsilon(np.sum([entry.at(CHOICES) for entry in entries], axis=0), left)
+    orders = entries[0].orders
+    return to_epsilon(entries[0].at, left, orders)[0]

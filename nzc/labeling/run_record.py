@@ -1,0 +1,96 @@
+"""What one run draws, and what it costs: its part of the ledger."""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
+from nzc.labeling.randomness import SEEDED, system_rng
+from nzc.types import AnyArray
+
+
+@dataclass
+class RunRecord:
+    """The draws and entries of one run, as releases where noise is the operating system's, else as trials.
+
+    path     of the ledger
+    dataset  digest of the private data whose privacy is spent
+    name     the user's own name of these data, by which the ledger counts several datasets together; None: no name
+    rng      where noise comes from: seeded, with `seed`, or system
+    wait     seconds to wait for another process that writes into the ledger
+    """
+
+    path: Path
+    dataset: str
+    name: str | None
+    rng: str
+    seed: int
+    wait: float
+    entries: dict[str, LedgerEntry] = field(default_factory=dict)  # in the ledger, by key
+    _draws: list[str] = field(default_factory=list)  # questions for which operating-system noise was drawn
+
+    def check(self) -> None:
+        """Raise InputError where there is a file that is no whole ledger."""
+        if os.path.lexists(self.path):
+            self.ledger.entries(self.dataset)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger; its file is created when it is first needed."""
+        return Ledger(self.path, self.wait)
+
+    def draw(
+        self, stream: list[int], question: str, draw: Callable[[np.random.Generator], AnyArray]
+    ) -> tuple[AnyArray, bytes]:
+        """Return what `draw` makes of the noise, and a nonce that identifies the draw.
+
+        Seeded noise follows from `stream` and has no nonce. Operating-system noise is drawn once per question until
+        `finish`: a run that was killed and is started again gets what it drew before. Another draw for the same
+        question would be a second release.
+        """
+        if self.rng == SEEDED:
+            return draw(np.random.default_rng([self.seed, *stream])), b""
+        drawn = draw(system_rng())
+        kept = self.ledger.keep_draw(self.dataset, question, secrets.token_bytes(16) + drawn.tobytes())
+        self._draws.append(question)
+        return np.frombuffer(kept[16:], drawn.dtype).reshape(drawn.shape).copy(), kept[:16]
+
+    def add(self, key: str, **about: Any) -> None:
+        """Record an entry of this run: the other fields of LedgerEntry. It is on disk when this returns."""
+        if self.name is not None:
+            self.ledger.name(self.dataset, self.name)
+        kind = TRIAL if self.rng == SEEDED else RELEASE
+        self.entries[key] = self.ledger.record(LedgerEntry(self.dataset, key, kind=kind, **about))
+
+    def split(self) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
+        """Return all releases of the dataset with this run's entries; and the trials of other runs."""
+        return self.ledger.split(self.dataset, self.entries) if self.entries else ([], [])
+
+    def finish(self, digests: Mapping[str, str], facts: Mapping[str, Any]) -> None:
+        """Record that the run is finished, once its results are stored. A later run draws anew: another release.
+
+        digests  SHA-256 of the run's files by name, by which `nzc publish` knows them; one is result.json's
+        facts    of what ε follows, beside the configuration
+        """
+        if self.rng != SEEDED:
+            whole = {"files": dict(digests), "entries": list(self.entries), **facts}
+            self.ledger.finish_run(digests["result.json"], self.dataset, whole, self._draws)
+
+
+def question(*parts: object) -> str:
+    """Return a hash of what is asked. Arrays count with their type, shape and content; the rest by its repr."""
+    key = sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            key.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        else:
+            key.update(repr(part).encode())
+    return key.hexdigest()

@@ -1,0 +1,111 @@
+"""Whose folder is it? nzc replaces and removes what it made, and nothing else."""
+
+import fcntl
+import stat
+from pathlib import Path
+
+import pytest
+from conftest import VOTES, Nzc
+
+from nzc.data.own_folder import MARKER, OwnFolder, require_own
+from nzc.validation import InputError
+
+FILE = [*VOTES, "teachers.path=votes.npy"]
+OWN = ("student.csv", "report.html", "error.txt", "curves.csv", "labels.csv", ".hydra/notes.txt", "figures/gaps.svg")
+
+
+def _person(folder: Path) -> None:
+    """Files and folders of a person's own, by the names that nzc uses too."""
+    for name in OWN:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"a person's own {name}")
+    (folder / "empty").mkdir()
+    folder.chmod(0o2775)
+
+
+def _state(folder: Path) -> dict[Path, tuple[object, ...]]:
+    def content(path: Path) -> bytes | None:
+        return path.read_bytes() if path.is_file() else None
+
+    paths = [folder, *folder.rglob("*")]
+    return {path: (path.stat().st_mode, path.stat().st_mtime_ns, content(path)) for path in paths}
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["hydra.run.dir={}"],
+        ["hydra.run.dir={}", "aggregator.sigma=-1"],
+        ["--multirun", "hydra.sweep.dir={}", "seed=0,1"],
+        ["--multirun", "hydra.sweep.dir={}", "sed=0,1"],
+        ["paths.store={}"],
+        ["paths.store={}", "aggregator.sigma=-1"],
+        ["hydra.run.dir={}/empty/labels.csv/x"],
+    ],
+)
+def test_a_persons_own_folder_is_left_as_it_is(nzc: Nzc, histograms: Path, arguments: list[str], link: bool) -> None:
+    shared = histograms.parent / "shared"
+    shared.mkdir()
+    _person(shared)
+    (shared / "empty/labels.csv").write_text("a file")
+    given = histograms.parent / "link" if link else shared
+    if link:
+        given.symlink_to(shared)
+    before = _state(shared)
+    ran = nzc(*FILE, *(each.format(given) for each in arguments))
+    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+    assert _state(shared) == before
+
+
+def test_an_empty_folder_stays_after_wrong_input(nzc: Nzc, histograms: Path) -> None:
+    Path("a/b").mkdir(parents=True)
+    for command in (["hydra.run.dir=a/b"], ["paths.store=a/b"], ["--multirun", "hydra.sweep.dir=a/b", "sed=0,1"]):
+        assert nzc(*FILE, *command, "aggregator.sigma=-1").code == 2
+        assert Path("a/b").is_dir() and not any(Path("a/b").iterdir())
+
+
+def test_a_store_of_an_earlier_version_is_used_again(nzc: Nzc, histograms: Path) -> None:
+    assert nzc(*FILE).code == 0
+    Path(".nzc", MARKER).unlink()  # earlier versions left none
+    assert nzc(*FILE, "seed=1").code == 0
+
+
+def test_nothing_but_entries_is_pruned(nzc: Nzc, histograms: Path) -> None:
+    from nzc.teachers.prediction_store import PredictionStore
+
+    assert nzc(*FILE).code == 0
+    mine = Path(".nzc/predictions/mine.npz")
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("a person's own")
+    assert PredictionStore(".nzc").entries() == []
+
+
+def test_one_run_at_a_time_has_a_folder(nzc: Nzc, histograms: Path) -> None:
+    """Another command is told so before it changes anything."""
+    assert nzc(*FILE, "hydra.run.dir=here").code == 0
+    before = _state(Path("here"))
+    with Path("here", MARKER).open("r+") as marker:
+        fcntl.flock(marker, fcntl.LOCK_EX)
+        for command in (["hydra.run.dir=here"], ["--multirun", "hydra.sweep.dir=here", "seed=0,1"]):
+            ran = nzc(*FILE, *command, "aggregator.sigma=9")
+            assert (ran.code, ran.err.count("\n")) == (2, 1) and "run under way" in ran.err
+            assert _state(Path("here")) == before
+    assert nzc(*FILE, "hydra.run.dir=here", "aggregator.sigma=9").code == 0
+
+
+def test_undo_removes_what_take_made(tmp_path: Path) -> None:
+    own = OwnFolder("key", tmp_path / "a" / "b")
+    own.take()
+    assert stat.S_IMODE((tmp_path / "a/b").stat().st_mode) == 0o700
+    with pytest.raises(InputError, match="run under way"):
+        OwnFolder("key", tmp_path / "a/b").take()
+    require_own("key", tmp_path / "a/b")
+    own.undo()
+    assert not any(tmp_path.iterdir())
+    (tmp_path / "was").mkdir()
+    own = OwnFolder("key", tmp_path / "was")
+    own.take()
+    (tmp_path / "was/file").write_text("")
+    own.undo()
+    assert (tmp_path / "was/file").is_file()

@@ -1,0 +1,233 @@
+"""What is published: a whole folder of a finished run, as the run wrote it, and nothing else."""
+
+import json
+import os
+import shutil
+import sqlite3
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SMALL, VOTES, Command, Nzc, Ran, publish
+
+from nzc.app.commands import COMMANDS
+from nzc.validation import InputError
+
+FILE = [*VOTES, "teachers.path=votes.npy"]
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def _folder(ran: Ran) -> Path:
+    """That of the newest run."""
+    return sorted(ran.folder.glob("outputs/**/.hydra"))[-1].parent
+
+
+def _contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
+    """Every file, and of archives what is in them."""
+    for path in (path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))):
+        if path.is_file():
+            yield str(path), path.read_bytes()
+            if zipfile.is_zipfile(path):
+                with zipfile.ZipFile(path) as archive:
+                    yield from ((f"{path}:{name}", archive.read(name)) for name in archive.namelist())
+
+
+def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
+    import torch
+
+    ran = nzc(*SMALL, "rng=system", "audit=true", "audit_trials=200", "teachers.stratify=true", "budget.epsilon=9")
+    dest, result = tmp_path / "new" / "released", ran.result
+    os.umask(0o022)
+    publish(_folder(ran), dest)
+    assert sorted(path.name for path in dest.iterdir()) == [
+        "README.md", "labels.csv", "predict.py", "predictions.csv", "privacy.json", "requirements.txt", "student.json",
+        "student.pt2", "table_encoder.py",
+    ]  # fmt: skip
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (dest, *dest.iterdir()))
+    told = json.loads((dest / "privacy.json").read_text())
+    assert told["epsilon"] == {name: result["epsilon"][name] for name in ("published", "audited")}
+    assert (told["rng"], told["delta"], told["answered"]) == ("system", 1e-5, result["answered"])
+    assert told["asked"] == result["queries"] - result["refused"]
+    text = (dest / "README.md").read_text()
+    for said in (
+        "δ = 1e-05",
+        "fixed before a vote was seen",
+        "GaussianNoise(sigma=15)",
+        "the budget ε = 9",
+        *map(str, told["epsilon"].values()),
+    ):
+        assert said in text
+    inside = {name.split("/data/")[-1]: data for name, data in _contents(dest / "student.pt2")}
+    weights = json.loads(inside["weights/model_weights_config.json"])["config"]
+    assert not any(weight["use_pickle"] for weight in weights.values())
+    assert inside["sample_inputs/model.pt"] == b""
+    assert not any(str(Path.home()).encode() in data or b".py" in data for data in inside.values())
+    from nzc.data.digits import Digits
+
+    test = Digits(seed=0, private=1200, public=400).load().test
+    student = torch.export.load(dest / "student.pt2").module()
+    labels = student(torch.from_numpy(test.x)).argmax(dim=1).numpy()
+    assert (labels == test.y).mean() == pytest.approx(result["accuracy"])
+
+
+def test_labels_of_a_votes_file_are_released_without_a_student(nzc: Nzc, histograms: Path) -> None:
+    ran = nzc(*FILE, "rng=system", "aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5")
+    publish(_folder(ran), histograms.parent / "released")
+    assert sorted(path.name for path in (histograms.parent / "released").iterdir()) == [
+        "README.md", "labels.csv", "privacy.json",
+    ]  # fmt: skip
+    assert "the votes are from a file" in (histograms.parent / "released" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rng=seeded"], "rng=seeded: must be system"),
+        (["aggregator=plurality"], "epsilon.published=inf: must be finite"),
+        (["aggregator=nzc"], "is no bound"),
+        (["aggregator=ground_truth", "teachers.labels=labels.npy"], "aggregator=ground_truth: must ask"),
+    ],
+)
+def test_what_must_not_be_published_is_refused(
+    nzc: Nzc, histograms: Path, arguments: list[str], said: str, command: Command
+) -> None:
+    ran = nzc(*FILE, *(["rng=system"] if "rng=seeded" not in arguments else []), *arguments)
+    code, _, err = command("publish", str(_folder(ran)), "released")
+    assert (code, err.count("\n")) == (2, 1)
+    assert said in err
+    assert not list(histograms.parent.glob("*released*"))
+
+
+def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield ways in which a run's folder is no longer what the run wrote."""
+
+    def result(**values: Any) -> Callable[[], object]:
+        record = json.loads((run / "result.json").read_text())
+        record["epsilon"] |= {name: value for name, value in values.items() if name in record["epsilon"]}
+        record |= {name: value for name, value in values.items() if name in record and name != "epsilon"}
+        return partial((run / "result.json").write_text, json.dumps(record))
+
+    def instead(name: str, make: Callable[[Path], object]) -> Callable[[], object]:
+        def replace() -> None:
+            (run / name).unlink()
+            make(run / name)
+
+        return replace
+
+    def config(old: str, new: str) -> Callable[[], object]:
+        text = (run / ".hydra/config.yaml").read_text()
+        assert old in text
+        return partial((run / ".hydra/config.yaml").write_text, text.replace(old, new))
+
+    for value in (-1, float("nan"), True, 0.001, 1e-300, "0.1", None):
+        yield f"epsilon {value}", result(published=value)
+    for name, value in (("delta", 0.9), ("rng", "seeded"), ("mechanism", "x"), ("unit", "group"), ("answered", 0)):
+        yield f"{name} {value}", result(**{name: value})
+    labels = (run / "labels.csv").read_text()
+    yield "a line more", partial((run / "labels.csv").write_text, labels + "39,1\n")
+    yield "a line less", partial((run / "labels.csv").write_text, labels[: labels.rindex("\n", 0, -1) + 1])
+    yield "a link to the ledger", instead("labels.csv", lambda path: path.symlink_to(store / "ledger.db"))
+    yield (
+        "a link to the same",
+        instead("labels.csv", lambda path: (run / "kept").write_text(labels) and path.symlink_to("kept")),
+    )
+    yield "a pipe", instead("labels.csv", os.mkfifo)
+    yield "a folder", instead("labels.csv", Path.mkdir)
+    yield "sigma", config("sigma: 15", "sigma: 150")
+    yield "the budget", config("epsilon: null", "epsilon: 0.1")
+    yield "no configuration", config("aggregator:", "other:")
+    yield "no YAML", config("aggregator:", "{[")
+    yield "the ledger removed", (store / "ledger.db").unlink
+    yield "the ledger emptied", partial((store / "ledger.db").write_bytes, b"")
+    yield "an entry removed", partial(_in_ledger, store, "DELETE FROM releases")
+    yield "an entry of another kind", partial(_in_ledger, store, "UPDATE releases SET kind = 'trial'")
+    yield "no run", partial(_in_ledger, store, "DELETE FROM runs")
+
+
+def _in_ledger(store: Path, command: str) -> None:
+    with sqlite3.connect(store / "ledger.db") as connection:
+        connection.execute(command)
+
+
+def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path) -> None:
+    here = histograms.parent
+    run, store = _folder(nzc(*FILE, "rng=system", "aggregator.sigma=15")), here / ".nzc"
+    shutil.copytree(here, here.with_name("kept"))
+    for at, name in enumerate([name for name, _ in _tamperings(run, store)]):
+        list(_tamperings(run, store))[at][1]()
+        with pytest.raises(InputError) as refused:
+            publish(run, here / "published")
+        assert "\n" not in str(refused.value), name
+        assert not (here / "published").exists(), name
+        for folder in (run, store):
+            shutil.rmtree(folder)
+            shutil.copytree(here.with_name("kept") / folder.relative_to(here), folder)
+    publish(run, here / "published")
+    moved = store.rename(here / "moved")
+    command = ["publish", str(run), str(here / "again")]
+    with pytest.raises(InputError, match="--store"):
+        COMMANDS["publish"](command[1:])
+    COMMANDS["publish"]([*command[1:], "--store", str(moved)])
+
+
+def test_labels_of_one_run_are_not_published_with_the_result_of_another(nzc: Nzc, histograms: Path) -> None:
+    """Both ran, one after the other, in one folder, and each file is one that a run wrote."""
+    command = [*FILE, "rng=system", "hydra.run.dir=here"]
+    assert nzc(*command, "aggregator.sigma=2").code == 0
+    loud = Path("here/labels.csv").read_bytes()
+    assert nzc(*command, "aggregator.sigma=200").code == 0
+    publish(Path("here"), Path("good"))
+    Path("here/labels.csv").write_bytes(loud)
+    with pytest.raises(InputError, match=r"labels.csv that the run wrote"):
+        publish(Path("here"), Path("bad"))
+
+
+def test_a_published_epsilon_follows_from_the_configuration(nzc: Nzc, histograms: Path) -> None:
+    """Of every kind of promise: a run of an accountant that says too little is not published."""
+    for settings in (
+        ["aggregator.sigma=null", "budget.epsilon=2", "queries=20"],
+        ["aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5", "answers=3"],
+        ["publish=sanitised"],
+        ["aggregator=sparse_stable", "teachers.count=50", "aggregator.cutoff=2"],
+    ):
+        run = _folder(nzc(*FILE, "rng=system", *settings))
+        publish(run, Path(f"published-{settings[0]}"))
+    record = json.loads((run / "result.json").read_text())
+    record["epsilon"]["published"] *= 0.99
+    (run / "result.json").write_text(json.dumps(record))
+    digest = sha256((run / "result.json").read_bytes()).hexdigest()
+    facts = f"UPDATE runs SET id = '{digest}', facts = json_set(facts, '$.files.\"result.json\"', '{digest}')"
+    _in_ledger(Path(".nzc"), f"{facts} WHERE rowid = (SELECT max(rowid) FROM runs)")
+    with pytest.raises(InputError, match=r"epsilon.published=.*follows from the configuration"):
+        publish(run, Path("bad"))
+
+
+def test_what_is_no_finished_run_is_refused(nzc: Nzc, histograms: Path) -> None:
+    here = histograms.parent
+    ran = nzc(*FILE, "rng=system")
+    run = _folder(ran)
+    for dest in (here, run):
+        with pytest.raises(InputError, match=r"DEST=.*must not exist"):
+            publish(run, dest)
+    for folder in (here, here / "nowhere", here / "outputs"):
+        with pytest.raises(InputError, match=r"RUN=.*one run"):
+            publish(folder, here / "released")
+    with pytest.raises(InputError, match=r"DEST=.*can be created"):
+        publish(run, here / "votes.npy" / "released")
+    (run / "labels.csv").rename(run / "kept")
+    with pytest.raises(InputError, match=r"RUN=.*labels.csv"):
+        publish(run, here / "released")
+    (run / "result.json").unlink()
+    with pytest.raises(InputError, match=r"RUN=.*finished"):
+        publish(run, here / "released")
+    assert not list(here.glob("*released*"))
