@@ -80,7 +80,7 @@ POINTS = [
     Point("accounting", "recorded, with a draw", f"{_LEDGER}.record", after=True, command="system"),
     Point("accounting", "ε computed", f"{_SESSION}.epsilon", after=True),
     Point("accounting", "second round, not committed", f"{_LEDGER}._select", call=2, command="rounds"),
-    Point("accounting", "draws not deleted", f"{_LEDGER}.forget_draws", command="system"),
+    Point("output", "run not recorded", f"{_LEDGER}.finish_run", command="system"),
     Point("student", "before training", f"{_RUN}._learn"),
     Point("student", "in a step", f"{_STUDENT}.training_step", call=30),
     Point("student", "learning curves are sent", f"{_MLFLOW}.log_metrics", call=20),

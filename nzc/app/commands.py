@@ -85,7 +85,7 @@ def store(arguments: list[str]) -> int:
     _show_entries(entries)
     if listing:
         if ledger is not None:
-            _show_ledger(ledger.entries(), chosen.delta)
+            _show_ledger(ledger, chosen.delta)
         return 0
     if not (chosen.yes or _agreed(f"remove {len(entries)} entries?")):
         return 1
@@ -187,16 +187,18 @@ def _show_entries(entries: list[Entry]) -> None:
     show(table)
 
 
-def _show_ledger(entries: list[LedgerEntry], delta: float) -> None:
-    """Show a line for each private dataset, and below it every trial."""
+def _show_ledger(ledger: Ledger, delta: float) -> None:
+    """Show a line for each private dataset, or for several that a name connects, and below them every trial."""
     columns = ("private dataset", "releases", "last, UTC", f"ε of releases at δ = {delta:g}", "trials", "ε with trials")
     table = Table(*columns, title="the ledger: releases are never forgotten", title_style="bold")
-    for dataset in dict.fromkeys(entry.dataset for entry in entries):
-        of = [entry for entry in entries if entry.dataset == dataset]
+    entries, names = ledger.entries(), ledger.names()
+    for same in dict.fromkeys(frozenset(ledger.counted_with(entry.dataset)) for entry in entries):
+        of = [entry for entry in entries if entry.dataset in same]
+        called = [*sorted(each[:8] for each in same), *sorted({name for each in same for name in names.get(each, ())})]
         releases = [entry for entry in of if entry.kind == RELEASE]
         last = max((entry.recorded for entry in releases), default="–")
         total, with_trials = (number(total_epsilon(some, delta)) for some in (releases, of))
-        table.add_row(dataset[:8], str(len(releases)), last, total, str(len(of) - len(releases)), with_trials)
+        table.add_row(", ".join(called), str(len(releases)), last, total, str(len(of) - len(releases)), with_trials)
     show(table)
     if trials := [entry for entry in entries if entry.kind == TRIAL]:
         _show_trials(trials, delta)

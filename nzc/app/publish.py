@@ -26,8 +26,8 @@ def publish(arguments: list[str]) -> int:
     parser = Parser("nzc publish", description="Create a folder with what may be published of a finished run.")
     parser.add_argument("run", metavar="RUN", type=Path, help="outputs/… of a run with rng=system")
     parser.add_argument("dest", metavar="DEST", type=Path, help="a folder that does not exist yet")
-    store = "the store whose ledger knows the run (default: that of the run's configuration)"
-    parser.add_argument("--store", type=Path, help=store)
+    known = "the store whose ledger knows the run (default: that of the run's configuration)"
+    parser.add_argument("--store", type=Path, help=known)
     chosen = parser.parse_args(arguments)
     run = runs.read_run(chosen.run)
     try:

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from nzc import __version__
 from nzc.data.files import write_private
+from nzc.data.own_folder import MARKER
 from nzc.runs.curves import AXES
 from nzc.runs.formatting import EPSILONS, RECALL, heading, interval, number
 from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, Job, read_jobs, read_overrides
@@ -41,6 +42,8 @@ def write_page(folder: Path) -> Path:
         about = _run(folder)
     else:
         raise InputError("FOLDER", folder, "must be the folder of a run or a sweep, below outputs/")
+    if (folder / PAGE).exists() and not (folder / MARKER).is_file():
+        raise InputError("FOLDER", folder, f"must have no {PAGE} that nzc did not write; rename it")
     jobs, captions = about["jobs"], about["captions"]
     done = [job for job in jobs if job.result]
     template = Template(
