@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nzc.data.hashing import keys_of
 from nzc.data.splits import Dataset, DataSplits, Split, by_share, check_shares
 from nzc.types import AnyArray
 from nzc.validation import InputError, whole
@@ -15,8 +16,9 @@ from nzc.validation import InputError, whole
 class Folder(Dataset):
     """path/CLASS/IMAGE in any format that Pillow reads. Names that begin with a dot are ignored.
 
-    Classes are sorted by name. Images of all classes are sorted by file name together, so an image that moves to
-    another class keeps its row number. `private` and `public` are shares of the images.
+    Classes are sorted by name, and images of all classes by file name together. An image is known by its file name,
+    whatever its class: the name alone decides its split and its teacher. `private` and `public` are shares of the
+    images, on average.
     Images become `size` × `size`, grey or RGB; without `size` they must all have one size.
     """
 
@@ -51,9 +53,12 @@ class Folder(Dataset):
             )
             raise InputError("path", self.path, allowed)
         files.sort(key=lambda each: each[0].name)
-        chosen = by_share(np.arange(len(files)), self.private, self.public, self.seed)
+        keys = keys_of(np.array([file.name for file, _ in files], dtype=object))
+        chosen = by_share(keys, True, self.private, self.public, self.seed)
         if chosen is None:
-            raise InputError("path", self.path, f"must have enough images for three splits, not {len(files)}")
+            raise InputError(
+                "path", self.path, f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
+            )
         images = [self._read(file) for file, _ in files]
         if odd := [i for i, image in enumerate(images) if image.shape != images[0].shape]:
             sizes = (" × ".join(map(str, images[i].shape[:0:-1])) for i in (0, odd[0]))
@@ -61,7 +66,8 @@ class Folder(Dataset):
         x, y = np.stack(images), np.array([label for _, label in files], dtype=np.int64)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         names = tuple(folder.name for folder in folders)
-        return DataSplits(private, public, test, len(folders), np.flatnonzero(chosen[1]), labels=names)
+        rows = np.flatnonzero(chosen[1])
+        return DataSplits(private, public, test, len(folders), rows, labels=names, keys=keys[chosen[0]])
 
     def _read(self, file: Path) -> AnyArray:
         """Return one image, uint8 [channels, height, width]."""

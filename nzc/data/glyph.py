@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from nzc.data.glyph_fonts import CELL, Font, distance_field, find_fonts
+from nzc.data.hashing import GOLDEN, splitmix64
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Split
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError, between_0_and_1, not_negative, whole
@@ -118,7 +119,7 @@ class _Brush:
         choices = np.array([sum(symbol in font.symbols for font in chosen) for symbol in SYMBOLS])
         before = np.cumsum(choices) - choices
         return _Brush(
-            key=_hash(_hash(np.array([glyph.seed], np.uint64)) + np.uint64(SPLITS.index(split)))[0],
+            key=splitmix64(splitmix64(np.array([glyph.seed], np.uint64)) + np.uint64(SPLITS.index(split)))[0],
             upto=np.cumsum(glyph.frequencies),
             fields=np.stack([distance_field(font, symbol) for font, symbol in pairs])[:, None],
             which=before[:, None] + np.arange(len(chosen)),
@@ -129,8 +130,8 @@ class _Brush:
     def __call__(self, items: Ints) -> tuple[AnyArray, Ints]:
         """Return uint8 images [items, 1, 28, 28] and labels [items]."""
         words = _NUMBERS + SIDE * SIDE // 8
-        own = _hash(self.key + items.astype(np.uint64))[:, None]
-        bits = _hash(own + np.arange(1, words + 1, dtype=np.uint64) * _GOLDEN)
+        own = splitmix64(self.key + items.astype(np.uint64))[:, None]
+        bits = splitmix64(own + np.arange(1, words + 1, dtype=np.uint64) * GOLDEN)
         numbers: Floats = (bits[:, :_NUMBERS] >> np.uint64(11)).astype(np.float64).T * 2.0**-53
         symbol = np.minimum(np.searchsorted(self.upto, numbers[0], side="right"), len(SYMBOLS) - 1)
         field = self.which[symbol, (numbers[1] * self.choices[symbol]).astype(np.int64)]
@@ -173,17 +174,5 @@ class _Brush:
         return np.clip(np.rint(distance, out=distance), 0, 255, out=distance).astype(np.uint8)
 
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 #: A standard normal deviate for each byte.
 _NORMAL = ndtri((np.arange(256) + 0.5) / 256).astype(np.float32)
-
-
-def _hash(x: AnyArray) -> AnyArray:
-    """Return splitmix64 of each uint64 (Steele, Lea and Flood 2014): random access, which NumPy's generators lack."""
-    x = x + _GOLDEN
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x

@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nzc.data.arrays import load_arrays
+from nzc.data.hashing import keys_of
 from nzc.data.npz_checks import about_scale, complaints
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Split, Standardizer, by_share, check_shares
 from nzc.types import AnyArray, Bools, Ints
@@ -17,11 +18,14 @@ _BY_RECORD = "dataset.unit=record: rows of one group go to several teachers, so 
 
 @dataclass(frozen=True)
 class Npz(Dataset):
-    """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role [rows] and group [rows].
+    """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role, group and id, each [rows].
 
     role     private, public or test (may be absent); the public rows of unknown class have y = −1
-    group    whom a row is about, as numbers or text: one teacher learns from all private rows of a group. Without role,
-             splits are shares of the groups (of the rows, without groups): a group's rows share a split
+    group    whom a row is about, as numbers or text: one teacher learns from all private rows of a group
+    id       the row's own name, as a number or text, by which nzc knows it again. Without group and id it is known by
+             its row number
+             Without role, splits are shares of the groups, or else of the rows. The name of a group or row alone
+             decides its split and its teacher; shares of names hold on average
     unit     what ε protects: group or record; None: group where the file has groups
     x        uint8 is an image; other numbers, true and false are features, standardised by the public rows' mean and
              deviation
@@ -45,38 +49,38 @@ class Npz(Dataset):
 
     def load(self) -> DataSplits:
         x, y, arrays = self._read()
-        group = self._grouped(arrays.get("group"), y)
+        group, keys = (keys_of(arrays[name]) if name in arrays else None for name in ("group", "id"))
+        self._check_unit(group)
         role = arrays.get("role")
-        chosen = self._drawn(group, y) if role is None else [role == name for name in SPLITS]
+        chosen = self._drawn(group, keys, y) if role is None else [role == name for name in SPLITS]
         standardizer = None if x.dtype == np.uint8 else Standardizer.fit(x[chosen[1]])
         if standardizer is not None:
             self._refuse(about_scale(standardizer))
         x = _images(x) if standardizer is None else standardizer(x)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         classes = self.classes or int(y.max()) + 1
-        groups = None if group is None or self.unit == "record" else group[chosen[0]]
-        return DataSplits(private, public, test, classes, np.flatnonzero(chosen[1]), standardizer, groups)
+        splits = DataSplits(private, public, test, classes, np.flatnonzero(chosen[1]), standardizer)
+        if group is not None and self.unit != "record":
+            return replace(splits, groups=group[chosen[0]])
+        return splits if keys is None else replace(splits, keys=keys[chosen[0]])
 
-    def _grouped(self, group: AnyArray | None, y: Ints) -> Ints | None:
-        """Return the groups as numbers from 0, [rows], in the order of their names."""
-        if group is None:
-            if self.unit == "group":
-                raise InputError("unit", self.unit, "must be record or null where the file has no array group")
-            return None
-        if self.unit == "record":
+    def _check_unit(self, group: Ints | None) -> None:
+        if group is None and self.unit == "group":
+            raise InputError("unit", self.unit, "must be record or null where the file has no array group")
+        if group is not None and self.unit == "record":
             print(f"nzc: {_BY_RECORD}", file=sys.stderr)
-        return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
-    def _drawn(self, group: Ints | None, y: Ints) -> list[Bools]:
-        units = np.arange(len(y)) if group is None else group
-        if (chosen := by_share(units, self.private, self.public, self.seed)) is None:
+    def _drawn(self, group: Ints | None, keys: Ints | None, y: Ints) -> list[Bools]:
+        names = keys if group is None else group
+        units = np.arange(len(y)) if names is None else names
+        if (chosen := by_share(units, names is not None, self.private, self.public, self.seed)) is None:
             few = f"{len(np.unique(units)):,} {'rows' if group is None else 'groups'}"
             shares = f"dataset.private={self.private} and dataset.public={self.public}"
             raise InputError("path", self.path, f"{few} are too few for {shares} and a test split; save a role per row")
         return chosen
 
     def _read(self) -> tuple[AnyArray, Ints, dict[str, AnyArray]]:
-        arrays = load_arrays(self.path, "path", ("x", "y"), ("role", "group"))
+        arrays = load_arrays(self.path, "path", ("x", "y"), ("role", "group", "id"))
         self._refuse(complaints(arrays, self.classes))
         x, y = arrays["x"], arrays["y"]
         if self.classes is not None and y.max() >= self.classes:

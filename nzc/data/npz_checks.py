@@ -27,7 +27,7 @@ _NO_NUMBERS = {
 
 
 def complaints(arrays: Mapping[str, AnyArray], classes: int | None) -> Iterator[str]:
-    """Yield what is wrong with x [rows, ...] and y [rows], and with role and group [rows] where they are given.
+    """Yield what is wrong with x [rows, ...] and y [rows], and with role, group and id [rows] where they are given.
 
     classes  number of classes; None: all from 0 to the largest must occur
     """
@@ -36,11 +36,12 @@ def complaints(arrays: Mapping[str, AnyArray], classes: int | None) -> Iterator[
     yield from _types_of_y(y)
     yield from _classes(y, classes)
     yield from _features(x)
-    for name in ("role", "group"):
+    for name in ("role", "group", "id"):
         if name in arrays and (shape := list(arrays[name].shape)) != list(y.shape):
             yield f"{name} has the shape {shape}; there must be one {name} per row, {list(y.shape)}"
     yield from _roles(arrays.get("role"), y)
-    yield from _groups(arrays.get("group"))
+    for name in ("group", "id"):
+        yield from _names(name, arrays.get(name))
 
 
 def about_scale(standardizer: Standardizer) -> Iterator[str]:
@@ -129,19 +130,20 @@ def _roles(role: AnyArray | None, y: AnyArray) -> Iterator[str]:
         yield f"y is -1 in {said}; only public rows may be of unknown class: leave these rows out"
 
 
-def _groups(group: AnyArray | None) -> Iterator[str]:
-    if group is None:
+def _names(array: str, names: AnyArray | None) -> Iterator[str]:
+    if names is None:
         return
-    kind = group.dtype.kind
+    kind = names.dtype.kind
     if kind not in "biufUS":
-        yield f"group is {group.dtype}; save text or numbers: group.astype(str)"
+        yield f"{array} is {names.dtype}; save text or numbers: {array}.astype(str)"
     missing = 0
     if kind == "f":
-        missing = int(np.isnan(group).sum())
+        missing = int(np.isnan(names).sum())
     elif kind in "US":
-        missing = int(np.isin(group, np.array(_MISSING, kind)).sum())
+        missing = int(np.isin(names, np.array(_MISSING, kind)).sum())
     if missing:
-        yield f"group has {missing:,} missing values; give each of these rows a group of its own, or leave them out"
+        own = "a group of its own" if array == "group" else "an id"
+        yield f"{array} has {missing:,} missing values; give each of these rows {own}, or leave them out"
 
 
 def _counts(bad: Bools) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from nzc.data.hashing import draw_by_key
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError, below_1, between_0_and_1, whole
 
@@ -79,8 +80,9 @@ class DataSplits:
 
     file_rows     [public] row number of each public row in the one file of all splits; None: no such file
     standardizer  what was applied to the features; None: rows are as in the file
-    groups        [private] number of the group, a person say, that each private record belongs to. The unit of privacy
-                  is then the group. None: it is the record
+    groups        [private] key of the group, a person say, that each private record belongs to: a number that follows
+                  from the group's name alone (`nzc.data.hashing.keys_of`). The unit of privacy is then the group. None:
+                  it is the record
     labels        [classes] names of the classes, which are public; None: they are numbers
     ids           [public] the user's own names of the public rows, from the column id_column; None: there are none
     encoder       what turned the user's columns into features; None: rows are arrays
@@ -88,6 +90,7 @@ class DataSplits:
     public_files  SHA-256 of the files that hold public rows and nothing private, by name
     embedding     places of the rows in a public representation; None: there is none
     asked         the public rows that the teachers label; None: all of them
+    keys          [private] key of each private record's own name, likewise; None: it is known by its row number
     """
 
     private: Split
@@ -105,6 +108,12 @@ class DataSplits:
     public_files: dict[str, str] = field(default_factory=dict)
     embedding: Embedding | None = None
     asked: Ints | None = None
+    keys: Ints | None = field(default=None, repr=False)
+
+    @property
+    def names(self) -> Ints | None:
+        """The keys [private] of groups, or else of records, that decide alone who learns from a record; or None."""
+        return self.keys if self.groups is None else self.groups
 
     @property
     def to_label(self) -> Ints:
@@ -118,8 +127,8 @@ class DataSplits:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all rows of all splits, in order, and of the groups, if there are any."""
-        return _digest(self.groups, self.private, self.public, self.test)
+        """SHA-256 of all rows of all splits, in order, and of the keys of groups or records, if there are any."""
+        return _digest(self.names, self.private, self.public, self.test)
 
     @cached_property
     def private_digest(self) -> str:
@@ -135,10 +144,10 @@ class DataSplits:
         return {**sizes, "classes": self.classes, "digest": self.digest}
 
 
-def _digest(groups: Ints | None, *splits: Split) -> str:
+def _digest(names: Ints | None, *splits: Split) -> str:
     digest = sha256()
     arrays = [array for split in splits for array in (split.x, split.y)]
-    for array in arrays if groups is None else [*arrays, groups]:
+    for array in arrays if names is None else [*arrays, names]:
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
@@ -182,13 +191,22 @@ def check_shares(seed: int, private: float, public: float) -> None:
         raise InputError("private", private, f"private + public must stay below 1 (public is {public})")
 
 
-def by_share(group: AnyArray, private: float, public: float, seed: int) -> list[Bools] | None:
-    """Return the rows of the three splits as masks: a seeded draw of shares of the groups [rows].
+def by_share(units: Ints, named: bool, private: float, public: float, seed: int) -> list[Bools] | None:
+    """Return the rows of the three splits as masks; rows of one unit [rows] share a split. None: one would be empty.
 
-    Rows of one group share a split. None: too few groups for three splits. A private share of 0 is left empty.
+    units  keys of the names of records or groups (`named`), or row numbers
+
+    A name decides alone, by a hash: whatever becomes of other records, this one keeps its split. The shares hold on
+    average. Row numbers, and names where nothing is private, are drawn without replacement: the shares are exact.
+    A private share of 0 is left empty.
     """
-    order = np.random.default_rng(seed).permutation(np.unique(group))
-    first = round(private * len(order))
-    second = first + round(public * len(order))
-    chosen = [np.isin(group, part) for part in (order[:first], order[first:second], order[second:])]
+    place: AnyArray
+    if named and private:
+        place, first, second = draw_by_key(units, seed, 2) / 2.0**64, private, private + public
+    else:
+        numbers, rank = np.unique(units, return_inverse=True)
+        place = np.argsort(np.random.default_rng(seed).permutation(len(numbers)))[rank]
+        first = round(private * len(numbers))
+        second = first + round(public * len(numbers))
+    chosen = [place < first, (first <= place) & (place < second), place >= second]
     return chosen if all(rows.any() for rows in chosen[private == 0 :]) else None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nzc.data.hashing import keys_of
 from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Split
 from nzc.data.table_encoder import CATEGORY, COMMA, DATE, DIFFERS, NUMBER, ColumnError, TableEncoder, blanked, texts
 from nzc.data.table_files import digest_of, read_chunks
@@ -32,6 +33,8 @@ class Table(Dataset):
     label       column of the labels, which may be text, numbers or true and false
     group       column that says whom a row is about; the unit of privacy is then the group
     id          column of the user's own row names, for predictions.csv; it is no feature
+                Of a private row, the name of its group alone decides its teacher, or else its id, where the private
+                file has this column too, or else its row number
     drop        further columns that are no features
     columns     column → number, comma (1.234,56), category, date, or a date format such as %d.%m.%Y; by default the
                 public rows decide
@@ -78,8 +81,7 @@ class Table(Dataset):
         if not encoder.columns:
             raise InputError("public", self.public, f"must have a column whose values differ, beside {self._special}")
         names = _Names(None if self.classes is None else tuple(map(str, self.classes)))
-        groups = _Names()
-        private, group = self._encoded("private", encoder, names, groups)
+        private, keys = self._encoded("private", encoder, names)
         if len(names.of) < 2:
             raise InputError("label", self.label, "must have two or more different values among the private rows")
         if len(names.of) > max(20, len(private) // 100):
@@ -92,20 +94,21 @@ class Table(Dataset):
             known = self._known(public[self.label], names, order)
         test = Split(private.x[:0], private.y[:0])
         if self.test is not None:
-            test, _ = self._encoded("test", encoder, names, None)
+            test, _ = self._encoded("test", encoder, names)
         self._tell(encoder, public)
         return DataSplits(
             Split(private.x, order[private.y]),
             Split(encoder.encode(public), known),
             Split(test.x, order[test.y]),
             len(labels),
-            groups=None if group is None else groups.ordered()[1][group],
+            groups=None if self.group is None else keys,
             labels=labels,
             ids=None if self.id is None else np.array(texts(public[self.id]), dtype=object),
             id_column=self.id,
             encoder=encoder,
             private_file=digest_of(self.private),
             public_files={Path(self.public).name: digest_of(self.public)},
+            keys=keys if self.group is None else None,
         )
 
     @property
@@ -158,11 +161,10 @@ class Table(Dataset):
         if self.label in public:
             print(f"nzc: {self.public} has labels ({self.label}): they only measure accuracy", file=sys.stderr)
 
-    def _encoded(
-        self, key: str, encoder: TableEncoder, names: "_Names", groups: "_Names | None"
-    ) -> tuple[Split, Ints | None]:
-        """Return the features and label numbers of a file, and the group numbers where there are groups."""
-        features, labels, members = bytearray(), [], []  # a bytearray grows without a second copy of it
+    def _encoded(self, key: str, encoder: TableEncoder, names: "_Names") -> tuple[Split, Ints | None]:
+        """Return the features and label numbers of a file, and the keys of private rows that have names."""
+        features, labels, keys = bytearray(), [], []  # a bytearray grows without a second copy of it
+        named = self.id if self.group is None else self.group
         path, seen = getattr(self, key), np.zeros(len(encoder.features), bool)
         for chunk in self._chunks(key):
             try:
@@ -172,8 +174,9 @@ class Table(Dataset):
             seen |= encoded.any(axis=0)
             features += encoded.data
             labels.append(names.numbers(key, path, chunk[self.label]))
-            if groups is not None and self.group is not None:
-                members.append(groups.numbers(key, path, chunk[self.group]))
+            if key == "private" and named in chunk:
+                codes, found = _factorized(key, path, chunk[named])
+                keys.append(keys_of(found)[codes])
         if not features:
             raise InputError(key, path, "must have rows")
         ends = np.cumsum([len(column.features) for column in encoder.columns])
@@ -182,7 +185,7 @@ class Table(Dataset):
                 allowed = f"must have values of {self.public}; the column {column.name} has none: drop it or mend it"
                 raise InputError(key, path, allowed)
         x: AnyArray = np.frombuffer(features, np.float32).reshape(-1, len(encoder.features))
-        return Split(x, np.concatenate(labels)), np.concatenate(members) if members else None
+        return Split(x, np.concatenate(labels)), np.concatenate(keys) if keys else None
 
     def _known(self, labels: pd.Series, names: "_Names", order: Ints) -> Ints:
         """Return the classes of public rows, UNKNOWN where there is no label."""
@@ -199,6 +202,15 @@ def _shared(table: pd.DataFrame, public: pd.DataFrame) -> str:
     return ", ".join(name for name in table if name in public) or "no column is in both files"
 
 
+def _factorized(key: str, path: str, values: pd.Series) -> tuple[Ints, AnyArray]:
+    """Return values as numbers and the text that each number stands for. InputError: a value is missing."""
+    codes, found = pd.factorize(texts(values))
+    if missing := int((codes < 0).sum()):
+        allowed = f"must have a value of {values.name} in every row; {missing:,} or more have none"
+        raise InputError(key, path, allowed)
+    return codes, found.to_numpy()
+
+
 class _Names:
     """Numbers of names, in order of appearance; with `given`, of these names only."""
 
@@ -207,10 +219,7 @@ class _Names:
 
     def numbers(self, key: str, path: str, values: pd.Series) -> Ints:
         """Return the number of each value. InputError: a value is missing, or is not one of the given names."""
-        codes, found = pd.factorize(texts(values))
-        if missing := int((codes < 0).sum()):
-            allowed = f"must have a value of {values.name} in every row; {missing:,} or more have none"
-            raise InputError(key, path, allowed)
+        codes, found = _factorized(key, path, values)
         further = [name for name in found if name not in self.of]
         if self.given is not None and further:
             known = ", ".join(self.given[:20])

@@ -47,7 +47,7 @@ class TeacherEnsemble(LightningModule):
         self.anchor = nn.Parameter(torch.zeros(1))  # strategies require a parameter; each teacher has its own
         self.settings, self.shards, self.classes, self.work = settings, shards, splits.classes, work
         self.x, self.y = torch.from_numpy(splits.private.x), torch.from_numpy(splits.private.y)
-        self.public, self.grouped = torch.from_numpy(splits.public.x[splits.to_label]), splits.groups is not None
+        self.public, self.uneven = torch.from_numpy(splits.public.x[splits.to_label]), splits.names is not None
 
     def train_dataloader(self) -> DataLoader[tuple[list[int], int]]:
         """Return (teachers, pass): a few teachers through all their passes, then the next few.
@@ -93,16 +93,16 @@ class _Teacher:
             torch.manual_seed(seed)
             network = networks.build(self.settings.network, tuple(self.x.shape[1:]), ensemble.classes)
         self.network = network.to(self.device)
-        self.rows = len(shard) if ensemble.grouped else min(len(rows) for rows in ensemble.shards)
+        self.rows = len(shard) if ensemble.uneven else min(len(rows) for rows in ensemble.shards)
         # Dropout uses the global generator. Such a teacher is trained alone, and that generator is seeded.
         self.has_dropout = any(isinstance(module, _DropoutNd) for module in network.modules())
-        self.can_be_stacked = keeps_apart(self.settings.optimizer) and not self.has_dropout and not ensemble.grouped
+        self.can_be_stacked = keeps_apart(self.settings.optimizer) and not self.has_dropout and not ensemble.uneven
 
     def draw_pass(self) -> tuple[Tensor, Tensor]:
         """Return the rows of one pass, in random order and augmented; as many as the smallest shard has.
 
-        So all teachers take the same number of steps. Where the data has groups, a pass takes all rows of the shard:
-        the size of a shard then depends on the records of its groups, and must not change another teacher.
+        So all teachers take the same number of steps. Where names decide the shards, a pass takes all rows of the
+        shard: its size then depends on its own records or groups, and must not change another teacher.
         """
         order = torch.randperm(len(self.y), generator=self.rng)[: self.rows].to(self.device)
         x, y = self.x[order], self.y[order]

@@ -16,7 +16,7 @@ from nzc.types import AnyArray
 from nzc.validation import not_negative, positive, whole
 
 #: The modules whose code every prediction depends on.
-_CODE = ("nzc.teachers.engine", "nzc.teachers.sharded", "nzc.training.optimizer", "nzc.networks")
+_CODE = ("nzc.teachers.engine", "nzc.teachers.sharded", "nzc.data.hashing", "nzc.training.optimizer", "nzc.networks")
 #: Fields that change the speed, with predictions that agree up to rounding; and the rows, which the store knows.
 _SPEED = ("parallel", "stacked", "label")
 
@@ -30,8 +30,8 @@ class Ensemble(ShardedTeachers):
     lr, weight_decay     of AdamW with a one-cycle schedule; `optimizer` and `schedule` (partials) replace them
     augment              augmentation of a batch: (x, torch.Generator) → x
     stacked              train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU.
-                         Networks with dropout, optimisers that are not elementwise, and teachers of groups, whose
-                         shards differ in size, are never stacked
+                         Networks with dropout, optimisers that are not elementwise, and teachers whose shards follow
+                         from names, and so differ in size, are never stacked
     """
 
     network: networks.Network
@@ -77,7 +77,9 @@ class Ensemble(ShardedTeachers):
         """Train the teachers whose file work/i.npz is missing, and write their predictions [rows] there."""
         from nzc.teachers.engine import TeacherEnsemble
 
-        engine = TeacherEnsemble(self, splits, self.shards(splits), work)
+        shards = self.shards(splits)
+        self.settle_empty(splits, shards, work)
+        engine = TeacherEnsemble(self, splits, shards, work)
         options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False, "num_nodes": trainer.nodes}
         trainer.fit(engine, "Teachers", teachers=len(missing(work, range(self.number(splits)))), **options)
 

@@ -11,7 +11,7 @@ import numpy as np
 from nzc.data import DataSplits, Embedding
 from nzc.teachers.base import VoteShape
 from nzc.teachers.fingerprint import source_digest
-from nzc.teachers.sharded import ShardedTeachers
+from nzc.teachers.sharded import ShardedTeachers, without_records
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
@@ -54,7 +54,7 @@ class Neighbours(ShardedTeachers):
         return {
             "data": splits.digest,
             "embedding": sha256(embedding.private.tobytes() + embedding.public.tobytes()).hexdigest(),
-            "code": source_digest(__name__, "nzc.teachers.sharded", follow=False),
+            "code": source_digest(__name__, "nzc.teachers.sharded", "nzc.data.hashing", follow=False),
             "count": self.count,
             "seed": self.seed,
             "stratify": self.stratify,
@@ -64,16 +64,17 @@ class Neighbours(ShardedTeachers):
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         shards = self.shards(splits)
         most = max(map(len, shards))
-        # A shorter shard repeats its first record.
-        rows = np.array([np.pad(shard, (0, most - len(shard)), constant_values=shard[0]) for shard in shards])
-        labels = splits.private.y.astype(np.min_scalar_type(splits.classes))
+        # A shorter shard is filled up with a record that is infinitely far away: the one behind the last.
+        none = len(splits.private)
+        rows = np.array([np.pad(shard, (0, most - len(shard)), constant_values=none) for shard in shards])
+        labels = np.append(splits.private.y, 0).astype(np.min_scalar_type(splits.classes))
         return np.concatenate(list(self._predictions(splits, rows, labels)), axis=1)
 
     def _predictions(self, splits: DataSplits, shards: Ints, labels: AnyArray) -> Iterator[AnyArray]:
         """Yield predictions [teachers, some rows]; `shards` are row numbers [teachers, records]."""
         embedding, rows = _embedding(splits), splits.to_label
         lengths, teachers = (embedding.private**2).sum(axis=1), np.arange(len(shards))
-        own = (teachers % splits.classes).astype(labels.dtype)
+        own = without_records(len(shards), splits.classes).astype(labels.dtype)
         chunk = max(1, _AT_ONCE // len(lengths))
         home = rows[_nearest(embedding.private, embedding.public[rows])] if self.cells else None  # [records]
         for start in range(0, len(rows), chunk):
@@ -81,6 +82,7 @@ class Neighbours(ShardedTeachers):
             distances = lengths - 2 * places @ embedding.private.T  # squared, less the row's own squared length
             if home is not None:
                 distances[rows[start : start + chunk, None] != home] = np.inf
+            distances = np.pad(distances, ((0, 0), (0, 1)), constant_values=np.inf)
             nearest = shards[teachers, distances[:, shards].argmin(axis=2)]  # [some rows, teachers]
             lacks = np.isposinf(np.take_along_axis(distances, nearest, axis=1))
             yield np.where(lacks, own, labels[nearest]).T

@@ -1,5 +1,6 @@
 """Teachers that learn from disjoint shards of the private split."""
 
+import sys
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,16 +10,19 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits
+from nzc.data.hashing import draw_by_key
 from nzc.mechanisms import count_votes
 from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
 from nzc.teachers.fingerprint import source_digest
-from nzc.teachers.prediction_store import PredictionStore, load
+from nzc.teachers.prediction_store import PredictionStore, load, save
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, one_of, whole
 
 #: Values of the field `label`.
 ALL, ASKED = "all", "asked"
+#: The share of teachers without a record from which nzc says so.
+_MANY = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,7 @@ class ShardedTeachers(Teachers):
     """`count` teachers, one per shard. Their predictions depend on these fields and the data only.
 
     count     None: one for so many private records, or groups, as `records` says
-    stratify  every shard has the classes in equal proportions (see `partition`); not where the data has groups
+    stratify  every shard has the classes in equal proportions (see `partition`); not where records or groups have names
     parallel  how many are trained at once; it changes the speed, never the predictions
     label     which public rows each teacher labels, and so is stored for: all, or asked, the rows of this run only
     """
@@ -72,13 +76,15 @@ class ShardedTeachers(Teachers):
     def neighbours(self, splits: DataSplits | None) -> str:
         if self.unit(splits) == "group":
             return "the records of one group differ, in number too (at least one)"
+        if splits is not None and splits.keys is not None:
+            return "one record differs and keeps its name"
         return "one record differs in its features and keeps its label" if self.stratify else "one record differs"
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
         unit = self.unit(splits)
-        if unit == "group" and self.stratify:
-            allowed = "must be false where the dataset has groups, because a group's records stay together"
+        if splits.names is not None and self.stratify:
+            allowed = f"must be false where the dataset has names of {unit}s: the name alone decides the teacher"
             raise InputError("stratify", self.stratify, allowed)
         whole(1, splits.units, f"(one private {unit} each)", count=self.number(splits))
         return VoteShape(len(splits.public), splits.classes, self.number(splits))
@@ -89,7 +95,13 @@ class ShardedTeachers(Teachers):
 
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""
-        return partition(splits.private.y, self.number(splits), self.seed, self.stratify, splits.groups)
+        return partition(splits.private.y, self.number(splits), self.seed, self.stratify, splits.names)
+
+    def settle_empty(self, splits: DataSplits, shards: list[Ints], work: Path) -> None:
+        """Write the predictions of teachers that have no record: nothing is left for them to learn from."""
+        for teacher, own in enumerate(without_records(len(shards), splits.classes)):
+            if not len(shards[teacher]):
+                save(work / f"{teacher}.npz", labels=np.full(len(splits.to_label), own))
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
         return None if splits is None else splits.public.y
@@ -100,6 +112,11 @@ class ShardedTeachers(Teachers):
 
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         assert splits is not None
+        empty = np.exp(-splits.units / self.number(splits))  # as expected: from public numbers only
+        if splits.names is not None and self.moved_queries is None and empty > _MANY:
+            dealt = f"{splits.units:,} {self.unit(splits)}s, dealt by their names, leave about {100 * empty:.0f} %"
+            remedy = "they vote for the class of their own number; a smaller teachers.count leaves fewer"
+            print(f"nzc: {dealt} of {self.number(splits):,} teachers without one: {remedy}", file=sys.stderr)
         return store.fetch(self.stored_request(splits, trainer), lambda work: self.teach(splits, trainer, work))
 
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
@@ -122,24 +139,30 @@ def collect(work: Path, count: int) -> AnyArray:
     return np.stack([each["labels"] for each in found if each is not None])
 
 
-def partition(labels: Ints, count: int, seed: int, stratify: bool, groups: Ints | None = None) -> list[Ints]:
-    """Return `count` disjoint shards of row numbers, ascending, that cover all rows.
+def without_records(count: int, classes: int) -> Ints:
+    """Return what each of `count` teachers votes for where it has no record: its own number, modulo the classes.
+
+    So these votes favour no class.
+    """
+    return np.arange(count) % classes
+
+
+def partition(labels: Ints, count: int, seed: int, stratify: bool, names: Ints | None = None) -> list[Ints]:
+    """Return `count` disjoint shards of row numbers that cover all rows.
 
     Plain: by row number only, so a changed record changes one shard, whatever the record was.
     Stratified: class by class. A record whose label changes would then move others between shards. So neighbouring
     datasets are those in which a record's features change and its label stays.
-    Either way the sizes of shards differ by at most one row.
+    Either way the sizes of shards differ by at most one row, and rows are ascending.
 
-    With groups [rows] (not stratified): whole groups, by their numbers only. Teachers have equally many groups, or one
-    more, but not equally many rows. Whatever the records of one group are, and however many, the records of all others
-    reach the same teachers in the same order, as long as each group keeps one record or more.
+    With names [rows], keys of records or groups (not stratified): a hash of seed and key decides the teacher, and rows
+    of a shard are in the order of their keys. Whatever becomes of one record or group, also if it comes or goes, all
+    others reach the same teachers in the same order. Shards differ in size, and may be empty.
     """
-    rng = np.random.default_rng([seed, 1])
-    if groups is not None:
-        numbers, group = np.unique(groups, return_inverse=True)
-        teacher = np.argsort(rng.permutation(len(numbers)))[group] % count
-        return np.split(np.argsort(teacher, kind="stable"), np.bincount(teacher, minlength=count).cumsum()[:-1])
-    order = rng.permutation(len(labels))
+    if names is not None:
+        teacher = (draw_by_key(names, seed, 1) % np.uint64(count)).astype(np.int64)
+        return np.split(np.lexsort((names, teacher)), np.bincount(teacher, minlength=count).cumsum()[:-1])
+    order = np.random.default_rng([seed, 1]).permutation(len(labels))
     if stratify:
         order = order[np.argsort(labels[order], kind="stable")]
     return [np.sort(order[teacher::count]) for teacher in range(count)]

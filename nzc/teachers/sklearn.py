@@ -56,7 +56,7 @@ class Sklearn(ShardedTeachers):
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         return {
             "data": splits.digest,
-            "code": source_digest(__name__, "nzc.teachers.sharded", follow=False),
+            "code": source_digest(__name__, "nzc.teachers.sharded", "nzc.data.hashing", follow=False),
             "estimator": describe(self.estimator),
             "count": self.number(splits),
             "seed": self.seed,
@@ -66,7 +66,9 @@ class Sklearn(ShardedTeachers):
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         from joblib import Parallel, cpu_count, delayed
 
-        shards, todo = self.shards(splits), missing(work, range(self.number(splits)))
+        shards = self.shards(splits)
+        self.settle_empty(splits, shards, work)
+        todo = missing(work, range(len(shards)))
         public = _features(splits.public.x[splits.to_label])
         workers = {"initializer": sys.path.append, "initargs": (os.getcwd(),)}  # none that another folder's run left
         pool = Parallel(min(self.parallel or cpu_count(), len(shards)), return_as="generator", **workers)

@@ -66,7 +66,9 @@ def prepare(folder: Path) -> None:
     np.save(folder / "labels.npy", labels)
     y = rng.integers(0, 3, 900)
     x = rng.normal(size=(900, 6)) + y[:, None]
-    np.savez(folder / "table.npz", x=x.astype(np.float32), y=y, group=np.arange(900) // 3)
+    place = np.argsort(np.random.default_rng(0).permutation(300)).repeat(3)  # of the 300 groups
+    role = np.select([place < 210, place < 270], ["private", "public"], "test")
+    np.savez(folder / "table.npz", x=x.astype(np.float32), y=y, group=np.arange(900) // 3, role=role)
 
 
 def run(folder: Path, overrides: list[str]) -> dict[str, Any]:

@@ -47,7 +47,9 @@ def test_a_patient_belongs_to_one_teacher() -> None:
     assert len(np.unique(groups)) == 20_000
     shards = partition(np.zeros(60_000, np.int64), 250, 0, False, groups)
     assert (_spread(groups, shards) == 1).all()
-    assert [len(np.unique(groups[shard])) for shard in shards] == [80] * 250
+    counts = np.array([len(np.unique(groups[shard])) for shard in shards])
+    assert counts.sum() == 20_000
+    assert counts.std() == pytest.approx(80**0.5, rel=0.2)  # groups are dealt one by one, by the hash of their name
     by_record = _spread(groups, partition(np.zeros(60_000, np.int64), 250, 0, False))
     assert (by_record > 1).mean() > 0.6
     assert by_record.mean() > 2.5
@@ -60,12 +62,9 @@ def test_shards_of_groups_are_disjoint_and_cover(rows: int, people: int, seed: i
     count = data.draw(st.integers(1, len(np.unique(groups))))
     shards = partition(np.zeros(rows, np.int64), count, seed, False, groups)
     assert sorted(np.concatenate(shards)) == list(range(rows))
-    assert all((np.diff(shard) > 0).all() for shard in shards)
+    assert all((np.diff(groups[shard]) >= 0).all() for shard in shards)
     assert (_spread(groups, shards)[np.unique(groups)] == 1).all()
-    sizes = [len(np.unique(groups[shard])) for shard in shards]
-    assert len(sizes) == count
-    assert min(sizes) >= 1
-    assert max(sizes) - min(sizes) <= 1
+    assert len(shards) == count
 
 
 def test_shards_without_groups_are_those_of_version_1() -> None:
@@ -158,7 +157,7 @@ def test_what_groups_do_not_allow() -> None:
     assert replace(TREES, count=40).check(splits).teachers == 40
     with pytest.raises(InputError, match=r"count=41: .* from 1 to 40 \(one private group each\)"):
         replace(TREES, count=41).check(splits)
-    with pytest.raises(InputError, match="stratify=true: must be false where the dataset has groups"):
+    with pytest.raises(InputError, match="stratify=true: must be false where the dataset has names of groups"):
         replace(TREES, stratify=True).check(splits)
     assert replace(TREES, count=41).check(replace(splits, groups=None)).teachers == 41
 
