@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nzc.data.splits import Dataset, DataSplits, Split, Standardizer
+from nzc.data.splits import Dataset, DataSplits, Split
+from nzc.data.standardizer import Standardizer
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from nzc.data.splits import SPLITS, UNKNOWN, Standardizer
+from nzc.data.splits import SPLITS, UNKNOWN
 from nzc.types import AnyArray, Bools
 
 #: How to number classes without gaps; −1 stays as it is.
@@ -43,15 +43,6 @@ def complaints(arrays: Mapping[str, AnyArray], classes: int | None) -> Iterator[
     yield from _groups(arrays.get("group"))
 
 
-def about_scale(standardizer: Standardizer) -> Iterator[str]:
-    """Yield a complaint where public rows have no finite mean and deviation: too large for their type."""
-    bad = ~(np.isfinite(standardizer.mean) & np.isfinite(standardizer.spread))
-    if bad.any():
-        where = f"in {bad.sum():,} columns, first {_place(tuple(np.argwhere(bad)[0].tolist()))}"
-        remedy = "limit them with np.clip" + ", or save x as float64" * (standardizer.dtype != np.float64)
-        yield f"x ({standardizer.dtype}) has public values too large for a mean and deviation {where}; {remedy}"
-
-
 def _shapes(x: AnyArray, y: AnyArray) -> Iterator[str]:
     if x.ndim < 2:
         yield f"x has the shape {list(x.shape)}; it must be [rows, features], or images [rows, height, width]"
@@ -70,6 +61,8 @@ def _features(x: AnyArray) -> Iterator[str]:
     if x.dtype.kind in _NO_NUMBERS:
         kind, remedy = _NO_NUMBERS[x.dtype.kind]
         yield f"x is {kind}; {remedy}"
+    if x.dtype.kind == "f" and x.dtype.itemsize > 8:
+        yield f"x is {x.dtype}, whose values float64 cannot hold; save x.astype(np.float64)"
     if x.dtype.kind != "f" or np.isfinite(x).all():
         return
     if (missing := np.isnan(x)).any():

@@ -46,7 +46,7 @@ WRONG = {
     "complex": ({"x": X * 1j, "y": Y}, "x is complex"),
     "text": ({"x": X.astype(str), "y": Y}, "x is text"),
     "fields": ({"x": np.zeros((60, 1), [("age", "f8")]), "y": Y}, "named fields"),
-    "narrow": ({"x": (X * 6e4).astype(np.float16), "y": Y}, "x (float16) has public values too large"),
+    "wide": ({"x": X.astype(np.longdouble), "y": Y}, "whose values float64 cannot hold"),
     "one group": ({"x": X, "y": Y, "group": 0 * Y}, "1 groups are too few"),
     "dates as groups": ({"x": X, "y": Y, "group": Y.astype("datetime64[D]")}, "group is datetime64[D]"),
     "missing groups": ({"x": X, "y": Y, "group": np.array(["a", "b", "None"])[Y]}, "group has 20 missing values"),
