@@ -38,7 +38,7 @@ def read_table(path: str | Path, rows: int) -> Iterator[pd.DataFrame]:
                 return
         chunk.columns = chunk.columns.astype(str).str.strip()
         if not chunk.columns.is_unique:
-            raise ColumnError(f"the column {chunk.columns[chunk.columns.duplicated()][0]} is there twice")
+            raise ColumnError("two columns have one name")  # which may be a value, where there is no header
         yield chunk
 
 
