@@ -1,5 +1,6 @@
 """Your own images: a folder with one folder of images per class."""
 
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +40,10 @@ class Folder(Dataset):
 
     def load(self) -> DataSplits:
         root = Path(self.path)
-        if not root.is_dir():
-            allowed = "must be a folder; unpack archives first" if root.exists() else "must be a folder that exists"
+        if not os.path.isdir(root):  # Path's own check raises where a folder above is closed
+            allowed = (
+                "must be a folder; unpack archives first" if os.path.exists(root) else "must be a folder that exists"
+            )
             raise InputError("path", self.path, allowed)
         listed = self._listed(root)
         folders = [path for path in listed if path.is_dir()]
@@ -92,6 +95,6 @@ class Folder(Dataset):
             for path in listed:
                 path.is_dir()  # raises where names can be listed, but nothing can be opened
         except OSError as error:
-            what = "be a folder that" if folder == Path(self.path) else f"hold folders of images; {folder.name}"
-            raise InputError("path", self.path, f"must {what} can be read ({reason(error)})") from None
+            which = "" if folder == Path(self.path) else f"; not so {folder.name}"
+            raise InputError("path", self.path, f"must be folders that can be read{which} ({reason(error)})") from None
         return listed
