@@ -1,5 +1,6 @@
 """Datasets, each divided into a private, a public and a test split. One dataset a file."""
 
-from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Embedding, Split, Standardizer
+from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Embedding, Split
+from nzc.data.standardizer import Standardizer
 
 __all__ = ["UNKNOWN", "DataSplits", "Dataset", "Embedding", "Split", "Standardizer"]

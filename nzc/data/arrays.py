@@ -6,8 +6,9 @@ from typing import BinaryIO
 
 import numpy as np
 
+from nzc.data.files import require_file
 from nzc.types import AnyArray
-from nzc.validation import InputError, in_a_line, reason
+from nzc.validation import InputError, reason
 
 _NPY, _NPZ = "an .npy file (one array: np.save)", "an .npz archive (named arrays: np.savez)"
 #: What a file is, by its first bytes.
@@ -39,8 +40,9 @@ def load_arrays(path: str, key: str, required: tuple[str, ...], optional: tuple[
         with _reading(path, key, "it"):
             archive = np.load(file, allow_pickle=False)
         if not set(required) <= set(archive):
-            held = in_a_line(", ".join(archive), 100) or "no array"
-            raise InputError(key, path, f"must hold the arrays {' and '.join(required)}; it holds only {held}")
+            absent = " and ".join(name for name in required if name not in archive)
+            allowed = f"must hold the arrays {' and '.join(required)}; of its {len(archive)} arrays, none is {absent}"
+            raise InputError(key, path, allowed)
         for name in (each for each in (*required, *optional) if each in archive):
             with _reading(path, key, name):
                 arrays[name] = np.asarray(archive[name])
@@ -50,14 +52,15 @@ def load_arrays(path: str, key: str, required: tuple[str, ...], optional: tuple[
 @contextmanager
 def _opened(path: str, key: str, wanted: str, for_tables: str = "") -> Iterator[BinaryIO]:
     """Open a file; InputError, which ends in `for_tables` for a table, unless it begins as a file that is `wanted`."""
+    require_file(key, path)
     try:
         file = open(path, "rb")  # noqa: SIM115
-    except (OSError, ValueError) as error:
-        raise InputError(key, path, f"must be a file that can be read ({reason(error)})") from error
+    except OSError as error:
+        raise InputError(key, path, f"must be a file that can be read ({reason(error)})") from None
     with file:
         start = file.read(512)
         file.seek(0)
-        usual = "a file of another kind" if b"\0" in start else "a text file" if start else "an empty file"
+        usual = "a file of another kind" if b"\0" in start else "a text file"
         kind = next((kind for begin, kind in _KINDS.items() if start.startswith(begin)), usual)
         if kind != wanted:
             raise InputError(key, path, f"must be {wanted}, not {kind}{for_tables * (kind in _TABLES)}")
@@ -74,4 +77,4 @@ def _reading(path: str, key: str, name: str) -> Iterator[None]:
         if "Object arrays" in str(error):  # NumPy has no type of its own for it
             types = "numbers or text, not Python objects: np.asarray(…, dtype=float), or dtype=int, or dtype=str"
             allowed = f"{name} is an object array; save {types}"
-        raise InputError(key, path, allowed) from error
+        raise InputError(key, path, allowed) from None  # NumPy quotes the file

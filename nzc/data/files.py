@@ -1,13 +1,43 @@
-"""Write files whole and for their owner only; find or download the files of torchvision's datasets."""
+"""Files: tell what is none, write whole and for the owner only, find or download those of torchvision's datasets."""
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from nzc.validation import InputError, in_a_line
+from nzc.validation import InputError, in_a_line, reason
 
 T = TypeVar("T")
+
+
+#: What is at a path, by the type in its mode.
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def no_file(path: str | Path) -> str | None:
+    """Return why `path` is no file with content, such as `it is a named pipe`; None: it is one. Links are followed.
+
+    Nothing is opened: opening a named pipe may wait forever. Files of the kernel, such as those in /proc, are empty.
+    """
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError) as error:
+        return reason(error)
+    kind = _KINDS.get(stat.S_IFMT(found.st_mode), "an empty file" if found.st_size == 0 else None)
+    return kind and f"it is {kind}"
+
+
+def require_file(key: str, path: str | Path) -> None:
+    """Raise InputError unless `path` is a file with content."""
+    if why := no_file(path):
+        raise InputError(key, path, f"must be a file that can be read ({why})")
 
 
 def write_private(path: Path, data: bytes | str) -> Path:
@@ -29,12 +59,16 @@ def obtain(root: str, files: str, read: Callable[[], T]) -> T:
         return {path for path in (Path(root), *Path(root).rglob("*")) if path.is_dir()}
 
     there = folders()
+    for path in Path(root).glob(f"{files}*"):
+        if path.exists() and not path.is_file():
+            raise InputError("root", root, f"must hold {files} as files ({path.name}: {no_file(path)})")
     try:
         return read()
     except Exception as error:  # torchvision, SciPy and their decoders raise many types
         for folder in sorted(folders() - there, reverse=True):
             if not any(folder.iterdir()):
                 folder.rmdir()
-        line = in_a_line(error) or type(error).__name__
+        line = in_a_line(error) if isinstance(error, OSError | RuntimeError) else ""  # others may quote a file
+        line = line or type(error).__name__
         allowed = f"must hold {files}, whole and unchanged; they could not be downloaded either ({line})"
-        raise InputError("root", root, allowed) from error
+        raise InputError("root", root, allowed) from None

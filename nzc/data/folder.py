@@ -1,15 +1,18 @@
 """Your own images: a folder with one folder of images per class."""
 
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from nzc.data.files import no_file
 from nzc.data.hashing import keys_of
+from nzc.data.images import as_bytes, unusable
 from nzc.data.splits import Dataset, DataSplits, Split, by_share, check_shares
 from nzc.types import AnyArray
-from nzc.validation import InputError, whole
+from nzc.validation import InputError, reason, whole
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,8 @@ class Folder(Dataset):
     Classes are sorted by name, and images of all classes by file name together. An image is known by its file name,
     whatever its class: the name alone decides its split and its teacher. `private` and `public` are shares of the
     images, on average.
-    Images become `size` × `size`, grey or RGB; without `size` they must all have one size.
+    Images become `size` × `size`, grey or RGB, of 8 bits; without `size` they must all have one size. What is
+    transparent lies on white.
     """
 
     path: str
@@ -38,15 +42,17 @@ class Folder(Dataset):
 
     def load(self) -> DataSplits:
         root = Path(self.path)
-        if not root.is_dir():
-            allowed = "must be a folder; unpack archives first" if root.exists() else "must be a folder that exists"
+        if not os.path.isdir(root):  # Path's own check raises where a folder above is closed
+            allowed = (
+                "must be a folder; unpack archives first" if os.path.exists(root) else "must be a folder that exists"
+            )
             raise InputError("path", self.path, allowed)
-        listed = _listed(root)
+        listed = self._listed(root)
         folders = [path for path in listed if path.is_dir()]
         if len(folders) < 2:
             held = f"it holds {len(folders)} folders and {len(listed) - len(folders):,} files"
             raise InputError("path", self.path, f"must hold a folder of images for each of 2 or more classes; {held}")
-        files = [(file, label) for label, folder in enumerate(folders) for file in _listed(folder)]
+        files = [(file, label) for label, folder in enumerate(folders) for file in self._listed(folder)]
         if inner := next((file.parent for file, _ in files if file.is_dir()), None):
             allowed = (
                 f"must hold images as path/CLASS/IMAGE; {inner.name} holds folders. Is dataset.path={inner} meant?"
@@ -60,9 +66,8 @@ class Folder(Dataset):
                 "path", self.path, f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
             )
         images = [self._read(file) for file, _ in files]
-        if odd := [i for i, image in enumerate(images) if image.shape != images[0].shape]:
-            sizes = (" × ".join(map(str, images[i].shape[:0:-1])) for i in (0, odd[0]))
-            raise InputError("size", self.size, "must be given where images differ in size: {} and {}".format(*sizes))
+        if any(image.shape != images[0].shape for image in images):
+            raise InputError("size", self.size, "must be given where images differ in size")
         x, y = np.stack(images), np.array([label for _, label in files], dtype=np.int64)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         names = tuple(folder.name for folder in folders)
@@ -71,20 +76,31 @@ class Folder(Dataset):
 
     def _read(self, file: Path) -> AnyArray:
         """Return one image, uint8 [channels, height, width]."""
-        from PIL import Image, ImageOps
+        from PIL import Image
 
-        try:
-            with warnings.catch_warnings(action="ignore"), Image.open(file) as opened:
-                image = ImageOps.exif_transpose(opened).convert("L" if self.grey else "RGB")
-        except Exception as error:  # Pillow's decoders raise many types
-            number = _listed(file.parent).index(file) + 1  # the name may identify a person
-            allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one"
-            raise InputError("path", self.path, allowed) from error
+        why = no_file(file)
+        if why is None:
+            try:
+                with warnings.catch_warnings(action="ignore"), Image.open(file) as opened:
+                    why = unusable(opened)
+                    image = as_bytes(opened, self.grey) if why is None else opened
+            except Exception:  # Pillow's decoders raise many types, which name the file
+                why = "it is damaged, or no image"
+        if why is not None:
+            number = self._listed(file.parent).index(file) + 1  # the name may identify a person
+            allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one: {why}"
+            raise InputError("path", self.path, allowed)
         if self.size is not None:
             image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
         pixels = np.asarray(image)
         return pixels[None] if self.grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
-
-def _listed(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    def _listed(self, folder: Path) -> list[Path]:
+        try:
+            listed = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+            for path in listed:
+                path.is_dir()  # raises where names can be listed, but nothing can be opened
+        except OSError as error:
+            which = "" if folder == Path(self.path) else f"; not so {folder.name}"
+            raise InputError("path", self.path, f"must be folders that can be read{which} ({reason(error)})") from None
+        return listed

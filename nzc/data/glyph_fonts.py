@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nzc.data.files import require_file
 from nzc.types import AnyArray
 from nzc.validation import InputError
 
@@ -40,6 +41,8 @@ def find_fonts(folder: str | None, symbols: str) -> tuple[Font, ...]:
     if folder is not None and not own:
         raise InputError("fonts", folder, "must be a folder with .ttf or .otf files")
     carried = sorted((Path(matplotlib.get_data_path()) / "fonts" / "ttf").glob("*.ttf"))
+    for path in own:
+        require_file("fonts", path)
     fonts = [_read(path, path.stat().st_mtime_ns, symbols) for path in (*own, *carried)]
     named = {font.name: font for font in reversed(fonts) if font is not None}
     return tuple(named[name] for name in sorted(named))

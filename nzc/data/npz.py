@@ -8,8 +8,9 @@ import numpy as np
 
 from nzc.data.arrays import load_arrays
 from nzc.data.hashing import keys_of
-from nzc.data.npz_checks import about_scale, complaints
-from nzc.data.splits import SPLITS, Dataset, DataSplits, Split, Standardizer, by_share, check_shares
+from nzc.data.npz_checks import complaints
+from nzc.data.splits import SPLITS, Dataset, DataSplits, Split, by_share, check_shares
+from nzc.data.standardizer import ALIKE, Standardizer, look_alike
 from nzc.types import AnyArray, Bools, Ints
 from nzc.validation import InputError, one_of, whole
 
@@ -55,7 +56,7 @@ class Npz(Dataset):
         chosen = self._drawn(group, keys, y) if role is None else [role == name for name in SPLITS]
         standardizer = None if x.dtype == np.uint8 else Standardizer.fit(x[chosen[1]])
         if standardizer is not None:
-            self._refuse(about_scale(standardizer))
+            self._tell(look_alike(x[chosen[1]], standardizer.spread))
         x = _images(x) if standardizer is None else standardizer(x)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         classes = self.classes or int(y.max()) + 1
@@ -86,6 +87,13 @@ class Npz(Dataset):
         if self.classes is not None and y.max() >= self.classes:
             raise InputError("classes", self.classes, "must be more than every y of the file")
         return x, y.astype(np.int64), arrays
+
+    def _tell(self, alike: Bools) -> None:
+        """Say where public rows can hardly be told apart; alike [features]."""
+        if alike.any():
+            where = f"{alike.sum():,} columns, first x[:, {', '.join(map(str, np.argwhere(alike)[0]))}]"
+            told = f"nzc: dataset.path={self.path}: 90 % of the public rows look alike in {where}; {ALIKE}"
+            print(told, file=sys.stderr)
 
     def _refuse(self, complaints: Iterable[str]) -> None:
         """Raise InputError with the first complaint, if there is any."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nzc.data.hashing import draw_by_key
+from nzc.data.standardizer import Standardizer
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError, below_1, between_0_and_1, whole
 
@@ -20,9 +21,6 @@ SPLITS: tuple[Literal["private", "public", "test"], ...] = ("private", "public",
 SummaryKey = Literal["private", "public", "test", "classes", "digest", "public_files"]
 #: The label of a public row whose class is not known.
 UNKNOWN = -1
-#: Standardised features stay within ±LIMIT, where no network of nzc overflows. The deviation of fewer than 10¹² public
-#: rows keeps each of them below it.
-LIMIT = 1e6
 
 
 @dataclass(frozen=True)
@@ -38,32 +36,6 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.y)
-
-
-@dataclass(frozen=True)
-class Standardizer:
-    """Scales features to mean 0 and standard deviation 1 on the public rows. It depends on public rows only.
-
-    mean, spread  [features]
-    dtype         type of the features in the file
-    """
-
-    mean: AnyArray
-    spread: AnyArray
-    dtype: np.dtype[Any]
-
-    @classmethod
-    def fit(cls, public: AnyArray) -> "Standardizer":
-        """Return the standardizer of public rows [rows, features]. It is not finite where their type is too narrow."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, spread = public.mean(axis=0), public.std(axis=0)
-        return cls(mean, np.where(spread > 0, spread, 1), public.dtype.newbyteorder("="))
-
-    def __call__(self, x: AnyArray) -> AnyArray:
-        """Return standardised float32 [rows, features], within ±LIMIT; a missing value (NaN) counts as the mean."""
-        with np.errstate(over="ignore"):
-            scaled = np.asarray((x - self.mean) / self.spread, np.float32)
-        return np.clip(np.nan_to_num(scaled, nan=0), -LIMIT, LIMIT)
 
 
 @dataclass(frozen=True)

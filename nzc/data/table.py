@@ -13,8 +13,10 @@ import pandas as pd
 
 from nzc.data.hashing import keys_of
 from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Split
-from nzc.data.table_encoder import CATEGORY, COMMA, DATE, DIFFERS, NUMBER, ColumnError, TableEncoder, blanked, texts
+from nzc.data.standardizer import ALIKE, look_alike
+from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, ColumnError, TableEncoder, blanked, measured, texts
 from nzc.data.table_files import digest_of, read_chunks
+from nzc.data.table_fit import DIFFERS, fit_encoder
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
 
@@ -75,7 +77,7 @@ class Table(Dataset):
         inputs = public.drop(columns=[each for each in self._special if each in public])
         self._check_columns(public, inputs)
         try:
-            encoder = TableEncoder.fit(inputs, self.columns or {}, self.categories, list(map(str, self.missing)))
+            encoder = fit_encoder(inputs, self.columns or {}, self.categories, list(map(str, self.missing)))
         except ColumnError as error:
             raise InputError("public", self.public, f"must have the given kinds of columns: {error}") from error
         if not encoder.columns:
@@ -158,6 +160,10 @@ class Table(Dataset):
             unused += ". If one is a number or a date, say so by dataset.columns"
         made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
         print(f"nzc: {', '.join(kinds)} make {made}{unused}", file=sys.stderr)
+        numbers = [(each, measured(public[each.name], NUMBER, each.format)[""])
+                   for each in encoder.columns if each.kind == NUMBER]  # fmt: skip
+        if alike := [each.name for each, found in numbers if look_alike(found[~np.isnan(found)], each.spread[0])]:
+            print(f"nzc: 90 % of the public rows look alike in {', '.join(alike)}; {ALIKE}", file=sys.stderr)
         if self.label in public:
             print(f"nzc: {self.public} has labels ({self.label}): they only measure accuracy", file=sys.stderr)
 

@@ -17,8 +17,6 @@ NUMBER, CATEGORY, DATE = "number", "category", "date"
 COMMA = "comma"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
-#: Why a category has no features.
-DIFFERS = "nearly every value differs"
 _TEXT, _SEPARATORS = (".csv", ".tsv", ".txt"), ",;\t"
 _ARROW = (".arrow", ".feather", ".ipc")
 
@@ -40,7 +38,7 @@ def read_table(path: str | Path, rows: int) -> Iterator[pd.DataFrame]:
                 return
         chunk.columns = chunk.columns.astype(str).str.strip()
         if not chunk.columns.is_unique:
-            raise ColumnError(f"the column {chunk.columns[chunk.columns.duplicated()][0]} is there twice")
+            raise ColumnError("two columns have one name")  # which may be a value, where there is no header
         yield chunk
 
 
@@ -112,8 +110,8 @@ class Column:
             return np.asarray(np.column_stack([found, known < 0]) if self.other else found, np.float32)
         parts = measured(values, self.kind, self.format)
         found = np.column_stack([parts[part] for part in self.parts])
-        with np.errstate(over="ignore"):
-            scaled = np.clip((found - np.array(self.mean)) / np.array(self.spread), -LIMIT, LIMIT)
+        with np.errstate(over="ignore"):  # halves: the difference of two finite numbers may be infinite
+            scaled = np.clip((found / 2 - np.array(self.mean) / 2) / (np.array(self.spread) / 2), -LIMIT, LIMIT)
         unknown = np.isnan(found[:, :1])
         return np.hstack([np.nan_to_num(scaled), unknown] if self.missing else [np.nan_to_num(scaled)]).astype(
             np.float32
@@ -122,7 +120,7 @@ class Column:
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Encodes tables by what the public rows have.
+    """Encodes tables by what the public rows have (nzc.data.table_fit).
 
     unused   of every column without features, why
     missing  texts that stand for a missing value
@@ -131,26 +129,6 @@ class TableEncoder:
     columns: Sequence[Column]
     unused: Mapping[str, str]
     missing: Sequence[str] = ()
-
-    @classmethod
-    def fit(
-        cls, public: pd.DataFrame, kinds: Mapping[str, str], categories: int, missing: Sequence[str] = ()
-    ) -> "TableEncoder":
-        """Return the encoder of public rows.
-
-        kinds       of columns: number, category, date, or a date format such as %d.%m.%Y; others are guessed
-        categories  at most so many features for a column; the most frequent values have one of their own
-        """
-        fitted: list[Column] = []
-        unused: dict[str, str] = {}
-        public = blanked(public, missing)
-        for name in public.columns:
-            found = _fit(public[name], kinds.get(name), categories)
-            if isinstance(found, str):
-                unused[name] = found
-            else:
-                fitted.append(found)
-        return cls(fitted, unused, missing)
 
     @property
     def features(self) -> list[str]:
@@ -220,44 +198,3 @@ def _plain(values: pd.Series) -> pd.Series:
     """Return dates and durations as text, which is no number."""
     kind = values.dtype.kind if isinstance(values.dtype, np.dtype) else ""
     return values.astype("string") if kind in "mM" or isinstance(values.dtype, pd.DatetimeTZDtype) else values
-
-
-def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
-    """Return the column of public values, or why it is not used."""
-    if pd.api.types.infer_dtype(values, skipna=True) == "mixed":
-        return "its values are lists or other objects"
-    name, text = str(values.name), texts(values)
-    counts = text.value_counts(dropna=False)  # in order of frequency
-    if len(counts) <= 1:
-        return "it is empty" if text.isna().all() else "one value only"
-    format = kind if kind == COMMA or (kind is not None and "%" in kind) else None
-    kind = (NUMBER if kind == COMMA else DATE) if format else kind or _guess(values)
-    if kind == CATEGORY:
-        ordered = sorted(counts.items(), key=lambda each: (-each[1], str(each[0])))
-        if len(ordered) > max(categories, len(text) / 2):
-            return DIFFERS
-        own = [None if pd.isna(value) else str(value) for value, _ in ordered]
-        kept = own if len(own) <= categories else own[: categories - 1]
-        return Column(name, CATEGORY, values=kept, other=len(kept) < len(own))
-    with np.errstate(over="ignore", invalid="ignore"):
-        every = measured(values, kind, format)
-        spreads = {part: float(np.nanstd(found)) for part, found in every.items()}
-    parts = {part: found for part, found in every.items() if 0 < spreads[part] < np.inf}
-    if not parts:
-        return "one value only" if 0 in spreads.values() else "its numbers are too large"
-    mean, spread = [float(np.nanmean(found)) for found in parts.values()], [spreads[part] for part in parts]
-    missing = bool(np.isnan(next(iter(parts.values()))).any())
-    return Column(name, kind, format, list(parts), mean, spread, missing=missing)
-
-
-def _guess(values: pd.Series) -> str:
-    """Return number or date where every value that is not missing is one; else category."""
-    if pd.api.types.infer_dtype(values, skipna=True) == "boolean":
-        return CATEGORY
-    for kind in (NUMBER, DATE):
-        try:
-            measured(values, kind, None)
-            return kind
-        except ColumnError:
-            continue
-    return CATEGORY

@@ -5,6 +5,7 @@ from hashlib import file_digest
 
 import pandas as pd
 
+from nzc.data.files import no_file
 from nzc.data.table_encoder import ColumnError, read_table
 from nzc.validation import InputError
 
@@ -14,10 +15,14 @@ CHUNK = 100_000
 
 def read_chunks(key: str, path: str) -> Iterator[pd.DataFrame]:
     """Yield the rows of a file, at most CHUNK at a time; once at least. InputError: why, without a cell of it."""
+    why = no_file(path)
     try:
-        yield from read_table(path, CHUNK)
+        if why is None:
+            yield from read_table(path, CHUNK)
     except Exception as error:  # pandas and pyarrow raise many types
-        raise InputError(key, path, f"must be a readable CSV, Parquet or Arrow file ({_why(error)})") from error
+        why = _why(error)
+    if why is not None:
+        raise InputError(key, path, f"must be a readable CSV, Parquet or Arrow file ({why})")
 
 
 def digest_of(path: str) -> str:

@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from nzc.data import Standardizer
 from nzc.data.files import write_private
-from nzc.data.splits import LIMIT
+from nzc.data.standardizer import LIMIT
 from nzc.networks import as_input
 from nzc.types import AnyArray
 
@@ -36,23 +36,21 @@ class RawInput(nn.Module):
         super().__init__()
         self.classifier = student.classifier
         self.limit = LIMIT if standardizer is not None else _UNSCALED_LIMIT
-        for name in ("mean", "spread"):
-            values = None if standardizer is None else torch.from_numpy(getattr(standardizer, name))
-            self.register_buffer(name, None if values is None else values.double())
-            self.dtype = None if values is None else values.dtype
-        self.mean: Tensor | None
+        self.scaled = standardizer is not None
+        if standardizer is not None:
+            # A buffer has a dimension, so the product with rows of any type, also bool and float16, is float64.
+            self.register_buffer("one_half", torch.full((1,), 0.5, dtype=torch.float64))
+            self.register_buffer("mean", torch.from_numpy(standardizer.mean) / 2)
+            self.register_buffer("spread", torch.from_numpy(standardizer.spread) / 2)
+        self.one_half: Tensor
+        self.mean: Tensor
         self.spread: Tensor
         self.cpu().eval()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits [rows, classes] of x [rows, ...]."""
-        if self.mean is None:
-            seen = as_input(x)
-        else:
-            # The difference is float64 for x of any type, also bool, from which PyTorch does not subtract. A cast of x
-            # would fix its type in the exported graph. Each result is rounded to the type in which NumPy computes, and
-            # so equals that of Standardizer.
-            seen = ((x + -self.mean).to(self.dtype) / self.spread).to(self.dtype).float()
+        # As Standardizer computes it, to the last digit.
+        seen = ((x * self.one_half - self.mean) / self.spread).float() if self.scaled else as_input(x)
         logits: Tensor = self.classifier(seen.nan_to_num(0).clamp(-self.limit, self.limit))
         return logits
 

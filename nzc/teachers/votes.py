@@ -57,9 +57,9 @@ class VoteFile(Teachers):
             raise InputError("labels", self.labels, allowed)
         if (labels.min(), labels.max()) == (1, classes):
             raise InputError("labels", self.labels, f"must hold classes from 0 to {classes - 1}: subtract 1")
-        for extreme in (labels.min(), labels.max()):
-            if not 0 <= extreme < classes:
-                raise InputError("labels", self.labels, f"must hold classes from 0 to {classes - 1}, not {extreme}")
+        if wrong := int(((labels < 0) | (labels >= classes)).sum()):
+            allowed = f"must hold classes from 0 to {classes - 1}; {wrong:,} of {rows:,} labels are others"
+            raise InputError("labels", self.labels, allowed)
         return labels.astype(np.int64)
 
     def check(self, splits: DataSplits | None) -> VoteShape:

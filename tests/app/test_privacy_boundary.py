@@ -17,10 +17,12 @@ import numpy as np
 import pytest
 from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran, publish
 from mlflow import MlflowClient
+from PIL import Image
 from scipy import stats
 
 from nzc.accounting import sanitised
 from nzc.accounting.data_dependent import gaussian_bound
+from nzc.app import error_messages
 from nzc.data.splits import by_share
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.randomness import system_rng
@@ -256,22 +258,52 @@ def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
     yield [*VOTES, "teachers.path=object.npy"], WORD
     np.savez(here / "text.npz", x=np.array([[WORD]] * 9), y=np.arange(9) % 3)
     yield ["dataset=npz", "dataset.path=text.npz"], WORD
-    np.savez(here / "one.npz", x=np.zeros((99, 2)), y=np.full(99, 73))
-    yield ["dataset=npz", "dataset.path=one.npz"], "73"
+    np.savez(here / "one.npz", x=np.zeros((99, 2)), y=np.full(99, 8806))
+    yield ["dataset=npz", "dataset.path=one.npz"], "8806"
     for votes in ([[9, 5], [-8806, 8820]], [[9, 5], [8806, 5]]):
         np.save(here / f"{votes[1][1]}.npy", np.array(votes))
         yield [*VOTES, f"teachers.path={votes[1][1]}.npy"], "8806"
+    np.save(here / "good.npy", np.array([[9, 5], [5, 9]]))
+    np.save(here / "labels.npy", np.array([0, 8806]))
+    yield [*VOTES, "teachers.path=good.npy", "teachers.labels=labels.npy"], "8806"
+    np.savez(here / "names.npz", **{WORD: np.zeros(3)})
+    yield ["dataset=npz", "dataset.path=names.npz"], WORD
+    np.savez(here / "role.npz", x=np.zeros((9, 2)), y=np.arange(9) % 2, role=np.array([WORD] * 9))
+    yield ["dataset=npz", "dataset.path=role.npz"], WORD
+    for kind in ("cat", "dog"):
+        for number in range(5):
+            (here / "images" / kind / f"{WORD}-{number}.png").unlink()
+            Image.new("RGB", (8806, 1 + number)).save(here / "images" / kind / f"{WORD}-{number}.png")
+    yield ["dataset=folder", "dataset.path=images"], "8806"
+    (here / "public.csv").write_text("age,sex\n1,f\n2,m\n")
+    tables = ["dataset=table", "dataset.public=public.csv", "dataset.label=ill"]
+    for name, text in {
+        "bytes": f"age,sex,ill\n{WORD}\xff,f,1\n",
+        "cells": f"age,sex,ill\n1,f,1,{WORD},{WORD}\n",
+        "values": f"age,sex,ill\n{WORD},f,0\n2,m,1\n",
+        "quote": f'age,sex,ill\n1,"{WORD},1\n',
+        "header": f"{WORD},f,{WORD}\n39,m,1\n",
+    }.items():
+        (here / f"{name}.csv").write_bytes(text.encode("latin-1"))
+        yield [*tables, f"dataset.private={name}.csv"], WORD
+    (here / "t.parquet").write_text(f"PAR1 {WORD} PAR1")
+    yield [*tables, "dataset.private=t.parquet"], WORD
     (here / "adult").mkdir()
-    for name in ("adult.data", "adult.test"):
-        (here / "adult" / name).write_text(f"39, {WORD}, 13\n")
-    yield ["dataset=adult", "dataset.root=."], WORD
+    for text in (f"39, {WORD}, 13\n", f"{WORD} \u00e9\n", f'"{WORD}\x00'):
+        for name in ("adult.data", "adult.test"):
+            (here / "adult" / name).write_text(text)
+        yield ["dataset=adult", "dataset.root=."], WORD
 
 
-def test_no_error_quotes_a_private_file(nzc: Nzc, tmp_path: Path) -> None:
+@pytest.mark.parametrize("traceback", [False, True])
+def test_no_error_quotes_a_private_file(
+    nzc: Nzc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traceback: bool
+) -> None:
+    monkeypatch.setattr(error_messages, "TRACEBACK", traceback)  # HYDRA_FULL_ERROR=1
     for arguments, secret in _broken(tmp_path):
         ran = nzc(*arguments, "student=none")
-        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
-        assert secret not in ran.err + ran.out, arguments
+        assert (ran.code, ran.err.count("\n") > 1) == (2, traceback), ran.err
+        assert secret not in ran.err + ran.out, (arguments, ran.err)
 
 
 @pytest.mark.parametrize("private", [True, False])

@@ -17,7 +17,8 @@ from nzc.data.augment import Affine
 from nzc.data.digits import Digits
 from nzc.data.mnist import MNIST
 from nzc.data.npz import Npz
-from nzc.data.splits import Standardizer, choose
+from nzc.data.splits import choose
+from nzc.data.standardizer import Standardizer
 from nzc.mechanisms import count_votes
 from nzc.teachers import VoteHistograms
 from nzc.teachers.sharded import partition
@@ -147,6 +148,36 @@ def test_one_absurd_value_stays_finite_and_so_does_its_square(value: float) -> N
     standardise = Standardizer.fit(np.random.default_rng(0).normal(size=(50, 2)))
     found = standardise(np.array([[value, 0.5]]))
     assert np.isfinite(found**2).all() and np.sign(found[0, 0]) == np.sign(value)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, 1e300, 5e307])
+def test_features_do_not_depend_on_the_scale(scale: float) -> None:
+    """Squares of these numbers are 0 or infinite."""
+    x = np.random.default_rng(0).normal([0, 1, -2], 0.3, (200, 3))
+    found = Standardizer.fit(x * scale)(x * scale)
+    np.testing.assert_allclose(found, (x - x.mean(axis=0)) / x.std(axis=0), atol=1e-6)
+    np.testing.assert_array_equal(Standardizer.fit(np.full((7, 1), 0.1 * scale))(np.full((7, 1), 0.1 * scale)), 0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_features_do_not_depend_on_the_width_of_their_type(dtype: str) -> None:
+    """The sums of these rows are beyond float16, and beyond float32 and float64 at their largest."""
+    x = np.random.default_rng(0).integers(0, 17, (1000, 4)) * 16
+    expected = (x - x.mean(axis=0)) / x.std(axis=0)
+    np.testing.assert_allclose(Standardizer.fit(x.astype(dtype))(x.astype(dtype)), expected, atol=1e-6)
+    most = np.where(x > 128, np.finfo(dtype).max, np.finfo(dtype).min).astype(dtype)
+    assert np.isfinite(Standardizer.fit(most)(most)).all() and len(np.unique(Standardizer.fit(most)(most)[:, 0])) == 2
+
+
+def test_features_that_cannot_be_told_apart_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    floats, whole = np.random.default_rng(0).normal(size=(300, 3)), np.arange(900).reshape(300, 3)
+    floats[:, 2] = floats[:, 2] > 2.5  # rare, and nothing is lost
+    floats[::30, 0] = 1e300
+    whole[:, 1] += 2**63 - 1000
+    for x, column in ((floats, 0), (whole, 1)):
+        np.savez(tmp_path / "f.npz", x=x, y=np.arange(300) % 2)
+        Npz(str(tmp_path / "f.npz"), 0, 0.5, 0.3).load()
+        assert f"look alike in 1 columns, first x[:, {column}]" in capsys.readouterr().err
 
 
 def test_true_and_false_are_numbers(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+from colorsys import hsv_to_rgb
 from dataclasses import replace
 from functools import partial
 from hashlib import md5
@@ -22,6 +23,7 @@ from nzc.data import adult, svhn
 from nzc.data.adult import Adult
 from nzc.data.folder import Folder
 from nzc.data.glyph import SIDE, SYMBOLS, Glyph, _Brush
+from nzc.data.images import as_bytes, unusable
 from nzc.data.mnist import MNIST
 from nzc.data.svhn import SVHN
 
@@ -328,7 +330,91 @@ def test_folders_that_are_none(nzc: Nzc, images: Path, tmp_path: Path) -> None:
         (images / "cat" / "3.png").write_bytes(damage)
         _complains(nzc, arguments, f"dataset.path={images}", "number 4 of cat")
     Image.new("RGB", (5, 5)).save(images / "cat" / "3.png")
-    _complains(nzc, arguments, "dataset.size=null", "6 × 4 and 5 × 5")
+    _complains(nzc, arguments, "dataset.size=null", "differ in size")
+
+
+def _mixed(mode: str) -> tuple[Image.Image, np.ndarray]:
+    """A random picture of a mode, and the RGB bytes that it shows, by the formula of the mode."""
+    rng = np.random.default_rng(0)
+    raw = rng.integers(0, 256, (9, 7, 4), np.uint8)
+    if mode == "YCbCr":  # colours that RGB has
+        raw[..., 0], raw[..., 1:3] = 64 + raw[..., 0] // 2, 112 + raw[..., 1:3] // 8
+    value, colours, alpha = raw[..., 0], raw[..., :3].astype(float), raw[..., 3:] / 255
+    grey = np.repeat(value[..., None].astype(float), 3, axis=2)
+
+    def on_white(shown: np.ndarray) -> np.ndarray:
+        return shown * alpha + 255 * (1 - alpha)
+
+    palette = rng.integers(0, 256, (256, 3), np.uint8)
+    if mode == "1":
+        return Image.fromarray(value > 99), np.where(grey > 99, 255, 0)
+    if mode[:4] == "I;16":
+        wide = rng.integers(0, 2**16, (9, 7)).astype("<u2")
+        data = wide.astype(">u2" if mode[4:] == "B" else "<u2").tobytes()
+        return Image.frombytes(mode, (7, 9), data), np.repeat(wide[..., None] / 257, 3, axis=2)
+    if mode in ("P", "P+", "PA"):
+        image = Image.frombytes("PA", (7, 9), raw[..., [0, 3]].tobytes()) if mode == "PA" else Image.fromarray(value)
+        image.putpalette(palette.tobytes())
+        if mode == "P+":
+            image.info["transparency"] = bytes(range(256))
+            alpha = value[..., None] / 255
+            return image, palette[value] * alpha + 255 * (1 - alpha)
+        return image, on_white(palette[value]) if mode == "PA" else palette[value]
+    if mode in ("LA", "La"):
+        known = np.minimum(raw[..., 0], raw[..., 3]) if mode == "La" else value
+        image = Image.frombytes(mode, (7, 9), np.stack([known, raw[..., 3]], axis=2).tobytes())
+        straight = known[..., None] + 255 * (1 - alpha) if mode == "La" else on_white(grey)
+        return image, np.repeat(straight[..., :1], 3, axis=2)
+    if mode == "RGBa":
+        known = np.minimum(raw[..., :3], raw[..., 3:])
+        image = Image.frombytes("RGBa", (7, 9), np.concatenate([known, raw[..., 3:]], axis=2).tobytes())
+        return image, known + 255 * (1 - alpha)
+    image = Image.frombytes(mode, (7, 9), raw[..., : len(Image.new(mode, (1, 1)).getbands())].tobytes())
+    red, green, blue = colours[..., 0], colours[..., 1] - 128, colours[..., 2] - 128
+    jfif = [red + 1.402 * blue, red - 0.344136 * green - 0.714136 * blue, red + 1.772 * green]
+    hsv = [[hsv_to_rgb(*pixel / 255) for pixel in row] for row in colours]
+    shown = {"L": grey, "RGBA": on_white(colours), "CMYK": (255 - colours) * (1 - alpha), "HSV": np.array(hsv) * 255,
+             "YCbCr": np.stack(jfif, axis=2)}  # fmt: skip
+    return image, np.clip(shown.get(mode, colours), 0, 255)
+
+
+MODES = ("1", "L", "P", "P+", "PA", "LA", "La", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr", "HSV", "I;16", "I;16B",
+         "I;16L")  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_of_images_shows_its_colours(mode: str) -> None:
+    image, expected = _mixed(mode)
+    assert unusable(image) is None
+    found = np.asarray(as_bytes(image, grey=False)).astype(float)
+    within = {"HSV": 6, "La": 2, "RGBa": 2}.get(mode, 1)
+    np.testing.assert_allclose(found, expected, atol=within + 0.01)
+    grey = expected @ [0.299, 0.587, 0.114]
+    np.testing.assert_allclose(np.asarray(as_bytes(image, grey=True)), grey, atol=within + 1)
+
+
+def test_images_that_are_no_single_picture_of_bytes(nzc: Nzc, images: Path) -> None:
+    path, other = images / "cat" / "3.png", Image.new("RGB", (6, 4), "red")
+    for mode, ending in (("F", "tif"), ("I", "tif"), ("LAB", "tif")):
+        path.unlink()
+        path = path.with_suffix(f".{ending}")
+        Image.new(mode, (6, 4)).save(path)
+        _complains(nzc, ["dataset=folder", f"dataset.path={images}"], "number 4 of cat", f"mode, {mode};", "8-bit")
+    for ending in ("gif", "tif", "png", "webp"):
+        path.unlink()
+        path = path.with_suffix(f".{ending}")
+        Image.new("RGB", (6, 4)).save(path, save_all=True, append_images=[other])
+        _complains(nzc, ["dataset=folder", f"dataset.path={images}"], "number 4 of cat", "several frames or pages")
+
+
+def test_sixteen_bits_keep_their_scale_in_every_file(images: Path) -> None:
+    values = np.linspace(0, 65535, 24).astype(np.uint16).reshape(4, 6)
+    for file in images.glob("*/*.png"):
+        Image.fromarray(values).save(file.with_suffix(".tif" if file.stem == "3" else ".png"))
+    (images / "cat" / "3.png").unlink()
+    (images / "dog" / "3.png").unlink()
+    x = replace(FOLDER, path=str(images), grey=True).load().private.x
+    np.testing.assert_allclose(x, np.broadcast_to(values / 257, x.shape), atol=0.5)
 
 
 # Glyphs.

@@ -13,8 +13,10 @@ import pytest
 from conftest import Command, Nzc
 
 from nzc.data import UNKNOWN
+from nzc.data.standardizer import Standardizer
 from nzc.data.table import Table
-from nzc.data.table_encoder import LIMIT, TableEncoder
+from nzc.data.table_encoder import LIMIT
+from nzc.data.table_fit import fit_encoder
 from nzc.runs.publish import publish
 from nzc.validation import InputError
 
@@ -108,7 +110,7 @@ def test_features_are_those_of_scikit_learn() -> None:
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     theirs = make_column_transformer((make_pipeline(StandardScaler(), filled), ["age"]), (one_hot, ["ward", "smoker"]))
     theirs.fit(public)
-    ours = TableEncoder.fit(public, {}, 32)
+    ours = fit_encoder(public, {}, 32)
     for rows in (public, private):
         # the same columns, in another order
         found, expected = ours.encode(rows), np.asarray(theirs.transform(rows), np.float32)
@@ -119,13 +121,21 @@ def test_features_are_those_of_scikit_learn() -> None:
         assert sorted(columns) == list(range(expected.shape[1]))
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e300, 5e307])
+def test_numbers_do_not_depend_on_their_scale(scale: float) -> None:
+    x = np.random.default_rng(0).normal([0, 1], 0.3, (200, 2)) * scale
+    found = fit_encoder(pd.DataFrame(x, columns=["a", "b"]), {}, 32).encode(pd.DataFrame(x, columns=["a", "b"]))
+    np.testing.assert_allclose(found, Standardizer.fit(x)(x), atol=1e-6)
+    assert np.abs(found).max() > 1
+
+
 def test_rare_values_share_a_feature() -> None:
     from sklearn.preprocessing import OneHotEncoder
 
     rng = np.random.default_rng(0)
     public, private = (pd.DataFrame({"code": [f"D{n}" for n in rng.geometric(0.05, rows)]}) for rows in (500, 300))
     theirs = OneHotEncoder(max_categories=8, handle_unknown="infrequent_if_exist", sparse_output=False).fit(public)
-    ours = TableEncoder.fit(public, {}, 8)
+    ours = fit_encoder(public, {}, 8)
     assert len(ours.features) == 8 and ours.features[-1] == "code=other"
     for rows in (public, private):
         np.testing.assert_array_equal(ours.encode(rows).sum(axis=0)[-1], theirs.transform(rows).sum(axis=0)[-1])
@@ -186,7 +196,7 @@ def test_typed_columns_are_what_they_are_as_text() -> None:
             "code": ["1", "2", None, "1.0"],
         }
     )
-    encoder = TableEncoder.fit(typed, {"code": "category"}, 32)
+    encoder = fit_encoder(typed, {"code": "category"}, 32)
     assert [column.kind for column in encoder.columns] == ["date", "date", "category", "category"]
     np.testing.assert_array_equal(encoder.encode(typed), encoder.encode(text))
     for row in range(4):  # whatever else is in the table

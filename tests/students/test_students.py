@@ -176,12 +176,18 @@ def test_a_written_student_takes_features_as_the_file_has_them(tmp_path: Path, d
         )
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bool", "int8"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bool", "int8", "int64", "uint64", ">f4", "1e300"])
 def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
     x = np.random.default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
-    x = x > 0 if dtype == "bool" else x.clip(-99, 99).astype(dtype)
+    if dtype == "1e300":
+        x = x * 1e306
+    elif dtype[-2:] == "64":
+        x = (np.abs(x) * 1e16).astype(dtype)
+    else:
+        x = x > 0 if dtype == "bool" else x.clip(-99, 99).astype(dtype)
     standardizer = Standardizer.fit(x[:100])
-    served = RawInput(SimpleNamespace(classifier=nn.Identity()), standardizer)(torch.from_numpy(x))  # type: ignore[arg-type]
+    rows = torch.from_numpy(x.astype(x.dtype.newbyteorder("=")))
+    served = RawInput(SimpleNamespace(classifier=nn.Identity()), standardizer)(rows)  # type: ignore[arg-type]
     np.testing.assert_array_equal(served.numpy(), standardizer(x))
 
 
