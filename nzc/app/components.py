@@ -2,10 +2,11 @@
 
 import inspect
 from collections.abc import Mapping
+from contextlib import chdir
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Never, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -19,7 +20,7 @@ from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import NoisyArgmax
 from nzc.representation import Representation
-from nzc.runs.layout import flatten
+from nzc.runs.layout import SWEEP, flatten
 from nzc.runs.pipeline import RunComponents
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -94,6 +95,41 @@ def build(cfg: DictConfig, group: str) -> Any:
     if not isinstance(built, kind):  # as of a function without annotation
         raise InputError(f"{group}._target_", node._target_, f"must be {wanted.said}")
     return built
+
+
+def stored_tracker(folder: Path, uri: str | None = None, artifacts: str | None = None) -> Tracker:
+    """Return the tracker of a run or sweep that is stored in `folder`, which may be a stranger's.
+
+    The folder gives values, never a class: its tracker must be nzc's MLflow, each value must have its type, and no
+    interpolation is resolved. InputError: a value does not do.
+
+    uri, artifacts  instead of those of the folder; as on the command line, so ${oc.env:NAME} is resolved
+    """
+    from nzc.tracking.mlflow import MLflow
+
+    files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
+    trees: list[Any] = [OmegaConf.to_container(OmegaConf.load(folder / file), resolve=False) for file in files]
+    stored = {key: value for tree in trees for key, value in tree.items()}
+    settings = dict(stored["tracking"])
+    if (target := settings.pop("_target_", None)) != (wanted := f"{MLflow.__module__}.{MLflow.__name__}"):
+        raise InputError("tracking._target_", target, f"must be {wanted} in a stored run")
+    given = {"uri": uri, "artifacts": artifacts and str(Path(artifacts).absolute())}
+    typed = OmegaConf.create({key: value for key, value in given.items() if value is not None})
+    settings |= {str(key): value for key, value in typed.items()}
+    settings["system_metrics"] = False  # they would be this machine's
+    hints = get_type_hints(MLflow.__init__)
+    for key, value in settings.items():
+        if isinstance(value, str) and "${" in value:
+            raise InputError(
+                f"tracking.{key}", value, "must be a plain value in a stored run; --uri gives another address"
+            )
+        try:
+            TypeAdapter(hints.get(key, Never)).validate_python(value, strict=True)
+        except ValidationError as error:
+            raise from_pydantic(error, f"tracking.{key}") from error
+    home = Path(stored["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
+    with chdir(home if uri is None and home.is_dir() else "."):
+        return MLflow(**settings)
 
 
 def instantiate(node: Any, key: str, wanted: Wanted) -> Any:
