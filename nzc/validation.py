@@ -7,14 +7,26 @@ A check takes its value by keyword, and the keyword becomes the key of the messa
     nzc.validation.InputError: gamma=-1: must be a finite number above 0, from 1e-100 to 1e+100
 """
 
+import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from numbers import Real
 from typing import Any
+from urllib.parse import unquote
 
 #: The smallest and the largest setting other than 0: squares and quotients of them stay within float64.
 LEAST, MOST = 1e-100, 1e100
+#: Names of secrets: password, sslpassword, PWD, api_token, client_secret, AWS_ACCESS_KEY, …
+_SECRET = r"passw|passphrase|pwd|credential|(?:token|secret)(?![a-z])|(?:api|access|account|private|secret|shared)_?key"
+_SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
+#: The password of an address, up to the last @ of its line, as it may hold any character; *** stays as it is.
+_PASSWORD = re.compile(r"(://[^:/\n]*:)(?!\*\*\*@)(.+)(?=@)")
+#: The value of NAME=VALUE, also percent-encoded; and of {NAME: VALUE}.
+_NAMED_SECRET = re.compile(
+    rf"""((?:{_SECRET})[\w.-]*(?:=|%3D)|[{{,]\s*["']?[\w.-]*(?:{_SECRET})[\w.-]*["']?\s*:\s*+)(?!["']?\*\*\*(?:\W|$))([^&\n]+)""",
+    re.IGNORECASE,
+)
 
 
 class InputError(ValueError):
@@ -22,8 +34,10 @@ class InputError(ValueError):
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
-        shown = {"None": "null", "True": "true", "False": "false"}.get(str(value), value)  # as one types it
-        super().__init__(one_line(f"{key}={shown}: {allowed}"))
+        typed = {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))  # as one types it
+        shown = masked_tree(value if isinstance(value, (dict, list, tuple)) else typed, key)
+        secrets = [found[2] for pattern in (_PASSWORD, _NAMED_SECRET) for found in pattern.finditer(f"{key}={typed}")]
+        super().__init__(one_line(f"{key}={shown}: {_without_parts(masked(allowed), secrets)}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the three parts; by default pickle would pass the message as the only argument."""
@@ -95,9 +109,33 @@ def one_of(allowed: tuple[str, ...], **values: Any) -> None:
             raise InputError(key, value, f"must be one of {', '.join(allowed)}")
 
 
-def masked(text: object) -> str:
-    """Return the text with *** in place of the password of every address: http://USER:***@HOST."""
-    return re.sub(r"""(://[^\s/:@"'<]*:)[^\s"'<]*@""", r"\1***@", str(text))
+def masked(value: object) -> str:
+    """Return a value as text, with *** in place of passwords of addresses, and of values whose name is a secret's.
+
+    http://USER:***@HOST, postgresql://HOST/DB?password=***, tracking.token=***. A text that is JSON stays JSON. Where a
+    password ends cannot be seen in other text: everything up to the last @ of the line, or up to the next &, is hidden.
+    """
+    if isinstance(value, (dict, list, tuple)):
+        return str(masked_tree(value))
+    text = str(value)
+    if text.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):
+            tree = json.loads(text)
+            return text if (hidden := masked_tree(tree)) == tree else json.dumps(hidden, ensure_ascii=False)
+    return _NAMED_SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***", text))
+
+
+def masked_tree(tree: Any, name: str = "") -> Any:
+    """Return nested mappings and lists with *** in place of every secret; `name` is the key of `tree`."""
+    if isinstance(tree, Mapping):
+        return {key: masked_tree(value, str(key)) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [masked_tree(value, name) for value in tree]
+    if tree is None or isinstance(tree, bool):
+        return tree
+    if _SECRET_NAME.search(name):
+        return "***"
+    return masked(tree) if isinstance(tree, str) else tree
 
 
 def one_line(text: str) -> str:
@@ -108,6 +146,15 @@ def one_line(text: str) -> str:
 def in_a_line(text: object, at_most: int | None = None) -> str:
     """Return another library's message without passwords and line breaks, cut after `at_most` characters."""
     return " ".join(masked(text).split())[:at_most]
+
+
+def _without_parts(text: str, secrets: Iterable[str]) -> str:
+    """Return the text with *** in place of every part of 4 or more characters of the secrets."""
+    for secret in {*secrets, *map(unquote, secrets)}:
+        for length in range(len(secret), 3, -1):
+            for part in {secret[at : at + length] for at in range(len(secret) - length + 1)}:
+                text = text.replace(part, "***")
+    return text
 
 
 def from_pydantic(error: Any, prefix: str) -> InputError:

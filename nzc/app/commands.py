@@ -2,22 +2,20 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 from filelock import Timeout
-from omegaconf import OmegaConf
 from rich.table import Table
 
-from nzc.app.components import build
+from nzc.app.components import stored_tracker
 from nzc.app.parser import Parser
 from nzc.app.plan import plan
 from nzc.app.publish import publish
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, show
-from nzc.runs.layout import STUDENT, STUDENT_INPUT, SWEEP
+from nzc.runs.layout import STUDENT, STUDENT_INPUT
 from nzc.teachers.prediction_store import Entry, PredictionStore
 from nzc.tracking.outbox import resend, unsent
 from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative
@@ -108,17 +106,7 @@ def sync(arguments: list[str]) -> int:
             raise InputError("FOLDER", root, "must be a folder with runs in it")
         for folder in unsent(root):
             try:
-                files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
-                cfg: Any = OmegaConf.merge(*(OmegaConf.load(folder / file) for file in files))
-                cfg.tracking.uri = chosen.uri or cfg.tracking.uri
-                if chosen.artifacts is not None:
-                    cfg.tracking.artifacts = str(Path(chosen.artifacts).absolute())
-                if "system_metrics" in cfg.tracking:
-                    cfg.tracking.system_metrics = False  # they would be this machine's
-                home = Path(cfg.hydra.runtime.cwd)  # relative paths of the configuration start here
-                with chdir(home if chosen.uri is None and home.is_dir() else "."):
-                    tracker = build(cfg, "tracking")
-                done = resend(folder, tracker)
+                done = resend(folder, stored_tracker(folder, chosen.uri, chosen.artifacts))
                 sent, running = sent + done, running + (not done)
             except Timeout:
                 running += 1

@@ -1,14 +1,12 @@
 """Build the objects that a composed configuration describes. Errors name the whole key, as it is typed."""
 
 import inspect
-import os
-import sys
 from collections.abc import Mapping
+from contextlib import chdir
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any, get_type_hints
+from typing import Any, Never, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -16,12 +14,13 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from nzc.accounting import sanitised
 from nzc.app.calibrated import fill_in_noise
 from nzc.app.config import RENAMED, check_values
+from nzc.app.targets import Wanted, derived, resolve, wanted_inside
 from nzc.data import Dataset
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import NoisyArgmax
 from nzc.representation import Representation
-from nzc.runs.layout import flatten
+from nzc.runs.layout import SWEEP, flatten
 from nzc.runs.pipeline import RunComponents
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -92,38 +91,78 @@ def build_policy(cfg: DictConfig, choices: Mapping[str, str], teachers: Teachers
 def build(cfg: DictConfig, group: str) -> Any:
     """Return the object that a group describes; None for an empty group, such as student=none."""
     node, (kind, may_be_empty) = cfg[group], KINDS[group]
-    wanted = f"must be a {kind.__name__} of nzc, or a class derived from it"
+    wanted = derived(kind)
     if not (node is None or OmegaConf.is_dict(node)):
         raise InputError(group, node, "must be a mapping whose _target_ is a class")
     if not node or "_target_" not in node:
         if may_be_empty:
             return None
-        raise InputError(f"{group}._target_", None, wanted)
-    target = _resolve(node, group)
-    if isinstance(target, type) and not issubclass(target, kind):
-        raise InputError(f"{group}._target_", node._target_, wanted)
-    built = instantiate(node, group)
-    if not isinstance(built, kind):
-        raise InputError(f"{group}._target_", node._target_, wanted)
+        raise InputError(f"{group}._target_", None, f"must be {wanted.said}")
+    built = instantiate(node, group, wanted)
+    if not isinstance(built, kind):  # as of a function without annotation
+        raise InputError(f"{group}._target_", node._target_, f"must be {wanted.said}")
     return built
 
 
-def instantiate(node: Any, key: str) -> Any:
-    """Return the object that a configuration node describes: `_target_` called with the other keys, recursively."""
+def stored_tracker(folder: Path, uri: str | None = None, artifacts: str | None = None) -> Tracker:
+    """Return the tracker of a run or sweep that is stored in `folder`, which may be a stranger's.
+
+    The folder gives values, never a class: its tracker must be nzc's MLflow, each value must have its type, and no
+    interpolation is resolved. InputError: a value does not do.
+
+    uri, artifacts  instead of those of the folder; as on the command line, so ${oc.env:NAME} is resolved
+    """
+    from nzc.tracking.mlflow import MLflow
+
+    files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
+    trees: list[Any] = [OmegaConf.to_container(OmegaConf.load(folder / file), resolve=False) for file in files]
+    stored = {key: value for tree in trees for key, value in tree.items()}
+    settings = dict(stored["tracking"])
+    if (target := settings.pop("_target_", None)) != (wanted := f"{MLflow.__module__}.{MLflow.__name__}"):
+        raise InputError("tracking._target_", target, f"must be {wanted} in a stored run")
+    given = {"uri": uri, "artifacts": artifacts and str(Path(artifacts).absolute())}
+    typed = OmegaConf.create({key: value for key, value in given.items() if value is not None})
+    settings |= {str(key): value for key, value in typed.items()}
+    settings["system_metrics"] = False  # they would be this machine's
+    hints = get_type_hints(MLflow.__init__)
+    for key, value in settings.items():
+        if isinstance(value, str) and "${" in value:
+            raise InputError(
+                f"tracking.{key}", value, "must be a plain value in a stored run; --uri gives another address"
+            )
+        try:
+            TypeAdapter(hints.get(key, Never)).validate_python(value, strict=True)
+        except ValidationError as error:
+            raise from_pydantic(error, f"tracking.{key}") from error
+    home = Path(stored["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
+    with chdir(home if uri is None and home.is_dir() else "."):
+        return MLflow(**settings)
+
+
+def instantiate(node: Any, key: str, wanted: Wanted) -> Any:
+    """Return the object that a configuration node describes: `_target_` called with the other keys, recursively.
+
+    Each `_target_` is checked before anything is called; `wanted` is what `key` wants.
+    """
     if OmegaConf.is_list(node):
-        return [instantiate(each, f"{key}.{at}") for at, each in enumerate(node)]
+        return [instantiate(each, f"{key}.{at}", wanted) for at, each in enumerate(node)]
     if not OmegaConf.is_dict(node):
         return node
+    later = bool(node.get("_partial_", key.rpartition(".")[2] in _FACTORIES))
+    target = resolve(node._target_, key, wanted, later) if "_target_" in node else None
+    inside = wanted_inside(target, wanted)
     settings: dict[str, Any] = {}
     for name in map(str, node):
         if OmegaConf.is_missing(node, name):
             raise InputError(f"{key}.{name}", "???", "must be given")
         if name not in _SPECIAL:
-            settings[name] = instantiate(node[name], f"{key}.{name}")
-    if "_target_" not in node:
+            value = node[name]
+            settings[name] = instantiate(value, f"{key}.{name}", inside(name)) if OmegaConf.is_config(value) else value
+    if target is None:
         return settings
-    target, args = _resolve(node, key), instantiate(node.get("_args_", []), f"{key}._args_")
-    later = bool(node.get("_partial_", key.rpartition(".")[2] in _FACTORIES))
+    if not OmegaConf.is_list(listed := node.get("_args_", OmegaConf.create([]))):
+        raise InputError(f"{key}._args_", listed, "must be a list")
+    args = [instantiate(each, f"{key}._args_.{at}", inside(at)) for at, each in enumerate(listed)]
     _check_arguments(node, key, target, args, settings, later)
     if later:
         return partial(target, *args, **settings)
@@ -136,20 +175,6 @@ def instantiate(node: Any, key: str) -> Any:
         raise InputError(f"{key}._target_", node._target_, allowed) from error
     _check_types(key, built)
     return built
-
-
-def _resolve(node: Any, key: str) -> Any:
-    """Return the class or function that `_target_` names; modules in the working directory are found too."""
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)
-    wanted = "must be the dotted name of a class or function"
-    try:
-        target = resolve_name(str(node._target_))
-    except Exception as error:  # the module may fail to import
-        raise InputError(f"{key}._target_", node._target_, f"{wanted} ({in_a_line(error)})") from error
-    if not callable(target):
-        raise InputError(f"{key}._target_", node._target_, wanted)
-    return target
 
 
 def _check_arguments(node: Any, key: str, target: Any, args: list[Any], settings: dict[str, Any], later: bool) -> None:

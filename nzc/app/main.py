@@ -23,6 +23,7 @@ from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, repor
 from nzc.app.parser import Parser
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
+from nzc.app.targets import only_known_classes_in_hydra
 from nzc.data.own_folder import require_own
 from nzc.runs import pipeline
 from nzc.runs.formatting import show
@@ -71,7 +72,7 @@ def _main() -> None:
     def task(cfg: DictConfig) -> float | list[float] | None:
         return _job(cfg, traceback)
 
-    with answer_interrupted():
+    with answer_interrupted(), only_known_classes_in_hydra():
         task()
 
 
@@ -149,7 +150,7 @@ def _parse(arguments: list[str]) -> Any:
         "--shell-completion -sc",
     ):
         parser.add_argument(*flag.split(), action="store_true")
-    for flag in "--package -p", "--config-path -cp", "--config-name -cn", "--config-dir -cd", "--experimental-rerun":
+    for flag in "--package -p", "--config-path -cp", "--config-name -cn", "--config-dir -cd":
         parser.add_argument(*flag.split())
     parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     parser.add_argument("--info", "-i", nargs="?", const="all", default=SUPPRESS)

@@ -46,8 +46,8 @@ class SweepHooks(Callback):
                 name=tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task)),
                 question=header.get("Question") or next(iter(header.values()), ""),
             )
-            earlier: Any = self.folder / layout.SWEEP
-            before = figures_of(OmegaConf.load(earlier)) if earlier.is_file() else None  # type: ignore[arg-type]
+            earlier = self.folder / layout.SWEEP
+            before = figures_of(layout.read_config(earlier)) if earlier.is_file() else None
             self.own = OwnFolder("hydra.sweep.dir", self.folder)
             self.own.take()
             self.tracked.start()

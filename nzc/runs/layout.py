@@ -11,6 +11,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from nzc.validation import masked, masked_tree
+
 #: A run: its result; its released labels, exported student, what that takes, its predictions for all public rows, and
 #: its learning curves, all public; curve data that depend on votes. A run or a sweep: its folder of figures, its page.
 RESULT, LABELS, STUDENT, STUDENT_INPUT = "result.json", "labels.csv", "student.pt2", "student.json"
@@ -68,7 +70,7 @@ class Job:
 
     @cached_property
     def _config(self) -> Any:
-        return OmegaConf.load(self.folder / ".hydra" / "config.yaml")
+        return read_config(self.folder / ".hydra" / "config.yaml")
 
     def whole_key(self, key: str) -> str:
         """Return mean_accuracy as teachers.mean_accuracy; a whole or an unknown key as it is."""
@@ -112,6 +114,37 @@ def flatten(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def read_config(path: Path) -> Any:
+    """Return a stored configuration, which may be a stranger's.
+
+    References to other keys are resolved. Any other interpolation stays as text: ${oc.env:NAME} may be a secret.
+    """
+    return OmegaConf.create(_inert(OmegaConf.to_container(OmegaConf.load(path), resolve=False)))
+
+
+def masked_file(path: Path) -> str:
+    """Return the text of a stored JSON or YAML file, with *** in place of secrets."""
+    text = path.read_text()
+    if path.suffix == ".json":
+        return masked(text)
+    tree = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+    return text if (hidden := masked_tree(tree)) == tree else OmegaConf.to_yaml(OmegaConf.create(hidden))
+
+
+def _inert(tree: Any) -> Any:
+    """Return nested mappings and lists with an escape before every interpolation that is no reference to a key."""
+    if isinstance(tree, dict):
+        return {_inert(key): _inert(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_inert(value) for value in tree]
+    if not isinstance(tree, str):
+        return tree
+    left, before = tree, ""
+    while left != before:  # from the innermost outwards
+        left, before = re.sub(r"\$\{([\w.\[\]]+|oc\.select:[^${}]*)\}", "_", left), left
+    return re.sub(r"\\*\$\{", r"\\${", tree) if "${" in left else tree
+
+
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
     """Write a sweep's jobs, in order, before they run: row, overrides and replaced of each `Job`."""
     (folder / JOBS).write_text(json.dumps([dict(job) for job in jobs]))
@@ -121,6 +154,12 @@ def read_overrides(folder: Path) -> list[str]:
     """Return the overrides that Hydra recorded for the run in `folder`; none where it did not begin."""
     path = folder / ".hydra" / "overrides.yaml"
     return as_typed(OmegaConf.load(path)) if path.is_file() else []
+
+
+def sweep_overrides(folder: Path) -> dict[str, list[str]]:
+    """Return the overrides that Hydra recorded for a sweep: `hydra` and `task`, with interpolations as they are."""
+    tree: Any = OmegaConf.to_container(OmegaConf.load(folder / SWEEP), resolve=False)
+    return {kind: [str(each) for each in tree["hydra"]["overrides"][kind]] for kind in ("hydra", "task")}
 
 
 def as_typed(overrides: Any) -> list[str]:
@@ -144,7 +183,7 @@ def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
     """Return what distinguishes job `at` of a running sweep: the name of its row, and its own overrides."""
     if asked := _asked(folder):
         return _name(asked[at]["row"], overrides, set.intersection(*(set(each["overrides"]) for each in asked)))
-    return _name({}, overrides, set(as_typed(OmegaConf.load(folder / SWEEP).hydra.overrides.task)))
+    return _name({}, overrides, set(sweep_overrides(folder)["task"]))
 
 
 def digests(folder: Path) -> dict[str, str]:

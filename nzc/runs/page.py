@@ -10,14 +10,23 @@ from typing import Any
 import pandas
 from jinja2 import StrictUndefined, Template
 from markupsafe import Markup, escape
-from omegaconf import OmegaConf
 
 from nzc import __version__
 from nzc.data.files import write_private
 from nzc.data.own_folder import MARKER
 from nzc.runs.curves import AXES
 from nzc.runs.formatting import EPSILONS, RECALL, heading, interval, number
-from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, Job, read_jobs, read_overrides
+from nzc.runs.layout import (
+    FIGURES,
+    PAGE,
+    RUN_FIGURES,
+    SWEEP,
+    Job,
+    read_config,
+    read_jobs,
+    read_overrides,
+    sweep_overrides,
+)
 from nzc.runs.metrics import Metrics
 from nzc.runs.provenance import now
 from nzc.runs.sweep_lines import lines_of, notes_of
@@ -49,6 +58,7 @@ def write_page(folder: Path) -> Path:
     template = Template(
         (Path(__file__).parent / "page.html").read_text(),
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda shown: masked(shown) if type(shown) is str else shown,
     )  # fmt: skip
     page = template.render(
         about,
@@ -65,22 +75,23 @@ def write_page(folder: Path) -> Path:
         written=f"{now()[:16].replace('T', ' ')} UTC by nzc {__version__}",
         **_together(done),
     )
-    return write_private(folder / PAGE, masked(page))
+    return write_private(folder / PAGE, page)
 
 
 def _sweep(folder: Path) -> dict[str, Any]:
-    config: Any = OmegaConf.load(folder / SWEEP)
+    config = read_config(folder / SWEEP)
     figures, jobs = figures_of(config), read_jobs(folder)
     done = [job for job in jobs if job.result]
     single = ["hydra.mode=RUN"] if config.hydra.runtime.choices.get("sweeps") else []  # the file says MULTIRUN
-    typed = [*config.hydra.overrides.hydra, *config.hydra.overrides.task]
+    overrides = sweep_overrides(folder)
+    typed = [*overrides["hydra"], *overrides["task"]]
     typed = ["--multirun" if each == "hydra.mode=MULTIRUN" else each for each in typed]
     return {
         "kind": "sweep",
         "title": name_of(config),
         "header": header_of(config),
-        "command": shlex.join(["nzc", *typed]),
-        "commands": [shlex.join(["nzc", *job.overrides, *single]) for job in jobs],
+        "command": _command(typed),
+        "commands": [_command([*job.overrides, *single]) for job in jobs],
         "jobs": jobs,
         "keys": [key for figure in figures for key in figure.y],
         "captions": {figure.name: _caption(figure, done) for figure in figures if done},
@@ -89,7 +100,7 @@ def _sweep(folder: Path) -> dict[str, Any]:
 
 
 def _run(folder: Path) -> dict[str, Any]:
-    choices, job = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra.runtime.choices, Job(folder, name="run")
+    choices, job = read_config(folder / ".hydra" / "hydra.yaml").hydra.runtime.choices, Job(folder, name="run")
     recall = {key.removeprefix(RECALL): job.result[key] for key in job.result if key.startswith(RECALL)}
     lowest = [RECALL + name for name, _ in Metrics(recall=recall).lowest]
     meanings = _STUDENT | dict.fromkeys(lowest[:1], f"the lowest of {len(recall)} classes")
@@ -97,7 +108,7 @@ def _run(folder: Path) -> dict[str, Any]:
         "kind": "run",
         "title": " · ".join(choices[group] for group in ("dataset", "aggregator", "student")),
         "header": {},
-        "command": shlex.join(["nzc", *read_overrides(folder)]),
+        "command": _command(read_overrides(folder)),
         "commands": [],
         "jobs": [job],
         "keys": [*_TEACHERS, *_STUDENT, *lowest],
@@ -105,6 +116,10 @@ def _run(folder: Path) -> dict[str, Any]:
         "captions": RUN_FIGURES,
         "undrawn": [],
     }
+
+
+def _command(overrides: Sequence[str]) -> str:
+    return shlex.join(["nzc", *map(masked, overrides)])
 
 
 def _caption(figure: SweepFigure, done: Sequence[Job]) -> str:

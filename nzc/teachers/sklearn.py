@@ -71,7 +71,9 @@ class Sklearn(ShardedTeachers):
         todo = missing(work, range(len(shards)))
         public = _features(splits.public.x[splits.to_label])
         workers = {"initializer": sys.path.append, "initargs": (os.getcwd(),)}  # none that another folder's run left
-        pool = Parallel(min(self.parallel or cpu_count(), len(shards)), return_as="generator", **workers)
+        # Large shards reach the processes as files. After a kill they stay, so they belong into the private store.
+        options = {"return_as": "generator", "temp_folder": str(work), **workers}
+        pool = Parallel(min(self.parallel or cpu_count(), len(shards)), **options)
         bar = Bar("Teachers", trainer.progress)
 
         def task(teacher: int) -> Any:

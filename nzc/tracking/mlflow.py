@@ -24,7 +24,7 @@ from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from nzc.runs.formatting import EPSILONS, number
-from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT, SWEEP
+from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT, SWEEP, masked_file
 from nzc.runs.result import RunResult
 from nzc.tracking.base import PUBLIC_FILES, Tracker, Unreachable
 from nzc.tracking.mlflow_model import log_student
@@ -157,7 +157,7 @@ class MLflow(Tracker):
                     continue
                 if path.suffix in (".yaml", ".json"):  # a configuration may contain a password, which is not sent
                     name = f"{target}/{path.name}" if target else path.name
-                    self.client.log_text(run, masked(path.read_text()), name)
+                    self.client.log_text(run, masked_file(path), name)
                 else:
                     self.client.log_artifact(run, str(path), target)
         if result is not None and (folder / STUDENT).is_file() and self.model:

@@ -25,7 +25,7 @@ from filelock import FileLock
 from nzc.data.files import write_private
 from nzc.runs.layout import RESULT
 from nzc.tracking.base import Tracker, Unreachable
-from nzc.validation import InputError, in_a_line, masked
+from nzc.validation import InputError, in_a_line, masked, masked_tree
 
 RECORD, LOCK = "tracking.json", ".tracking.lock"
 _LATER = "`nzc sync` sends it later"
@@ -65,7 +65,7 @@ class TrackedRun:
             "experiment": self.experiment,
             "name": masked(self.name),
             "question": masked(self.question)[:2000],
-            "params": {key: masked(value) for key, value in self.params.items()},
+            "params": masked_tree({key: masked(value) for key, value in self.params.items()}),
             "sweep": os.path.relpath(self.sweep, self.folder) if parent and self.sweep else None,
         }
         state = {"run": None, "begun": int(1000 * time.time()), "ended": None, "until": None, "sent": False}
@@ -119,7 +119,7 @@ def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:
 
     Overrides that say only where it is recorded or how it is launched are left out, and so are passwords.
     """
-    typed = " ".join(each for each in overrides if not _UNNAMED.match(each))
+    typed = " ".join(masked(each) for each in overrides if not _UNNAMED.match(each))
     return shorten(masked(" · ".join(filter(None, [*title, typed]))), 100, placeholder=" …")
 
 

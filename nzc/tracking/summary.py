@@ -8,10 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from nzc.runs.formatting import number, percent
-from nzc.runs.layout import FIGURES, SWEEP, Job, flatten, job_name, read_jobs, with_infinity
+from nzc.runs.layout import FIGURES, SWEEP, Job, flatten, job_name, read_config, read_jobs, with_infinity
 from nzc.runs.metrics import unequal_classes
 from nzc.runs.result import RunResult
 from nzc.runs.sweep_spec import figures_of
@@ -76,7 +74,7 @@ def summarise(folder: Path, run: str, question: str, private: bool) -> SweepSumm
     jobs = read_jobs(folder)
     if not private:
         jobs = [_PublicJob(job.folder, job.row, job.name, job.overrides) for job in jobs]
-    config: Any = OmegaConf.load(folder / SWEEP)
+    config = read_config(folder / SWEEP)
     done, figures = [job for job in jobs if job.result], figures_of(config)
     values: dict[str, float | None] = {"jobs": len(jobs), "jobs_failed": len(jobs) - len(done)}
     said, tags = [question, f"{len(done)} of {len(jobs)} jobs finished."], {}
