@@ -10,7 +10,7 @@ from filelock import Timeout
 from omegaconf import OmegaConf
 from rich.table import Table
 
-from nzc.app.components import build
+from nzc.app.components import build_tracker
 from nzc.app.parser import Parser
 from nzc.app.plan import plan
 from nzc.labeling.ledger import RELEASE, TRIAL, Ledger, LedgerEntry, total_epsilon
@@ -18,7 +18,7 @@ from nzc.runs.formatting import number, show
 from nzc.runs.layout import STUDENT, STUDENT_INPUT, SWEEP
 from nzc.teachers.prediction_store import Entry, PredictionStore
 from nzc.tracking.outbox import resend, unsent
-from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative
+from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative, positive
 
 
 def publish(arguments: list[str]) -> int:
@@ -112,7 +112,10 @@ def sync(arguments: list[str]) -> int:
     parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)")
     parser.add_argument("--uri", help="tracking.uri, where not that of each run")
     parser.add_argument("--artifacts", help="tracking.artifacts, where not those of each run")
+    parser.add_argument("--wait", type=float, help="seconds to wait for an answer, where not wait of each run")
     chosen = parser.parse_args(arguments)
+    if chosen.wait is not None:
+        positive(**{"--wait": chosen.wait})
     sent = failed = running = 0
     for root in map(Path, chosen.folders):
         if not root.is_dir():
@@ -124,11 +127,13 @@ def sync(arguments: list[str]) -> int:
                 cfg.tracking.uri = chosen.uri or cfg.tracking.uri
                 if chosen.artifacts is not None:
                     cfg.tracking.artifacts = str(Path(chosen.artifacts).absolute())
+                cfg.wait = chosen.wait or cfg.get("wait", 60)  # older runs have no such key
                 if "system_metrics" in cfg.tracking:
                     cfg.tracking.system_metrics = False  # they would be this machine's
                 home = Path(cfg.hydra.runtime.cwd)  # relative paths of the configuration start here
                 with chdir(home if chosen.uri is None and home.is_dir() else "."):
-                    tracker = build(cfg, "tracking")
+                    tracker = build_tracker(cfg, each_answer=True)
+                assert tracker is not None  # otherwise the run has no record to send
                 done = resend(folder, tracker)
                 sent, running = sent + done, running + (not done)
             except Timeout:

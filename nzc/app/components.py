@@ -27,6 +27,7 @@ from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.tracking import Tracker
+from nzc.tracking.time_limit import TimeLimited
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError, from_pydantic, in_a_line
 
@@ -76,10 +77,16 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         queries=cfg.queries,
         student=build(cfg, "student"),
         trainer=build(cfg, "trainer"),
-        store=PredictionStore(Path(cfg.paths.store).absolute()),
+        store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait),
         names={group: choices[group] for group in ("dataset", "aggregator", "student")},
         figures=figures if cfg.figures is None else cfg.figures,
     )
+
+
+def build_tracker(cfg: DictConfig, each_answer: bool = False) -> Tracker | None:
+    """Return the tracker with its time limit, as `TimeLimited` explains; None for tracking=none."""
+    tracker: Tracker | None = build(cfg, "tracking")
+    return None if tracker is None else TimeLimited(tracker, cfg.wait, each_answer)
 
 
 def build(cfg: DictConfig, group: str) -> Any:

@@ -12,10 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from uuid import uuid4
 
 import requests
-from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
@@ -27,6 +25,7 @@ from nzc.runs.formatting import EPSILONS, number
 from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT, SWEEP
 from nzc.runs.result import RunResult
 from nzc.tracking.base import PUBLIC_FILES, Tracker, Unreachable
+from nzc.tracking.database import create_database, require_database, sqlite_file, sqlite_uri
 from nzc.tracking.mlflow_model import log_student
 from nzc.tracking.outbox import LOCK, RECORD, is_dead, process, read_record
 from nzc.tracking.summary import describe, describe_student, summarise
@@ -50,15 +49,15 @@ class MLflow(Tracker):
     ) -> None:
         if register is not None and not model:
             raise InputError("register", register, "must be null where tracking.model=false")
-        # A relative path starts at the working directory of now.
-        self.database = Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
-        self.uri = uri if self.database is None else f"sqlite:///{self.database}"
+        self.database = sqlite_file(uri)
+        self.uri = uri if self.database is None else sqlite_uri(self.database)
         self.artifacts = Path(artifacts).absolute()
         self.model, self.register, self.system_metrics, self.private = model, register, system_metrics, private
         self.monitors: dict[str, SystemMetricsMonitor] = {}
         self.points: dict[str, list[Metric]] = {}  # of runs, not sent yet
         self.sent = -math.inf  # when points were sent
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # seconds instead of minutes for a dead server
+        os.environ.setdefault("MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER", "false")  # it may say an hour
         levels = {"mlflow": logging.WARNING, "urllib3": logging.ERROR, "alembic": logging.WARNING}
         for name, level in (levels | {"mlflow.system_metrics": logging.CRITICAL}).items():
             logging.getLogger(name).setLevel(level)
@@ -67,15 +66,13 @@ class MLflow(Tracker):
     def client(self) -> MlflowClient:
         """The connection; made when it is first needed, so that wrong input leaves no database behind."""
         self._require_answer()
+        if self.database is not None:
+            require_database(self.database)
         try:
             if self.database is not None:
                 create_database(self.database)
             client = MlflowClient(tracking_uri=self.uri)
             client.search_experiments(max_results=1)
-            owned = [(self.database, 0o600), (self.artifacts, 0o700)] if self.private and self.database else []
-            for path, mode in owned:
-                with suppress(PermissionError, FileNotFoundError):  # it belongs to another user, or is not there yet
-                    path.chmod(mode)
         except Exception as error:  # MLflow and SQLAlchemy raise many types
             raise self._unusable(error) from error
         return client
@@ -190,6 +187,8 @@ class MLflow(Tracker):
                 self.client.set_terminated(run.info.run_id, "KILLED")
 
     def _unusable(self, error: Exception) -> InputError:
+        if "database is locked" in str(error):
+            raise Unreachable(f"tracking.uri={self.uri} is locked by another process") from error
         if isinstance(error, MlflowException):
             self._require_answer()  # the server may have gone a moment ago
             if isinstance(error.__context__, _AWAY) and not isinstance(error.__context__, requests.exceptions.SSLError):
@@ -260,21 +259,3 @@ def _by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, floa
     if len({name.casefold() for name in names}) < len(names) or max(map(len, names), default=0) > 200:
         names = [str(number) for number in range(len(values))]
     return {f"{metric}_{name}": value for name, value in zip(names, values.values(), strict=True)}
-
-
-def create_database(path: Path) -> None:
-    """Create an SQLite database for MLflow, whole or not at all; one process at a time.
-
-    MLflow builds it in seconds and many steps. It cannot continue a part of one, nor let two processes build it.
-    """
-    lock = Path(f"{path}.lock")
-    if path.exists():
-        return
-    with FileLock(lock, mode=0o600):
-        if not path.exists():
-            for stray in path.parent.glob(f"{path.name}.*.partial"):
-                stray.unlink()
-            partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
-            MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
-            partial.rename(path)
-        lock.unlink(missing_ok=True)  # whoever waits for it finds the database
