@@ -18,7 +18,7 @@ from nzc.runs.formatting import number, show
 from nzc.runs.layout import STUDENT, STUDENT_INPUT
 from nzc.teachers.prediction_store import Entry, PredictionStore
 from nzc.tracking.outbox import resend, unsent
-from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative
+from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative, positive
 
 
 def predict(arguments: list[str]) -> int:
@@ -99,14 +99,17 @@ def sync(arguments: list[str]) -> int:
     parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)")
     parser.add_argument("--uri", help="tracking.uri, where not that of each run")
     parser.add_argument("--artifacts", help="tracking.artifacts, where not those of each run")
+    parser.add_argument("--wait", type=float, help="seconds to wait for an answer, where not wait of each run")
     chosen = parser.parse_args(arguments)
+    if chosen.wait is not None:
+        positive(**{"--wait": chosen.wait})
     sent = failed = running = 0
     for root in map(Path, chosen.folders):
         if not root.is_dir():
             raise InputError("FOLDER", root, "must be a folder with runs in it")
         for folder in unsent(root):
             try:
-                done = resend(folder, stored_tracker(folder, chosen.uri, chosen.artifacts))
+                done = resend(folder, stored_tracker(folder, chosen.uri, chosen.artifacts, chosen.wait))
                 sent, running = sent + done, running + (not done)
             except Timeout:
                 running += 1

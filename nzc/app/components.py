@@ -26,8 +26,9 @@ from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.tracking import Tracker
+from nzc.tracking.time_limit import TimeLimited
 from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError, from_pydantic, in_a_line
+from nzc.validation import InputError, from_pydantic, in_a_line, positive
 
 #: What the class named by a group must be, and whether the group may be empty.
 KINDS: dict[str, tuple[type, bool]] = {
@@ -56,9 +57,8 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         queries=cfg.queries,
         student=build(cfg, "student"),
         trainer=build(cfg, "trainer"),
-        store=PredictionStore(Path(cfg.paths.store).absolute()),
+        store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait),
         data_name=_data_name(cfg),
-        wait=60.0,
         names={group: choices[group] for group in ("dataset", "aggregator", "student")},
         figures=figures if cfg.figures is None else cfg.figures,
     )
@@ -88,6 +88,12 @@ def build_policy(cfg: DictConfig, choices: Mapping[str, str], teachers: Teachers
     )
 
 
+def build_tracker(cfg: DictConfig, each_answer: bool = False) -> Tracker | None:
+    """Return the tracker with its time limit, as `TimeLimited` explains; None for tracking=none."""
+    tracker: Tracker | None = build(cfg, "tracking")
+    return None if tracker is None else TimeLimited(tracker, cfg.wait, each_answer)
+
+
 def build(cfg: DictConfig, group: str) -> Any:
     """Return the object that a group describes; None for an empty group, such as student=none."""
     node, (kind, may_be_empty) = cfg[group], KINDS[group]
@@ -104,13 +110,15 @@ def build(cfg: DictConfig, group: str) -> Any:
     return built
 
 
-def stored_tracker(folder: Path, uri: str | None = None, artifacts: str | None = None) -> Tracker:
+def stored_tracker(
+    folder: Path, uri: str | None = None, artifacts: str | None = None, wait: float | None = None
+) -> Tracker:
     """Return the tracker of a run or sweep that is stored in `folder`, which may be a stranger's.
 
     The folder gives values, never a class: its tracker must be nzc's MLflow, each value must have its type, and no
     interpolation is resolved. InputError: a value does not do.
 
-    uri, artifacts  instead of those of the folder; as on the command line, so ${oc.env:NAME} is resolved
+    uri, artifacts, wait  instead of those of the folder; as on the command line, so ${oc.env:NAME} is resolved
     """
     from nzc.tracking.mlflow import MLflow
 
@@ -134,9 +142,10 @@ def stored_tracker(folder: Path, uri: str | None = None, artifacts: str | None =
             TypeAdapter(hints.get(key, Never)).validate_python(value, strict=True)
         except ValidationError as error:
             raise from_pydantic(error, f"tracking.{key}") from error
+    positive(wait=(limit := wait or stored.get("wait", 60)))  # older runs have no such key
     home = Path(stored["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
     with chdir(home if uri is None and home.is_dir() else "."):
-        return MLflow(**settings)
+        return TimeLimited(MLflow(**settings), limit, each_answer=True)
 
 
 def instantiate(node: Any, key: str, wanted: Wanted) -> Any:

@@ -65,6 +65,7 @@ class Config:
     sanitise: Sanitise = field(default_factory=Sanitise)
     audit: bool = False
     audit_trials: int = MISSING
+    wait: float = MISSING
     figures: bool | None = None
     paths: Paths = field(default_factory=Paths)
     dataset: Any = MISSING
@@ -96,6 +97,7 @@ def check_values(cfg: Any) -> None:
     if cfg.answers is not None:
         whole(1, answers=cfg.answers)
     one_of(BOUNDS, publish=cfg.publish)
+    positive(wait=cfg.wait)
     whole(100, audit_trials=cfg.audit_trials)
     for key in ("budget.epsilon", "sanitise.beta", "sanitise.order"):
         if (value := OmegaConf.select(cfg, key)) is not None:

@@ -17,7 +17,7 @@ from hydra.core.singleton import Singleton
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.components import build, build_components, run_params, without_hydra
+from nzc.app.components import build_components, build_tracker, run_params, without_hydra
 from nzc.app.config import CONF, register, shows_private
 from nzc.app.error_messages import check_overrides, error_line
 from nzc.data.own_folder import OwnFolder, require_own, require_writable
@@ -100,7 +100,7 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
         if not np.isfinite(session.promised):
             allowed = f"must be true: the labels of {session.policy.name} have no finite ε"
             raise InputError("tracking.private", False, allowed)
-    tracker: Tracker | None = build(cfg, "tracking")
+    tracker = build_tracker(cfg)
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
         with suppress(Unreachable):  # said when the run starts
             tracker.connect()
@@ -110,7 +110,7 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
 def track_failure(cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path, name: str) -> None:
     """Record a job of a sweep that failed before it began. In silence: why it failed must be said instead."""
     with suppress(Exception):
-        tracked = _tracked(build(cfg, "tracking"), cfg, choices, folder, sweep, name)
+        tracked = _tracked(build_tracker(cfg), cfg, choices, folder, sweep, name)
         tracked.start()
         tracked.fail(stopped=False)
 

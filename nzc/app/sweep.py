@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.components import build
+from nzc.app.components import build_tracker
 from nzc.app.config import shows_private
 from nzc.app.error_messages import report, stop
 from nzc.app.sweep_jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
@@ -38,7 +38,7 @@ class SweepHooks(Callback):
             check_sweeper(config.hydra)
             jobs = _checked_jobs(config)
             self.figures = figures_of(config)
-            tracker, header = build(config, "tracking"), header_of(config)
+            tracker, header = build_tracker(config), header_of(config)
             self.tracked = TrackedRun(
                 tracker,
                 self.folder,

@@ -38,7 +38,6 @@ class RunComponents:
 
     queries  how many public rows are asked; None: all
     data_name  the user's own name of the private data (`Ledger.name`); None: it has none
-    wait     seconds to wait for another process or a server
     names    the chosen options of dataset, aggregator and student
     figures  whether to draw figures
     """
@@ -52,7 +51,6 @@ class RunComponents:
     trainer: TrainerSettings
     store: PredictionStore
     data_name: str | None
-    wait: float
     names: dict[str, str]
     figures: bool
 
@@ -90,7 +88,7 @@ def prepare(parts: RunComponents) -> "PreparedRun":
         raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
     sizes = parts.policy.selection.sizes(parts.queries, shape.rows, student is not None, mechanism.asks_student)
     policy, digest = parts.policy, parts.teachers.private_digest(splits)
-    ledger = RunRecord(parts.store.ledger, digest, parts.data_name, policy.rng, policy.seed, parts.wait)
+    ledger = RunRecord(parts.store.ledger, digest, parts.data_name, policy.rng, policy.seed, parts.store.wait)
     ledger.check()
     session = LabelingSession(policy, sizes, shape.rows, ledger, None if splits is None else splits.public.x)
     if parts.teachers.labels_asked_only and len(sizes) > 1:

@@ -1,19 +1,25 @@
 """Stored teacher predictions: found again by a hash of everything that can change them."""
 
+import itertools
 import json
+import math
+import os
+import platform
 import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from nzc.data.files import write_private
 from nzc.data.own_folder import make_own
@@ -22,6 +28,8 @@ from nzc.types import AnyArray
 #: What is in a store beside its marker, and the names of entries: nothing else is listed or removed.
 STORED = ("ledger.db", "predictions")
 _ENTRY = re.compile(r"[0-9a-f]{20}\.(npz|work|damaged-\d+)")
+#: Seconds between two signs of life of a process that computes predictions.
+_BEAT = 0.5
 
 
 @dataclass(frozen=True)
@@ -44,10 +52,12 @@ class PredictionStore:
 
     Each entry is root/predictions/KEY.npz with the arrays `predictions` and `request` (JSON). The checksums of the zip
     format detect damage. A damaged entry is renamed, and its predictions are computed again.
+
+    wait  seconds to wait for another process that computes the same predictions, and shows no sign of life
     """
 
-    def __init__(self, root: str | Path) -> None:
-        self.root = Path(root)
+    def __init__(self, root: str | Path, wait: float = 60) -> None:
+        self.root, self.wait = Path(root), wait
         self.ledger, self._folder = self.root / "ledger.db", self.root / "predictions"
 
     def has(self, request: dict[str, Any]) -> bool:
@@ -108,8 +118,45 @@ class PredictionStore:
         key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:20]
         return self._folder / f"{key}.npz", self._folder / f"{key}.work"
 
-    def _lock(self, path: Path) -> FileLock:
-        return FileLock(path.with_suffix(".lock"), mode=0o600)
+    @contextmanager
+    def _lock(self, path: Path) -> Iterator[None]:
+        """Hold the lock of an entry. TimeoutError: its holder shows no sign of life for `wait` seconds.
+
+        The holder writes its name and a count into the lock file every half second: a sign that needs no common clock.
+        """
+        lock, sign, seen = FileLock(path.with_suffix(".lock"), mode=0o600), "", -math.inf
+        file = Path(lock.lock_file)
+        while True:
+            try:
+                lock.acquire(timeout=0 if seen < 0 else _BEAT)
+                break
+            except Timeout:
+                before, sign = sign, file.read_text()
+                who = f"{sign.rpartition(' ')[0] or 'another process'}, which computes the same predictions"
+                if seen < 0:
+                    print(f"nzc: waiting for {who}", file=sys.stderr)
+                if sign != before:
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > self.wait:
+                    raise TimeoutError(f"no sign of life for wait={self.wait:g} seconds from {who}") from None
+        ended = Event()
+        beating = Thread(target=_beat, args=(file, ended), daemon=True)
+        beating.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            beating.join()
+            lock.release()
+
+
+def _beat(file: Path, ended: Event) -> None:
+    """Show in a lock file that this process, which holds it, is alive."""
+    for count in itertools.count():
+        with suppress(OSError):  # the disk may be full
+            file.write_text(f"process {os.getpid()} on {platform.node()} {count}")
+        if ended.wait(_BEAT):
+            return
 
 
 def save(path: Path, **arrays: AnyArray) -> None:

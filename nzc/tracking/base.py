@@ -1,5 +1,6 @@
 """The interface of a tracker."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,9 +21,11 @@ class Tracker(ABC):
 
     private  whether to record also what may not be published: exact ε, accuracies of teachers, figures. curves.csv is
              never recorded.
+    heard    time.monotonic() of the last answer of a server or a database, if the tracker knows
     """
 
     private: bool = True
+    heard: float = -math.inf
 
     def connect(self) -> None:  # noqa: B027 - by default there is nothing to connect to
         """Raise InputError where runs cannot be recorded at all; Unreachable where the server does not answer now."""

@@ -6,16 +6,16 @@ import math
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from uuid import uuid4
 
 import requests
-from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
@@ -27,6 +27,7 @@ from nzc.runs.formatting import EPSILONS, number
 from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT, SWEEP, masked_file
 from nzc.runs.result import RunResult
 from nzc.tracking.base import PUBLIC_FILES, Tracker, Unreachable
+from nzc.tracking.database import create_database, require_database, sqlite_file, sqlite_uri
 from nzc.tracking.mlflow_model import log_student
 from nzc.tracking.outbox import LOCK, RECORD, is_dead, process, read_record
 from nzc.tracking.summary import describe, describe_student, summarise
@@ -50,15 +51,16 @@ class MLflow(Tracker):
     ) -> None:
         if register is not None and not model:
             raise InputError("register", register, "must be null where tracking.model=false")
-        # A relative path starts at the working directory of now.
-        self.database = Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
-        self.uri = uri if self.database is None else f"sqlite:///{self.database}"
+        self.database = sqlite_file(uri)
+        self.uri = uri if self.database is None else sqlite_uri(self.database)
         self.artifacts = Path(artifacts).absolute()
         self.model, self.register, self.system_metrics, self.private = model, register, system_metrics, private
         self.monitors: dict[str, SystemMetricsMonitor] = {}
         self.points: dict[str, list[Metric]] = {}  # of runs, not sent yet
-        self.sent = -math.inf  # when points were sent
+        self.sent: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)  # keys and steps of points
+        self.last = -math.inf  # when points were sent
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # seconds instead of minutes for a dead server
+        os.environ.setdefault("MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER", "false")  # it may say an hour
         levels = {"mlflow": logging.WARNING, "urllib3": logging.ERROR, "alembic": logging.WARNING}
         for name, level in (levels | {"mlflow.system_metrics": logging.CRITICAL}).items():
             logging.getLogger(name).setLevel(level)
@@ -67,15 +69,13 @@ class MLflow(Tracker):
     def client(self) -> MlflowClient:
         """The connection; made when it is first needed, so that wrong input leaves no database behind."""
         self._require_answer()
+        if self.database is not None:
+            require_database(self.database)
         try:
             if self.database is not None:
                 create_database(self.database)
             client = MlflowClient(tracking_uri=self.uri)
             client.search_experiments(max_results=1)
-            owned = [(self.database, 0o600), (self.artifacts, 0o700)] if self.private and self.database else []
-            for path, mode in owned:
-                with suppress(PermissionError, FileNotFoundError):  # it belongs to another user, or is not there yet
-                    path.chmod(mode)
         except Exception as error:  # MLflow and SQLAlchemy raise many types
             raise self._unusable(error) from error
         return client
@@ -117,10 +117,10 @@ class MLflow(Tracker):
     def log_metrics(self, run: str, values: Mapping[str, float], step: int) -> None:
         now, waiting = int(1000 * time.time()), self.points.setdefault(run, [])
         waiting += [Metric(key, value, now, step) for key, value in values.items() if math.isfinite(value)]
-        if time.monotonic() - self.sent >= _TOGETHER:
+        if time.monotonic() - self.last >= _TOGETHER:
             self._require_answer()
             self._log_points(run, self.points.pop(run))
-            self.sent = time.monotonic()
+            self.last = time.monotonic()
 
     def finish(self, run: str, folder: Path, status: str = "FINISHED", ended: int | None = None) -> None:
         if monitor := self.monitors.pop(run, None):
@@ -145,6 +145,7 @@ class MLflow(Tracker):
         """Record what a finished run or a sweep left in its folder."""
         folders = {"*": None, ".hydra/*": "config"}
         folders |= {f"{FIGURES}/*": FIGURES} if self.private or not is_sweep else {}
+        files: list[tuple[Path, str | None]] = []
         result = RunResult.read(folder) if not is_sweep and (folder / RESULT).is_file() else None
         if result is not None:
             begun = self.client.get_run(run).info.start_time
@@ -153,15 +154,19 @@ class MLflow(Tracker):
         for pattern, target in folders.items():
             for path in filter(Path.is_file, folder.glob(pattern)):
                 public = target == "config" or path.name in PUBLIC_FILES
-                if path.name in _KEPT or not (self.private or public):
-                    continue
-                if path.suffix in (".yaml", ".json"):  # a configuration may contain a password, which is not sent
-                    name = f"{target}/{path.name}" if target else path.name
-                    self.client.log_text(run, masked_file(path), name)
-                else:
-                    self.client.log_artifact(run, str(path), target)
+                if path.name not in _KEPT and (self.private or public):
+                    files.append((path, target))
+        with ThreadPoolExecutor(8) as pool:  # a distant server takes long for each
+            list(pool.map(partial(self._log_file, run), *zip(*files, strict=True)))
         if result is not None and (folder / STUDENT).is_file() and self.model:
             log_student(self.client, self.uri, run, folder, self.register, *describe_student(result))
+
+    def _log_file(self, run: str, path: Path, target: str | None) -> None:
+        if path.suffix in (".yaml", ".json"):  # a configuration may contain a password, which is not sent
+            self.client.log_text(run, masked_file(path), f"{target}/{path.name}" if target else path.name)
+        else:
+            self.client.log_artifact(run, str(path), target)
+        self.heard = time.monotonic()
 
     def _require_answer(self) -> None:
         """Raise Unreachable where no server answers. MLflow itself would try for minutes."""
@@ -177,6 +182,7 @@ class MLflow(Tracker):
             raise self._unusable(error) from error
         if answer.status_code >= 500:
             raise Unreachable(f"tracking.uri={self.uri} answers {answer.status_code}")
+        self.heard = time.monotonic()
 
     def _search(self, query: str) -> list[Run]:
         everywhere = [experiment.experiment_id for experiment in self.client.search_experiments()]
@@ -190,6 +196,8 @@ class MLflow(Tracker):
                 self.client.set_terminated(run.info.run_id, "KILLED")
 
     def _unusable(self, error: Exception) -> InputError:
+        if "database is locked" in str(error):
+            raise Unreachable(f"tracking.uri={self.uri} is locked by another process") from error
         if isinstance(error, MlflowException):
             self._require_answer()  # the server may have gone a moment ago
             if isinstance(error.__context__, _AWAY) and not isinstance(error.__context__, requests.exceptions.SSLError):
@@ -244,14 +252,17 @@ class MLflow(Tracker):
         """Log the points of learning curves that were not sent while the run was under way."""
         lines = [line.rsplit(",", 2) for line in path.read_text().splitlines()[1:]] if path.is_file() else []
         points = [Metric(key, float(value), begun, int(step)) for key, step, value in lines]
-        history = [self.client.get_metric_history(run, key) for key in dict.fromkeys(point.key for point in points)]
-        sent = {(metric.key, metric.step) for metrics in history for metric in metrics}
-        missing = [each for each in points if (each.key, each.step) not in sent and math.isfinite(each.value)]
-        self._log_points(run, missing)
+        finite = [each for each in points if math.isfinite(each.value)]
+        for key in dict.fromkeys(each.key for each in finite if (each.key, each.step) not in self.sent[run]):
+            self.sent[run] |= {(key, each.step) for each in self.client.get_metric_history(run, key)}
+            self.heard = time.monotonic()
+        self._log_points(run, [each for each in finite if (each.key, each.step) not in self.sent[run]])
 
     def _log_points(self, run: str, points: list[Metric]) -> None:
         for at in range(0, len(points), 500):  # MLflow accepts a thousand at once
             self.client.log_batch(run, metrics=points[at : at + 500])
+            self.sent[run] |= {(each.key, each.step) for each in points[at : at + 500]}
+            self.heard = time.monotonic()
 
 
 def _by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -260,21 +271,3 @@ def _by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, floa
     if len({name.casefold() for name in names}) < len(names) or max(map(len, names), default=0) > 200:
         names = [str(number) for number in range(len(values))]
     return {f"{metric}_{name}": value for name, value in zip(names, values.values(), strict=True)}
-
-
-def create_database(path: Path) -> None:
-    """Create an SQLite database for MLflow, whole or not at all; one process at a time.
-
-    MLflow builds it in seconds and many steps. It cannot continue a part of one, nor let two processes build it.
-    """
-    lock = Path(f"{path}.lock")
-    if path.exists():
-        return
-    with FileLock(lock, mode=0o600):
-        if not path.exists():
-            for stray in path.parent.glob(f"{path.name}.*.partial"):
-                stray.unlink()
-            partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
-            MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
-            partial.rename(path)
-        lock.unlink(missing_ok=True)  # whoever waits for it finds the database

@@ -11,7 +11,7 @@ from typing import Any
 import mlflow
 import numpy as np
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModelStatus
+from mlflow.entities import LoggedModelOutput, LoggedModelStatus, Metric
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 from mlflow.types.schema import AnyType
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
@@ -31,7 +31,7 @@ def log_student(
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     try:
-        model_id = _logged(client, run) or _log(run, folder)
+        model_id = _logged(client, run) or _log(client, run, folder)
         if register is None:
             return
         if not client.search_registered_models(filter_string=f"name = '{register}'"):
@@ -55,12 +55,15 @@ def _logged(client: MlflowClient, run: str) -> str | None:
     return None
 
 
-def _log(run: str, folder: Path) -> str:
-    """Log the student with the code that it is published with: MLflow needs no nzc to serve it, and runs no pickle."""
+def _log(client: MlflowClient, run: str, folder: Path) -> str:
+    """Log the student with the code that it is published with: MLflow needs no nzc to serve it, and runs no pickle.
+
+    MLflow's `log_model` would ask for the history of every metric, a request each.
+    """
     about: dict[str, Any] = json.loads((folder / STUDENT_INPUT).read_text())
-    with TemporaryDirectory() as temporary, warnings.catch_warnings(action="ignore"), mlflow.start_run(run_id=run):
+    with TemporaryDirectory() as temporary, warnings.catch_warnings(action="ignore"):
         from mlflow import pyfunc  # its import warns too
-        from mlflow.models import ModelSignature
+        from mlflow.models import Model, ModelSignature
 
         data, code = Path(temporary) / "student", Path(temporary) / "code"
         data.mkdir()
@@ -70,15 +73,24 @@ def _log(run: str, folder: Path) -> str:
         files = student_code()
         for name, text in files.items():
             (code / name).write_text(text)
-        logged = pyfunc.log_model(
-            name="student",
+        of = client.get_run(run)
+        model = client.create_logged_model(of.info.experiment_id, name="student", source_run_id=run)
+        client.log_outputs(run, [LoggedModelOutput(model.model_id, step=0)])
+        values = {key: value for key, value in of.data.metrics.items() if "/" not in key}  # no curves
+        begun = of.info.start_time
+        client.log_batch(run, [Metric(k, v, begun, 0, model_id=model.model_id) for k, v in values.items()])
+        pyfunc.save_model(
+            path=str(Path(temporary) / "model"),
+            mlflow_model=Model(model.artifact_location, run, model_uuid=model.model_id, model_id=model.model_id),
             loader_module="predict",
             data_path=str(data),
             code_paths=[str(path) for path in code.glob("*.py")],
             signature=ModelSignature(_inputs(about), _outputs(about)),
             pip_requirements=files["requirements.txt"].split(),
         )
-    return str(logged.model_id)
+        client.log_model_artifacts(model.model_id, str(Path(temporary) / "model"))
+        client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+    return str(model.model_id)
 
 
 def _inputs(about: Mapping[str, Any]) -> Schema:
