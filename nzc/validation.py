@@ -23,7 +23,7 @@ class InputError(ValueError):
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
         shown = {"None": "null", "True": "true", "False": "false"}.get(str(value), value)  # as one types it
-        super().__init__(one_line(f"{key}={shown}: {allowed}"))
+        super().__init__(one_line(f"{key}={shortened(masked(shown), 250)}: {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the three parts; by default pickle would pass the message as the only argument."""
@@ -108,6 +108,11 @@ def one_line(text: str) -> str:
 def in_a_line(text: object, at_most: int | None = None) -> str:
     """Return another library's message without passwords and line breaks, cut after `at_most` characters."""
     return " ".join(masked(text).split())[:at_most]
+
+
+def shortened(text: str, at_most: int = 500) -> str:
+    """Return the text, or as much of it as at most so many characters hold, with a sign that something is left out."""
+    return text if len(text) <= at_most else f"{text[: at_most - 1]}…"
 
 
 def from_pydantic(error: Any, prefix: str) -> InputError:

@@ -1,10 +1,12 @@
 """One line for every error between the command line and a run."""
 
 import difflib
+import errno
 import os
 import re
 import sys
 import traceback
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType
@@ -15,47 +17,90 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from nzc.app import interrupt
 from nzc.app.config import GROUPS, RENAMED, known_keys, options
 from nzc.runs.layout import ERROR
-from nzc.validation import InputError, in_a_line, one_line
+from nzc.validation import InputError, in_a_line, one_line, shortened
 
 #: Whether tracebacks are asked for.
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 #: Options of Hydra's groups that need an extra of nzc, and its name.
 _EXTRAS = dict(joblib="joblib", submitit_local="submitit", submitit_slurm="submitit", ray="ray", optuna="search")
+#: System errors of a disk that is full or broken: failures, where others say that a folder cannot be written.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+#: System errors, and parts of messages, that mean a lack of memory.
+_MEMORY_ERRORS = (errno.ENOMEM, errno.EAGAIN)
+_MEMORY_WORDS = re.compile("(un|not )able to allocate|can.?t allocate|out of memory|map segment|start new thread", re.I)
 _TYPES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "null"}
 
 
 def stop(code: int, *lines: object) -> NoReturn:
     for line in lines:
-        print(f"nzc: {line}", file=sys.stderr)
+        print(f"nzc: {shortened(one_line(str(line)))}", file=sys.stderr)
     sys.exit(code)
 
 
-def report(error: Exception, private: bool = True, folder: Path | None = None) -> NoReturn:
-    """Print one line for an error (a traceback, if asked for), and exit with its code; see `error_line`."""
-    code, line = error_line(error, private, folder)
+def report(error: Exception, private: bool = True, folder: Path | None = None, otherwise: int = 1) -> NoReturn:
+    """Print one line for an error (a traceback, if asked for), and exit with its code; see `error_line`.
+
+    KeyboardInterrupt: a signal caused the error.
+    """
+    if interrupt.stopped():
+        raise KeyboardInterrupt from error
+    code, line = error_line(error, private, folder, otherwise)
     if TRACEBACK:
         traceback.print_exception(error)
         sys.exit(code)
     stop(code, line)
 
 
-def error_line(error: Exception, private: bool = True, folder: Path | None = None) -> tuple[int, str]:
+def error_line(
+    error: Exception, private: bool = True, folder: Path | None = None, otherwise: int = 1
+) -> tuple[int, str]:
     """Return exit code and line of an error: 2 where the input is wrong, 1 for a failure while running.
 
-    private  whether the line may have the message of a failure, which may be private
-    folder   where to leave the line too
+    private    whether the line may have the message of a failure, which may be private
+    folder     where to leave the line too
+    otherwise  the code of an error of unknown kind: 2 before a run begins, where Hydra raises many types
     """
-    code, line = 2, _wrong_input(error)
+    code, line = 1, machine_fault(error)
+    if line is None:
+        code, line = 2, _wrong_input(error)
     if line is None:
         said = f": {in_a_line(error)}" if private else ""
-        code, line = 1, f"{type(error).__name__}{said} (HYDRA_FULL_ERROR=1 shows where)"
-    line = one_line(line)
+        code, line = otherwise, f"{type(error).__name__}{said} (HYDRA_FULL_ERROR=1 shows where)"
+    line = shortened(one_line(line))
     if folder is not None:
         with suppress(OSError):  # the disk may be full
             (folder / ERROR).write_text(f"{line}\n")
     return code, line
+
+
+def machine_fault(error: BaseException) -> str | None:
+    """Return the line for what this machine lacks: memory, or a library that can be imported. None: another error."""
+    chain = list(_chain(error))
+    if any(isinstance(each, InputError) for each in chain):
+        return None
+    for each in chain:
+        few = isinstance(each, MemoryError) or (isinstance(each, OSError) and each.errno in _MEMORY_ERRORS)
+        if few or _MEMORY_WORDS.search(str(each)):
+            return f"not enough memory ({in_a_line(each, 200) or type(each).__name__})"
+    for each in chain:
+        frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(each.__traceback__)]
+        if "importlib._bootstrap" in frames and not frames[-1].startswith("importlib"):
+            library = frames[-1].partition(".")[0]
+            return f"{library} cannot be imported ({type(each).__name__}: {in_a_line(each, 300)})"
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that caused it."""
+    seen: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in seen:
+        yield following
+        seen.append(following)
+        following = following.__cause__ or following.__context__
 
 
 def check_overrides(overrides: list[str], config_dir: str | None = None) -> None:
@@ -86,9 +131,7 @@ def check_overrides(overrides: list[str], config_dir: str | None = None) -> None
 
 def _wrong_input(error: Exception) -> str | None:
     """Return the line for wrong input; None for a failure while running."""
-    chain: list[BaseException] = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
-        chain.append(cause)
+    chain = list(_chain(error))
     for each in chain:
         if isinstance(each, InputError):
             return str(each)

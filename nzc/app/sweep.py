@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
+from nzc.app import interrupt
 from nzc.app.components import build
 from nzc.app.config import shows_private
 from nzc.app.error_messages import report, stop
@@ -88,6 +89,17 @@ class SweepHooks(Callback):
         show(str(write_page(self.folder)), "dim")
         return jobs
 
+    def close(self, stopped: bool) -> None:
+        """Answer with what is finished, and close the parent run. Why the sweep ended is said elsewhere."""
+        with suppress(Exception):
+            if any(self.folder.glob(f"*/{layout.RESULT}")):
+                self.answer()
+        self.tracked.fail(stopped)
+        begun = any(path.name.isdigit() for path in self.folder.iterdir())
+        if not begun and not (self.folder / RECORD).is_file():  # as with a row that cannot be composed
+            layout.clear(self.folder, _SWEEP_FILES, ())
+            remove_empty(self.folder, 4, self.cwd)
+
 
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     """Return the jobs of the sweeper `rows`; another makes its own. Wrong keys end the command, a line for each."""
@@ -107,12 +119,8 @@ def answer_interrupted() -> Iterator[None]:
     except BaseException as error:
         sweep, SweepHooks.current = SweepHooks.current, None
         if sweep is not None:
-            with suppress(Exception):  # why the sweep ended must be said instead
-                if any(sweep.folder.glob(f"*/{layout.RESULT}")):
-                    sweep.answer()
-            sweep.tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
-            begun = any(path.name.isdigit() for path in sweep.folder.iterdir())
-            if not begun and not (sweep.folder / RECORD).is_file():  # as with a row that cannot be composed
-                layout.clear(sweep.folder, _SWEEP_FILES, ())
-                remove_empty(sweep.folder, 4, sweep.cwd)
+            with interrupt.held():
+                sweep.close(stopped=isinstance(error, KeyboardInterrupt) or interrupt.stopped())
+            if isinstance(error, Exception):
+                report(error)
         raise
