@@ -28,8 +28,7 @@ TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 _EXTRAS = dict(joblib="joblib", submitit_local="submitit", submitit_slurm="submitit", ray="ray", optuna="search")
 #: System errors of a disk that is full or broken: failures, where others say that a folder cannot be written.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-#: System errors, and parts of messages, that mean a lack of memory.
-_MEMORY_ERRORS = (errno.ENOMEM, errno.EAGAIN)
+#: Parts of messages that mean a lack of memory.
 _MEMORY_WORDS = re.compile("(un|not )able to allocate|can.?t allocate|out of memory|map segment|start new thread", re.I)
 _TYPES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "null"}
 
@@ -77,18 +76,24 @@ def error_line(
 
 
 def machine_fault(error: BaseException) -> str | None:
-    """Return the line for what this machine lacks: memory, or a library that can be imported. None: another error."""
+    """Return the line for what this machine lacks: memory, or a library that can be imported. None: another error.
+
+    An InputError that was made of such an error blames a value in vain, unless it speaks of memory itself.
+    """
     chain = list(_chain(error))
-    if any(isinstance(each, InputError) for each in chain):
+    wrong = [each for each in chain if isinstance(each, InputError)]
+    if wrong and (wrong[-1].__cause__ is None or "memory" in wrong[-1].allowed):
         return None
+    own = str(wrong[-1].value).partition(".")[0] if wrong else ""
     for each in chain:
-        few = isinstance(each, MemoryError) or (isinstance(each, OSError) and each.errno in _MEMORY_ERRORS)
+        if isinstance(each, InputError):
+            continue
+        few = isinstance(each, MemoryError) or (isinstance(each, OSError) and each.errno == errno.ENOMEM)
         if few or _MEMORY_WORDS.search(str(each)):
             return f"not enough memory ({in_a_line(each, 200) or type(each).__name__})"
-    for each in chain:
-        frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(each.__traceback__)]
-        if "importlib._bootstrap" in frames and not frames[-1].startswith("importlib"):
-            library = frames[-1].partition(".")[0]
+        names = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(each.__traceback__)]
+        library = names[-1].partition(".")[0] if names else ""
+        if "importlib._bootstrap" in names and library not in ("importlib", own):
             return f"{library} cannot be imported ({type(each).__name__}: {in_a_line(each, 300)})"
     return None
 

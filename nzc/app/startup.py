@@ -1,7 +1,7 @@
 """Start of the command, imported first: what must be set before the slow imports.
 
-Importing this module sets the handlers of signals, the standard streams, `sys.excepthook`, and the thresholds of the
-garbage collector.
+Importing this module sets the handlers of signals, the standard streams, `sys.excepthook`, matplotlib's backend, and
+the thresholds of the garbage collector.
 """
 
 import gc
@@ -28,4 +28,5 @@ def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType 
 interrupt.handle()
 make_harmless()
 sys.excepthook = _hook  # nzc.app.main.main restores it
+os.environ["MPLBACKEND"] = "agg"  # figures are files; with a wrong name not even Lightning can be imported
 gc.set_threshold(10_000)  # imports make a million objects, which Python would search again and again

@@ -12,17 +12,21 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 
+class _Lost(Exception):
+    """Standard output could not be written. Not an OSError, which may be of another file."""
+
+
 class _Raw(io.FileIO):
-    """A file that drops what it cannot write; `strict`: it raises the error."""
+    """A file that drops what it cannot write; `strict`: it raises _Lost."""
 
     strict = False
 
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
-        except OSError:
+        except OSError as error:
             if self.strict:
-                raise
+                raise _Lost from error
             return memoryview(data).nbytes
 
 
@@ -47,7 +51,7 @@ def make_harmless() -> None:
 
 @contextmanager
 def required_output() -> Iterator[None]:
-    """In this context standard output is what the command is for: what cannot be written raises OSError.
+    """In this context standard output is what the command is for: RuntimeError where it cannot be written.
 
     A reader that has seen enough, as with `| head`, ends the context without an error.
     """
@@ -57,9 +61,10 @@ def required_output() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except OSError as error:
-        if error.errno != errno.EPIPE:
-            raise
+    except _Lost as error:
+        assert isinstance(error.__cause__, OSError)
+        if error.__cause__.errno != errno.EPIPE:
+            raise RuntimeError(f"standard output cannot be written ({error.__cause__.strerror})") from error
     finally:
         if isinstance(raw, _Raw):
             raw.strict = False

@@ -15,7 +15,7 @@ from nzc.app.error_messages import report, stop
 from nzc.app.sweep_jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
 from nzc.data.files import remove_empty
 from nzc.runs import layout
-from nzc.runs.formatting import show
+from nzc.runs.formatting import optional, show
 from nzc.runs.sweep_check import check_keys
 from nzc.runs.sweep_spec import figures_of, header_of, name_of, rows_of
 from nzc.tracking.outbox import RECORD, TrackedRun, tracked_name
@@ -77,16 +77,19 @@ class SweepHooks(Callback):
 
         jobs = layout.read_jobs(self.folder)
         table = SweepTable(jobs, [key for figure in self.figures for key in figure.y], name_of(self.config))
-        (self.folder / layout.TABLE).write_text(table.markdown())
-        write_csv(self.folder, jobs)
+        with optional("table"):
+            (self.folder / layout.TABLE).write_text(table.markdown())
+            write_csv(self.folder, jobs)
         if shows_private(self.config):
             show(table)
         finished = [job for job in jobs if job.result]
         for figure in self.figures if finished and self.config.figures is not False else []:
-            from nzc.runs.sweep_plots import plot_sweep  # only here: it imports matplotlib
+            with optional(f"figure {figure.name}"):
+                from nzc.runs.sweep_plots import plot_sweep  # only here: it imports matplotlib
 
-            plot_sweep(self.folder, figure, finished)
-        show(str(write_page(self.folder)), "dim")
+                plot_sweep(self.folder, figure, finished)
+        with optional("page"):
+            show(str(write_page(self.folder)), "dim")
         return jobs
 
     def close(self, stopped: bool) -> None:
