@@ -23,7 +23,7 @@ class InputError(ValueError):
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
         shown = {"None": "null", "True": "true", "False": "false"}.get(str(value), value)  # as one types it
-        super().__init__(one_line(f"{key}={shortened(masked(shown), 250)}: {allowed}"))
+        super().__init__(one_line(f"{shortened(key, 100)}={shortened(masked(shown), 250)}: {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the three parts; by default pickle would pass the message as the only argument."""

@@ -1,5 +1,6 @@
 """The subcommands: nzc predict, publish, report, store and sync; nzc plan is in plan.py."""
 
+import logging
 import sys
 from collections.abc import Callable
 from contextlib import chdir
@@ -46,6 +47,7 @@ def predict(arguments: list[str]) -> int:
             raise InputError("FOLDER", chosen.folder, f"must have a student; there is no {name}")
     from nzc.students.predict import Student, write  # imports torch
 
+    logging.disable(logging.WARNING)  # torch would say in many lines why it cannot read a file
     try:
         student = Student(chosen.folder)
     except Exception as error:  # torch and json raise many types

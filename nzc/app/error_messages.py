@@ -15,7 +15,7 @@ from typing import NoReturn, get_args
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from nzc.app import interrupt
 from nzc.app.config import GROUPS, RENAMED, known_keys, options
@@ -27,9 +27,11 @@ TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 #: Options of Hydra's groups that need an extra of nzc, and its name.
 _EXTRAS = dict(joblib="joblib", submitit_local="submitit", submitit_slurm="submitit", ray="ray", optuna="search")
 #: System errors of a disk that is full or broken: failures, where others say that a folder cannot be written.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 #: Parts of messages that mean a lack of memory.
 _MEMORY_WORDS = re.compile("(un|not )able to allocate|can.?t allocate|out of memory|map segment|start new thread", re.I)
+#: Longer names of files do not exist.
+_LONGEST = 240
 _TYPES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "null"}
 
 
@@ -73,6 +75,13 @@ def error_line(
         with suppress(OSError):  # the disk may be full
             (folder / ERROR).write_text(f"{line}\n")
     return code, line
+
+
+def unwritable(key: str, error: OSError) -> Exception:
+    """Return an InputError for a folder, the value of `key`, that cannot be written; `error` itself for a full disk."""
+    if error.filename is None or error.errno in _FULL:
+        return error
+    return InputError(key, error.filename, f"must be a folder that can be written ({error.strerror})")
 
 
 def machine_fault(error: BaseException) -> str | None:
@@ -121,6 +130,9 @@ def check_overrides(overrides: list[str], config_dir: str | None = None) -> None
         key, value = override.key_or_group, override.value()
         if key == "sweeps" and not (override.is_add() or override.is_force_add()):
             raise InputError("sweeps", value, "must be given as +sweeps=NAME")
+        group = key in GROUPS or "/" in key or key == "sweeps"
+        if group and len(str(value)) > _LONGEST:
+            raise InputError(key, value, "must be the name of an option")
         if key in GROUPS and isinstance(value, int | float | dict | None):
             raise InputError(key, value, f"must be one of {', '.join(options(f'conf/{key}'))}")
         inside = [name for name in types if name.startswith(f"{key}.")]
@@ -172,6 +184,10 @@ def _wrong_value(error: OmegaConfBaseException) -> str:
         near = difflib.get_close_matches(str(error.key), keys, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         return f"{key}: must be one of the keys {', '.join(keys)}{hint}"
+    if isinstance(error, InterpolationResolutionError) and OmegaConf.is_dict(parent):
+        said = in_a_line((error.msg or "").split("full_key:")[0])
+        typed = OmegaConf.to_container(parent, resolve=False).get(error.key)  # type: ignore[union-attr]
+        return f"{key}={typed}: must be a value that can be resolved ({said})"
     found = re.search(r"Value '([^']*)'", str(error))  # OmegaConf keeps the value in the message only
     value = found.group(1) if found else "null" if error.value is None else error.value
     kind = dict(known_keys()).get(key)

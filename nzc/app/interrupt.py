@@ -1,13 +1,13 @@
 """Signals: the first ends the command in order, a second one waits for that, a third ends it at once."""
 
 import atexit
-import multiprocessing
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.process import parent_process
 from types import FrameType
 
 STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
@@ -36,7 +36,7 @@ def handle() -> None:
 
     Signals that are ignored stay so, as by nohup. Worker processes keep Python's handlers.
     """
-    if threading.current_thread() is threading.main_thread() and multiprocessing.parent_process() is None:
+    if threading.current_thread() is threading.main_thread() and parent_process() is None:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _handle)

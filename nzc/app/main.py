@@ -19,7 +19,7 @@ from nzc import __version__
 from nzc.app import interrupt
 from nzc.app.commands import COMMANDS
 from nzc.app.config import CONF, register, register_help, shows_private
-from nzc.app.error_messages import FULL, TRACEBACK, check_overrides, error_line, report
+from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, report, unwritable
 from nzc.app.parser import Parser
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
@@ -53,10 +53,7 @@ def _main() -> None:
     try:
         _run_or_sweep()
     except OSError as error:  # Hydra makes the run's folder
-        if error.filename is None or error.errno in FULL:
-            report(error)
-        allowed = f"must be a folder that can be written ({error.strerror})"
-        report(InputError("paths.output", error.filename, allowed))
+        report(unwritable("paths.output", error))
     except Exception as error:  # before a job begins: the input is wrong
         report(error, otherwise=2)
 

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from nzc.app import interrupt
 from nzc.app.components import build
 from nzc.app.config import shows_private
-from nzc.app.error_messages import report, stop
+from nzc.app.error_messages import report, stop, unwritable
 from nzc.app.sweep_jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
 from nzc.data.files import remove_empty
 from nzc.runs import layout
@@ -49,6 +49,8 @@ class SweepHooks(Callback):
             earlier: Any = self.folder / layout.SWEEP
             before = figures_of(OmegaConf.load(earlier)) if earlier.is_file() else None  # type: ignore[arg-type]
             self.tracked.start()
+        except OSError as error:
+            report(unwritable("hydra.sweep.dir", error))
         except Exception as error:  # Hydra would make a warning of it
             report(error)
         if before is not None:
