@@ -28,6 +28,8 @@ from nzc.app.interrupt import STOPPED
 from nzc.runs.formatting import show
 
 SIGNALS = ("SIGKILL", "SIGINT", "SIGTERM", "SIGHUP")
+#: How a line begins that a run may print before it is stopped.
+_WARNING = "nzc: the student's accuracy"
 #: About how many seconds a new process takes to import what it needs.
 IMPORT_SECONDS = 12
 
@@ -127,7 +129,8 @@ def _end_problems(folder: Path, code: int, finished: bool) -> list[str]:
     message, problems = (folder / ERR).read_text(), []
     if code != 130:
         problems.append(f"exit code {code}")
-    if message != f"{STOPPED}\n":
+    said = [line for line in message.splitlines() if not line.startswith(_WARNING)]
+    if said != [STOPPED]:
         problems.append(f"standard error: {message.strip()[-400:]!r}")
     states = run_states(folder)
     if set(states) - ({"KILLED", "FINISHED"} if finished else {"KILLED"}):

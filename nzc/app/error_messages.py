@@ -91,7 +91,7 @@ def machine_fault(error: BaseException) -> str | None:
     """
     chain = list(_chain(error))
     wrong = [each for each in chain if isinstance(each, InputError)]
-    if wrong and (wrong[-1].__cause__ is None or "memory" in wrong[-1].allowed):
+    if wrong and (wrong[-1].__cause__ is None or "memory" in wrong[-1].allowed.partition("(")[0]):
         return None
     own = str(wrong[-1].value).partition(".")[0] if wrong else ""
     for each in chain:
@@ -100,9 +100,9 @@ def machine_fault(error: BaseException) -> str | None:
         few = isinstance(each, MemoryError) or (isinstance(each, OSError) and each.errno == errno.ENOMEM)
         if few or _MEMORY_WORDS.search(str(each)):
             return f"not enough memory ({in_a_line(each, 200) or type(each).__name__})"
-        names = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(each.__traceback__)]
-        library = names[-1].partition(".")[0] if names else ""
-        if "importlib._bootstrap" in names and library not in ("importlib", own):
+        frames = [frame for frame, _ in traceback.walk_tb(each.__traceback__)]
+        library = str(frames[-1].f_globals.get("__name__")).partition(".")[0] if frames else ""
+        if any(frame.f_code.co_name == "<module>" for frame in frames) and library not in ("importlib", own):
             return f"{library} cannot be imported ({type(each).__name__}: {in_a_line(each, 300)})"
     return None
 
@@ -177,6 +177,11 @@ def _wrong_value(error: OmegaConfBaseException) -> str:
     key, parent = str(error.full_key or error.key or ""), error.parent_node
     if key == "sweeps":
         return "+sweeps: must name a file that begins with the line # @package _global_"
+    if isinstance(error, InterpolationResolutionError):
+        typed = OmegaConf.to_container(parent, resolve=False) if OmegaConf.is_dict(parent) else None
+        value = typed[error.key] if isinstance(typed, dict) and error.key in typed else "${…}"
+        said = in_a_line((error.msg or "").split("full_key:")[0])
+        return f"{key}={value}: must be a value that can be resolved ({said})"
     keys = sorted(str(name) for name in parent if str(name)[0] != "_") if OmegaConf.is_dict(parent) else []
     if RENAMED.get(str(error.key)) in keys:
         return f"{key}: is called {key.removesuffix(str(error.key))}{RENAMED[str(error.key)]} now"
@@ -184,10 +189,6 @@ def _wrong_value(error: OmegaConfBaseException) -> str:
         near = difflib.get_close_matches(str(error.key), keys, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         return f"{key}: must be one of the keys {', '.join(keys)}{hint}"
-    if isinstance(error, InterpolationResolutionError) and OmegaConf.is_dict(parent):
-        said = in_a_line((error.msg or "").split("full_key:")[0])
-        typed = OmegaConf.to_container(parent, resolve=False).get(error.key)  # type: ignore[union-attr]
-        return f"{key}={typed}: must be a value that can be resolved ({said})"
     found = re.search(r"Value '([^']*)'", str(error))  # OmegaConf keeps the value in the message only
     value = found.group(1) if found else "null" if error.value is None else error.value
     kind = dict(known_keys()).get(key)
