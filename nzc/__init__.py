@@ -14,10 +14,10 @@ Hydra or MLflow.
 # isort: skip_file
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from nzc.accounting import Cost, Epsilon
     from nzc.accounting.calibration import calibrate
     from nzc.app.run import run
@@ -48,14 +48,20 @@ _ELSEWHERE = {
     "runs.result": ("RunResult",), "runs.sweep_table": ("read_sweep",), "validation": ("InputError",),
 }  # fmt: skip
 
-try:
-    __version__ = version("nzc")
-except PackageNotFoundError:  # a source tree that is not installed
-    __version__ = "0+unknown"
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in __all__:
         raise AttributeError(f"module 'nzc' has no attribute {name!r}")
     module = next((module for module, names in _ELSEWHERE.items() if name in names), "mechanisms")
     return getattr(import_module(f"nzc.{module}"), name)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    try:
+        return version("nzc")
+    except PackageNotFoundError:  # a source tree that is not installed
+        return "0+unknown"

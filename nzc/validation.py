@@ -37,7 +37,8 @@ class InputError(ValueError):
         typed = {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))  # as one types it
         shown = masked_tree(value if isinstance(value, (dict, list, tuple)) else typed, key)
         secrets = [found[2] for pattern in (_PASSWORD, _NAMED_SECRET) for found in pattern.finditer(f"{key}={typed}")]
-        super().__init__(one_line(f"{key}={shown}: {_without_parts(masked(allowed), secrets)}"))
+        said = f"{shortened(key, 100)}={shortened(str(shown), 250)}"
+        super().__init__(one_line(f"{said}: {_without_parts(masked(allowed), secrets)}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the three parts; by default pickle would pass the message as the only argument."""
@@ -155,6 +156,11 @@ def _without_parts(text: str, secrets: Iterable[str]) -> str:
             for part in {secret[at : at + length] for at in range(len(secret) - length + 1)}:
                 text = text.replace(part, "***")
     return text
+
+
+def shortened(text: str, at_most: int = 500) -> str:
+    """Return the text, or as much of it as at most so many characters hold, with a sign that something is left out."""
+    return text if len(text) <= at_most else f"{text[: at_most - 1]}…"
 
 
 def from_pydantic(error: Any, prefix: str) -> InputError:

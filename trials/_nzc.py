@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -49,6 +50,7 @@ class Trap:
 
     where  the function, as module:function or module:Class.method
     about  only calls with this text in one of their arguments are counted
+    again  whether the signal is sent a second time, 0.05 s later
     """
 
     where: str
@@ -56,6 +58,7 @@ class Trap:
     call: int = 1
     signal: int = signal.SIGKILL
     about: str = ""
+    again: bool = False
 
     def install(self) -> None:
         """Replace the function in this process by one that sends the signal."""
@@ -65,13 +68,21 @@ class Trap:
             counted = not self.about or any(self.about in str(argument) for argument in args)
             now = counted and next(numbers) == self.call
             if now and not self.after:
-                os.kill(os.getpid(), self.signal)
+                self.send()
             result = function(*args, **options)
             if now and self.after:
-                os.kill(os.getpid(), self.signal)
+                self.send()
             return result
 
         wrap(self.where, around)
+
+    def send(self) -> None:
+        """Send the signal to this process, once or twice."""
+        if self.again:
+            second = threading.Timer(0.05, os.kill, [os.getpid(), self.signal])
+            second.daemon = True
+            second.start()
+        os.kill(os.getpid(), self.signal)
 
 
 def find(where: str) -> tuple[Any, str]:

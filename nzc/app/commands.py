@@ -1,5 +1,6 @@
 """The subcommands: nzc predict, report, store and sync; nzc plan and nzc publish have files of their own."""
 
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from nzc.app.components import stored_tracker
 from nzc.app.parser import Parser
 from nzc.app.plan import plan
 from nzc.app.publish import publish
+from nzc.app.streams import required_output
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, show
@@ -30,16 +32,20 @@ def predict(arguments: list[str]) -> int:
     for name in (STUDENT, STUDENT_INPUT):
         if not (chosen.folder / name).is_file():
             raise InputError("FOLDER", chosen.folder, f"must have a student; there is no {name}")
-    from nzc.students.predict import write  # imports torch
+    from nzc.students.predict import Student, write  # imports torch
 
+    logging.disable(logging.WARNING)  # torch would say in many lines why it cannot read a file
     try:
-        write(chosen.folder, str(chosen.file))
-    except BrokenPipeError:  # as with | head
-        sys.stderr.close()
+        student = Student(chosen.folder)
+    except Exception as error:  # torch and json raise many types
+        allowed = f"must have a student that can be read ({in_a_line(error, 200)})"
+        raise InputError("FOLDER", chosen.folder, allowed) from error
+    try:
+        with required_output():
+            write(student, str(chosen.file))
     except (OSError, ValueError) as error:
-        raise InputError(
-            "FILE", chosen.file, f"must have records such as the student takes ({in_a_line(error)})"
-        ) from error
+        allowed = f"must have records such as the student takes ({in_a_line(error, 200)})"
+        raise InputError("FILE", chosen.file, allowed) from error
     return 0
 
 
@@ -50,7 +56,13 @@ def report(arguments: list[str]) -> int:
     parser = Parser("nzc report", description="Write report.html into the folder of a run or of a sweep.")
     parser.add_argument("folders", nargs="+", metavar="FOLDER", type=Path, help="outputs/… of a run or a sweep")
     for folder in parser.parse_args(arguments).folders:
-        print(write_page(folder))
+        try:
+            print(write_page(folder))
+        except (InputError, OSError):
+            raise
+        except Exception as error:  # what damaged files have instead of a result
+            allowed = f"must be the folder of a run or a sweep, with whole files ({in_a_line(error, 200)})"
+            raise InputError("FOLDER", folder, allowed) from error
     return 0
 
 

@@ -1,10 +1,12 @@
 """One line for every error between the command line and a run."""
 
 import difflib
+import errno
 import os
 import re
 import sys
 import traceback
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType
@@ -13,49 +15,106 @@ from typing import NoReturn, get_args
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
+from nzc.app import interrupt
 from nzc.app.config import GROUPS, RENAMED, known_keys, options
 from nzc.runs.layout import ERROR
-from nzc.validation import InputError, in_a_line, one_line
+from nzc.validation import InputError, in_a_line, one_line, shortened
 
 #: Whether tracebacks are asked for.
 TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 #: Options of Hydra's groups that need an extra of nzc, and its name.
 _EXTRAS = dict(joblib="joblib", submitit_local="submitit", submitit_slurm="submitit", ray="ray", optuna="search")
+#: System errors of a disk that is full or broken: failures, where others say that a folder cannot be written.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+#: Parts of messages that mean a lack of memory.
+_MEMORY_WORDS = re.compile("(un|not )able to allocate|can.?t allocate|out of memory|map segment|start new thread", re.I)
+#: Longer names of files do not exist.
+_LONGEST = 240
 _TYPES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "null"}
 
 
 def stop(code: int, *lines: object) -> NoReturn:
     for line in lines:
-        print(f"nzc: {line}", file=sys.stderr)
+        print(f"nzc: {shortened(one_line(str(line)))}", file=sys.stderr)
     sys.exit(code)
 
 
-def report(error: Exception, private: bool = True, folder: Path | None = None) -> NoReturn:
-    """Print one line for an error (a traceback, if asked for), and exit with its code; see `error_line`."""
-    code, line = error_line(error, private, folder)
+def report(error: Exception, private: bool = True, folder: Path | None = None, otherwise: int = 1) -> NoReturn:
+    """Print one line for an error (a traceback, if asked for), and exit with its code; see `error_line`.
+
+    KeyboardInterrupt: a signal caused the error.
+    """
+    if interrupt.stopped():
+        raise KeyboardInterrupt from error
+    code, line = error_line(error, private, folder, otherwise)
     if TRACEBACK:
         traceback.print_exception(error)
         sys.exit(code)
     stop(code, line)
 
 
-def error_line(error: Exception, private: bool = True, folder: Path | None = None) -> tuple[int, str]:
+def error_line(
+    error: Exception, private: bool = True, folder: Path | None = None, otherwise: int = 1
+) -> tuple[int, str]:
     """Return exit code and line of an error: 2 where the input is wrong, 1 for a failure while running.
 
-    private  whether the line may have the message of a failure, which may be private
-    folder   where to leave the line too
+    private    whether the line may have the message of a failure, which may be private
+    folder     where to leave the line too
+    otherwise  the code of an error of unknown kind: 2 before a run begins, where Hydra raises many types
     """
-    code, line = 2, _wrong_input(error)
+    code, line = 1, machine_fault(error)
+    if line is None:
+        code, line = 2, _wrong_input(error)
     if line is None:
         said = f": {in_a_line(error)}" if private else ""
-        code, line = 1, f"{type(error).__name__}{said} (HYDRA_FULL_ERROR=1 shows where)"
-    line = one_line(line)
+        code, line = otherwise, f"{type(error).__name__}{said} (HYDRA_FULL_ERROR=1 shows where)"
+    line = shortened(one_line(line))
     if folder is not None:
         with suppress(OSError):  # the disk may be full
             (folder / ERROR).write_text(f"{line}\n")
     return code, line
+
+
+def unwritable(key: str, error: OSError) -> Exception:
+    """Return an InputError for a folder, the value of `key`, that cannot be written; `error` itself for a full disk."""
+    if error.filename is None or error.errno in _FULL:
+        return error
+    return InputError(key, error.filename, f"must be a folder that can be written ({error.strerror})")
+
+
+def machine_fault(error: BaseException) -> str | None:
+    """Return the line for what this machine lacks: memory, or a library that can be imported. None: another error.
+
+    An InputError that was made of such an error blames a value in vain, unless it speaks of memory itself.
+    """
+    chain = list(_chain(error))
+    wrong = [each for each in chain if isinstance(each, InputError)]
+    if wrong and (wrong[-1].__cause__ is None or "memory" in wrong[-1].allowed.partition("(")[0]):
+        return None
+    own = str(wrong[-1].value).partition(".")[0] if wrong else ""
+    for each in chain:
+        if isinstance(each, InputError):
+            continue
+        few = isinstance(each, MemoryError) or (isinstance(each, OSError) and each.errno == errno.ENOMEM)
+        if few or _MEMORY_WORDS.search(str(each)):
+            return f"not enough memory ({in_a_line(each, 200) or type(each).__name__})"
+        frames = [frame for frame, _ in traceback.walk_tb(each.__traceback__)]
+        library = str(frames[-1].f_globals.get("__name__")).partition(".")[0] if frames else ""
+        if any(frame.f_code.co_name == "<module>" for frame in frames) and library not in ("importlib", own):
+            return f"{library} cannot be imported ({type(each).__name__}: {in_a_line(each, 300)})"
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that caused it."""
+    seen: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in seen:
+        yield following
+        seen.append(following)
+        following = following.__cause__ or following.__context__
 
 
 def check_overrides(overrides: list[str], config_dir: str | None = None) -> None:
@@ -71,6 +130,9 @@ def check_overrides(overrides: list[str], config_dir: str | None = None) -> None
         key, value = override.key_or_group, override.value()
         if key == "sweeps" and not (override.is_add() or override.is_force_add()):
             raise InputError("sweeps", value, "must be given as +sweeps=NAME")
+        group = key in GROUPS or "/" in key or key == "sweeps"
+        if group and len(str(value)) > _LONGEST:
+            raise InputError(key, value, "must be the name of an option")
         if key in GROUPS and isinstance(value, int | float | dict | None):
             raise InputError(key, value, f"must be one of {', '.join(options(f'conf/{key}'))}")
         inside = [name for name in types if name.startswith(f"{key}.")]
@@ -86,9 +148,7 @@ def check_overrides(overrides: list[str], config_dir: str | None = None) -> None
 
 def _wrong_input(error: Exception) -> str | None:
     """Return the line for wrong input; None for a failure while running."""
-    chain: list[BaseException] = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
-        chain.append(cause)
+    chain = list(_chain(error))
     for each in chain:
         if isinstance(each, InputError):
             return str(each)
@@ -117,6 +177,11 @@ def _wrong_value(error: OmegaConfBaseException) -> str:
     key, parent = str(error.full_key or error.key or ""), error.parent_node
     if key == "sweeps":
         return "+sweeps: must name a file that begins with the line # @package _global_"
+    if isinstance(error, InterpolationResolutionError):
+        typed = OmegaConf.to_container(parent, resolve=False) if OmegaConf.is_dict(parent) else None
+        value = typed[error.key] if isinstance(typed, dict) and error.key in typed else "${…}"
+        said = in_a_line((error.msg or "").split("full_key:")[0])
+        return f"{key}={value}: must be a value that can be resolved ({said})"
     keys = sorted(str(name) for name in parent if str(name)[0] != "_") if OmegaConf.is_dict(parent) else []
     if RENAMED.get(str(error.key)) in keys:
         return f"{key}: is called {key.removesuffix(str(error.key))}{RENAMED[str(error.key)]} now"

@@ -1,25 +1,112 @@
-"""Slow imports: Ctrl-C ends with one line and no traceback, and garbage collection is rare.
+"""Signals: the first ends the command in order, a second one waits for that, a third ends it at once."""
 
-Import this module first: importing it sets `sys.excepthook` and the thresholds of the garbage collector.
-"""
-
-import gc
+import atexit
 import os
+import signal
 import sys
-from types import TracebackType
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.process import parent_process
+from types import FrameType
 
 STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
-#: Python's own thresholds of the garbage collector. A job restores them, so that no large arrays wait for it.
-GC_THRESHOLDS = gc.get_threshold()
+#: Ctrl-C, an order to end, a terminal that is closed.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if not issubclass(kind, KeyboardInterrupt):
-        sys.__excepthook__(kind, error, trace)
-        return
-    print(STOPPED, file=sys.stderr, flush=True)
-    os._exit(130)
+class _Signals:
+    """What has arrived, and what the next signal does.
+
+    works     whether the command works: before, its modules are imported; `ended`: its exit code is known
+    received  how many signals have arrived
+    held      how many clean-ups are under way; `late`: whether the first signal arrived during one
+    said      whether the line that says so is printed
+    """
+
+    works = ended = late = said = False
+    received = held = 0
 
 
-sys.excepthook = _hook  # nzc.app.main.main restores it
-gc.set_threshold(10_000)  # imports make a million objects, which Python would search again and again
+_now = _Signals()
+
+
+def handle() -> None:
+    """Handle signals in this process. While modules are imported, there is nothing to clean up: one ends it at once.
+
+    Signals that are ignored stay so, as by nohup. Worker processes keep Python's handlers.
+    """
+    if threading.current_thread() is threading.main_thread() and parent_process() is None:
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _handle)
+        sys.unraisablehook = _unraisable
+
+
+def begin() -> None:
+    """From now on the first signal raises KeyboardInterrupt in the main thread."""
+    global _now
+    _now = _Signals()
+    _now.works = True
+    handle()
+
+
+def end() -> None:
+    """From now on signals change nothing: the exit code is known. Only the third ends the command at once."""
+    _now.works, _now.ended = False, True
+
+
+def stopped() -> bool:
+    """Return whether a signal has arrived. A library may have made another error of the KeyboardInterrupt."""
+    return _now.works and _now.received > 0
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Clean up: a first signal that arrives in this context raises KeyboardInterrupt at its end."""
+    _now.held += 1
+    try:
+        yield
+    finally:
+        _now.held -= 1
+    if _now.late and not _now.held:
+        _now.late = False
+        raise KeyboardInterrupt
+
+
+def say_stopped() -> None:
+    """Print the one line of a command that was stopped. Signal handlers may call this."""
+    if not _now.said:
+        _now.said = True
+        with suppress(OSError):
+            os.write(2, f"{STOPPED}\n".encode())  # print could find its stream in use
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    _now.received += 1
+    if _now.received > 2 or not (_now.works or _now.ended):
+        say_stopped()
+        os._exit(130)
+    if _now.received == 1 and _now.works:
+        if not _now.held:
+            raise KeyboardInterrupt
+        _now.late = True
+
+
+@atexit.register  # first, so that it is called last
+def _ignore() -> None:
+    """Ignore signals while Python takes its modules down; it would restore the handlers that kill the process."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is _handle:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _unraisable(what: "sys.UnraisableHookArgs") -> None:
+    """Raise a KeyboardInterrupt again that arrived where Python cannot raise one, as in a destructor."""
+    if not issubclass(what.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(what)
+    elif _now.works:
+        _now.received = 0
+        timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGTERM])
+        timer.daemon = True
+        timer.start()

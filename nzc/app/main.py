@@ -1,10 +1,9 @@
 """The command `nzc`: a run, a sweep, or a subcommand."""
 
-from nzc.app.interrupt import GC_THRESHOLDS, STOPPED  # isort: skip  # before the slow imports
+from nzc.app.startup import GC_THRESHOLDS  # isort: skip  # before the slow imports
 
 import gc
 import os
-import signal
 import sys
 from argparse import SUPPRESS
 from pathlib import Path
@@ -17,9 +16,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from nzc import __version__
+from nzc.app import interrupt
 from nzc.app.commands import COMMANDS
 from nzc.app.config import CONF, register, register_help, shows_private
-from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, report, stop
+from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, report, unwritable
 from nzc.app.parser import Parser
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
@@ -35,27 +35,32 @@ from nzc.validation import InputError
 def main() -> None:
     """Run the command. Exit code 0; 1 for a failure while running; 2 for wrong input; 130 when stopped."""
     os.umask(PRIVATE)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a run that is told to end closes what it opened
     sys.excepthook = sys.__excepthook__
+    interrupt.begin()
     try:
         _main()
     except KeyboardInterrupt:
-        print(STOPPED, file=sys.stderr)
+        interrupt.say_stopped()
         sys.exit(130)
-    except Exception as error:  # before a job begins: the input is wrong
-        if TRACEBACK:
-            raise
-        if isinstance(error, OSError) and error.filename is not None:  # Hydra makes the run's folder
-            stop(2, f"paths.output={error.filename}: must be a folder that can be written ({error.strerror})")
-        stop(2, error_line(error)[1])
+    finally:
+        interrupt.end()
 
 
 def _main() -> None:
-    if sys.argv[1:] and sys.argv[1] in COMMANDS:
-        try:
+    try:
+        if sys.argv[1:] and sys.argv[1] in COMMANDS:
             sys.exit(COMMANDS[sys.argv[1]](sys.argv[2:]))
-        except Exception as error:
-            report(error)
+    except Exception as error:
+        report(error)
+    try:
+        _run_or_sweep()
+    except OSError as error:  # Hydra makes the run's folder
+        report(unwritable("paths.output", error))
+    except Exception as error:  # before a job begins: the input is wrong
+        report(error, otherwise=2)
+
+
+def _run_or_sweep() -> None:
     parsed = _parse(sys.argv[1:])
     if parsed.version:
         print(f"nzc {__version__}")
@@ -121,6 +126,8 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     except Exception as error:
         if job is None:
             track_failure(cfg, choices, folder, sweep, name)
+        if interrupt.stopped():
+            raise KeyboardInterrupt from error
         if traceback:
             raise
         print(f"nzc: {error_line(error, shows_private(cfg), folder)[1]}", file=sys.stderr)

@@ -17,6 +17,7 @@ from hydra.core.singleton import Singleton
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from nzc.app import interrupt
 from nzc.app.components import build_components, build_tracker, run_params, without_hydra
 from nzc.app.config import CONF, register, shows_private
 from nzc.app.error_messages import check_overrides, error_line
@@ -73,7 +74,8 @@ class PreparedJob:
             tracked.start()
             result = self.run.execute(folder, tracked.log, say)
         except BaseException as error:
-            tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
+            with interrupt.held():
+                tracked.fail(stopped=isinstance(error, KeyboardInterrupt) or interrupt.stopped())
             raise
         begun = time.perf_counter()
         tracked.finish()

@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
+from nzc.app import interrupt
 from nzc.app.components import build_tracker
 from nzc.app.config import shows_private
-from nzc.app.error_messages import report, stop
+from nzc.app.error_messages import report, stop, unwritable
 from nzc.app.sweep_jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
 from nzc.data.own_folder import OwnFolder, require_own
 from nzc.runs import layout
-from nzc.runs.formatting import show
+from nzc.runs.formatting import optional, show
 from nzc.runs.sweep_check import check_keys
 from nzc.runs.sweep_spec import figures_of, header_of, name_of, rows_of
 from nzc.tracking.outbox import RECORD, TrackedRun, tracked_name
@@ -51,6 +52,8 @@ class SweepHooks(Callback):
             self.own = OwnFolder("hydra.sweep.dir", self.folder)
             self.own.take()
             self.tracked.start()
+        except OSError as error:
+            report(unwritable("hydra.sweep.dir", error))
         except Exception as error:  # Hydra would make a warning of it
             report(error)
         if before is not None:
@@ -80,17 +83,31 @@ class SweepHooks(Callback):
 
         jobs = layout.read_jobs(self.folder)
         table = SweepTable(jobs, [key for figure in self.figures for key in figure.y], name_of(self.config))
-        (self.folder / layout.TABLE).write_text(table.markdown())
-        write_csv(self.folder, jobs)
+        with optional("table"):
+            (self.folder / layout.TABLE).write_text(table.markdown())
+            write_csv(self.folder, jobs)
         if shows_private(self.config):
             show(table)
         finished = [job for job in jobs if job.result]
         for figure in self.figures if finished and self.config.figures is not False else []:
-            from nzc.runs.sweep_plots import plot_sweep  # only here: it imports matplotlib
+            with optional(f"figure {figure.name}"):
+                from nzc.runs.sweep_plots import plot_sweep  # only here: it imports matplotlib
 
-            plot_sweep(self.folder, figure, finished)
-        show(str(write_page(self.folder)), "dim")
+                plot_sweep(self.folder, figure, finished)
+        with optional("page"):
+            show(str(write_page(self.folder)), "dim")
         return jobs
+
+    def close(self, stopped: bool) -> None:
+        """Answer with what is finished, and close the parent run. Why the sweep ended is said elsewhere."""
+        with suppress(Exception):
+            if any(self.folder.glob(f"*/{layout.RESULT}")):
+                self.answer()
+        self.tracked.fail(stopped)
+        begun = any(path.name.isdigit() for path in self.folder.iterdir())
+        if not begun and not (self.folder / RECORD).is_file():  # as with a row that cannot be composed
+            layout.clear(self.folder, _SWEEP_FILES, ())
+            self.own.undo()
 
 
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:
@@ -111,12 +128,8 @@ def answer_interrupted() -> Iterator[None]:
     except BaseException as error:
         sweep, SweepHooks.current = SweepHooks.current, None
         if sweep is not None:
-            with suppress(Exception):  # why the sweep ended must be said instead
-                if any(sweep.folder.glob(f"*/{layout.RESULT}")):
-                    sweep.answer()
-            sweep.tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
-            begun = any(path.name.isdigit() for path in sweep.folder.iterdir())
-            if not begun and not (sweep.folder / RECORD).is_file():  # as with a row that cannot be composed
-                layout.clear(sweep.folder, _SWEEP_FILES, ())
-                sweep.own.undo()
+            with interrupt.held():
+                sweep.close(stopped=isinstance(error, KeyboardInterrupt) or interrupt.stopped())
+            if isinstance(error, Exception):
+                report(error)
         raise

@@ -81,11 +81,14 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
 
 
 def check_sweeper(hydra: DictConfig) -> None:
-    """Raise InputError where a search is configured, but the sweeper cannot search."""
+    """Raise InputError where a search is configured, but the sweeper cannot search; or jobs would share a folder."""
     search = [key for key in hydra.sweeper if key not in ("_target_", "max_batch_size", "params")]
     if search and hydra.runtime.choices["hydra/sweeper"] == "rows":
         wanted = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
         raise InputError("hydra/sweeper", "rows", wanted)
+    subdir = OmegaConf.to_container(hydra.sweep, resolve=False)["subdir"]  # type: ignore[call-overload, index]
+    if subdir != "${hydra.job.num}":
+        raise InputError("hydra.sweep.subdir", subdir, "must be ${hydra.job.num}, the number of the job")
 
 
 def _points(row: SweepRow, at: int) -> list[SweepRow]:

@@ -18,6 +18,7 @@ class Digits(Dataset):
     public: int
 
     def __post_init__(self) -> None:
+        whole(0, seed=self.seed)
         whole(1, private=self.private, public=self.public)
 
     def load(self) -> DataSplits:

@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,12 +42,22 @@ def require_file(key: str, path: str | Path) -> None:
 
 
 def write_private(path: Path, data: bytes | str) -> Path:
-    """Write `data` to `path`, replacing what was there; readable by the owner only, from the first byte on."""
+    """Write `data` to `path`, replacing what was there; readable by the owner only, from the first byte on.
+
+    OSError, which names `path`: it cannot be written; what was there is as before.
+    """
     partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data.encode() if isinstance(data, str) else data)
-    return partial.rename(path)
+    try:
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+        return partial.rename(path)
+    except BaseException as error:
+        with suppress(OSError):
+            partial.unlink()
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 def obtain(root: str, files: str, read: Callable[[], T]) -> T:

@@ -1,9 +1,13 @@
 """How keys and numbers are shown, in tables, figures and pages alike."""
 
 import math
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
+
+from nzc.validation import InputError, in_a_line
 
 #: What each ε means, in the order of the table.
 EPSILONS = {
@@ -80,3 +84,15 @@ def show(what: object, style: str | None = None) -> None:
     if not console.is_terminal:
         console.width = 160
     console.print(what, style=style, soft_wrap=isinstance(what, str))
+
+
+@contextmanager
+def optional(what: str) -> Iterator[None]:
+    """Make what a run can do without, such as a figure: where that fails in this context, a line says so."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # disk, memory, fonts, matplotlib
+        why = in_a_line(error, 200) or type(error).__name__
+        print(f"nzc: {what} could not be made ({why})", file=sys.stderr)

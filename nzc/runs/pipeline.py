@@ -17,6 +17,7 @@ from nzc.mechanisms import ABSTAIN, GroundTruth
 from nzc.representation import Representation
 from nzc.runs.clock import Clock
 from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
+from nzc.runs.formatting import optional
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.metrics import class_names, evaluate, share_right, warnings_of
 from nzc.runs.outputs import write_labels, write_student
@@ -203,9 +204,10 @@ class PreparedRun:
         result.write(folder)
         session.close(digests(folder))
         if self.parts.figures:
-            from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
+            with optional("figures"):
+                from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
 
-            plot_run(folder, curves, session.released, truth)
+                plot_run(folder, curves, session.released, truth)
         return result
 
     def _represented(self, clock: Clock) -> DataSplits | None:

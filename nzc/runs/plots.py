@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nzc.data import UNKNOWN
+from nzc.data.files import write_private
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.curves import AXES, Curves
 from nzc.runs.layout import FIGURES
@@ -70,9 +72,11 @@ def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Ite
     with styled_figure(size) as figure:
         yield figure.subplots()
         (folder / FIGURES).mkdir(mode=0o700, exist_ok=True)
-        figure.savefig(folder / FIGURES / f"{name}.svg", metadata={"Date": None})
-        figure.set_layout_engine("none")  # the layout is computed already
-        figure.savefig(folder / FIGURES / f"{name}.png")
+        for kind, metadata in (("svg", {"Date": None}), ("png", None)):
+            drawn = BytesIO()
+            figure.savefig(drawn, format=kind, metadata=metadata)
+            write_private(folder / FIGURES / f"{name}.{kind}", drawn.getvalue())
+            figure.set_layout_engine("none")  # the layout is computed already
 
 
 def _gaps(axes: Axes, curves: Curves) -> None:

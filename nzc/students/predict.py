@@ -62,12 +62,12 @@ class Student:
             return np.asarray(self.network(torch.from_numpy(rows)).double().softmax(dim=1))
 
 
-def write(folder: str | Path, path: str | Path) -> None:
+def write(student: Student, path: str | Path) -> None:
     """Print a CSV line for each record of the file `path`: its id, if the student knows that column, or its number.
 
     The file is a table (CSV, Parquet, Arrow) or an array (.npy).
     """
-    student, first = Student(folder), 0
+    first = 0
     table = student.encoder is not None
     for records in read_table(path, CHUNK) if table else [np.load(path, allow_pickle=False)]:
         if first == 0 and student.encoder is not None and (absent := student.encoder.absent(records)):
@@ -102,6 +102,6 @@ def _load_pyfunc(path: str) -> Student:
 
 if __name__ == "__main__":
     try:
-        write(Path(__file__).parent, *sys.argv[1:])
+        write(Student(Path(__file__).parent), *sys.argv[1:])
     except (OSError, TypeError, ValueError) as error:
         sys.exit(f"python predict.py FILE: {error}")

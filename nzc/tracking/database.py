@@ -9,7 +9,7 @@ from filelock import FileLock
 from mlflow import MlflowClient
 from sqlalchemy import URL, make_url
 
-from nzc.data.files import require_writable
+from nzc.data.own_folder import require_writable
 from nzc.validation import InputError
 
 _HEADER = b"SQLite format 3\0"

@@ -106,7 +106,8 @@ class TrackedRun:
         self.closed = True
         if self.tracker is None:
             return
-        update_record(self.folder, ended=status, until=int(1000 * time.time()))
+        with suppress(OSError):  # a full disk is no reason to leave the run open
+            update_record(self.folder, ended=status, until=int(1000 * time.time()))
         if self.run is not None:
             with _alone(self.folder):
                 self.tracker.finish(self.run, self.folder, status)
