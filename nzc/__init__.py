@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nzc.accounting.calibration import calibrate
     from nzc.app.run import run
     from nzc.labeling.ledger import Ledger, LedgerEntry
+    from nzc.labeling.randomness import system_rng
     from nzc.mechanisms import (
         ABSTAIN, NZC, Boost, Confident, ContinuousNoise, GaussianNoise, GNMax, GroundTruth, Gumbel, GumbelNoise,
         Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise, NZCGaussian, Plurality,
@@ -37,13 +38,14 @@ __all__ = [
     "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise",
     "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "Plan", "PlannedRun", "Plurality",
     "RunResult", "Screen", "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit",
-    "calibrate", "count_votes", "read_sweep", "run",
+    "calibrate", "count_votes", "read_sweep", "run", "system_rng",
 ]  # fmt: skip
 #: The modules of names that are not in nzc.mechanisms.
 _ELSEWHERE = {
     "accounting": ("Cost", "Epsilon"), "accounting.calibration": ("calibrate",), "app.run": ("run",),
-    "labeling.ledger": ("Ledger", "LedgerEntry"), "mechanisms.plan": ("Plan", "PlannedRun"),
-    "runs.result": ("RunResult",), "runs.sweep_table": ("read_sweep",), "validation": ("InputError",),
+    "labeling.ledger": ("Ledger", "LedgerEntry"), "labeling.randomness": ("system_rng",),
+    "mechanisms.plan": ("Plan", "PlannedRun"), "runs.result": ("RunResult",),
+    "runs.sweep_table": ("read_sweep",), "validation": ("InputError",),
 }  # fmt: skip
 
 try:
