@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nzc.app.run import run
     from nzc.labeling.ledger import Ledger
     from nzc.labeling.ledger_entry import LedgerEntry
+    from nzc.labeling.randomness import system_rng
     from nzc.mechanisms import (
         ABSTAIN, NZC, Boost, Confident, ContinuousNoise, GaussianNoise, GNMax, GroundTruth, Gumbel, GumbelNoise,
         Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise, NZCGaussian, Plurality,
@@ -38,14 +39,14 @@ __all__ = [
     "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise",
     "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "Plan", "PlannedRun", "Plurality",
     "RunResult", "Screen", "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit",
-    "calibrate", "count_votes", "read_sweep", "run",
+    "calibrate", "count_votes", "read_sweep", "run", "system_rng",
 ]  # fmt: skip
 #: The modules of names that are not in nzc.mechanisms.
 _ELSEWHERE = {
     "accounting": ("Cost", "Epsilon"), "accounting.calibration": ("calibrate",), "app.run": ("run",),
-    "labeling.ledger": ("Ledger",), "labeling.ledger_entry": ("LedgerEntry",),
-    "mechanisms.plan": ("Plan", "PlannedRun"),
-    "runs.result": ("RunResult",), "runs.sweep_table": ("read_sweep",), "validation": ("InputError",),
+    "labeling.ledger": ("Ledger",), "labeling.ledger_entry": ("LedgerEntry",), "labeling.randomness": ("system_rng",),
+    "mechanisms.plan": ("Plan", "PlannedRun"), "runs.result": ("RunResult",), "runs.sweep_table": ("read_sweep",),
+    "validation": ("InputError",),
 }  # fmt: skip
 
 

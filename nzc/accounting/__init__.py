@@ -1,4 +1,4 @@
-"""Privacy accounting for releases from vote histograms; numpy and scipy only.
+"""Privacy accounting for releases from vote histograms; numpy, scipy and mpmath only.
 
 Conventions: votes are [queries, classes], orders are [orders] and all above 1, a Rényi cost is [queries, orders].
 Two vote histograms are neighbours when one teacher's vote moves from one class to another: n → n − e_a + e_b.

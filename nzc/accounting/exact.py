@@ -19,7 +19,7 @@ from nzc.accounting.rdp import ORDERS
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
-#: Smaller log-probabilities count as impossible. No float64 sampler produces such an outcome.
+#: Smaller log-probabilities count as impossible. No δ in use is as small as all of them together.
 IMPOSSIBLE = -700.0
 #: Up to this |α log p/q| the sum is computed from its moments: 18 of them leave a relative error of 2^18·2/20! < 1e-12.
 _SMALL = 2.0

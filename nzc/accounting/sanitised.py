@@ -32,11 +32,13 @@ q ≤ 1/(e^2γ + 1) < ½; Theorem 6 of 2018 with Proposition 10 needs −log q >
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import ndtri
 
 from nzc.accounting.data_dependent import DataDependentBound
+from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
 from nzc.accounting.rdp import ORDERS, cks
 from nzc.types import AnyArray, Floats
 from nzc.validation import InputError, between_0_and_1, positive
@@ -144,6 +146,9 @@ def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
     Y is rounded up to coarse steps, because the lowest bits of float64 sums could tell f̂ from its neighbours
     (Mironov 2012, "On significance of the least significant bits for differential privacy").
     """
+    if isinstance(rng, ExactGenerator):
+        noise = ExactNoise(NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP))
+        return rng.round_up(noise, (log_bound + plan.beta * plan.margin) / _STEP) * _STEP
     released = log_bound + plan.beta * (plan.noise * rng.standard_normal() + plan.margin)
     return float(np.ceil(released / _STEP)) * _STEP
 

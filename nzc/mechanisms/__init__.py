@@ -1,4 +1,4 @@
-"""Mechanisms: a noisy argmax of vote histograms, composed of boost, noise and screen; numpy and scipy only."""
+"""Mechanisms: a noisy argmax of vote histograms, composed of boost, noise and screen; numpy, scipy and mpmath only."""
 
 from nzc.mechanisms.boost import Boost
 from nzc.mechanisms.ground_truth import GroundTruth

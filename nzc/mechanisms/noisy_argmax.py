@@ -79,10 +79,9 @@ class NoisyArgmax:
         return labels if self.screen is None else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
 
     def _release(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
-        noise = self.noise.sample(votes.shape, rng) * self.boost.scale(votes)[:, None]
-        labels = (self.boost.scores(votes) + noise).argmax(axis=1)
+        labels = self.noise.winner(self.boost.scores(votes), self.boost.scale(votes), rng)
         if self.screen is None:
-            return np.asarray(labels)
+            return labels
         return np.where(self.screen.answers(votes, rng, student_probs), labels, ABSTAIN)
 
     def log_law(self, votes: Ints, student_probs: Floats | None = None) -> Floats:

@@ -2,11 +2,13 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from nzc.accounting import data_dependent, data_independent
+from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import InputError, between_0_and_1, not_negative, positive
 
@@ -56,6 +58,8 @@ class Screen(ABC):
     def answers(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None) -> Bools:
         """Draw which queries are answered, [queries]."""
         statistic = self.statistic(votes, student_probs)
+        if isinstance(rng, ExactGenerator):
+            return rng.at_least(ExactNoise(NORMAL, Fraction(float(self.sigma1))), statistic, self.threshold)
         return statistic + rng.normal(scale=self.sigma1, size=statistic.shape) >= self.threshold
 
     def log_answer(self, votes: Ints, student_probs: Floats | None) -> tuple[Floats, Floats]:

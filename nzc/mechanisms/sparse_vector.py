@@ -1,10 +1,12 @@
 """The sparse vector technique for labels without noise: only queries that are reported unstable cost privacy."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise
 from nzc.mechanisms.screen import StabilityScreen
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import between_0_and_1, whole
@@ -91,6 +93,9 @@ class SparseScreen(StabilityScreen):
         return cls(threshold=float(scale * np.log(at_zero)), sigma1=scale, cutoff=cutoff)
 
     def answers(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None) -> Bools:
+        if isinstance(rng, ExactGenerator):
+            noise, distance = ExactNoise(GUMBEL, Fraction(float(self.sigma1))), self.statistic(votes, None)
+            return ~rng.at_least(noise, np.full_like(distance, self.threshold), distance)
         return np.asarray(rng.exponential(size=votes.shape[:-1]) >= self._rate(votes))
 
     def log_answer(self, votes: Ints, student_probs: Floats | None) -> tuple[Floats, Floats]:

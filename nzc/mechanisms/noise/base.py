@@ -8,7 +8,8 @@ from scipy.special import logsumexp
 
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
-from nzc.types import Floats
+from nzc.accounting.exact_noise import ExactGenerator, ExactNoise
+from nzc.types import Floats, Ints
 from nzc.validation import InputError
 
 #: Smaller log-probabilities become −inf. This is far below `exact.IMPOSSIBLE`: an outcome that is possible at one
@@ -29,6 +30,20 @@ class Noise(ABC):
 
         The error must stay within `accounting.exact.error_of`; probabilities below e^-700 may be 0.
         """
+
+    @property
+    def exact(self) -> ExactNoise | None:
+        """The same noise by its quantile function; None: `sample` draws it, with float64's errors."""
+        return None
+
+    def winner(self, scores: Floats, scale: Floats, rng: np.random.Generator) -> Ints:
+        """Draw argmax_j {scores_j + scale·noise_j}, [queries], at scores [queries, classes] and scales [queries].
+
+        An `ExactGenerator` decides it without error where the noise has `exact`.
+        """
+        if isinstance(rng, ExactGenerator) and self.exact is not None:
+            return rng.winner(self.exact, scores, scale)
+        return np.asarray((scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1))
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         """Return the cost of one label for any votes, where a moved vote shifts each count by at most `shift`."""

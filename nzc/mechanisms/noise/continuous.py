@@ -1,6 +1,7 @@
 """Continuous noise: laws by numerical integration, Pr[argmax = i] = ∫ f(t − nᵢ) Π_{j≠i} F(t − nⱼ) dt, in log space."""
 
 from abc import abstractmethod
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +42,8 @@ class Neighbourhood(NamedTuple):
 class ContinuousNoise(Noise):
     """Noise with a density, given by its standard law; one unit of it is `unit` votes.
 
-    A subclass needs `sample`, `unit`, `log_density` and `log_cdf`. A law that does not sum to one is refused, and so is
-    a sampler that draws from another law.
+    A subclass needs `sample`, `unit`, `log_density` and `log_cdf`. A law that does not sum to one is refused. So are a
+    sampler and an `exact` that follow another law.
     """
 
     #: Classes this many units behind the largest have probability 0, also after any step up to MAX_STEP.
@@ -62,7 +63,10 @@ class ContinuousNoise(Noise):
         """Return log F(x) of the standard law, elementwise."""
 
     def require_matching_sampler(self) -> None:
-        """Raise InputError where 4,000 draws of `sample` contradict `log_cdf` (Kolmogorov-Smirnov, p < 1e-12)."""
+        """Raise InputError where 4,000 draws of `sample` contradict `log_cdf` (Kolmogorov-Smirnov, p < 1e-12).
+
+        So do quantiles of `exact` that differ from it by 1e-9 or more.
+        """
         drawn = np.sort(self.sample((4000,), np.random.default_rng(0)))
         with np.errstate(divide="ignore"):
             expected = np.exp(self.log_cdf(drawn / self.unit))
@@ -70,6 +74,13 @@ class ContinuousNoise(Noise):
         if not off < 0.06:
             allowed = "must draw with `sample`, in votes, what `log_cdf` says of x in units of `unit` votes"
             raise InputError("noise", self, f"{allowed}; the two distributions differ by {off:.2g}")
+        if self.exact is not None:
+            at = np.arange(1, 4096) / 4096
+            quantiles = self.exact.law.quantile(at) * float(self.exact.scale / Fraction(float(self.unit)))
+            off = np.abs(np.exp(self.log_cdf(quantiles)) - at).max()
+            if not off < 1e-9:
+                allowed = "must have quantiles in `exact` of the law that `log_cdf` says"
+                raise InputError("noise", self, f"{allowed}; the two distributions differ by {off:.2g}")
 
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
         """Return integration nodes and their log-weights, both [queries, nodes].

@@ -1,11 +1,13 @@
 """Gaussian noise: GNMax (Scalable PATE 2018) and NZC's second variant."""
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from nzc.accounting import claims, data_dependent, data_independent, gaussian_argmax
+from nzc.accounting.exact_noise import NORMAL, ExactNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
 from nzc.validation import positive
@@ -31,6 +33,10 @@ class GaussianNoise(ContinuousNoise):
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return rng.normal(scale=self.sigma, size=shape)
+
+    @property
+    def exact(self) -> ExactNoise:
+        return ExactNoise(NORMAL, Fraction(float(self.sigma)))
 
     def log_density(self, x: Floats) -> Floats:
         return np.asarray(-0.5 * x * x - 0.5 * np.log(2 * np.pi))

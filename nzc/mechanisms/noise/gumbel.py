@@ -1,11 +1,13 @@
 """Gumbel noise: the exponential mechanism (McSherry and Talwar 2007). Its law is a softmax."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import log_softmax
 
 from nzc.accounting import data_independent
+from nzc.accounting.exact_noise import GUMBEL, ExactNoise
 from nzc.mechanisms.noise.base import Noise, complete
 from nzc.types import Floats
 from nzc.validation import positive
@@ -26,6 +28,10 @@ class GumbelNoise(Noise):
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return rng.gumbel(scale=1 / self.gamma, size=shape)
+
+    @property
+    def exact(self) -> ExactNoise:
+        return ExactNoise(GUMBEL, 1 / Fraction(float(self.gamma)))
 
     def log_law(self, scores: Floats) -> Floats:
         leads = self.gamma * (scores - scores.max(axis=1, keepdims=True))

@@ -1,10 +1,12 @@
 """Laplace noise: LNMax (PATE 2017) and NZC."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from nzc.accounting import claims, data_dependent, data_independent
+from nzc.accounting.exact_noise import LAPLACE, ExactNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
 from nzc.validation import positive
@@ -29,6 +31,10 @@ class LaplaceNoise(ContinuousNoise):
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return rng.laplace(scale=1 / self.gamma, size=shape)
+
+    @property
+    def exact(self) -> ExactNoise:
+        return ExactNoise(LAPLACE, 1 / Fraction(float(self.gamma)))
 
     def log_density(self, x: Floats) -> Floats:
         return np.asarray(-np.abs(x) - np.log(2))

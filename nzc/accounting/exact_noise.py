@@ -1,0 +1,223 @@
+"""Exact noise: every comparison with noise comes out as real numbers decide it, not as float64 rounds it.
+
+A release shows comparisons only: which score is largest, whether a statistic reaches a threshold, between which two
+grid points a number lies. `ExactGenerator` draws each of them from the law of real-valued noise s·Z, where Z has a
+standard law with distribution function F and s is a rational number.
+
+Theorem. Let the generator's bits be independent and fair. For every input, the answer of `ExactGenerator` has the law
+of the same comparison with real-valued noise, up to a total variation distance of K²·2^-1000 for K noisy numbers (K = 1
+for a threshold or a grid).
+
+Proof.
+
+1. One draw. Let U = 0.b₁b₂… have the generator's bits. Then U is uniform and F⁻¹(U) has the law of Z. Once b bits are
+   known, as a whole number k, U lies in [k/2^b, (k + 1)/2^b]. So Z lies between the quantiles at these two ends.
+2. Stages. The first stage knows 53 bits of each draw and computes in float64. Each later stage draws 128 further bits
+   of the same draws, and computes with more digits. A stage computes for each noisy number x = score + factor·s·Z two
+   bounds low ≤ x ≤ high (3 and 4). It answers only if the answer is the same for all numbers within these bounds. That
+   answer is the one of the real numbers x themselves, whatever the later bits are.
+3. Bounds in float64. The ends of U are multiples of 2^-53, hence float64 numbers, and so are 1 − U and 2U. A quantile
+   function's error is at most 2^-33 (1 + |z|) (`StandardLaw`). score − origin is one rounded operation, so its relative
+   error is at most 2^-53; origin is the largest score of the query, the threshold, or 0. The products and sums that
+   follow are five rounded operations. All errors together are below 2^-32 (|score − origin| + |factor·s| (1 + |z|)), by
+   which the bounds are widened, and by 2^-1000 for products that are no normal float64 numbers.
+4. Bounds of later stages. With b bits known, quantiles have an error of at most 2^-b (1 + |z|), and are rounded to a
+   multiple of 2^-b. The bounds are widened by 2^-b (2 + |z|) factor·s. All else is rational arithmetic without error.
+5. No answer. The last stage knows b = 1,077 bits. If its bounds leave the answer open, the number with the largest
+   lower bound wins. Let x and x′ be two of the noisy numbers, in units of factor·s. The probability is 2^(2−b) that one
+   of the draws lies in its first or last cell [k/2^b, (k + 1)/2^b]. Otherwise both noises lie within ±750. Let w be the
+   width between the quantiles at the ends of the cell of x′. Given that cell, those U for which the bounds of x and x′
+   overlap have probability at most (w + 2^(2−b)·752)/2 + 2^(1−b), because the density of Z is at most 1/2. The mean of
+   w is at most 2^-b·1,500, because the inner cells together are 1,500 wide. In sum, two numbers are undecided with
+   probability below 2^(12−b), and some two of K with probability below K²·2^(12−b) < K²·2^-1000. A threshold replaces
+   x′, with w = 0. So does each point of a grid: fewer than 2^51 points are within ±750 if factor·s is at most 2^40
+   steps, and 2^51·2^(12−b) < 2^-1000. ∎
+
+So Q queries of K classes lie within Q·K²·2^-1000 of the law of real-valued noise: below 2^-900 for any numbers in use.
+This adds at most (1 + e^ε)·2^-900 to δ. The constants hold for the three laws of this module. If the quantiles of
+another law at 2^-1077 and 1 − 2^-1077 lie outside ±750, the distance grows in proportion.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from nzc.types import AnyArray, Bools, Floats, Ints
+
+#: How many bits of a draw the first stage knows, and how many each later stage adds.
+_FIRST, _MORE = 53, 128
+#: How many stages there are after the first: 53 + 8·128 = 1,077 bits.
+_STAGES = 8
+#: About how many draws are compared at once.
+_AT_ONCE = 2**18
+
+#: Answers of rows of bounds, low and high [rows, numbers], and whether they hold for all numbers within the bounds.
+_Verdict = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
+
+
+@dataclass(frozen=True)
+class StandardLaw:
+    """A law with a density of at most 1/2, by its quantile function F⁻¹.
+
+    quantile  z = F⁻¹(u) of a float64 array of multiples of 2^-53 from 0 to 1. The error must be at most
+              2^-33 (1 + |z|). That of scipy's `ndtri` and of numpy's `log` is ten thousand times smaller
+    precise   `precise(mp, u)` is z = F⁻¹(u) by the mpmath context `mp`. u is a multiple of 2^-b within (0, 1), mp.prec
+              is 2b, and the error must be at most 2^-b (1 + |z|)
+    """
+
+    quantile: Callable[[Floats], Floats]
+    precise: Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class ExactNoise:
+    """Noise scale·Z, where Z has a standard law."""
+
+    law: StandardLaw
+    scale: Fraction
+
+
+class ExactGenerator(np.random.Generator):
+    """A NumPy generator that also decides comparisons with noise exactly; see the theorem of this module.
+
+    Its other methods are NumPy's float64 samplers. They serve noise without a quantile function.
+    """
+
+    def winner(self, noise: ExactNoise, scores: Floats, factor: Floats) -> Ints:
+        """Return argmax_j {scores_j + factor·noise_j}, [queries].
+
+        scores  [queries, classes]
+        factor  [queries], above 0
+        """
+        return self._decide(noise, scores, scores.max(axis=1, keepdims=True), factor[:, None], _largest)
+
+    def at_least(self, noise: ExactNoise, statistic: Floats, threshold: Floats | float) -> Bools:
+        """Return whether statistic + noise ≥ threshold, elementwise."""
+        both = np.broadcast_arrays(np.asarray(statistic, dtype=np.float64), np.float64(threshold))
+        scores, origin = (each.reshape(-1, 1) for each in both)
+        found = self._decide(noise, scores, origin, np.ones_like(scores), _positive)
+        return found.reshape(np.shape(statistic)).astype(bool)
+
+    def round_up(self, noise: ExactNoise, number: float) -> int:
+        """Return number + noise, rounded up to a whole number."""
+        one = np.ones((1, 1))
+        return int(self._decide(noise, number * one, 0 * one, one, _whole)[0])
+
+    def _decide(self, noise: ExactNoise, scores: Floats, origin: Floats, factor: Floats, verdict: _Verdict) -> Ints:
+        """Return the verdict on scores − origin + factor·noise of each row, [rows].
+
+        scores [rows, numbers]; origin and factor [rows, 1]
+        """
+        answers = np.zeros(len(scores), dtype=np.int64)
+        for rows in np.array_split(np.arange(len(scores)), scores.size // _AT_ONCE + 1):
+            known = self.integers(2**_FIRST, size=scores[rows].shape)
+            lead, scale = scores[rows] - origin[rows], float(noise.scale) * factor[rows]
+            low, high = _bounds(noise.law, lead, scale, known)
+            answers[rows], sure = verdict(low, high)
+            for at in np.flatnonzero(~sure):
+                row = rows[at]
+                exact = [Fraction(score) - Fraction(origin[row, 0]) for score in scores[row].tolist()]
+                exact_scale = noise.scale * Fraction(factor[row, 0])
+                answers[row] = self._refine(noise.law, exact, exact_scale, known[at].tolist(), verdict)
+        return answers
+
+    def _refine(
+        self, law: StandardLaw, lead: list[Fraction], scale: Fraction, known: list[int], verdict: _Verdict
+    ) -> int:
+        """Return the verdict on lead + scale·Z, where the first _FIRST bits of each draw are known."""
+        import mpmath
+
+        mp, bits = mpmath.mp.clone(), _FIRST
+        for _ in range(_STAGES):
+            bits += _MORE
+            mp.prec = 2 * bits
+            known = [(each << _MORE) + int.from_bytes(self.bytes(_MORE // 8)) for each in known]
+            ends = [_precise_ends(mp, law, each, bits) for each in known]
+            low, high = (
+                np.array([[at + scale * z for at, z in zip(lead, side, strict=True)]], dtype=object)
+                for side in zip(*ends, strict=True)
+            )
+            answer, sure = verdict(low, high)
+            if sure.all():
+                break
+        return int(answer[0])
+
+
+def _bounds(law: StandardLaw, lead: Floats, scale: Floats, known: Ints) -> tuple[Floats, Floats]:
+    """Return low and high of lead + scale·Z where the first _FIRST bits of the draws are known (3 of the proof)."""
+    ends = []
+    for k, side in ((known, -1.0), (known + 1, 1.0)):
+        with np.errstate(divide="ignore"):
+            z = law.quantile(np.ldexp(k.astype(np.float64), -_FIRST))
+        slack = 2.0**-32 * (np.abs(lead) + scale * (1 + np.abs(z))) + 2.0**-1000
+        ends.append(lead + scale * z + side * slack)
+    return ends[0], ends[1]
+
+
+def _precise_ends(mp: Any, law: StandardLaw, known: int, bits: int) -> tuple[Fraction | float, Fraction | float]:
+    """Return low and high of Z where the first `bits` bits of the draw are known (4 of the proof)."""
+    ends: list[Fraction | float] = []
+    for k, side in ((known, -1), (known + 1, 1)):
+        if k in (0, 1 << bits):
+            ends.append(side * np.inf)
+            continue
+        z = law.precise(mp, mp.ldexp(mp.mpf(k), -bits))
+        rounded = Fraction(int(mp.floor(mp.ldexp(z, bits))), 1 << bits)
+        ends.append(rounded + side * (2 + abs(rounded)) / (1 << bits))
+    return ends[0], ends[1]
+
+
+def _largest(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Return which number of each row is the largest."""
+    best, row = low.argmax(axis=1), np.arange(len(low))
+    others = high.copy()
+    others[row, best] = -np.inf
+    return best, low[row, best] > others.max(axis=1)
+
+
+def _positive(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Return whether each number is 0 or more."""
+    return high[:, 0] >= 0, (low[:, 0] >= 0) | (high[:, 0] < 0)
+
+
+def _whole(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Return each number, rounded up to a whole number."""
+    bounded = (low > -np.inf) & (high < np.inf)
+    up, down = (-(-np.where(bounded, side, 0) // 1)[:, 0] for side in (high, low))
+    return up, (up == down) & bounded[:, 0]
+
+
+def _laplace(u: Floats) -> Floats:
+    return np.where(u < 0.5, np.log(2 * u), -np.log(2 * (1 - u)))
+
+
+def _gumbel(u: Floats) -> Floats:
+    return np.asarray(-np.log(-np.log(u)))
+
+
+def _precise_normal(mp: Any, u: Any) -> Any:
+    """Return Φ⁻¹(u) by Newton's method on g(z) = log Φ(z) − log u, z ≤ 0; for u above 1/2 by symmetry.
+
+    g increases and is concave, with g′ ≥ g′(0) > 0.79 and −1 < g″ < 0 (the Mills ratio). Φ(z) ≤ e^(−z²/2)/2, so the
+    first z is below the root. Tangents of a concave function keep it there. A step s from an error e ≤ 1 leaves an
+    error e − s ≤ 0.64 e². So a last step below 2^-b leaves an error below 2^(3−2b).
+    """
+    tail = min(u, 1 - u)
+    z, step = -mp.sqrt(-2 * mp.log(tail)), mp.mpf(1)
+    while step > mp.ldexp(1, -mp.prec // 2):
+        below = mp.erfc(-z / mp.sqrt(2)) / 2
+        step = mp.log(tail / below) * below * mp.sqrt(2 * mp.pi) * mp.exp(z * z / 2)
+        z += step
+    return z if u < 0.5 else -z
+
+
+#: N(0, 1), by scipy's rational approximation.
+NORMAL = StandardLaw(ndtri, _precise_normal)
+#: Density e^(−|z|)/2.
+LAPLACE = StandardLaw(_laplace, lambda mp, u: mp.log(2 * u) if u < 0.5 else -mp.log(2 * (1 - u)))
+#: Distribution function e^(−e^(−z)).
+GUMBEL = StandardLaw(_gumbel, lambda mp, u: -mp.log(-mp.log(u)))

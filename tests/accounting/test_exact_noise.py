@@ -1,0 +1,228 @@
+"""Exact noise against mpmath, and against the rational arithmetic that it promises."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import presets
+import pytest
+from scipy import stats
+from scipy.special import stdtrit
+
+from nzc.accounting.exact_noise import GUMBEL, LAPLACE, NORMAL, ExactGenerator, ExactNoise, StandardLaw, _bounds
+from nzc.accounting.sanitised import Plan, draw
+from nzc.labeling.randomness import system_rng
+from nzc.mechanisms import Boost, ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax
+from nzc.validation import InputError
+
+mp = mpmath.mp.clone()
+mp.prec = 1200
+#: The laws, and their distribution functions by mpmath.
+CDF = {
+    "normal": (NORMAL, lambda z: mp.ncdf(z)),
+    "laplace": (LAPLACE, lambda z: mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2),
+    "gumbel": (GUMBEL, lambda z: mp.exp(-mp.exp(-z))),
+}
+LAWS = pytest.mark.parametrize("name", CDF)
+SCALES = [Fraction(1), Fraction(40), 1 / Fraction(1e-10), Fraction(1e10), Fraction(1e-3)]
+
+
+class Scripted(ExactGenerator):
+    """A generator whose bits are known: `first` [numbers] of the first stage, then `later` blocks of 16 bytes."""
+
+    def __new__(cls, *_: object) -> "Scripted":
+        return super().__new__(cls)
+
+    def __init__(self, first: list[int], later: list[int]) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.first, self.later, self.used = first, later, 0
+
+    def integers(self, *_: object, **__: object) -> np.ndarray:  # type: ignore[override]
+        return np.array([self.first])
+
+    def bytes(self, length: int) -> bytes:
+        self.used += 1
+        return self.later[self.used - 1].to_bytes(length)
+
+
+class Silent(ExactGenerator):
+    """A generator without NumPy's samplers of noise."""
+
+    def _refuse(self, *_: object, **__: object) -> None:
+        raise AssertionError("a float64 sampler was used")
+
+    normal = standard_normal = laplace = gumbel = standard_t = exponential = standard_exponential = random = _refuse  # type: ignore
+
+
+def some_cells(bits: int, many: int) -> list[int]:
+    """Cells of U that are random, next to 0, 1 and 1/2, and at every power of two from either end."""
+    rng, top = np.random.default_rng(bits), 2**bits - 1
+    ends = [2**i + d for i in range(1, bits, max(1, bits // 53)) for d in (-1, 0, 1)]
+    inner = [int.from_bytes(rng.bytes(bits // 8 + 1)) % top for _ in range(many)]
+    near_branches = [int(Fraction(u) * 2**bits) for u in (np.exp(-2), 1 - np.exp(-2), np.exp(-1), 0.25, 0.75)]
+    return sorted({k for k in [*ends, *(top - k for k in ends), *inner, *near_branches] if 0 < k < top})
+
+
+@LAWS
+def test_quantiles_in_float64_are_far_better_than_is_allowed_for(name: str) -> None:
+    law, cdf = CDF[name]
+    cells = some_cells(53, 300)
+    for k, z in zip(cells, law.quantile(np.array(cells) * 2.0**-53), strict=True):
+        allowed = 2.0**-33 * (1 + abs(z)) / 10_000
+        assert cdf(mp.mpf(z) - allowed) < mp.ldexp(k, -53) < cdf(mp.mpf(z) + allowed), k
+
+
+@LAWS
+@pytest.mark.parametrize("bits", [181, 1077])
+def test_quantiles_of_later_stages_are_within_their_error(name: str, bits: int) -> None:
+    law, cdf = CDF[name]
+    own = mpmath.mp.clone()
+    own.prec = 2 * bits
+    for k in some_cells(bits, 5)[:: bits // 6]:
+        with mp.workprec(3 * bits):
+            u = mp.ldexp(mp.mpf(k), -bits)
+            z = mp.mpf(law.precise(own, u))
+            allowed = mp.ldexp(1 + abs(z), -bits)
+            assert cdf(z - allowed) < u < cdf(z + allowed), k
+
+
+@LAWS
+@pytest.mark.parametrize("lead", [0.0, -1.0, -1e100, 3e-5])
+@pytest.mark.parametrize("scale", [1.0, 1e10, 1e-100, 1e200, 40.0])
+def test_bounds_contain_all_numbers_of_the_cell(name: str, lead: float, scale: float) -> None:
+    law, cdf = CDF[name]
+    cells = np.array([0, 2**53 - 1, *some_cells(53, 20)[::11]])
+    low, high = _bounds(law, np.full(len(cells), lead), np.full(len(cells), scale), cells)
+    for k, below, above in zip(cells.tolist(), low.tolist(), high.tolist(), strict=True):
+        first, last = (
+            min(max((mp.mpf(side) - mp.mpf(lead)) / mp.mpf(scale), -100), 100) for side in (below, above)
+        )  # beyond ±100 no law has a cell but the first and the last
+        assert (k == 0 and below == -np.inf) or cdf(first) < mp.ldexp(k, -53)
+        assert (k == 2**53 - 1 and above == np.inf) or cdf(last) > mp.ldexp(k + 1, -53)
+
+
+@LAWS
+def test_later_bits_decide_where_the_first_do_not(name: str) -> None:
+    """Equal counts and equal first bits: the next bits that differ decide. Equal bits to the end: the lowest class."""
+    noise, tie, one = ExactNoise(CDF[name][0], Fraction(7)), np.array([[5.0, 5.0]]), np.ones(1)
+    for first in ([2**53 // 3] * 2, [0, 0]):
+        for later, winner in (
+            ([8, 2**100], 1), ([2**127, 1], 0), ([9, 9, 3, 2**64], 1), ([0, 0, 4, 4, 2**120, 0], 0),
+        ):  # fmt: skip
+            rng = Scripted(first, later)
+            assert (rng.winner(noise, tie, one)[0], rng.used) == (winner, len(later))
+        rng = Scripted(first, [11] * 16)
+        assert (rng.winner(noise, tie, one)[0], rng.used) == (0, 16)
+
+
+def test_a_label_rarer_than_the_steps_of_float64_occurs() -> None:
+    """NumPy's Laplace noise ends at ±37 scales, so a class 80 behind has no chance. Its law says e^-78."""
+    behind, last = np.array([[80.0, 0.0]]), 2**53 - 1
+    assert np.random.default_rng(0).laplace(size=10**6).max() < 37
+    assert Scripted([0, last], [2, 2**128 - 2]).winner(ExactNoise(LAPLACE, Fraction(1)), behind, np.ones(1)) == 1
+    assert Scripted([0, last], [2**125, 2**127]).winner(ExactNoise(LAPLACE, Fraction(1)), behind, np.ones(1)) == 0
+
+
+@LAWS
+@pytest.mark.parametrize("scale", SCALES, ids=float)
+def test_near_ties_are_decided_as_exact_arithmetic_does(name: str, scale: Fraction) -> None:
+    """The second score makes up for its noise to the last bit of float64; all bits of both draws are known."""
+    law, rng, own = CDF[name][0], np.random.default_rng(3), mpmath.mp.clone()
+    own.prec = 2200
+    for _ in range(8):
+        first = rng.integers(1, 2**53 - 1, size=2).tolist()
+        later = [int.from_bytes(rng.bytes(16)) for _ in range(16)]
+        z = law.quantile(np.array(first) * 2.0**-53)
+        scores, source = np.array([[float(scale) * (z[1] - z[0]), 0.0]]), Scripted(first, later)
+        answer = source.winner(ExactNoise(law, scale), scores, np.ones(1))[0]
+        assert source.used == 2  # one block of each draw
+        bits = ["".join(f"{block:0128b}" for block in later[at::2]) for at in (0, 1)]
+        known = [int(rest, 2) + (k << 1024) for k, rest in zip(first, bits, strict=True)]
+        true = [law.precise(own, own.ldexp(own.mpf(k), -1077)) for k in known]
+        lead = own.mpf(scores[0, 0]) * scale.denominator / scale.numerator
+        assert answer == int(lead + true[0] < true[1])
+
+
+@pytest.mark.parametrize(
+    ("noise", "boost"),
+    [
+        (GaussianNoise(40), Boost()),
+        (LaplaceNoise(0.05), Boost()),
+        (GumbelNoise(0.05), Boost()),
+        (LaplaceNoise(1e-10), Boost(c=1e10, sensitivity="local")),
+        (GaussianNoise(1e10), Boost()),
+        (GaussianNoise(1.0), Boost(c=1e100, sensitivity="global")),
+        (LaplaceNoise(1.0), Boost(c=1e100)),
+    ],
+    ids=str,
+)
+def test_labels_have_the_law_that_is_accounted_for(noise: GaussianNoise, boost: Boost) -> None:
+    """Chi-square of 200,000 labels."""
+    mechanism, votes, draws = NoisyArgmax(noise, boost), np.array([[70, 60, 60, 20]]), 200_000
+    labels = mechanism.release(np.repeat(votes, draws, axis=0), Silent(np.random.PCG64(1)))
+    expected, seen = draws * np.exp(mechanism.log_law(votes)[0, :-1]), np.bincount(labels, minlength=4)
+    assert (seen[expected == 0] == 0).all()
+    possible = expected > 0
+    assert ((seen - expected)[possible] ** 2 / expected[possible]).sum() < stats.chi2.isf(1e-6, df=3)
+
+
+@pytest.mark.parametrize("name", presets.MECHANISMS)
+def test_no_aggregator_uses_a_sampler_in_float64(name: str) -> None:
+    mechanism, votes = presets.build(name), np.array([[240, 6, 4], [100, 90, 60]] * 50)
+    assert len(mechanism.release(votes, Silent(np.random.PCG64(1)), np.full((100, 3), 1 / 3))) == 100
+
+
+def test_the_sanitised_bound_has_its_noise_and_its_grid() -> None:
+    plan, rng = Plan(order=10.0, beta=0.02, noise=3.0, failure=1e-6), Silent(np.random.PCG64(1))
+    drawn = np.array([draw(1.25, plan, rng) for _ in range(3000)])
+    assert (drawn * 2**20 == np.rint(drawn * 2**20)).all()
+    noise = stats.norm(1.25 + plan.beta * plan.margin, plan.beta * plan.noise)
+    assert stats.kstest(drawn - 2.0**-21, noise.cdf).pvalue > 1e-6
+
+
+def test_a_number_on_the_grid_is_rounded_by_later_bits() -> None:
+    for later, found in (([5], 1), ([2**128 - 1] * 8, 1)):  # U = 1/2 and more: 0 + noise is above 0
+        assert Scripted([2**52], later).round_up(ExactNoise(NORMAL, Fraction(1, 2**60)), 0.0) == found
+    assert Scripted([2**52 - 1], [2**127]).round_up(ExactNoise(NORMAL, Fraction(1, 2**60)), 0.0) == 0
+
+
+class T3(ContinuousNoise):
+    """t noise with 3 degrees of freedom, and quantiles of `degrees`."""
+
+    unit = 15.0
+
+    def __init__(self, degrees: float) -> None:
+        self.degrees = degrees
+
+    @property
+    def exact(self) -> ExactNoise:
+        law = StandardLaw(lambda u: stdtrit(self.degrees, u), lambda mp, u: pytest.fail("is not needed here"))
+        return ExactNoise(law, Fraction(15))
+
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        return 15 * rng.standard_t(3, size=shape)
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        return stats.t(3).logpdf(x)
+
+    def log_cdf(self, x: np.ndarray) -> np.ndarray:
+        return stats.t(3).logcdf(x)
+
+
+def test_quantiles_of_ones_own_must_be_those_of_the_law() -> None:
+    assert NoisyArgmax(T3(3)).release(np.array([[9, 3]]), Silent(np.random.PCG64(1))) in (0, 1)
+    with pytest.raises(InputError, match="must have quantiles in `exact` of the law that `log_cdf` says"):
+        NoisyArgmax(T3(3.00001))
+
+
+def test_noise_of_ones_own_without_quantiles_keeps_its_sampler() -> None:
+    class OnlySampled(T3):
+        exact = None  # type: ignore[assignment]
+
+    assert NoisyArgmax(OnlySampled(3)).release(np.array([[9, 3]]), system_rng()) in (0, 1)
+    with pytest.raises(AssertionError, match="float64 sampler"):
+        NoisyArgmax(OnlySampled(3)).release(np.array([[9, 3]]), Silent(np.random.PCG64(1)))
+
+
+def test_releases_are_exact() -> None:
+    assert isinstance(system_rng(), ExactGenerator)
