@@ -97,7 +97,7 @@ class WriteTrap:
     """A signal that a process sends to itself before its `call`-th write below a folder.
 
     A write is a file that is opened for writing, an SQLite database that is opened, or a change of a folder: renamed,
-    removed, made, linked.
+    removed, made, linked. It is counted only if something has changed there since the last one that was counted.
 
     call  0: never
     log   a file that gets a line for every write
@@ -110,10 +110,11 @@ class WriteTrap:
 
     def install(self) -> None:
         """Watch the writes of this process. It cannot be undone, so only a fork may call this."""
-        file, here, count = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), f"{self.below}{os.sep}", 0
+        file, here = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), f"{self.below}{os.sep}"
+        count, last = 0, None
 
         def watch(event: str, arguments: tuple[Any, ...]) -> None:
-            nonlocal count
+            nonlocal count, last
             if event not in _OPENED + _CHANGED or not isinstance(arguments[0], str | bytes | os.PathLike):
                 return
             if event == "open" and not (isinstance(arguments[2], int) and arguments[2] & _WRITES):
@@ -121,12 +122,25 @@ class WriteTrap:
             path = os.path.abspath(os.fsdecode(arguments[0]))
             if not f"{path}{os.sep}".startswith(here) or os.path.basename(path) in (OUT, ERR):
                 return
-            count += 1
+            if (state := _state(self.below)) == last:
+                return
+            count, last = count + 1, state
             os.write(file, f"{event} {path.removeprefix(here)}\n".encode())
             if count == self.call:
                 os.kill(os.getpid(), self.signal)
 
         sys.addaudithook(watch)
+
+
+def _state(folder: Path) -> set[tuple[str, int, int]]:
+    """Return the names, sizes and times of the files below a folder, and the names of folders."""
+    found = set()
+    for at, folders, files in os.walk(folder):
+        found |= {(os.path.join(at, name), 0, 0) for name in folders}
+        for name in set(files) - {OUT, ERR}:
+            about = os.lstat(os.path.join(at, name))
+            found.add((os.path.join(at, name), about.st_size, about.st_mtime_ns))
+    return found
 
 
 def writes(trap: WriteTrap) -> list[str]:

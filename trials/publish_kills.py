@@ -17,19 +17,23 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 from _cases import Case, WriteTrap, refusal, show_cases, shown, writes
 from _nzc import ERR, progress, run, start, wait, warm_up
 
 RUN, OUT = "run", "out"
-#: Runs of one or two seconds, with all files that a run may leave, and without a student. The second of each pair has
-#: another noise scale and another seed.
+#: A run with all files that a run may leave, and one of a second, whose votes are in a file.
 _PLAIN = ["recipe=papers", "rng=system", "tracking=none", "trainer.accelerator=cpu", "trainer.progress=false"]
 _PLAIN += [f"hydra.run.dir={RUN}", "queries=40"]
 STUDENT = [*_PLAIN, "teachers.count=6", "teachers.epochs=5", "student.steps=10"]
-ALONE = [*_PLAIN, "teachers=logistic", "teachers.count=6", "teachers.parallel=1", "student=none", "figures=false"]
-LOW, HIGH = ["aggregator.sigma=200"], ["aggregator.sigma=2", "seed=1"]
+VOTES = [*_PLAIN, "teachers=votes", "teachers.path=votes.npy", "dataset=none", "student=none", "figures=false"]
+#: How the noise scale of little noise is written in a mechanism; the options of much noise, and of little.
+LITTLE = "sigma=2)"
+MUCH_NOISE, LITTLE_NOISE = ["aggregator.sigma=200"], ["aggregator.sigma=2", "seed=1", "budget.epsilon=1e6"]
 #: Seconds that a command may take.
 LIMIT = 90
 
@@ -39,12 +43,13 @@ class Workshop:
 
     def __init__(self, folder: Path, command: list[str]) -> None:
         self.folder, self.command, self.home = folder, command, folder / "home"
-        shutil.rmtree(folder, ignore_errors=True)
-        for options in (LOW, HIGH):
+        self.home.mkdir(parents=True)
+        np.save(self.home / "votes.npy", np.random.default_rng(0).multinomial(60, [0.6, 0.3, 0.1], 40))
+        for options in (MUCH_NOISE, LITTLE_NOISE):
             self.must(self.home, [*command, *options])
         shutil.rmtree(self.home / RUN)
         shutil.copytree(self.home, folder / "start")  # trained teachers, and a ledger
-        self.must(self.home, [*command, *LOW])
+        self.must(self.home, [*command, *MUCH_NOISE])
         shutil.copytree(self.home, folder / "finished")
         self.whole = names(self.home / RUN)
         self.must(self.home, ["publish", RUN, OUT])
@@ -74,7 +79,7 @@ class Workshop:
     def killed(self, call: int, point: str) -> Case:
         """Kill a run before a write, publish, repeat the run, and publish again."""
         home, problems = self.restore("start"), []
-        run(home, [*self.command, *LOW], self.trap(call), LIMIT)
+        run(home, [*self.command, *MUCH_NOISE], self.trap(call), LIMIT)
         whole = names(home / RUN) == self.whole
         published = run(home, ["publish", RUN, OUT], seconds=LIMIT) == 0
         if published and not whole:
@@ -82,7 +87,7 @@ class Workshop:
         if not published and (home / OUT).exists():
             problems.append("refused, but something was written")
         shutil.rmtree(home / OUT, ignore_errors=True)
-        if run(home, [*self.command, *LOW], seconds=LIMIT):
+        if run(home, [*self.command, *MUCH_NOISE], seconds=LIMIT):
             problems.append(f"repeated: {(home / ERR).read_text().strip()}")
         elif run(home, ["publish", RUN, OUT], seconds=LIMIT):
             problems.append(f"repeated, but not published: {(home / ERR).read_text().strip()}")
@@ -91,37 +96,42 @@ class Workshop:
     def in_a_row(self, call: int, point: str, number: int) -> Case:
         """End a run before a write, in the folder of a finished run, and publish."""
         home = self.restore("finished")
-        run(home, [*self.command, *HIGH], self.trap(call, number), LIMIT)
-        return shown(Case(f"in a row, {signal.Signals(number).name}", point, self.mixed(home)))
+        run(home, [*self.command, *LITTLE_NOISE], self.trap(call, number), LIMIT)
+        return shown(Case(f"in a row, {signal.Signals(number).name}", point, self.mixed(home, finished=True)))
 
     def at_once(self, call: int, point: str) -> Case:
         """Stop a run before a write; a second one in its folder must be refused; the first must end well."""
         home = self.restore("start")
-        first = start(home, [*self.command, *LOW], self.trap(call, signal.SIGSTOP), name="first.")
+        first = start(home, [*self.command, *MUCH_NOISE], self.trap(call, signal.SIGSTOP), name="first.")
         os.waitpid(first, os.WUNTRACED)
-        problems = [refusal(run(home, [*self.command, *HIGH], seconds=LIMIT), home)]
+        problems = [refusal(run(home, [*self.command, *LITTLE_NOISE], seconds=LIMIT), home)]
         os.kill(first, signal.SIGCONT)
         if code := wait(first, LIMIT):
             problems.append(f"the first ended with exit code {code}: {(home / f'first.{ERR}').read_text().strip()}")
-        problems.append(self.mixed(home, labels=False))
+        problems.append(self.mixed(home, finished=False))
         return shown(Case("at once", point, "; ".join(filter(None, problems))))
 
-    def mixed(self, home: Path, labels: bool = True) -> str:
-        """Publish, and return what is wrong unless it is refused, or is the finished run's own.
+    def mixed(self, home: Path, finished: bool) -> str:
+        """Publish, and return what is wrong with what is published; nothing is, where publishing is refused.
 
-        labels  whether the labels must be the same as those of the finished run
+        finished  whether it must be what was published of the finished run
         """
         if run(home, ["publish", RUN, OUT], seconds=LIMIT):
             return ""
-        published, expected = home / OUT, self.folder / "published"
-        mechanism, wanted = (
-            json.loads((each / "privacy.json").read_text())["mechanism"] for each in (published, expected)
-        )
-        if mechanism != wanted:
-            return f"published {mechanism}, not {wanted}"
-        own = filecmp.cmp(published / "labels.csv", home / RUN / "labels.csv", shallow=False)
-        same = filecmp.cmp(published / "labels.csv", expected / "labels.csv", shallow=False)
-        return "" if own and (same or not labels) else "published labels of the other run"
+        if finished and not same_files(home / OUT, self.folder / "published"):
+            return "published files that differ from those of the finished run"
+        if not (home / "votes.npy").is_file():
+            return ""
+        mechanism = json.loads((home / OUT / "privacy.json").read_text())["mechanism"]
+        plurality = np.load(home / "votes.npy").argmax(1)
+        table = np.loadtxt(home / OUT / "labels.csv", delimiter=",", skiprows=1, dtype=int)
+        little_noise = bool((table[:, 1] == plurality[table[:, 0]]).all())
+        return "published labels of one run and the noise of the other" if little_noise != (LITTLE in mechanism) else ""
+
+
+def same_files(one: Path, other: Path) -> bool:
+    """Return whether two folders have the same files."""
+    return names(one) == names(other) and not filecmp.cmpfiles(one, other, names(one), shallow=False)[1]
 
 
 def names(folder: Path) -> set[str]:
@@ -139,15 +149,15 @@ def main() -> None:
     warm_up()
     os.umask(0o077)
     folder = Path(chosen.keep or tempfile.mkdtemp(prefix="nzc-kills-")).absolute()
-    workshop, rng, cases = Workshop(folder, STUDENT if chosen.student else ALONE), random.Random(0), []
+    workshop, rng, cases = Workshop(folder, STUDENT if chosen.student else VOTES), random.Random(0), []
     begun = time.monotonic()
-    trials = {
-        "killed": ("start", LOW, [workshop.killed]),
+    trials: dict[str, tuple[str, list[str], list[Callable[..., Case]]]] = {
+        "killed": ("start", MUCH_NOISE, [workshop.killed]),
         "in a row": (
-            "finished", HIGH,
-            [lambda *at: workshop.in_a_row(*at, signal.SIGKILL), lambda *at: workshop.in_a_row(*at, signal.SIGINT)],
+            "finished", LITTLE_NOISE,
+            [partial(workshop.in_a_row, number=number) for number in (signal.SIGKILL, signal.SIGINT)],
         ),
-        "at once": ("start", LOW, [workshop.at_once]),
+        "at once": ("start", MUCH_NOISE, [workshop.at_once]),
     }  # fmt: skip
     for kind, (origin, options, tries) in trials.items():
         if not kind.startswith(chosen.only):

@@ -70,7 +70,7 @@ def _relabel(lines: list[str]) -> list[str]:
     return [",".join(cells) for cells in (head, first, *rest)]
 
 
-def _replace(name: str, make: Callable[[Path], object], home: Path) -> None:
+def _replace(name: str | Path, make: Callable[[Path], object], home: Path) -> None:
     """Remove a file of the run, and make something else in its place."""
     path = home / RUN / name
     path.unlink()
@@ -122,6 +122,12 @@ _INSTEAD: dict[str, Callable[[Path], object]] = {
     "empty file": lambda path: path.write_bytes(b""),
     "not UTF-8": lambda path: path.write_bytes(b"\xff\xfe\x00"),
 }
+
+
+def _link_settings(home: Path) -> None:
+    """Replace the run's folder of settings by a link to the other run's."""
+    shutil.rmtree(home / RUN / ".hydra")
+    (home / RUN / ".hydra").symlink_to(home / OTHER / ".hydra")
 
 
 def _mix(names: tuple[str, ...], home: Path) -> None:
@@ -226,10 +232,7 @@ CASES: dict[str, dict[str, Tamper]] = {
         f"{name}: {what}": partial(_replace, name, make) for name in _READ for what, make in _INSTEAD.items()
     }
     | {
-        ".hydra: link to the other run's": lambda home: (
-            shutil.rmtree(home / RUN / ".hydra"),
-            (home / RUN / ".hydra").symlink_to(home / OTHER / ".hydra"),
-        ),
+        ".hydra: link to the other run's": _link_settings,
     },
     "ledger": {
         "deleted": lambda home: (home / _LEDGER).unlink(),
@@ -242,8 +245,8 @@ CASES: dict[str, dict[str, Tamper]] = {
         "an older copy": lambda home: shutil.copy(home.parent / "older.db", home / _LEDGER),
         "the run's entry deleted": _delete_newest,
         "of an older version": _only_releases,
-        "a folder": lambda home: ((home / _LEDGER).unlink(), (home / _LEDGER).mkdir()),
-        "a FIFO": lambda home: ((home / _LEDGER).unlink(), os.mkfifo(home / _LEDGER)),
+        "a folder": partial(_replace, Path("..") / _LEDGER, Path.mkdir),
+        "a FIFO": partial(_replace, Path("..") / _LEDGER, os.mkfifo),
     },
     "configuration": {
         f"{key}={value}": partial(_change_config, key, value)
