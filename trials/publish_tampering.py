@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import chdir, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -78,11 +78,8 @@ def _replace(name: str | Path, make: Callable[[Path], object], home: Path) -> No
 
 
 def _socket(path: Path) -> None:
-    with closing(socket.socket(socket.AF_UNIX)) as one:
-        here = os.getcwd()
-        os.chdir(path.parent)  # the name of a socket is short
+    with closing(socket.socket(socket.AF_UNIX)) as one, chdir(path.parent):  # the name of a socket is short
         one.bind(path.name)
-        os.chdir(here)
 
 
 def _device(path: Path) -> None:
@@ -103,17 +100,20 @@ def _root(path: Path) -> Path:
     return next(parent for parent in path.parents if (parent / RUN).is_dir())
 
 
+def _other(path: Path) -> Path:
+    """Return the same file of the other run."""
+    return _root(path) / OTHER / path.relative_to(_root(path) / RUN)
+
+
 _INSTEAD: dict[str, Callable[[Path], object]] = {
     "link to the ledger": lambda path: path.symlink_to(_root(path) / _LEDGER),
     "relative link to the ledger": lambda path: path.symlink_to(os.path.relpath(_root(path) / _LEDGER, path.parent)),
-    "link to the other run's": lambda path: path.symlink_to(_root(path) / OTHER / path.relative_to(_root(path) / RUN)),
+    "link to the other run's": lambda path: path.symlink_to(_other(path)),
     "link to an equal file": _link_to_copy,
     "link to itself": lambda path: path.symlink_to(path),
     "link to nothing": lambda path: path.symlink_to("missing"),
     "hard link to the ledger": lambda path: os.link(_root(path) / _LEDGER, path),
-    "hard link to the other run's": lambda path: os.link(
-        _root(path) / OTHER / path.relative_to(_root(path) / RUN), path
-    ),
+    "hard link to the other run's": lambda path: os.link(_other(path), path),
     "FIFO": os.mkfifo,
     "socket": _socket,
     "device": _device,
@@ -130,7 +130,7 @@ def _link_settings(home: Path) -> None:
     (home / RUN / ".hydra").symlink_to(home / OTHER / ".hydra")
 
 
-def _mix(names: tuple[str, ...], home: Path) -> None:
+def _mix(names: list[str], home: Path) -> None:
     """Replace files of the run by the other run's."""
     for name in names:
         shutil.copy(home / OTHER / name, home / RUN / name)
@@ -208,9 +208,7 @@ _VALUES: dict[str, tuple[object, ...]] = {
 #: Every case by kind and name: a function that changes the folder of both runs. A Swap that it returns is
 #: installed in the process that publishes.
 CASES: dict[str, dict[str, Tamper]] = {
-    "epsilon.published": {
-        name: partial(_change_result, "epsilon.published", value) for name, value in _NUMBERS.items()
-    },
+    "epsilon.published": {text: partial(_change_result, "epsilon.published", it) for text, it in _NUMBERS.items()},
     "result.json": {
         f"{key} {'missing' if value is _MISSING else value}": partial(_change_result, key, value)
         for key, values in _VALUES.items()
@@ -258,11 +256,8 @@ CASES: dict[str, dict[str, Tamper]] = {
     }
     | {"and result alike": _change_both},
     "two runs mixed": {
-        " ".join(names): partial(_mix, names)
-        for names in (
-            ("labels.csv",), ("predictions.csv",), ("student.pt2",), ("student.pt2", "student.json"), ("result.json",),
-            (str(_CONFIG),), ("result.json", str(_CONFIG)), ("labels.csv", "predictions.csv", "student.pt2"),
-        )
+        names: partial(_mix, names.split())
+        for names in (*_READ, "student.pt2 student.json", f"result.json {_CONFIG}", "labels.csv predictions.csv")
     },
     "changed while it is read": {
         f"before opening {call} of labels.csv": partial(Swap, call=call) for call in (1, 2, 3)
