@@ -183,8 +183,8 @@ class Swap:
         sys.addaudithook(watch)
 
 
-_NUMBERS = {"-1": -1, "NaN": float("nan"), "true": True, "0.001": 0.001, '"0.1"': "0.1", "1e-300": 1e-300}
-_NUMBERS |= {"0": 0, "null": None, "missing": _MISSING, "[0.1]": [0.1], "1e999": float("inf"), '"inf"': "inf"}
+_NUMBERS: dict[str, object] = {"-1": -1, "NaN": float("nan"), "true": True, "0.001": 0.001, '"0.1"': "0.1", "0": 0}
+_NUMBERS |= {"1e-300": 1e-300, "null": None, "missing": _MISSING, "[0.1]": [0.1], "1e999": float("inf"), '"inf"': "inf"}
 _VALUES: dict[str, tuple[object, ...]] = {
     "delta": (0.9, 1e-300, "x", _MISSING),
     "rng": ("seeded", "dice", None, _MISSING),
@@ -243,8 +243,7 @@ CASES: dict[str, dict[str, Tamper]] = {
         "an older copy": lambda home: shutil.copy(home.parent / "older.db", home / _LEDGER),
         "the run's entry deleted": _delete_newest,
         "of an older version": _only_releases,
-        "a folder": partial(_replace, Path("..") / _LEDGER, Path.mkdir),
-        "a FIFO": partial(_replace, Path("..") / _LEDGER, os.mkfifo),
+        **{what: partial(_replace, Path("..") / _LEDGER, _INSTEAD[what]) for what in ("folder", "FIFO")},
     },
     "configuration": {
         f"{key}={value}": partial(_change_config, key, value)
