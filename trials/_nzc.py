@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from nzc.runs.provenance import versions
 from nzc.types import AnyArray
@@ -164,7 +164,13 @@ def exit_code_within(process: int, seconds: float) -> int | None:
     return None
 
 
-def start(folder: Path, command: list[str], trap: Trap | None = None, name: str = "") -> int:
+class Installed(Protocol):
+    """What a fork puts in place before it runs the command, such as a Trap."""
+
+    def install(self) -> None: ...
+
+
+def start(folder: Path, command: list[str], trap: Installed | None = None, name: str = "") -> int:
     """Start `nzc COMMAND` in `folder`, in a process of its own, and return the process number.
 
     The files of standard output and standard error there are called `name` + OUT and `name` + ERR.
@@ -194,7 +200,7 @@ def wait(process: int, seconds: float | None = None, then: int = signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def run(folder: Path, command: list[str], trap: Trap | None = None, seconds: float | None = None) -> int:
+def run(folder: Path, command: list[str], trap: Installed | None = None, seconds: float | None = None) -> int:
     """Start `nzc COMMAND` in `folder`, wait for its end, and return its exit code."""
     return wait(start(folder, command, trap), seconds)
 

@@ -3,7 +3,7 @@
 Every input must end in one line `nzc: …` with exit code 2, or in a run with a whole result.json: no traceback, no hang,
 no payload that ran, no file outside the run's folder and the store.
 
-    python trials/fuzz.py --count 1000                 # all kinds of input in turn
+    python trials/fuzz.py --count 1500 --jobs 2        # all kinds of input in turn, two at once
     python trials/fuzz.py --only npz --first 17        # one kind, from one input on
 
 Everything is imported once. Each input gets a fork of that process, an empty folder, and limits of time and memory.
@@ -11,6 +11,8 @@ Everything is imported once. Each input gets a fork of that process, an empty fo
 
 import argparse
 import json
+import multiprocessing
+import os
 import random
 import shutil
 import sys
@@ -21,7 +23,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import fuzz_arrays  # noqa: F401  (registers its kinds of input)
+import fuzz_commands  # noqa: F401
 import fuzz_files  # noqa: F401
+import fuzz_special  # noqa: F401
+import fuzz_targets  # noqa: F401
 from fuzz_inputs import KINDS
 from fuzz_run import run
 
@@ -42,6 +47,31 @@ class Verdict:
 
     category: str
     message: str = ""
+
+
+@dataclass(frozen=True)
+class Fuzzer:
+    """Tries inputs by their number. Each process that does so has its own folder in `home`.
+
+    limit  seconds that an input may take
+    """
+
+    kinds: list[str]
+    seed: int
+    limit: float
+    home: Path
+
+    def __call__(self, number: int) -> tuple[int, str, Verdict, float, list[str]]:
+        """Return number, kind, verdict, seconds and arguments of an input."""
+        kind = self.kinds[number % len(self.kinds)]
+        folder = self.home / str(os.getpid()) / str(number)
+        folder.mkdir(parents=True)
+        given = KINDS[kind](random.Random(f"{self.seed} {kind} {number}"), folder)
+        before = {path.name for path in folder.iterdir()}
+        began = time.monotonic()
+        verdict = judge(*run(given, folder, self.limit), folder, before, given)
+        shutil.rmtree(folder, ignore_errors=True)
+        return number, kind, verdict, time.monotonic() - began, given
 
 
 def judge(code: int | None, errors: str, folder: Path, before: set[str], given: list[str]) -> Verdict:
@@ -100,28 +130,23 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=60, help="seconds that an input may take (default 60)")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no input after so many minutes")
     parser.add_argument("--verbose", action="store_true", help="also show inputs that are no findings")
+    parser.add_argument("--jobs", type=int, default=1, help="how many are tried at once (default 1)")
     asked = parser.parse_args()
     kinds = [kind for kind in KINDS if kind.startswith(asked.only)]
     tallies: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     home = Path(tempfile.mkdtemp(prefix="nzc-fuzz-"))
     start = time.monotonic()
     before_all = {path.name for path in Path.cwd().iterdir()}
-    for number in range(asked.first, asked.first + asked.count):
-        if time.monotonic() > start + 60 * asked.minutes:
-            break
-        kind = kinds[number % len(kinds)]
-        folder = home / str(number)
-        folder.mkdir()
-        given = KINDS[kind](random.Random(f"{asked.seed} {kind} {number}"), folder)
-        before = {path.name for path in folder.iterdir()}
-        began = time.monotonic()
-        verdict = judge(*run(given, folder, asked.limit), folder, before, given)
-        tallies[kind][verdict.category] += 1
-        if asked.verbose or verdict.category not in CATEGORIES[:2]:
-            shown = " ".join(argument[:200] for argument in given)
-            print(f"{number} {kind} {verdict.category} {time.monotonic() - began:.1f} s: {shown!r}")
-            print(f"    {verdict.message.strip()[:1500]}", flush=True)
-        shutil.rmtree(folder, ignore_errors=True)
+    with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
+        numbers = range(asked.first, asked.first + asked.count)
+        for number, kind, verdict, seconds, given in pool.imap(Fuzzer(kinds, asked.seed, asked.limit, home), numbers):
+            tallies[kind][verdict.category] += 1
+            if asked.verbose or verdict.category not in CATEGORIES[:2]:
+                shown = " ".join(argument[:200] for argument in given)
+                print(f"{number} {kind} {verdict.category} {seconds:.1f} s: {shown!r}")
+                print(f"    {verdict.message.strip()[:1500]}", flush=True)
+            if time.monotonic() > start + 60 * asked.minutes:
+                break
     shutil.rmtree(home, ignore_errors=True)
     if stray := {path.name for path in Path.cwd().iterdir()} - before_all - {"__pycache__"}:
         print(f"stray in the working directory: {sorted(stray)}")
