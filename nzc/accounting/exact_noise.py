@@ -93,7 +93,8 @@ class ExactGenerator(np.random.Generator):
         scores  [queries, classes]
         factor  [queries], above 0
         """
-        return self._decide(noise, scores, scores.max(axis=1, keepdims=True), factor[:, None], _largest)
+        found = self._decide(noise, scores, scores.max(axis=1, keepdims=True), factor[:, None], _largest)
+        return found.astype(np.int64)
 
     def at_least(self, noise: ExactNoise, statistic: Floats, threshold: Floats | float) -> Bools:
         """Return whether statistic + noise ≥ threshold, elementwise."""
@@ -102,17 +103,17 @@ class ExactGenerator(np.random.Generator):
         found = self._decide(noise, scores, origin, np.ones_like(scores), _positive)
         return found.reshape(np.shape(statistic)).astype(bool)
 
-    def round_up(self, noise: ExactNoise, number: float) -> int:
-        """Return number + noise, rounded up to a whole number."""
+    def round_up(self, noise: ExactNoise, number: float) -> float:
+        """Return number + noise, rounded up to a whole number (then to float64, where that is above 2^53)."""
         one = np.ones((1, 1))
-        return int(self._decide(noise, number * one, 0 * one, one, _whole)[0])
+        return float(self._decide(noise, number * one, 0 * one, one, _whole)[0])
 
-    def _decide(self, noise: ExactNoise, scores: Floats, origin: Floats, factor: Floats, verdict: _Verdict) -> Ints:
+    def _decide(self, noise: ExactNoise, scores: Floats, origin: Floats, factor: Floats, verdict: _Verdict) -> Floats:
         """Return the verdict on scores − origin + factor·noise of each row, [rows].
 
         scores [rows, numbers]; origin and factor [rows, 1]
         """
-        answers = np.zeros(len(scores), dtype=np.int64)
+        answers = np.zeros(len(scores))
         for rows in np.array_split(np.arange(len(scores)), scores.size // _AT_ONCE + 1):
             known = self.integers(2**_FIRST, size=scores[rows].shape)
             lead, scale = scores[rows] - origin[rows], float(noise.scale) * factor[rows]
@@ -127,7 +128,7 @@ class ExactGenerator(np.random.Generator):
 
     def _refine(
         self, law: StandardLaw, lead: list[Fraction], scale: Fraction, known: list[int], verdict: _Verdict
-    ) -> int:
+    ) -> float:
         """Return the verdict on lead + scale·Z, where the first _FIRST bits of each draw are known."""
         import mpmath
 
@@ -144,7 +145,7 @@ class ExactGenerator(np.random.Generator):
             answer, sure = verdict(low, high)
             if sure.all():
                 break
-        return int(answer[0])
+        return float(answer[0])
 
 
 def _bounds(law: StandardLaw, lead: Floats, scale: Floats, known: Ints) -> tuple[Floats, Floats]:

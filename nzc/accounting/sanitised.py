@@ -144,7 +144,8 @@ def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
     """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y comes out.
 
     Y is rounded up to coarse steps, because the lowest bits of float64 sums could tell f̂ from its neighbours
-    (Mironov 2012, "On significance of the least significant bits for differential privacy").
+    (Mironov 2012, "On significance of the least significant bits for differential privacy"). An `ExactGenerator` adds
+    and rounds real-valued noise without error; log f̂ itself is a float64 sum.
     """
     if isinstance(rng, ExactGenerator):
         noise = ExactNoise(NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP))

@@ -72,6 +72,8 @@ class NoisyArgmax:
 
         Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`.
 
+        rng            `nzc.system_rng()` for labels to be published: nobody can repeat its noise, and comparisons with
+                       it are exact. Anyone who knows the seed of another generator can subtract the noise
         student_probs  the student's class probabilities, [queries, classes]; None while there is no student
         """
         votes = as_votes(votes)

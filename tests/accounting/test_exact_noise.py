@@ -180,6 +180,11 @@ def test_the_sanitised_bound_has_its_noise_and_its_grid() -> None:
     assert stats.kstest(drawn - 2.0**-21, noise.cdf).pvalue > 1e-6
 
 
+def test_a_number_of_very_many_steps_is_rounded_up_too() -> None:
+    law, first = ExactNoise(NORMAL, Fraction(10) ** 200), 3 * 2**51  # the upper quartile
+    assert Scripted([first], [0] * 8).round_up(law, 0.0) == pytest.approx(stats.norm.ppf(0.75) * 1e200)
+
+
 def test_a_number_on_the_grid_is_rounded_by_later_bits() -> None:
     for later, found in (([5], 1), ([2**128 - 1] * 8, 1)):  # U = 1/2 and more: 0 + noise is above 0
         assert Scripted([2**52], later).round_up(ExactNoise(NORMAL, Fraction(1, 2**60)), 0.0) == found
