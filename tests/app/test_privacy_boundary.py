@@ -23,6 +23,7 @@ from scipy import stats
 from nzc.accounting import sanitised
 from nzc.accounting.data_dependent import gaussian_bound
 from nzc.app import error_messages
+from nzc.data.hashing import keys_of
 from nzc.data.splits import by_share
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.randomness import system_rng
@@ -189,11 +190,12 @@ def _table(rows: np.random.Generator, private: np.ndarray) -> tuple[np.ndarray, 
 def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
     nzc: Nzc, database: Path, make: Any, settings: list[str]
 ) -> None:
-    chosen = by_share(np.arange(240), 0.6, 0.2, 0)
+    group = [f"{WORD}-{row}" for row in range(240)]
+    chosen = by_share(keys_of(np.array(group)), True, 0.6, 0.2, 0)
     assert chosen is not None
     x, forms = make(np.random.default_rng(0), chosen[0])
     y = np.where(np.arange(240) % 7 == 0, 2, np.arange(240) % 3)  # some wrong, or all would agree
-    np.savez_compressed("data.npz", x=x, y=y, group=[f"{WORD}-{row}" for row in range(240)])
+    np.savez_compressed("data.npz", x=x, y=y, group=group)
     here = Path.cwd()
     command = ["dataset=npz", "dataset.path=data.npz", "dataset.private=0.6", "dataset.public=0.2", "rng=system"]
     command += [*settings, "aggregator.sigma=2", "tracking=mlflow", "figures=true"]
@@ -249,7 +251,8 @@ def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
         (here / "images" / kind).mkdir(parents=True)
         for number in range(5):
             (here / "images" / kind / f"{WORD}-{number}.png").write_bytes(f"{WORD} is no image".encode())
-    yield ["dataset=folder", "dataset.path=images"], WORD
+    shares = ["dataset.private=0.4", "dataset.public=0.3", "dataset.seed=3"]  # no split of the few images is empty
+    yield ["dataset=folder", "dataset.path=images", *shares], WORD
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (3,)})
     (here / "votes.npy").write_bytes(header.getvalue().replace(b"'descr'", b"'" + WORD[:5].encode() + b"'"))
