@@ -11,7 +11,7 @@ from nzc.data.npz_checks import complaints
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Split, by_share, check_shares
 from nzc.data.standardizer import ALIKE, Standardizer, look_alike
 from nzc.types import AnyArray, Bools, Ints
-from nzc.validation import InputError, one_of, whole
+from nzc.validation import InputError, fits_memory, one_of, whole
 
 _BY_RECORD = "dataset.unit=record: rows of one group go to several teachers, so ε protects a record, not a group"
 
@@ -55,6 +55,7 @@ class Npz(Dataset):
         x = _images(x) if standardizer is None else standardizer(x)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         classes = self.classes or int(y.max()) + 1
+        fits_memory(8 * len(public) * classes, classes=classes)  # votes
         groups = None if group is None or self.unit == "record" else group[chosen[0]]
         return DataSplits(private, public, test, classes, np.flatnonzero(chosen[1]), standardizer, groups)
 
