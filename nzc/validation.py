@@ -103,6 +103,19 @@ def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: A
             raise InputError(key, value, f"must be a whole number {bounds}")
 
 
+def fits_memory(bytes_needed: float, **counts: int) -> None:
+    """Require that what these counts make at once, at least `bytes_needed`, fits into this machine's memory.
+
+    The error names the largest of the counts.
+    """
+    from psutil import virtual_memory
+
+    if bytes_needed > (there := virtual_memory().total):
+        key = max(counts, key=lambda each: counts[each])
+        size = f"{bytes_needed / 1e9:,.0f} GB at least, of {there / 1e9:,.0f} GB here"
+        raise InputError(key, counts[key], f"must fit into memory; with it this takes {size}")
+
+
 def one_of(allowed: tuple[str, ...], **values: Any) -> None:
     """Require one of the given words."""
     for key, value in values.items():

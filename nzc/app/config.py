@@ -16,7 +16,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from nzc.accounting.epsilon import BOUNDS
 from nzc.labeling.randomness import KINDS
-from nzc.validation import InputError, between_0_and_1, one_of, positive, whole
+from nzc.validation import InputError, between_0_and_1, fits_memory, one_of, positive, whole
 
 _PACKAGE = Path(__file__).parents[1]
 #: The folder with conf/ and sweeps/: the package itself in a wheel, the folder above it in a checkout.
@@ -99,6 +99,7 @@ def check_values(cfg: Any) -> None:
     one_of(BOUNDS, publish=cfg.publish)
     positive(wait=cfg.wait)
     whole(100, audit_trials=cfg.audit_trials)
+    fits_memory(32 * cfg.audit_trials, audit_trials=cfg.audit_trials)  # scores of both histograms, and a sorted copy
     for key in ("budget.epsilon", "sanitise.beta", "sanitise.order"):
         if (value := OmegaConf.select(cfg, key)) is not None:
             positive(**{key: value})

@@ -12,7 +12,7 @@ from nzc.data.hashing import keys_of
 from nzc.data.images import as_bytes, unusable
 from nzc.data.splits import Dataset, DataSplits, Split, by_share, check_shares
 from nzc.types import AnyArray
-from nzc.validation import InputError, reason, whole
+from nzc.validation import InputError, fits_memory, reason, whole
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class Folder(Dataset):
             raise InputError(
                 "path", self.path, f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
             )
+        if self.size is not None:
+            fits_memory(2 * len(files) * self.size**2 * (1 if self.grey else 3), size=self.size)
         images = [self._read(file) for file, _ in files]
         if any(image.shape != images[0].shape for image in images):
             raise InputError("size", self.size, "must be given where images differ in size")

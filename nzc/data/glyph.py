@@ -11,7 +11,7 @@ from nzc.data.glyph_fonts import CELL, Font, distance_field, find_fonts
 from nzc.data.hashing import GOLDEN, splitmix64
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Split
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import InputError, between_0_and_1, not_negative, whole
+from nzc.validation import InputError, between_0_and_1, fits_memory, not_negative, whole
 
 #: The classes: ASCII, Greek, Latin 1.
 SYMBOLS = (
@@ -50,6 +50,8 @@ class Glyph(Dataset):
     def __post_init__(self) -> None:
         whole(0, seed=self.seed)
         whole(1, private=self.private, public=self.public, test=self.test)
+        rows = {split: int(getattr(self, split)) for split in SPLITS}
+        fits_memory(sum(rows.values()) * (SIDE * SIDE + 16), **rows)  # image, label and number of each
         between_0_and_1(public_fonts=self.public_fonts)
         not_negative(imbalance=self.imbalance, mislabelled=self.mislabelled)
         if self.imbalance < 1:

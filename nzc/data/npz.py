@@ -12,7 +12,7 @@ from nzc.data.npz_checks import complaints
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Split, by_share, check_shares
 from nzc.data.standardizer import ALIKE, Standardizer, look_alike
 from nzc.types import AnyArray, Bools, Ints
-from nzc.validation import InputError, one_of, whole
+from nzc.validation import InputError, fits_memory, one_of, whole
 
 _BY_RECORD = "dataset.unit=record: rows of one group go to several teachers, so ε protects a record, not a group"
 
@@ -60,6 +60,7 @@ class Npz(Dataset):
         x = _images(x) if standardizer is None else standardizer(x)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         classes = self.classes or int(y.max()) + 1
+        fits_memory(8 * len(public) * classes, classes=classes)  # votes
         splits = DataSplits(private, public, test, classes, np.flatnonzero(chosen[1]), standardizer)
         if group is not None and self.unit != "record":
             return replace(splits, groups=group[chosen[0]])

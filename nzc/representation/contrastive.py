@@ -10,7 +10,7 @@ from nzc import networks
 from nzc.representation.base import Encoder, Placement
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats
-from nzc.validation import positive, whole
+from nzc.validation import fits_memory, positive, whole
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,6 +42,7 @@ class Contrastive(Encoder):
         networks.check(self.network)
         whole(2, width=self.width, batch_size=self.batch_size)
         whole(1, steps=self.steps)
+        fits_memory(200 * self.steps + 256 * self.width, steps=self.steps, width=self.width)  # batches, last layer
         positive(lr=self.lr, temperature=self.temperature)
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:

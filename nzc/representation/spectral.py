@@ -10,7 +10,7 @@ from nzc.networks import as_input
 from nzc.representation.base import Encoder, Placement, Representation
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import not_negative, whole
+from nzc.validation import fits_memory, not_negative, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +47,8 @@ class Spectral(Representation):
 
         whole(2, len(public) - 2, "(the public rows, less 2)", **{"representation.dimensions": self.dimensions})
         whole(1, len(public) - 1, "(the other public rows)", **{"representation.neighbours": self.neighbours})
+        copies = {"representation.copies": self.copies if self.augment is not None else 0}
+        fits_memory(4 * public.size * sum(copies.values()), **copies)
         encode = _flat if self.encoder is None else self.encoder.fit(public, trainer)
         vectors = np.concatenate([encode(rows) for rows in self._with_copies(public)])
         several = (self.neighbours + 1) * (len(vectors) // len(public))  # all copies of a few rows may come first

@@ -27,29 +27,35 @@ AXES = {
 }
 #: At how many queries ε is evaluated.
 POINTS = 60
+#: Curves over votes have at most so many points, also where there are more teachers.
+SIZES = 100_000
 
 
 def curves_of(votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[str, Floats]]) -> Curves:
     """Return the curves of votes [pool, classes], of which `rows` were asked, with labels `released` [pool].
 
     cost  labels and ε so far (accounting.cost.cost_curve)
+
+    A gap or largest count is counted exactly, or in steps where there are more than SIZES votes.
     """
     gap = gaps(votes)[:, 0].astype(np.int64)
-    sizes = np.arange(gap.max() + 1)
-    above = 1 - np.cumsum(np.bincount(gap)) / len(gap)
+    step = int(votes.max()) // SIZES + 1
+    sizes = np.arange(0, gap.max() + 1, step)
+    above = 1 - np.searchsorted(np.sort(gap), sizes, side="right") / len(gap)
     answered = released != ABSTAIN
     counts = {"asked": gap[rows], "answered": gap[answered], "plurality": votes[answered].max(axis=1)}
     labels, epsilons = cost
     return (
         {"gap_above": (sizes, above)}
-        | {name: _histogram(of, len(sizes)) for name, of in counts.items()}
+        | {name: _histogram(of, len(sizes), step) for name, of in counts.items()}
         | {f"epsilon_{name}": (labels, epsilon) for name, epsilon in epsilons.items()}
     )
 
 
-def _histogram(values: Ints, least: int) -> tuple[Ints, Ints]:
-    counts = np.bincount(values, minlength=least)
-    return np.arange(len(counts)), counts
+def _histogram(values: Ints, least: int, step: int) -> tuple[Ints, Ints]:
+    """Return multiples of `step`, and how many values lie from each of them up to the next."""
+    counts = np.bincount(values // step, minlength=least)
+    return np.arange(len(counts)) * step, counts
 
 
 def write_curves(folder: Path, curves: Curves) -> None:

@@ -83,12 +83,12 @@ def _gaps(axes: Axes, curves: Curves) -> None:
     gap, asked = curves["asked"]
     answered = curves["answered"][1]
     width = -(-len(gap) // BARS)
-    edges = np.arange(0, len(gap) + width, width)
+    edges, step = np.arange(0, len(gap) + width, width), gap[1] - gap[0] if len(gap) > 1 else 1
     for counts, grey, label in ((asked, "0.82", "asked"), (answered, "0.35", "answered")):
         if label == "answered" or (answered != asked).any():
             style: dict[str, Any] = {"facecolor": grey, "edgecolor": "black", "linewidth": 0.6, "label": label}
-            axes.stairs(np.add.reduceat(counts, edges[:-1]), edges - 0.5, fill=True, **style)
-    axes.set(xlabel=AXES["asked"][0], ylabel=AXES["asked"][1], xlim=(-0.5, edges[-1] - 0.5))
+            axes.stairs(np.add.reduceat(counts, edges[:-1]), (edges - 0.5) * step, fill=True, **style)
+    axes.set(xlabel=AXES["asked"][0], ylabel=AXES["asked"][1], xlim=(-0.5 * step, (edges[-1] - 0.5) * step))
     axes.set_yscale("log", nonpositive="clip")  # cheap queries are frequent, expensive ones rare
     axes.set_ylim(0.7)
     axes.yaxis.set_major_formatter("{x:,g}")

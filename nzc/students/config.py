@@ -1,5 +1,6 @@
 """The interfaces of students: settings of any kind, settings of a network with a loss, the data they see."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
 from nzc.types import AnyArray, Bools, CurveLog, Floats, Ints
-from nzc.validation import below_1, not_negative, positive, share, whole, within
+from nzc.validation import below_1, fits_memory, not_negative, positive, share, whole, within
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -116,6 +117,10 @@ class StudentConfig(Student):
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: "TrainerSettings") -> None:
         trainer.check()
+        rows = self.batch_size + self.unlabelled
+        counts = {"steps": self.steps, "batch_size": self.batch_size, "unlabelled": self.unlabelled}
+        with within("student"):  # row numbers of all batches, and the rows of one
+            fits_memory(rows * (8 * self.steps + 4 * math.prod(shape)) + 200 * self.steps, **counts)
         with within("student"):
             networks.require_fit(self.network, shape, classes)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nzc.students.classic import LEAST, ClassicStudent, features
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import whole
+from nzc.validation import fits_memory, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,7 @@ class Forest(ClassicStudent):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(1, trees=self.trees, leaf=self.leaf)
+        fits_memory(1000 * self.trees, trees=self.trees)
 
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
         from sklearn.ensemble import RandomForestClassifier

@@ -20,7 +20,7 @@ def clean_labels(
     rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(data.labelled))
     rows = rows[np.argsort(data.labels[rows], kind="stable")]
     labels = data.labels.copy()
-    for fold in range(folds):
+    for fold in range(min(folds, len(rows))):
         mine = rows[fold::folds]
         others = data.labels.copy()
         others[mine] = ABSTAIN

@@ -13,7 +13,7 @@ from nzc.teachers.prediction_store import PredictionStore
 from nzc.teachers.sharded import ShardedTeachers, collect, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
-from nzc.validation import not_negative, positive, whole
+from nzc.validation import fits_memory, not_negative, positive, whole
 
 #: The modules whose code every prediction depends on.
 _CODE = ("nzc.teachers.engine", "nzc.teachers.sharded", "nzc.data.hashing", "nzc.training.optimizer", "nzc.networks")
@@ -47,6 +47,7 @@ class Ensemble(ShardedTeachers):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(1, epochs=self.epochs, batch_size=self.batch_size)
+        fits_memory(100 * self.epochs, epochs=self.epochs)  # the list of passes
         positive(lr=self.lr)
         not_negative(weight_decay=self.weight_decay)
 

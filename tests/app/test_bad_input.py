@@ -2,8 +2,10 @@
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 from conftest import TEACHERS, VOTES, Nzc
 
@@ -86,6 +88,36 @@ def _complains(nzc: Nzc, arguments: list[str], names: str, allows: str) -> None:
     assert names in ran.err
     assert allows in ran.err
     assert not ran.out
+
+
+MANY = {
+    "dataset.private": ["dataset=glyph"],
+    "dataset.size": ["dataset=folder", "dataset.path=images"],
+    "dataset.classes": ["dataset=npz", "dataset.path=x.npz"],
+    "audit_trials": [],
+    "teachers.epochs": [],
+    "student.steps": [],
+    "student.batch_size": [],
+    "student.unlabelled": ["student=vat"],
+    "student.trees": ["student=forest"],
+    "representation.encoder.steps": ["representation=contrastive"],
+    "representation.encoder.width": ["representation=contrastive"],
+}
+
+
+@pytest.mark.parametrize("key", MANY)
+def test_counts_that_no_memory_holds(nzc: Nzc, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is allocated: the machine seems to have 10 MB for a size of images, and 16 GB for other counts."""
+    count, memory = (4000, 10**7) if key == "dataset.size" else (2 * 10**9, 16 * 10**9)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=memory))
+    for label in ("cat", "dog"):
+        Path("images", label).mkdir(parents=True)
+        for number in range(5):
+            Path("images", label, f"{label}{number}.png").touch()
+    np.savez("x.npz", x=np.zeros((90, 2)) + np.arange(90)[:, None], y=np.arange(90) % 3)
+    ran = nzc(*MANY[key], f"{key}={count}")
+    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+    assert f"{key}={count}: must fit into memory" in ran.err
 
 
 def test_a_folder_of_ones_own_stays(nzc: Nzc) -> None:
