@@ -16,7 +16,8 @@ from nzc.runs.layout import masked_file
 from nzc.tracking.outbox import tracked_name
 from nzc.validation import InputError, in_a_line, masked, masked_tree
 
-#: Letters that are in no word of the texts around a password.
+#: Characters that are in no text around a password here.
+SEEN = set(string.digits + "QXZ")
 PASSWORDS = st.text(string.digits + string.punctuation + "QXZ ", min_size=8, max_size=30)
 
 
@@ -26,8 +27,8 @@ def _addresses(password: str) -> list[str]:
     raw = [f"postgresql://u@corp:{password}@host/db"]
     if "&" not in password and "+" not in password:
         raw.append(f"postgresql://host/db?user=u&password={password}")
-    found = [f"http://u:{coded}@host:5000", f"postgresql://u@corp:{coded}@host/db?x=1", f"redis://:{coded}@host"]
-    found += [f"mysql://host/db?sslpassword={coded}&x=1", f"s3://host/?access_key={coded}&token={coded}"]
+    found = [f"http://u:{coded}@host/", f"postgresql://u@corp:{coded}@host/db?x=y", f"redis://:{coded}@host"]
+    found += [f"mysql://host/db?sslpassword={coded}&x=y", f"s3://host/?access_key={coded}&token={coded}"]
     for address in raw:
         with suppress(ValueError):  # the rest is no port
             url = make_url(address)
@@ -38,9 +39,9 @@ def _addresses(password: str) -> list[str]:
 
 def _hidden(password: str, *shown: object) -> None:
     parts = [quote(password, safe=""), password]
-    fours = {part[at : at + 4] for part in parts for at in range(len(part) - 3)} - {"****"}
+    fours = {part[at : at + 4] for part in parts for at in range(len(part) - 3)}
     for text in shown:
-        assert not [four for four in fours if four.strip("*") and four in str(text)], text
+        assert not [four for four in fours if set(four) & SEEN and four in str(text)], text
 
 
 @given(PASSWORDS)
