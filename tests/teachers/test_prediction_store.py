@@ -1,6 +1,8 @@
 """The prediction store: computed once and whole, by one process; private; compact; damage seen; listed and pruned."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -153,6 +155,26 @@ def test_two_processes_compute_once(store: PredictionStore) -> None:
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate(timeout=60)[0] for process in running] == ["[0, 1, 2]\n"] * 2
     assert (store.root.parent / "made").read_text() == "x"
+
+
+def test_a_holder_that_was_stopped_is_waited_for_until_the_limit(
+    store: PredictionStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = """if True:
+        import sys, time
+        from nzc.teachers.prediction_store import PredictionStore
+        PredictionStore(sys.argv[1]).fetch({}, lambda work: print("begun", flush=True) or time.sleep(600))
+    """
+    with subprocess.Popen([sys.executable, "-c", script, str(store.root)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        holder.send_signal(signal.SIGSTOP)
+        who = f"process {holder.pid} on .*, which computes the same predictions"
+        with pytest.raises(TimeoutError, match=f"wait=1 .*{who}"):
+            PredictionStore(store.root, wait=1).fetch({}, Train())
+        assert re.fullmatch(f"nzc: waiting for {who}\n", capsys.readouterr().err)
+        holder.kill()
+    assert store.fetch({}, Train()).tolist() == [0, 1, 2]
 
 
 @pytest.fixture
