@@ -1,4 +1,4 @@
-"""Trials: the attacks of membership_attacks.py where the answer is known in closed form, and whether faults are seen."""
+"""Trials: attacks of membership_attacks.py where the answer is known in closed form, and whether faults are seen."""
 
 import os
 import signal
