@@ -1,8 +1,12 @@
-"""The attacks of trials/membership_attacks.py where the answer is known in closed form."""
+"""Trials: attacks of membership_attacks.py where the answer is known in closed form, and whether faults are seen."""
 
+import os
+import signal
 import sys
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 
 import numpy as np
@@ -13,11 +17,12 @@ from nzc.accounting.data_independent import gaussian
 from nzc.mechanisms import GaussianNoise, GumbelNoise, NoisyArgmax, NoNoise
 
 FPR = 0.01
+TRIALS = Path(__file__).parents[1] / "trials"
 
 
 @pytest.fixture(scope="module")
 def attacks() -> ModuleType:
-    path = Path(__file__).parents[1] / "trials" / "membership_attacks.py"
+    path = TRIALS / "membership_attacks.py"
     spec = spec_from_file_location("membership_attacks", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules["membership_attacks"] = module_from_spec(spec)  # dataclasses look up their module there
@@ -78,3 +83,77 @@ def test_labels_reveal_what_the_law_says(attacks: ModuleType) -> None:
     assert play(NoisyArgmax(NoNoise()), 1, 100)[1].value == 1.0
     epsilon = gaussian((2 * 100) ** 0.5 / 20, 1e-5)
     assert FPR < play(NoisyArgmax(GaussianNoise(20.0)), 100, 2000)[1].low < np.exp(epsilon) * FPR + 1e-5
+
+
+@pytest.fixture
+def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TRIALS))
+
+
+@pytest.mark.usefixtures("on_path")
+def test_a_trap_ends_a_process_between_two_files(tmp_path: Path) -> None:
+    """Before its third write below the folder; reading, and writing elsewhere, do not count."""
+    cases = import_module("_cases")
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir()
+    if not (process := os.fork()):
+        cases.WriteTrap(home, 3, log).install()
+        for name in ("first", "second", "third"):
+            (tmp_path / name).write_text(name)
+            (home / name).write_text((tmp_path / name).read_text())
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    assert sorted(path.name for path in home.iterdir()) == ["first", "second"]
+    assert log.read_text().split() == [word for name in ("first", "second", "third") for word in ("open", name)]
+
+
+@pytest.mark.usefixtures("on_path")
+def test_snapshots_find_what_is_lost_and_what_is_changed(tmp_path: Path) -> None:
+    """Content, mode, time and the target of a link; a file that is added is no loss."""
+    cases = import_module("_cases")
+    for name in ("content", "mode", "time", "lost", "same"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "link").symlink_to("same")
+    before = cases.snapshot(tmp_path)
+    (tmp_path / "content").write_text("ours")
+    (tmp_path / "mode").chmod(0o600 if (tmp_path / "mode").stat().st_mode & 0o77 else 0o644)
+    os.utime(tmp_path / "time", (1, 1))
+    (tmp_path / "lost").unlink()
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("mode")
+    (tmp_path / "new").mkdir()
+    after = cases.snapshot(tmp_path)
+    assert cases.differences(before, after) == "lost lost, changed content link mode time"
+    assert cases.differences(after, after) == ""
+    assert cases.differences(before, after, added=True).endswith("new new")
+
+
+@pytest.mark.usefixtures("on_path")
+def test_a_trace_says_what_was_opened_for_writing(tmp_path: Path) -> None:
+    """Relative paths, those below an open folder, and both names of a rename; no reads, failures and devices."""
+    trace = (
+        '7 openat(AT_FDCWD</w>, "read", O_RDONLY|O_CLOEXEC) = 3</w/read>\n'
+        '7 openat(AT_FDCWD</w>, "a\\303\\244", O_WRONLY|O_CREAT, 0600) = 3</w/a>\n'
+        '[pid 8] openat(5</deep/x>, "../b", O_RDWR) = 4</deep/b>\n'
+        '8 openat(AT_FDCWD</w>, "failed", O_RDWR) = -1 ENOENT (No such file or directory)\n'
+        '8 openat(AT_FDCWD</w>, "/dev/null", O_RDWR) = 4\n'
+        '8 rename("c", "/e") = 0\n'
+        '8 symlink("target", "f") = 0\n'
+    )
+    found = import_module("opened").changed(trace, Path("/w"))
+    assert sorted(found) == ["/deep/b", "/e", "/w/aä", "/w/c", "/w/f"]
+
+
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize(
+    "name", ["joblib.load", "torch.load", "numpy.load", "shutil.copy", "os.system", "builtins.exec"]
+)
+def test_payloads_of_the_trials_are_live(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each makes the file PAYLOAD if its target is called: a trial in which none appears has shown something."""
+    targets = import_module("fuzz_targets")
+    monkeypatch.chdir(tmp_path)
+    targets.write_payloads(tmp_path)
+    assert not (tmp_path / "PAYLOAD").exists()
+    target = dict(next(each for each in targets.TARGETS if each["_target_"] == name))
+    resolve_name(target.pop("_target_"))(*target.pop("_args_", []), **target)
+    assert (tmp_path / "PAYLOAD").exists()

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -43,6 +44,21 @@ def _drip_header(request: BaseHTTPRequestHandler) -> None:
 
 def _close(request: BaseHTTPRequestHandler) -> None:
     request.close_connection = True
+
+
+def delayed(port: int, seconds: float) -> Callable[[BaseHTTPRequestHandler], None]:
+    """Return what passes each request on to a server of this machine, and its answer back, so many seconds later."""
+
+    def forward(request: BaseHTTPRequestHandler) -> None:
+        time.sleep(seconds)
+        body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
+        connection = HTTPConnection("127.0.0.1", port)
+        kept = {name: value for name, value in request.headers.items() if name.lower() not in ("host", "connection")}
+        connection.request(request.command, request.path, body, kept)
+        answer = connection.getresponse()
+        _answer(request, answer.status, answer.read(), Content_Type=answer.headers.get("Content-Type", ""))
+
+    return forward
 
 
 #: What the API of each server does.

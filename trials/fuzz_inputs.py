@@ -87,6 +87,11 @@ def keys(*overrides: str) -> list[str]:
     return found
 
 
+def waiting(seconds: int) -> list[str]:
+    """Return the override that limits how long nzc waits for others, where there is one."""
+    return [f"wait={seconds}"] if "wait" in keys() else []
+
+
 AGGREGATORS = sorted(path.stem for path in (CONF / "aggregator").glob("*.yaml"))
 #: Overrides of a valid run, and the group whose keys are changed in it; an empty name stands for all keys.
 BASES = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from fuzz_commands import finished_run
-from fuzz_inputs import keys, kind, write_arrays, write_votes
+from fuzz_inputs import kind, waiting, write_arrays, write_votes
 from fuzz_tables import ARRAYS, PLAIN, QUIET, VOTES
 from PIL import Image
 
@@ -92,11 +92,6 @@ def special(rng: random.Random, folder: Path) -> list[str]:
     path.unlink(missing_ok=True)
     rng.choice(SPECIAL)(path)
     return [*given, *waiting(10)] if "=" in given[0] else given
-
-
-def waiting(seconds: int) -> list[str]:
-    """Return the override that limits how long nzc waits for others, where there is one."""
-    return [f"wait={seconds}"] if "wait" in keys() else []
 
 
 #: Counts that no memory holds, by the run that has them.

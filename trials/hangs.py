@@ -2,27 +2,31 @@
 
 A run waits for another at most `wait` seconds: for a tracker when it starts, once while it trains, and when it ends. So
 a run must end within three times the limit, and its own time. A tracker that does not answer costs a line: exit code 0
-and a whole result.json. A database that can be none is refused in one line with exit code 2, and within 10 seconds. A
-run behind a stopped one ends in one line with exit code 1. Pipes and devices as data: trials/fuzz.py.
+and a whole result.json; one that answers wrongly may also be refused. A database that is none is refused in one line
+with exit code 2, within 10 seconds. A run behind a stopped one ends in one line with exit code 1. Pipes and devices as
+data are inputs of trials/fuzz.py.
 """
 
 import argparse
 import os
 import shutil
 import signal
+import socket
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
 from _cases import Case, refusal, show_cases, shown
 from _nzc import ERR, Trap, in_own_process, progress, run, start, warm_up
-from _server import SERVERS, server
-from fuzz_special import waiting
+from _server import SERVERS, delayed, server
+from fuzz_inputs import waiting
 from fuzz_tables import VOTES
 from mlflow import MlflowClient
 
@@ -74,9 +78,10 @@ class Workshop:
         return code, f"took {spent:.0f} s, not {allowed:.0f}" if spent > allowed else ""
 
     def ends(self, kind: str, name: str, home: Path, options: list[str]) -> Case:
-        """A run whose tracker does not answer must end well, with a line."""
+        """A run whose tracker does not answer must end well, or be refused in one line."""
         code, problem = self.timed(home, [*TRACKED, *options], 3 * self.wait + OWN)
-        if not problem and (code or not list(home.glob("outputs/*/*/result.json"))):
+        whole = code == 0 and list(home.glob("outputs/*/*/result.json"))
+        if not problem and not whole and refusal(code, home):
             problem = f"exit code {code}: {(home / ERR).read_text(errors='replace').strip()[-300:]}"
         return shown(Case(kind, name, problem))
 
@@ -111,6 +116,27 @@ class Workshop:
         return shown(Case("teachers of a stopped run", "waits", problem))
 
 
+@contextmanager
+def slow_server(folder: Path) -> Iterator[str]:
+    """Start MLflow's server and one before it that answers each request a second later; yield the latter's address."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", f"sqlite:///{folder}/server.db"]
+    with (folder / "server.txt").open("w") as said, subprocess.Popen(command, cwd=folder, stderr=said, stdout=said,
+                                                                   start_new_session=True) as process:  # fmt: skip
+        try:
+            for _ in range(120):
+                time.sleep(1)
+                with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
+                    break
+            with server(delayed(port, 1.0)) as address:
+                yield address
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wait", type=int, default=10, help="the limit of the runs in seconds (default 10)")
@@ -120,6 +146,12 @@ def main() -> None:
     warm_up()
     folder = Path(tempfile.mkdtemp(prefix="nzc-hangs-"))
     workshop = Workshop(folder, chosen.wait, chosen.limit)
+
+    def with_slow_server() -> Case:
+        home = workshop.new_folder()
+        shutil.copy(workshop.database, home / "server.db")
+        with slow_server(home) as address:
+            return workshop.ends("servers", "answers after 1 s", home, [f"tracking.uri={address}"])
 
     def with_server(kind: str, name: str, healthy: bool) -> Case:
         with server(SERVERS[name], healthy) as address:
@@ -136,6 +168,7 @@ def main() -> None:
         for name in SERVERS
         if healthy or name in ("hangs", "drips", "closes")
     }
+    trials["servers", "answers after 1 s"] = with_slow_server
     for name in ("locked", "free"):
         trials["databases", name] = lambda name=name: with_lock(name)  # type: ignore[misc]
     made: dict[str, Callable[[Path], object]] = {

@@ -146,7 +146,8 @@ def main() -> None:
                 continue
             command = [each.replace(PLACE, place) for each in given]
             command = command if kind in COMMANDS else [*BASE, *command, *wrong]
-            cases.append(workshop.try_case(kind, name, command))
+            one_line = not kind.startswith("sweep")  # a sweep says a line for each job
+            cases.append(workshop.try_case(kind, name, command, must_end=one_line))
             if said == "right":
                 cases += workshop.killed(kind, name, command, rng, chosen.kills)
             progress(f"{len(cases)} cases, {sum(bool(case.problem) for case in cases)} wrong; {kind}: {name}")

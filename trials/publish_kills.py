@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _cases import Case, WriteTrap, refusal, show_cases, shown, writes
+from _cases import ACCEPTED, Case, WriteTrap, refusal, show_cases, shown, writes
 from _nzc import ERR, progress, run, start, wait, warm_up
 
 RUN, OUT = "run", "out"
@@ -104,22 +104,28 @@ class Workshop:
         home = self.restore("start")
         first = start(home, [*self.command, *MUCH_NOISE], self.trap(call, signal.SIGSTOP), name="first.")
         os.waitpid(first, os.WUNTRACED)
+        taken = (home / RUN).is_dir()
         problems = [refusal(run(home, [*self.command, *LITTLE_NOISE], seconds=LIMIT), home)]
+        if problems == [ACCEPTED] and not taken:
+            problems = []
         os.kill(first, signal.SIGCONT)
-        if code := wait(first, LIMIT):
-            problems.append(f"the first ended with exit code {code}: {(home / f'first.{ERR}').read_text().strip()}")
+        code, said = wait(first, LIMIT), (home / f"first.{ERR}").read_text().strip()
+        if code not in (0, 2) or "\n" in said:
+            problems.append(f"the first ended with exit code {code}: {said}")
         problems.append(self.mixed(home, finished=False))
         return shown(Case("at once", point, "; ".join(filter(None, problems))))
 
     def mixed(self, home: Path, finished: bool) -> str:
         """Publish, and return what is wrong with what is published; nothing is, where publishing is refused.
 
-        finished  whether it must be what was published of the finished run
+        finished  whether the finished run was published before: the same may be published again
         """
         if run(home, ["publish", RUN, OUT], seconds=LIMIT):
             return ""
-        if finished and not same_files(home / OUT, self.folder / "published"):
-            return "published files that differ from those of the finished run"
+        if finished and same_files(home / OUT, self.folder / "published"):
+            return ""
+        if missing := self.whole - names(home / RUN):
+            return f"published another run without {' '.join(sorted(missing))}"
         if not (home / "votes.npy").is_file():
             return ""
         mechanism = json.loads((home / OUT / "privacy.json").read_text())["mechanism"]
