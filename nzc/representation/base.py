@@ -20,6 +20,9 @@ Placement = Callable[[AnyArray], Floats]
 class Encoder(ABC):
     """Learns from public rows how to turn rows into vectors."""
 
+    def check(self, public: AnyArray) -> None:  # noqa: B027 - by default nothing is known to
+        """Raise InputError where it cannot learn from public rows [rows, ...]."""
+
     @abstractmethod
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
         """Learn from public rows [rows, ...], which have no labels here."""

@@ -10,7 +10,7 @@ from nzc import networks
 from nzc.representation.base import Encoder, Placement
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats
-from nzc.validation import fits_memory, positive, whole
+from nzc.validation import fits_memory, positive, whole, within
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,6 +44,10 @@ class Contrastive(Encoder):
         whole(1, steps=self.steps)
         fits_memory(200 * self.steps + 256 * self.width, steps=self.steps, width=self.width)  # batches, last layer
         positive(lr=self.lr, temperature=self.temperature)
+
+    def check(self, public: AnyArray) -> None:
+        with within("representation.encoder"):
+            networks.require_fit(self.network, public.shape[1:], self.width)
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
         from nzc.representation.contrastive_module import ContrastiveModule

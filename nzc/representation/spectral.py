@@ -42,13 +42,18 @@ class Spectral(Representation):
         whole(0, copies=self.copies)
         not_negative(power=self.power)
 
-    def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
-        from sklearn.neighbors import NearestNeighbors
-
+    def check(self, public: AnyArray) -> None:
         whole(2, len(public) - 2, "(the public rows, less 2)", **{"representation.dimensions": self.dimensions})
         whole(1, len(public) - 1, "(the other public rows)", **{"representation.neighbours": self.neighbours})
         copies = {"representation.copies": self.copies if self.augment is not None else 0}
         fits_memory(4 * public.size * sum(copies.values()), **copies)
+        if self.encoder is not None:
+            self.encoder.check(public)
+
+    def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
+        from sklearn.neighbors import NearestNeighbors
+
+        self.check(public)
         encode = _flat if self.encoder is None else self.encoder.fit(public, trainer)
         vectors = np.concatenate([encode(rows) for rows in self._with_copies(public)])
         several = (self.neighbours + 1) * (len(vectors) // len(public))  # all copies of a few rows may come first

@@ -97,6 +97,8 @@ def prepare(parts: RunComponents) -> "PreparedRun":
         raise InputError("rounds", len(sizes), allowed)
     if splits is not None and student is not None:
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
+    if splits is not None and parts.representation is not None:
+        parts.representation.check(splits.public.x)
     if splits is not None and not isinstance(mechanism, GroundTruth):
         with within("teachers"):
             parts.teachers.check_training(splits, parts.store, parts.trainer)

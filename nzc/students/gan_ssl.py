@@ -1,15 +1,18 @@
 """GAN-SSL student: a GAN with feature matching (Salimans et al. 2016, arXiv 1606.03498), as in PATE 2017."""
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nzc import networks
 from nzc.students.config import StudentConfig, StudentData
-from nzc.validation import not_negative, positive, whole
+from nzc.validation import InputError, not_negative, positive, whole
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from nzc.students.module import StudentModule
+    from nzc.training.trainer import TrainerSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,17 @@ class GANSSL(StudentConfig):
         whole(2, unlabelled=self.unlabelled)  # the generator's batch normalisation needs two
         positive(lr_generator=self.lr_generator)
         not_negative(entropy=self.entropy, consistency=self.consistency)
+
+    def check(self, shape: tuple[int, ...], classes: int, trainer: "TrainerSettings") -> None:
+        super().check(shape, classes, trainer)
+        import torch
+
+        assert self.network is not None
+        with torch.device("meta"), warnings.catch_warnings(action="ignore"):
+            network = networks.build(self.network, shape, classes)
+        if not (isinstance(network, torch.nn.Sequential) and isinstance(network[-1], torch.nn.Linear)):
+            allowed = "must be a Sequential that ends in a Linear head: the generator matches the features below it"
+            raise InputError("student.network", self.network, allowed)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
         from nzc.students.adversaries import Adversaries

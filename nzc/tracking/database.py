@@ -1,8 +1,11 @@
 """MLflow's local database, an SQLite file: its address, its check, and its creation."""
 
 import re
+import sqlite3
+from contextlib import closing
 from glob import escape
 from pathlib import Path
+from urllib.parse import quote
 from uuid import uuid4
 
 from filelock import FileLock
@@ -51,6 +54,22 @@ def require_database(file: Path) -> None:
         raise InputError("tracking.uri", uri, f"{allowed} ({error.strerror})") from error
     if head not in (b"", _HEADER):
         raise InputError("tracking.uri", uri, allowed)
+    if head and not _is_mlflows(file):
+        raise InputError(
+            "tracking.uri", uri, "must be a database of MLflow, or a new file; another program made this one"
+        )
+
+
+def _is_mlflows(file: Path) -> bool:
+    """Return whether a database has MLflow's tables, or is locked, which says nothing yet."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", timeout=0, uri=True)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.OperationalError:
+        return True
+    except sqlite3.DatabaseError:
+        return False
+    return not tables or "alembic_version" in tables and "experiments" in tables
 
 
 def create_database(file: Path) -> None:

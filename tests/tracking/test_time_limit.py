@@ -186,3 +186,24 @@ def test_shared_folders_keep_their_permissions_and_what_is_new_is_private(nzc: N
     assert len(modes) > 5
     assert [path for path, mode in modes.items() if mode & 0o077] == []
     assert [Path(name).stat().st_mode & 0o7777 for name in ("shared", "database")] == [0o2775, 0o2775]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        (["student=gan_ssl", "student.network={_target_:own.Own}"], "student.network"),
+        (["representation=contrastive", "representation.encoder.network={_target_:own.Own}"], "representation.encoder"),
+        (["representation.dimensions=5000"], "representation.dimensions"),
+    ],
+)
+def test_a_network_that_does_not_suit_is_refused_before_anything_is_recorded(
+    nzc: Nzc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], key: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    lines = ["from torch.nn import Flatten, Linear, Sequential, Softmax", "def Own():"]
+    Path("own.py").write_text("\n".join([*lines, "    return Sequential(Flatten(), Linear(64, 10), Softmax(1))"]))
+    chosen = ["recipe=near_zero", "teachers=logistic", "tracking=mlflow", "trainer.accelerator=cpu"]
+    ran = nzc(*chosen, *overrides)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert ran.err.startswith(f"nzc: {key}")
+    assert {path.name for path in tmp_path.iterdir()} <= {"own.py", "__pycache__"}
