@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from nzc.data import DataSplits, Split
+from nzc.data import DataSplits, Embedding, Split
 from nzc.mechanisms import count_votes
 from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.neighbours import Neighbours
+from nzc.teachers.prediction_store import PredictionStore
 from nzc.teachers.sharded import ShardedTeachers, partition
 from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile
@@ -127,6 +129,41 @@ def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
         assert _moved(before, after) <= 2
         some_vote_moved |= _moved(before, after) == 2
     assert some_vote_moved
+
+
+@pytest.mark.parametrize("cells", [None, False, True], ids=["trees", "nearest", "cells"])
+def test_where_records_have_names_one_that_goes_changes_one_teacher(cells: bool | None) -> None:
+    """Also where many teachers have no record: these vote for the class of their own number."""
+    splits = replace(_table(np.random.default_rng(0), 60, 60), groups=None, keys=np.arange(60))
+    places = Embedding(splits.private.x.astype(float), splits.public.x.astype(float))
+    fewer = _without(replace(splits, groups=splits.keys), np.arange(60) != 7)
+    fewer = replace(
+        fewer, groups=None, keys=fewer.groups, embedding=replace(places, private=places.private[fewer.groups])
+    )
+    trees = replace(TREES, count=40)
+    teachers = trees if cells is None else Neighbours(count=40, seed=0, cells=cells)
+    before, after = (_predictions(teachers, each) for each in (replace(splits, embedding=places), fewer))
+    empty = [teacher for teacher, shard in enumerate(teachers.shards(splits)) if not len(shard)]
+    assert 2 < len(empty) < 20
+    assert all((before[teacher] == teacher % 3).all() for teacher in empty)
+    assert (before != after).any(axis=1).sum() == 1
+
+
+def test_networks_skip_teachers_without_a_record() -> None:
+    splits = replace(_table(np.random.default_rng(0), 60, 60), groups=None, keys=np.arange(60))
+    networks = replace(NETWORKS, count=40, epochs=1)
+    empty = [teacher for teacher, shard in enumerate(networks.shards(splits)) if not len(shard)]
+    predicted = _predictions(networks, splits)
+    assert all((predicted[teacher] == teacher % 3).all() for teacher in empty)
+
+
+def test_many_teachers_without_a_record_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As many as expected from the number of groups and teachers, which are public."""
+    splits, store = _table(np.random.default_rng(0), 150, 40), PredictionStore(tmp_path)
+    replace(TREES, count=10).train(splits, store, QUIET)
+    assert not capsys.readouterr().err
+    replace(TREES, count=40).train(splits, store, QUIET)
+    assert capsys.readouterr().err.startswith("nzc: 40 groups, dealt by their names, leave about 37 % of 40 teachers")
 
 
 def test_by_record_a_person_moves_several_votes() -> None:
