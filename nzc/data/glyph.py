@@ -48,7 +48,7 @@ class Glyph(Dataset):
     mislabelled: float = 0.1
 
     def __post_init__(self) -> None:
-        whole(0, seed=self.seed)
+        whole(0, 2**64 - 1, seed=self.seed)
         whole(1, private=self.private, public=self.public, test=self.test)
         rows = {split: int(getattr(self, split)) for split in SPLITS}
         fits_memory(sum(rows.values()) * (SIDE * SIDE + 16), **rows)  # image, label and number of each

@@ -38,7 +38,8 @@ class TrainerSettings:
     """
 
     def __init__(self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, **options: Any) -> None:
-        whole(1, threads=threads, num_nodes=num_nodes)
+        whole(1, 4096, threads=threads)
+        whole(1, num_nodes=num_nodes)
         self.precision = str(options.get("precision", PRECISIONS[0]))
         one_of(PRECISIONS, precision=self.precision)
         for name in sorted(_RESERVED & options.keys()):

@@ -45,7 +45,7 @@ WRONG = [
     (["dataset=none"], "student=supervised", "none"),
     (["dataset=none", "student=none"], "dataset=none", "teachers=votes"),
     (["trainer.accelerator=foo"], "foo", "Trainer"),
-    (["trainer.threads=0"], "trainer.threads=0", "1 or more"),
+    (["trainer.threads=0"], "trainer.threads=0", "from 1 to 4,096"),
     (["paths.output=/proc/x"], "paths.output=/proc/x", "can be written"),
     (["paths.store=/proc/x"], "paths.store=/proc/x", "can be written"),
     (["tracking.uri=foo://x"], "tracking.uri=foo://x", "MLflow"),
