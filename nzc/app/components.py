@@ -6,7 +6,7 @@ from contextlib import chdir
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Never, get_type_hints
+from typing import Any, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -134,12 +134,14 @@ def stored_tracker(
     settings["system_metrics"] = False  # they would be this machine's
     hints = get_type_hints(MLflow.__init__)
     for key, value in settings.items():
+        if key not in hints:
+            raise InputError(f"tracking.{key}", value, f"must be one of the settings of {wanted}: {', '.join(hints)}")
         if isinstance(value, str) and "${" in value:
             raise InputError(
                 f"tracking.{key}", value, "must be a plain value in a stored run; --uri gives another address"
             )
         try:
-            TypeAdapter(hints.get(key, Never)).validate_python(value, strict=True)
+            TypeAdapter(hints[key]).validate_python(value, strict=True)
         except ValidationError as error:
             raise from_pydantic(error, f"tracking.{key}") from error
     positive(wait=(limit := wait or stored.get("wait", 60)))  # older runs have no such key

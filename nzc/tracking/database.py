@@ -69,7 +69,7 @@ def _is_mlflows(file: Path) -> bool:
         return True
     except sqlite3.DatabaseError:
         return False
-    return not tables or "alembic_version" in tables and "experiments" in tables
+    return not tables or ("alembic_version" in tables and "experiments" in tables)
 
 
 def create_database(file: Path) -> None:

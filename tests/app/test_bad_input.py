@@ -64,6 +64,7 @@ WRONG = [
     (["+trainer.detect_anomaly=3"], "trainer.detect_anomaly=3", "true or false"),
     (["--cfg", "no"], "--cfg", "choose from"),
     (["--resolve"], "--resolve", "--cfg"),
+    (["--experimental-rerun", "job.pickle"], "--experimental-rerun", "unrecognized"),
     (["hydra.job.chdir=true", "seed=-1"], "seed=-1", "from 0"),
     (["teachers=100"], "teachers=100", "ensemble"),
     (["student=null"], "student=null", "none"),

@@ -11,14 +11,17 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 from conftest import VOTES, Command, Nzc, Ran
+from omegaconf import OmegaConf
 from rich.table import Table
 
 import nzc as package
 from nzc.runs.formatting import number, show
 from nzc.runs.layout import PAGE
+from nzc.runs.layout import SWEEP as MULTIRUN
 from nzc.runs.page import _span, write_page
 
 NAME = '<b>bold</b> & "quoted"'
@@ -222,6 +225,33 @@ def test_a_run_has_a_page_too(nzc: Nzc, histograms: Path, command: Command) -> N
     assert len(page.images) == len(list(folder.glob("figures/*.svg"))) >= 2
     assert all(image["alt"] and image["alt"] not in ("gaps", "cost", "confusion") for image in page.images)
     assert (folder / PAGE).read_text().count("data:image/svg+xml;base64,") == len(page.images)
+
+
+def test_a_strangers_folder_shows_no_environment_variable(
+    swept: Swept, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWN_SECRET", "hunter22")
+    _, folder = swept()
+    for path in [folder / MULTIRUN, *folder.glob("*/.hydra/config.yaml")]:
+        stored: Any = OmegaConf.load(path)
+        OmegaConf.update(stored, "queries", "${oc.env:OWN_SECRET}")
+        OmegaConf.update(stored, "delta", "${oc.decode:${oc.${sweep.kind}:OWN_SECRET}}")
+        OmegaConf.update(stored, "sweep.kind", "env", force_add=True)
+        figure = {"name": "a", "x": "epsilon.exact", "y": "label_accuracy", "by": ["queries", "paths.store"]}
+        OmegaConf.update(stored, "sweep.figures", [figure])
+        OmegaConf.update(stored, "paths.store", "${oc.env:OWN_SECRET}")
+        if "hydra" in stored:
+            stored.hydra.overrides.task = [
+                "delta=${oc.env:OWN_SECRET}",
+                "+tracking.token=${paths.store}",
+                "token=abc123",
+            ]
+            stored.hydra.runtime.choices.sweeps = "${oc.env:OWN_SECRET}"
+        OmegaConf.save(stored, path)
+    assert command("report", str(folder))[0] == 0
+    page = (folder / PAGE).read_text()
+    assert "delta=${oc.env:OWN_SECRET}" in page.replace("<wbr>", "")
+    assert "hunter22" not in page and "abc123" not in page
 
 
 def test_true_labels_at_the_end_of_a_sweep_do_not_hide_what_the_ledger_holds(nzc: Nzc, histograms: Path) -> None:

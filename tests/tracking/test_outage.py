@@ -23,6 +23,7 @@ from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, nowhere
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+from omegaconf import OmegaConf
 
 from nzc.tracking.mlflow import MLflow
 from nzc.tracking.outbox import RECORD, _alone, unsent
@@ -269,6 +270,43 @@ def test_a_killed_run_is_not_taken_for_an_earlier_one_in_its_folder(
     note.write_text(json.dumps(told | {"ended": None, "process": gone, "begun": told["until"] + 2000}))
     assert command("sync", "here", "--uri", DATABASE)[0] == 0
     assert [run.info.status for run in _runs()] == ["KILLED"]
+
+
+@pytest.mark.parametrize(("values", "says"), [
+    ({"_target_": "shutil.copy", "src": "votes.npy", "dst": "written"}, "tracking._target_=shutil.copy: must be"),
+    ({"_target_": "mine.Tracker"}, "tracking._target_=mine.Tracker: must be nzc.tracking.mlflow.MLflow"),
+    ({"uri": "http://127.0.0.1:9/${oc.env:HOME}"}, "tracking.uri=http://127.0.0.1:9/${oc.env:HOME}: must be a plain"),
+    ({"uri": {"_target_": "shutil.copy", "src": "votes.npy", "dst": "written"}}, "tracking.uri="),
+    ({"private": "no"}, "tracking.private=no: must be"), ({"more": 1}, "tracking.more=1"),
+])  # fmt: skip
+def test_a_stored_run_gives_values_and_never_classes(
+    nzc: Nzc, command: Command, histograms: Path, values: dict[str, Any], says: str
+) -> None:
+    assert nzc(*FILE, f"tracking.uri={nowhere()}", "hydra.run.dir=run").code == 0
+    stored = OmegaConf.load("run/.hydra/config.yaml")
+    stored["tracking"] = {**stored.tracking, **values}
+    OmegaConf.save(stored, "run/.hydra/config.yaml")
+    code, _, err = command("sync", "run")
+    assert code == 1 and err.startswith(f"nzc: run: {says}") and err.count("\n") == 1, err
+    assert not Path("written").exists() and os.environ["HOME"] not in err
+
+
+def test_the_address_may_come_from_the_environment_where_the_user_types_it(
+    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `nzc sync` leaves is readable by its owner only, whatever the umask."""
+    monkeypatch.setenv("ADDRESS", nowhere())
+    assert nzc(*FILE, "tracking.uri=${oc.env:ADDRESS}", "hydra.run.dir=run").code == 0
+    assert command("sync", "run")[0] == 1
+    monkeypatch.setenv("ADDRESS", DATABASE)
+    umask = os.umask(0o022)
+    try:
+        assert command("sync", "run", "--uri", "${oc.env:ADDRESS}")[0] == 0
+    finally:
+        os.umask(umask)
+    left = [Path("mlflow.db"), Path("mlartifacts"), *Path("mlartifacts").rglob("*"), *Path("run").rglob("*")]
+    assert len(left) > 10
+    assert not [path for path in left if path.stat().st_mode & 0o077]
 
 
 def test_a_wrong_folder_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
