@@ -7,6 +7,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import json
 import shutil
+import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from nzc.app.interrupt import SIGNALS
 from nzc.app.main import main
 from nzc.tracking import mlflow
 
@@ -56,6 +58,25 @@ class Ran:
 Nzc = Callable[..., Ran]
 
 
+def _main() -> int:
+    """Run the command in this process, whose Ctrl-C stays pytest's: exit code."""
+    try:
+        main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    finally:
+        _restore_signals()
+    return 0
+
+
+def _restore_signals() -> None:
+    for number in SIGNALS:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+_restore_signals()  # importing main sets them
+
+
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MLflow's database before the first run: it takes seconds to make."""
@@ -75,11 +96,7 @@ def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         unsaid = {"tracking": "none", "figures": "false", "recipe": "papers"}
         unsaid = {key: value for key, value in unsaid.items() if not any(a.startswith(key) for a in arguments)}
         monkeypatch.setattr("sys.argv", ["nzc", *arguments, *(f"{key}={value}" for key, value in unsaid.items())])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
+        code = _main()
         out, err = capfd.readouterr()
         return Ran(code, out, err, tmp_path)
 
@@ -95,10 +112,9 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["nzc", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
+        code = _main()
         out, err = capfd.readouterr()
-        return int(stop.value.code or 0), out, err
+        return code, out, err
 
     return run
 

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing.process import parent_process
+from multiprocessing.process import active_children, parent_process
 from types import FrameType
 
 STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
@@ -34,13 +34,19 @@ _now = _Signals()
 def handle() -> None:
     """Handle signals in this process. While modules are imported, there is nothing to clean up: one ends it at once.
 
-    Signals that are ignored stay so, as by nohup. Worker processes keep Python's handlers.
+    Signals that are ignored stay so, as by nohup. A worker process ignores Ctrl-C, which its whole group gets: the
+    command ends it. A worker that was stopped while it answers would leave the command waiting.
     """
-    if threading.current_thread() is threading.main_thread() and parent_process() is None:
-        for number in SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _handle)
-        sys.unraisablehook = _unraisable
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if parent_process() is not None:
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        return
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _handle)
+    sys.unraisablehook = _unraisable
 
 
 def begin() -> None:
@@ -49,6 +55,12 @@ def begin() -> None:
     _now = _Signals()
     _now.works = True
     handle()
+
+
+def begin_job() -> None:
+    """As `begin`, in a process that a launcher started: there main is not called."""
+    if not _now.works:
+        begin()
 
 
 def end() -> None:
@@ -86,6 +98,8 @@ def _handle(number: int, frame: FrameType | None) -> None:
     _now.received += 1
     if _now.received > 2 or not (_now.works or _now.ended):
         say_stopped()
+        for child in active_children():
+            child.kill()
         os._exit(130)
     if _now.received == 1 and _now.works:
         if not _now.held:

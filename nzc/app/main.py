@@ -96,6 +96,7 @@ class RunHooks(Callback):
 def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     """Run one job and return its values of `objective`. In a sweep, an error costs this job only."""
     os.umask(PRIVATE)  # also in the processes of launchers
+    interrupt.begin_job()
     gc.set_threshold(*GC_THRESHOLDS)
     settings = HydraConfig.get()
     folder = Path(settings.runtime.output_dir)

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -68,7 +69,7 @@ class Sklearn(ShardedTeachers):
 
         shards, todo = self.shards(splits), missing(work, range(self.number(splits)))
         public = _features(splits.public.x[splits.to_label])
-        workers = {"initializer": sys.path.append, "initargs": (os.getcwd(),)}  # none that another folder's run left
+        workers = {"initializer": _start_worker, "initargs": (os.getcwd(),)}  # none that another folder's run left
         pool = Parallel(min(self.parallel or cpu_count(), len(shards)), return_as="generator", **workers)
         bar = Bar("Teachers", trainer.progress)
 
@@ -86,6 +87,16 @@ class Sklearn(ShardedTeachers):
         finally:
             bar.stop()
         return collect(work, len(shards))
+
+
+def _start_worker(folder: str) -> None:
+    """Find the user's modules in `folder`, and leave Ctrl-C, which reaches the whole process group, to the command.
+
+    A worker that was stopped while it answers would leave the command waiting.
+    """
+    sys.path.append(folder)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, teacher: int) -> Ints:
