@@ -61,12 +61,12 @@ class PreparedJob:
         try:
             tracked.start()
             result = self.run.execute(folder, tracked.log, say)
+            begun = time.perf_counter()
+            tracked.finish()
         except BaseException as error:
             with interrupt.held():
                 tracked.fail(stopped=isinstance(error, KeyboardInterrupt) or interrupt.stopped())
             raise
-        begun = time.perf_counter()
-        tracked.finish()
         if tracked.sent and say is not None:
             say("tracking", "recorded", time.perf_counter() - begun)
         return result

@@ -63,10 +63,10 @@ class SweepHooks(Callback):
         SweepHooks.current = self
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        SweepHooks.current = None
         jobs = self.answer()
         failed = sum(not job.result for job in jobs)
         self.tracked.finish(failed=failed > 0)
+        SweepHooks.current = None
         if failed:
             from nzc.runs.sweep_table import failures
 

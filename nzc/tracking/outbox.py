@@ -51,6 +51,7 @@ class TrackedRun:
     question: str = ""
     run: str | None = None
     logging: bool = True
+    ended: bool = False
     closed: bool = False
     sent: bool = False
 
@@ -98,12 +99,15 @@ class TrackedRun:
 
     def fail(self, stopped: bool) -> None:
         """Close the run as failed or killed, unless it is closed. In silence: why it failed must be said instead."""
+        status = "KILLED" if stopped else "FAILED"
         with suppress(Exception):
-            if not self.closed and read_record(self.folder) is not None:
-                self._close("KILLED" if stopped else "FAILED")
+            if self.ended and not self.closed and self.tracker is not None and self.run is not None:
+                self.tracker.finish(self.run, self.folder, status)  # the folder is whole: `nzc sync` sends the rest
+            elif not self.ended and read_record(self.folder) is not None:
+                self._close(status)
 
     def _close(self, status: str) -> None:
-        self.closed = True
+        self.ended = True
         if self.tracker is None:
             return
         with suppress(OSError):  # a full disk is no reason to leave the run open
@@ -111,6 +115,7 @@ class TrackedRun:
         if self.run is not None:
             with _alone(self.folder):
                 self.tracker.finish(self.run, self.folder, status)
+                self.closed = True
                 update_record(self.folder, sent=True)
                 self.sent = True
 
