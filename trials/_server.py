@@ -11,7 +11,13 @@ from threading import Thread
 LONG = 600
 
 
-def _answer(request: BaseHTTPRequestHandler, code: int, body: bytes = b"{}", **headers: str) -> None:
+class Request(BaseHTTPRequestHandler):
+    """A request, and its body."""
+
+    body = b""
+
+
+def _answer(request: Request, code: int, body: bytes = b"{}", **headers: str) -> None:
     request.send_response(code)
     for name, value in headers.items():
         request.send_header(name.replace("_", "-"), value)
@@ -20,11 +26,11 @@ def _answer(request: BaseHTTPRequestHandler, code: int, body: bytes = b"{}", **h
     request.wfile.write(body)
 
 
-def _hang(request: BaseHTTPRequestHandler) -> None:
+def _hang(request: Request) -> None:
     time.sleep(LONG)
 
 
-def _drip(request: BaseHTTPRequestHandler) -> None:
+def _drip(request: Request) -> None:
     request.send_response(200)
     request.send_header("Content-Length", "100000")
     request.end_headers()
@@ -34,7 +40,7 @@ def _drip(request: BaseHTTPRequestHandler) -> None:
         time.sleep(1)
 
 
-def _drip_header(request: BaseHTTPRequestHandler) -> None:
+def _drip_header(request: Request) -> None:
     request.wfile.write(b"HTTP/1.1 200 OK\r\n")
     for at in range(LONG):
         request.wfile.write(f"X-{at}: x\r\n".encode())
@@ -42,19 +48,18 @@ def _drip_header(request: BaseHTTPRequestHandler) -> None:
         time.sleep(1)
 
 
-def _close(request: BaseHTTPRequestHandler) -> None:
+def _close(request: Request) -> None:
     request.close_connection = True
 
 
-def delayed(port: int, seconds: float) -> Callable[[BaseHTTPRequestHandler], None]:
+def delayed(port: int, seconds: float) -> Callable[[Request], None]:
     """Return what passes each request on to a server of this machine, and its answer back, so many seconds later."""
 
-    def forward(request: BaseHTTPRequestHandler) -> None:
+    def forward(request: Request) -> None:
         time.sleep(seconds)
-        body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
         connection = HTTPConnection("127.0.0.1", port)
         kept = {name: value for name, value in request.headers.items() if name.lower() not in ("host", "connection")}
-        connection.request(request.command, request.path, body, kept)
+        connection.request(request.command, request.path, request.body, kept)
         answer = connection.getresponse()
         _answer(request, answer.status, answer.read(), Content_Type=answer.headers.get("Content-Type", ""))
 
@@ -62,7 +67,7 @@ def delayed(port: int, seconds: float) -> Callable[[BaseHTTPRequestHandler], Non
 
 
 #: What the API of each server does.
-SERVERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
+SERVERS: dict[str, Callable[[Request], None]] = {
     "hangs": _hang,
     "drips": _drip,
     "drips its header": _drip_header,
@@ -77,10 +82,10 @@ SERVERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
 
 
 @contextmanager
-def server(behave: Callable[[BaseHTTPRequestHandler], None], healthy: bool = True) -> Iterator[str]:
+def server(behave: Callable[[Request], None], healthy: bool = True) -> Iterator[str]:
     """Start a server in this process, and yield its address; `healthy`: its health check is fine."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Request):
         protocol_version = "HTTP/1.1"
 
         def handle_one_request(self) -> None:
@@ -90,6 +95,7 @@ def server(behave: Callable[[BaseHTTPRequestHandler], None], healthy: bool = Tru
                 self.close_connection = True
 
         def do_GET(self) -> None:
+            self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.path == "/health" and healthy:
                 _answer(self, 200, b"OK")
             else:
