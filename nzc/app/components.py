@@ -53,7 +53,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         dataset=build(cfg, "dataset"),
         representation=build(cfg, "representation"),
         teachers=teachers,
-        policy=build_policy(cfg, choices, teachers),
+        policy=build_policy(cfg, choices, teachers.moved_queries),
         queries=cfg.queries,
         student=build(cfg, "student"),
         trainer=build(cfg, "trainer"),
@@ -64,12 +64,12 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     )
 
 
-def build_policy(cfg: DictConfig, choices: Mapping[str, str], teachers: Teachers) -> LabelingPolicy:
-    """Return the rules of labeling, of which ε follows, built and checked."""
+def build_policy(cfg: DictConfig, choices: Mapping[str, str], moved: int | None) -> LabelingPolicy:
+    """Return the rules of labeling, of which ε follows, built and checked; `moved`: `Teachers.moved_queries`."""
 
     def mechanism(tried: DictConfig) -> NoisyArgmax:
         built: NoisyArgmax = build(tried, "aggregator")
-        return built.moving(teachers.moved_queries)
+        return built.moving(moved)
 
     fill_in_noise(cfg, mechanism)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds

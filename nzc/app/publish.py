@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,14 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from nzc.accounting.epsilon import SANITISED
-from nzc.app.components import build, build_policy
+from nzc.app.components import build_policy
 from nzc.app.parser import Parser
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, LedgerEntry
 from nzc.labeling.run_record import RunRecord
 from nzc.labeling.session import LabelingSession
 from nzc.runs import publish as runs
+from nzc.runs.layout import parse_config
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.validation import InputError
 
@@ -31,13 +31,12 @@ def publish(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     run = runs.read_run(chosen.run)
     try:
-        cfg: Any = OmegaConf.merge(*(OmegaConf.create(run.text(name)) for name in runs.CONFIGURATION))
+        cfg: Any = OmegaConf.merge(*(parse_config(run.text(name)) for name in runs.CONFIGURATION))
         home, store = Path(cfg.hydra.runtime.cwd), Path(chosen.store or cfg.paths.store)
     except Exception as error:  # it is not known yet whether the run wrote these files
         raise InputError("RUN", chosen.run, "must have the configuration that the run wrote") from error
     facts, entries = _recorded(run, PredictionStore(store if chosen.store else home / store).ledger)
-    with chdir(home if home.is_dir() else "."):  # modules of the user's own are there
-        _check_epsilon(run.result["epsilon"]["published"], _promised(cfg, facts, entries))
+    _check_epsilon(run.result["epsilon"]["published"], _promised(cfg, facts, entries))
     run.publish(chosen.dest.absolute(), cfg.budget.epsilon)
     print(chosen.dest)
     return 0
@@ -60,7 +59,7 @@ def _recorded(run: runs.PublishableRun, path: Path) -> tuple[dict[str, Any], lis
 
 def _promised(cfg: Any, facts: dict[str, Any], entries: Sequence[LedgerEntry]) -> float:
     """Return the ε that the stored configuration promises; of publish=sanitised, the one that was drawn."""
-    policy = build_policy(cfg, cfg.hydra.runtime.choices, build(cfg, "teachers"))
+    policy = build_policy(cfg, cfg.hydra.runtime.choices, facts["moved"])
     if policy.publish == SANITISED:
         return float(np.frombuffer(entries[-1].labels)[0])
     nothing = RunRecord(Path(), "", None, policy.rng, policy.seed, 0)  # nothing is drawn

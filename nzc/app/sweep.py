@@ -34,6 +34,7 @@ class SweepHooks(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.config, self.folder, self.cwd = config, Path(config.hydra.sweep.dir), Path(config.hydra.runtime.cwd)
+        self.own = OwnFolder("hydra.sweep.dir", self.folder)
         try:
             require_own("hydra.sweep.dir", self.folder)
             check_sweeper(config.hydra)
@@ -49,13 +50,11 @@ class SweepHooks(Callback):
             )
             earlier = self.folder / layout.SWEEP
             before = figures_of(layout.read_config(earlier)) if earlier.is_file() else None
-            self.own = OwnFolder("hydra.sweep.dir", self.folder)
             self.own.take()
             self.tracked.start()
-        except OSError as error:
-            report(unwritable("hydra.sweep.dir", error))
         except Exception as error:  # Hydra would make a warning of it
-            report(error)
+            self.own.undo()
+            report(unwritable("hydra.sweep.dir", error) if isinstance(error, OSError) else error)
         if before is not None:
             layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in before])
             for job in [path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir()]:

@@ -196,7 +196,8 @@ class LabelingSession:
 
     def close(self, digests: Mapping[str, str]) -> None:
         """Record that the run is finished, with the SHA-256 of its files by name (`RunRecord.finish`)."""
-        self.ledger.finish(digests, {"sizes": self.sizes, "rows": len(self.released)})
+        facts = {"sizes": self.sizes, "rows": len(self.released), "moved": self.policy.mechanism.moved}
+        self.ledger.finish(digests, facts)
 
     @property
     def rows(self) -> Ints:

@@ -115,11 +115,16 @@ def flatten(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def read_config(path: Path) -> Any:
-    """Return a stored configuration, which may be a stranger's.
+    """Return a stored configuration, which may be a stranger's (`parse_config`)."""
+    return parse_config(path.read_text())
+
+
+def parse_config(text: str) -> Any:
+    """Return the configuration in a text, which may be a stranger's.
 
     References to other keys are resolved. Any other interpolation stays as text: ${oc.env:NAME} may be a secret.
     """
-    return OmegaConf.create(_inert(OmegaConf.to_container(OmegaConf.load(path), resolve=False)))
+    return OmegaConf.create(_inert(OmegaConf.to_container(OmegaConf.create(text), resolve=False)))
 
 
 def masked_file(path: Path) -> str:
