@@ -254,7 +254,7 @@ def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Calla
         (lambda: None, {"columns": {"age": "wrong"}}, "must be number, category, date"),
         (lambda: None, {"columns": {"ward": "number"}}, "values are no numbers"),
         (lambda: None, {"classes": ["yes", "maybe"]}, "classes yes, maybe"),
-        (lambda: None, {"private": "visits.xls"}, "must end in .csv"),
+        (lambda: Path("visits.xls").write_text("age"), {"private": "visits.xls"}, "must end in .csv"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(
