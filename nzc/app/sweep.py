@@ -13,7 +13,7 @@ from nzc.app.components import build
 from nzc.app.config import shows_private
 from nzc.app.error_messages import report, stop, unwritable
 from nzc.app.sweep_jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
-from nzc.data.files import remove_empty
+from nzc.data.files import remove_empty, require_writable
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
 from nzc.runs.sweep_check import check_keys
@@ -35,6 +35,7 @@ class SweepHooks(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.config, self.folder, self.cwd = config, Path(config.hydra.sweep.dir), Path(config.hydra.runtime.cwd)
         try:
+            require_writable("hydra.sweep.dir", self.folder)
             check_sweeper(config.hydra)
             jobs = _checked_jobs(config)
             self.figures = figures_of(config)
