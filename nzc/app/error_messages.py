@@ -19,6 +19,7 @@ from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseExceptio
 
 from nzc.app import interrupt
 from nzc.app.config import GROUPS, RENAMED, known_keys, options
+from nzc.data.files import write_private
 from nzc.runs.layout import ERROR
 from nzc.validation import InputError, in_a_line, one_line, shortened
 
@@ -73,7 +74,7 @@ def error_line(
     line = shortened(one_line(line))
     if folder is not None:
         with suppress(OSError):  # the disk may be full
-            (folder / ERROR).write_text(f"{line}\n")
+            write_private(folder / ERROR, f"{line}\n")
     return code, line
 
 

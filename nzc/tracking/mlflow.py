@@ -62,7 +62,8 @@ class MLflow(Tracker):
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # seconds instead of minutes for a dead server
         os.environ.setdefault("MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER", "false")  # it may say an hour
         levels = {"mlflow": logging.WARNING, "urllib3": logging.ERROR, "alembic": logging.WARNING}
-        for name, level in (levels | {"mlflow.system_metrics": logging.CRITICAL}).items():
+        levels |= {"mlflow.system_metrics": logging.CRITICAL, "mlflow.store.db.utils": logging.CRITICAL}
+        for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
 
     @cached_property
@@ -124,8 +125,7 @@ class MLflow(Tracker):
 
     def finish(self, run: str, folder: Path, status: str = "FINISHED", ended: int | None = None) -> None:
         if monitor := self.monitors.pop(run, None):
-            ending = Thread(target=monitor.finish, daemon=True)  # it may wait for a server for minutes
-            ending.start()
+            (ending := Thread(target=monitor.finish, daemon=True)).start()  # it may wait for a server for minutes
             ending.join(10)
         self._require_answer()
         try:
