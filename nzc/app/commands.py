@@ -67,7 +67,7 @@ def report(arguments: list[str]) -> int:
 
 
 def store(arguments: list[str]) -> int:
-    """List stored predictions, releases and trials; or remove predictions, or forget trials."""
+    """List stored predictions, releases and trials; or remove predictions, forget trials, or name datasets."""
     about = "List stored predictions, and the ledger's releases and trials; or remove predictions, or forget trials."
     parser = Parser("nzc store", description=about)
     parser.add_argument("--root", default=".nzc", help="the store (default .nzc): the value of paths.store")
@@ -78,6 +78,8 @@ def store(arguments: list[str]) -> int:
     what.add_argument("--all", action="store_true", help="remove every entry; the ledger always stays")
     forgotten = "forget these trials on seeded noise, without KEY all; honest only if nobody saw their labels"
     what.add_argument("--forget", nargs="*", metavar="KEY", help=forgotten)
+    named = "name these private datasets: the ledger counts all of one name together"
+    what.add_argument("--name", nargs="+", metavar=("NAME", "DATASET"), help=named)
     parser.add_argument("--yes", action="store_true", help="do not ask")
     chosen = parser.parse_args(arguments)
     between_0_and_1(**{"--delta": chosen.delta})
@@ -85,6 +87,8 @@ def store(arguments: list[str]) -> int:
         raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
     kept = PredictionStore(chosen.root)
     ledger = Ledger(path) if (path := kept.root / "ledger.db").is_file() else None
+    if chosen.name is not None:
+        return _name(ledger, *chosen.name)
     if chosen.forget is not None:
         return _forget(ledger, chosen.forget, chosen.delta, chosen.yes)
     listing = chosen.prune is None and chosen.older is None and not chosen.all
@@ -140,6 +144,18 @@ def _choose(entries: list[Entry], keys: list[str] | None, older: float | None) -
         return entries
     chosen = _whole_keys("--prune", keys, [entry.path.name for entry in entries], "stored key")
     return [entry for entry in entries if entry.path.name in chosen]
+
+
+def _name(ledger: Ledger | None, name: str, *datasets: str) -> int:
+    """Give a name to the private datasets whose digests begin so."""
+    known = [] if ledger is None else list(dict.fromkeys(entry.dataset for entry in ledger.entries()))
+    chosen = _whole_keys("--name", list(datasets), known, "private dataset")
+    if ledger is None or not chosen:
+        raise InputError("--name", name, "must be given with the start of a private dataset that the ledger lists")
+    for dataset in sorted(chosen):
+        ledger.name(dataset, name)
+    print(f"{name}: {', '.join(sorted(each[:8] for each in ledger.counted_with(min(chosen))))} count together")
+    return 0
 
 
 def _forget(ledger: Ledger | None, keys: list[str], delta: float, yes: bool) -> int:

@@ -73,6 +73,19 @@ def test_whole_numbers_are_stored_in_the_smallest_type(
     assert np.load(file)["predictions"].dtype.itemsize == itemsize
 
 
+def test_datasets_are_named_in_the_ledger(tmp_path: Path, command: Command) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    for dataset in ("aa11", "aa22", "bb33"):
+        ledger.record(LedgerEntry(dataset, "key", np.array([2.0]), np.array([0.1]), b""))
+    store = ["store", "--root", str(tmp_path), "--name", "hospital"]
+    assert command(*store, "aa1", "bb")[:2] == (0, "hospital: aa11, bb33 count together\n")
+    assert ledger.counted_with("aa11") == {"aa11", "bb33"} and ledger.counted_with("aa22") == {"aa22"}
+    for wrong in ("aa", "cc"):
+        code, _, err = command(*store, wrong)
+        assert code == 2 and f"--name={wrong}: must be the start of one private dataset" in err
+    assert "hospital" in command("store", "--root", str(tmp_path))[1]
+
+
 def test_only_the_owner_may_read(tmp_path: Path) -> None:
     before = os.umask(0)  # also where the person's own umask shows everything
     try:
