@@ -205,6 +205,8 @@ _VALUES: dict[str, tuple[object, ...]] = {
     "finished": ("1970-01-01T00:00:00+00:00",),
     "versions": ({}, {"nzc": "9"}),
 }
+#: The case in which nzc may change the ledger: it adds tables.
+OLDER = "of an older version"
 #: Every case by kind and name: a function that changes the folder of both runs. A Swap that it returns is
 #: installed in the process that publishes.
 CASES: dict[str, dict[str, Tamper]] = {
@@ -229,9 +231,7 @@ CASES: dict[str, dict[str, Tamper]] = {
     "links, devices, damage": {
         f"{name}: {what}": partial(_replace, name, make) for name in _READ for what, make in _INSTEAD.items()
     }
-    | {
-        ".hydra: link to the other run's": _link_settings,
-    },
+    | {".hydra: link to the other run's": _link_settings},
     "ledger": {
         "deleted": lambda home: (home / _LEDGER).unlink(),
         "store deleted": lambda home: shutil.rmtree(home / ".nzc"),
@@ -242,7 +242,7 @@ CASES: dict[str, dict[str, Tamper]] = {
         "of a stranger": lambda home: shutil.copy(home.parent / "stranger" / _LEDGER, home / _LEDGER),
         "an older copy": lambda home: shutil.copy(home.parent / "older.db", home / _LEDGER),
         "the run's entry deleted": _delete_newest,
-        "of an older version": _only_releases,
+        OLDER: _only_releases,
         **{what: partial(_replace, Path("..") / _LEDGER, _INSTEAD[what]) for what in ("folder", "FIFO")},
     },
     "configuration": {

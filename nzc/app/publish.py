@@ -29,6 +29,8 @@ def publish(arguments: list[str]) -> int:
     known = "the store whose ledger knows the run (default: that of the run's configuration)"
     parser.add_argument("--store", type=Path, help=known)
     chosen = parser.parse_args(arguments)
+    if chosen.run.resolve() in chosen.dest.resolve().parents:
+        raise InputError("DEST", chosen.dest, "must be a new folder outside the run's")
     run = runs.read_run(chosen.run)
     try:
         cfg: Any = OmegaConf.merge(*(parse_config(run.text(name)) for name in runs.CONFIGURATION))
