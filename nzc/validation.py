@@ -18,10 +18,14 @@ from urllib.parse import unquote
 #: The smallest and the largest setting other than 0: squares and quotients of them stay within float64.
 LEAST, MOST = 1e-100, 1e100
 #: Names of secrets: password, sslpassword, PWD, api_token, client_secret, AWS_ACCESS_KEY, …
-_SECRET = r"passw|passphrase|pwd|credential|(?:token|secret)(?![a-z])|(?:api|access|account|private|secret|shared)_?key"
+_SECRET = (
+    r"passw|passphrase|pwd|credential|signature(?![a-z])|(?<![a-z])(?:sig|auth)(?![a-z])|(?:token|secret)(?![a-z])"
+    r"|(?:api|access|account|private|secret|shared)_?key"
+)
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
-#: The password of an address, up to the last @ of its line, as it may hold any character; *** stays as it is.
-_PASSWORD = re.compile(r"(://[^:/\n]*:)(?!\*\*\*@)(.+)(?=@)")
+#: The password of an address, up to the last @ of its line, as it may hold any character; *** stays as it is. Hydra
+#: writes \\: for a colon.
+_PASSWORD = re.compile(r"(://[^:/\n\\]*\\?:)(?!\*\*\*@)(.+)(?=@)")
 #: The value of NAME=VALUE, also percent-encoded; and of {NAME: VALUE}.
 _NAMED_SECRET = re.compile(
     rf"""((?:{_SECRET})[\w.-]*(?:=|%3D)|[{{,]\s*["']?[\w.-]*(?:{_SECRET})[\w.-]*["']?\s*:\s*+)(?!["']?\*\*\*(?:\W|$))([^&\n]+)""",
@@ -75,8 +79,8 @@ def not_negative(**values: Any) -> None:
 def between_0_and_1(**values: Any) -> None:
     """Require a number strictly between 0 and 1."""
     for key, value in values.items():
-        if (number := _number(value)) is None or not 0 < number < 1:
-            raise InputError(key, value, "must be a number strictly between 0 and 1")
+        if (number := _number(value)) is None or not LEAST <= number < 1:
+            raise InputError(key, value, f"must be a number strictly between 0 and 1, from {LEAST:g}")
 
 
 def below_1(**values: Any) -> None:

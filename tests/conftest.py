@@ -21,7 +21,6 @@ from mlflow.entities import Run
 
 from nzc.app.interrupt import SIGNALS
 from nzc.app.main import main
-from nzc.app.publish import publish as publish_command
 from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
@@ -118,11 +117,6 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         return code, out, err
 
     return run
-
-
-def publish(run: Path, dest: Path) -> None:
-    """Do what `nzc publish RUN DEST` does."""
-    publish_command([str(run), str(dest)])
 
 
 def tracked_runs(client: MlflowClient, query: str = "") -> list[Run]:

@@ -188,9 +188,9 @@ def _state() -> list[object]:
 
 def test_a_run_from_python_leaves_no_state_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("import nzc\ndef aggregator(sigma):\n    return nzc.GNMax(sigma)\n")
+    (tmp_path / "from_python.py").write_text("import nzc\ndef aggregator(sigma):\n    return nzc.GNMax(sigma)\n")
     (tmp_path / "conf/aggregator").mkdir(parents=True)
-    (tmp_path / "conf/aggregator/mine.yaml").write_text("_target_: mine.aggregator\nsigma: 2\n")
+    (tmp_path / "conf/aggregator/mine.yaml").write_text("_target_: from_python.aggregator\nsigma: 2\n")
     before = _state()
     result = nzc.run([*TEACHERS, "tracking=none", "student=none", "aggregator=mine", "figures=false"])
     assert _state() == before

@@ -228,6 +228,8 @@ def _check_types(key: str, built: Any) -> None:
 def _data_name(cfg: DictConfig) -> str | None:
     """Return dataset.name, by which the ledger counts several datasets together."""
     name = (cfg.dataset or {}).get("name")
+    if name is not None and not str(name).strip():
+        raise InputError("dataset.name", name, "must be a name, or null")
     return None if name is None else str(name)
 
 

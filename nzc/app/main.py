@@ -24,7 +24,6 @@ from nzc.app.parser import Parser
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
 from nzc.app.targets import only_known_classes_in_hydra
-from nzc.data.own_folder import require_own
 from nzc.runs import pipeline
 from nzc.runs.formatting import show
 from nzc.runs.layout import RESULT, as_typed, flatten, job_name, with_infinity
@@ -89,7 +88,6 @@ class RunHooks(Callback):
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         key, folder = "hydra.run.dir", Path(config.hydra.run.dir)
         try:
-            require_own(key, folder)
             RunHooks.prepared = prepare(config, config.hydra.runtime.choices)
             if RunHooks.prepared.help_train():
                 sys.exit(0)

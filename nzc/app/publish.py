@@ -29,19 +29,28 @@ def publish(arguments: list[str]) -> int:
     known = "the store whose ledger knows the run (default: that of the run's configuration)"
     parser.add_argument("--store", type=Path, help=known)
     chosen = parser.parse_args(arguments)
-    if chosen.run.resolve() in chosen.dest.resolve().parents:
-        raise InputError("DEST", chosen.dest, "must be a new folder outside the run's")
-    run = runs.read_run(chosen.run)
-    try:
-        cfg: Any = OmegaConf.merge(*(parse_config(run.text(name)) for name in runs.CONFIGURATION))
-        home, store = Path(cfg.hydra.runtime.cwd), Path(chosen.store or cfg.paths.store)
-    except Exception as error:  # it is not known yet whether the run wrote these files
-        raise InputError("RUN", chosen.run, "must have the configuration that the run wrote") from error
-    facts, entries = _recorded(run, PredictionStore(store if chosen.store else home / store).ledger)
-    _check_epsilon(run.result["epsilon"]["published"], _promised(cfg, facts, entries))
-    run.publish(chosen.dest.absolute(), cfg.budget.epsilon)
+    publish_run(chosen.run, chosen.dest, chosen.store)
     print(chosen.dest)
     return 0
+
+
+def publish_run(folder: Path, dest: Path, store: Path | None = None) -> None:
+    """Create the folder `dest` with what may be published of the run in `folder`.
+
+    store  the one whose ledger knows the run; None: that of the run's configuration
+    InputError: the run may not be published, is not as it was written, or `dest` exists.
+    """
+    if folder.resolve() in dest.resolve().parents:
+        raise InputError("DEST", dest, "must be a new folder outside the run's")
+    run = runs.read_run(folder)
+    try:
+        cfg: Any = OmegaConf.merge(*(parse_config(run.text(name)) for name in runs.CONFIGURATION))
+        store = store or Path(cfg.hydra.runtime.cwd) / cfg.paths.store
+    except Exception as error:  # it is not known yet whether the run wrote these files
+        raise InputError("RUN", folder, "must have the configuration that the run wrote") from error
+    facts, entries = _recorded(run, PredictionStore(store).ledger)
+    _check_epsilon(run.result["epsilon"]["published"], _promised(cfg, facts, entries))
+    run.publish(dest.absolute(), cfg.budget.epsilon)
 
 
 def _recorded(run: runs.PublishableRun, path: Path) -> tuple[dict[str, Any], list[LedgerEntry]]:

@@ -91,6 +91,8 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
     """
     require_writable("paths.output", Path(cfg.paths.output))
     require_own("paths.store", Path(cfg.paths.store), STORED)
+    if not in_sweep:
+        require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
     prepared = pipeline.prepare(build_components(cfg, choices, figures=not in_sweep))
     if not shows_private(cfg):
         session = prepared.session
@@ -142,9 +144,9 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
     try:
         GlobalHydra.instance().clear()
         register()
+        pipeline.forget_data()  # its files may have changed since the last run of this process
         cfg = _compose(list(overrides))
         folder = Path(cfg.hydra.run.dir).absolute()
-        require_own("hydra.run.dir", folder)
         prepared = prepare(cfg, cfg.hydra.runtime.choices)
         prepared.take("hydra.run.dir", folder)
         _save_config(folder, cfg)

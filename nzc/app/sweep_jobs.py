@@ -86,6 +86,11 @@ def check_sweeper(hydra: DictConfig) -> None:
     if search and hydra.runtime.choices["hydra/sweeper"] == "rows":
         wanted = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
         raise InputError("hydra/sweeper", "rows", wanted)
+    from nzc.tracking.database import has_tables, sqlite_file  # imports MLflow
+
+    storage = str(hydra.sweeper.get("storage") or "")
+    if (file := sqlite_file(storage)) is not None and file.exists() and not has_tables(file, "studies", "trials"):
+        raise InputError("hydra.sweeper.storage", storage, "must be a database of Optuna, or a new file")
     subdir = OmegaConf.to_container(hydra.sweep, resolve=False)["subdir"]  # type: ignore[call-overload, index]
     if subdir != "${hydra.job.num}":
         raise InputError("hydra.sweep.subdir", subdir, "must be ${hydra.job.num}, the number of the job")

@@ -168,6 +168,9 @@ _OF_HYDRA = {
     r"(job|hydra)_logging\.handlers\.\w+\.class": r"logging\.(Stream|Null)Handler",
 }
 
+#: Keys of Hydra that would write elsewhere, or call any function, and the value that nzc needs.
+_ONLY = {"output_subdir": ".hydra", "sweeper.custom_search_space": None}
+
 
 @contextmanager
 def only_known_classes_in_hydra() -> Iterator[None]:
@@ -177,6 +180,9 @@ def only_known_classes_in_hydra() -> Iterator[None]:
     def checked(self: ConfigLoaderImpl, *args: Any, **kwargs: Any) -> DictConfig:
         config = load(self, *args, **kwargs)
         _check_hydra(config.hydra, "")
+        for key, only in _ONLY.items():
+            if (value := OmegaConf.select(config.hydra, key, default=only)) != only:
+                raise InputError(f"hydra.{key}", value, f"must be {'null' if only is None else only}")
         return config
 
     ConfigLoaderImpl.load_configuration = checked  # type: ignore[method-assign]

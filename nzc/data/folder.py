@@ -61,15 +61,14 @@ class Folder(Dataset):
         files.sort(key=lambda each: each[0].name)
         keys = keys_of(np.array([file.name for file, _ in files], dtype=object))
         chosen = by_share(keys, True, self.private, self.public, self.seed)
-        if chosen is None:
-            raise InputError(
-                "path", self.path, f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
-            )
         if self.size is not None:
             fits_memory(2 * len(files) * self.size**2 * (1 if self.grey else 3), size=self.size)
         images = [self._read(file) for file, _ in files]
         if any(image.shape != images[0].shape for image in images):
             raise InputError("size", self.size, "must be given where images differ in size")
+        if chosen is None:
+            allowed = f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
+            raise InputError("path", self.path, allowed)
         x, y = np.stack(images), np.array([label for _, label in files], dtype=np.int64)
         private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
         names = tuple(folder.name for folder in folders)

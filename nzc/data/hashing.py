@@ -1,6 +1,7 @@
 """Hashes: a record's or group's name as a number, and what decides alone by that number."""
 
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +22,22 @@ def splitmix64(x: AnyArray) -> AnyArray:
 
 
 def keys_of(names: AnyArray) -> Ints:
-    """Return the key of each name [names], made of this name alone: a whole number itself, the hash of text.
+    """Return the key of each name [names]: a hash of this name as text, whatever type the array has.
 
-    Equal names have equal keys. Two of a million different names share a key with a probability of 3e-8.
+    Equal names have equal keys: 7, 7.0 and "7" are one name. Two of a million different names share a key with a
+    probability of 3e-8.
     """
-    if names.dtype.kind in "biu":
-        return names.astype(np.int64)
-    texts = (name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogatepass") for name in names.tolist())
+    texts = map(_text, names.tolist())
     hashes = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(hashes, "<i8").astype(np.int64)
+
+
+def _text(name: Any) -> bytes:
+    if isinstance(name, bytes):
+        return name
+    if isinstance(name, bool) or (isinstance(name, float) and name.is_integer()):
+        name = int(name)
+    return str(name).encode("utf-8", "surrogatepass")
 
 
 def draw_by_key(keys: Ints, *seed: int) -> AnyArray:

@@ -53,7 +53,10 @@ class Npz(Dataset):
         group, keys = (keys_of(arrays[name]) if name in arrays else None for name in ("group", "id"))
         self._check_unit(group)
         role = arrays.get("role")
-        chosen = self._drawn(group, keys, y) if role is None else [role == name for name in SPLITS]
+        names = keys if group is None else group
+        chosen = self._drawn(arrays, names) if role is None else [role == name for name in SPLITS]
+        if self.unit == "record" and group is not None and role is None and keys is None:
+            keys = keys_of(np.arange(len(y)))  # a record that changes its group may change its split, and no other's
         standardizer = None if x.dtype == np.uint8 else Standardizer.fit(x[chosen[1]])
         if standardizer is not None:
             self._tell(look_alike(x[chosen[1]], standardizer.spread))
@@ -72,11 +75,12 @@ class Npz(Dataset):
         if group is not None and self.unit == "record":
             print(f"nzc: {_BY_RECORD}", file=sys.stderr)
 
-    def _drawn(self, group: Ints | None, keys: Ints | None, y: Ints) -> list[Bools]:
-        names = keys if group is None else group
-        units = np.arange(len(y)) if names is None else names
+    def _drawn(self, arrays: dict[str, AnyArray], names: Ints | None) -> list[Bools]:
+        units, grouped = np.arange(len(arrays["y"])), "group" in arrays
+        if names is not None:  # where nothing is private, the order of the names themselves decides
+            units = names if self.private else arrays["group" if grouped else "id"]
         if (chosen := by_share(units, names is not None, self.private, self.public, self.seed)) is None:
-            few = f"{len(np.unique(units)):,} {'rows' if group is None else 'groups'}"
+            few = f"{len(np.unique(units)):,} {'groups' if grouped else 'rows'}"
             shares = f"dataset.private={self.private} and dataset.public={self.public}"
             raise InputError("path", self.path, f"{few} are too few for {shares} and a test split; save a role per row")
         return chosen

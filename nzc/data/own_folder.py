@@ -8,6 +8,7 @@ import fcntl
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from nzc.validation import InputError
 
@@ -22,20 +23,24 @@ def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
     older  names of everything in such a folder of an earlier version, which left no marker
     """
     try:
+        folder.lstat()
+        names = {path.name for path in folder.iterdir()}
+        if MARKER not in names and not names <= set(older):
+            raise InputError(key, folder, "must be a new or empty folder, or one that nzc made; it has other files")
+    except FileNotFoundError:
         if os.path.lexists(folder):
-            names = {path.name for path in folder.iterdir()}
-            if MARKER not in names and not names <= set(older):
-                raise InputError(key, folder, "must be a new or empty folder, or one that nzc made; it has other files")
+            raise InputError(key, folder, "must be a folder, not a link to nothing") from None
     except OSError as error:
-        raise InputError(key, folder, f"must be a folder that can be read ({error.strerror})") from error
+        raise InputError(key, folder, f"must be a folder that can be written ({error.strerror})") from error
     require_writable(key, folder)
 
 
 def require_writable(key: str, folder: Path) -> None:
-    """Raise InputError unless `folder` can be made, or is there and can be written. Nothing is written."""
-    nearest = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
-    if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
-        raise InputError(key, folder, f"must be a folder that can be written; {nearest} cannot")
+    """Raise InputError unless `folder` can be made, or is there and can be written. Nothing is left behind."""
+    try:
+        TemporaryDirectory(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())).cleanup()
+    except OSError as error:
+        raise InputError(key, folder, f"must be a folder that can be written ({error.strerror})") from error
 
 
 def make_own(folder: Path) -> list[Path]:

@@ -14,6 +14,7 @@ knows them. The file is private (costs may depend on votes), and only its owner 
 import json
 import os
 import sqlite3
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -127,8 +128,11 @@ class Ledger:
     def name(self, dataset: str, name: str) -> None:
         """Give a dataset a name of the user's own. Datasets of one name are about the same people: they count together.
 
-        A dataset may have several names; names are never taken back.
+        A dataset may have several names; names are never taken back. InputError: the name is empty.
         """
+        name = unicodedata.normalize("NFC", name).strip()  # as different systems write one name
+        if not name:
+            raise InputError("dataset.name", name, "must be a name, or null")
         with self._transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (name, dataset))
 

@@ -9,6 +9,7 @@ only, and how a student learns from labels. You may not change what looks at vot
 order ask, record, learn, or that an unfinished run draws its noise once.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
@@ -29,6 +30,7 @@ from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.run_record import RunRecord, question
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
 from nzc.teachers import VoteHistograms
+from nzc.teachers.fingerprint import describe
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
@@ -86,10 +88,10 @@ class LabelingSession:
                 raise InputError("publish", SANITISED, allowed)
             self.plan = policy.plan(planned, policy.delta)
         self.bound_release = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
-        distinct = {repr(each): each for each in self.mechanisms}
+        distinct = {_identity(each): each for each in self.mechanisms}
         self.alike = len(distinct) == 1
         made = {name: self._filter(each) for name, each in distinct.items()}
-        self.filters = [made[repr(each)] for each in self.mechanisms]
+        self.filters = [made[_identity(each)] for each in self.mechanisms]
         if len({each and each.budget for each in self.filters}) > 1:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
@@ -143,7 +145,8 @@ class LabelingSession:
         rows, labels, probs = rows[admitted], labels[admitted], None if probs is None else probs[admitted]
         cost = mechanism.cost(votes.votes[rows], labels, probs) if whole is None else whole
         passed = passed[admitted] if whole is None else passed
-        key = self._key(mechanism, number, rows, votes.votes[rows], probs, labels.astype("<i8"), nonce)
+        released = probs, labels.astype("<i8"), nonce, None if whole is None else asked
+        key = self._key(mechanism, number, rows, votes.votes[rows], *released)
         self.rounds.append(QueryRound(mechanism, rows, labels, cost, passed, spent, key))
         self.released[rows] = labels
         return self.rounds[-1]
@@ -226,10 +229,11 @@ class LabelingSession:
     def _key(self, mechanism: NoisyArgmax, number: int, rows: Ints, *parts: object) -> str:
         """Return a hash of what round `number` asks: how, of which rows, votes and student; and of what was drawn.
 
-        The rows' content is a part: two pools whose rows happen to have equal votes are two releases.
+        The rows' content is a part: two pools whose rows happen to have equal votes are two releases. So are the source
+        of a mechanism of the user's own, and what is promised: after an edit, nothing is what was drawn before.
         """
         content = None if self._public is None else self._public[rows]
-        return question(mechanism, self.policy.seed, number + 1, rows, content, *parts)
+        return question(_identity(mechanism), self.promised, self.policy.seed, number + 1, rows, content, *parts)
 
     def _sanitised(self, cost: Cost) -> float | None:
         if (plan := self.plan) is None:
@@ -257,3 +261,8 @@ class LabelingSession:
             queries = int(privacy_filter.admit(np.ones(queries, dtype=bool), before).sum())
         rng = np.random.default_rng([policy.seed, 3])
         return dearest.audit(votes.teachers, votes.votes.shape[1], queries, trials, policy.delta, rng)
+
+
+def _identity(mechanism: NoisyArgmax) -> str:
+    """Return what a mechanism is: all its parts with their settings and source."""
+    return json.dumps(describe(mechanism), sort_keys=True)

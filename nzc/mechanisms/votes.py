@@ -37,7 +37,7 @@ def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     if found:
         allowed = f"must be whole numbers, not {found}: how many teachers voted for each class"
         raise InputError("votes", given, allowed)
-    if array.size and (array.min() < 0 or array.max() > 2**31):
+    if array.size and (array.min() < 0 or float(array.max()) > 2**31):
         raise InputError("votes", given, f"must be counts from 0 to {2**31:,}")
     counts: Ints = array.astype(np.int64)
     sums = counts.sum(axis=1)

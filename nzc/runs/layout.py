@@ -152,19 +152,20 @@ def _inert(tree: Any) -> Any:
 
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
     """Write a sweep's jobs, in order, before they run: row, overrides and replaced of each `Job`."""
-    (folder / JOBS).write_text(json.dumps([dict(job) for job in jobs]))
+    (folder / JOBS).write_text(json.dumps([masked_tree(dict(job)) for job in jobs]))
 
 
 def read_overrides(folder: Path) -> list[str]:
     """Return the overrides that Hydra recorded for the run in `folder`; none where it did not begin."""
     path = folder / ".hydra" / "overrides.yaml"
-    return as_typed(OmegaConf.load(path)) if path.is_file() else []
+    return [masked(each) for each in as_typed(OmegaConf.load(path))] if path.is_file() else []
 
 
 def sweep_overrides(folder: Path) -> dict[str, list[str]]:
     """Return the overrides that Hydra recorded for a sweep: `hydra` and `task`, with interpolations as they are."""
     tree: Any = OmegaConf.to_container(OmegaConf.load(folder / SWEEP), resolve=False)
-    return {kind: [str(each) for each in tree["hydra"]["overrides"][kind]] for kind in ("hydra", "task")}
+    overrides = tree["hydra"]["overrides"]
+    return {kind: [str(each) for each in overrides.get(kind, [])] for kind in ("hydra", "task")}
 
 
 def as_typed(overrides: Any) -> list[str]:
@@ -186,6 +187,7 @@ def read_jobs(folder: Path) -> list[Job]:
 
 def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
     """Return what distinguishes job `at` of a running sweep: the name of its row, and its own overrides."""
+    overrides = [masked(each) for each in overrides]  # as in jobs.json
     if asked := _asked(folder):
         return _name(asked[at]["row"], overrides, set.intersection(*(set(each["overrides"]) for each in asked)))
     return _name({}, overrides, set(sweep_overrides(folder)["task"]))

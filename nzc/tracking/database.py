@@ -54,14 +54,14 @@ def require_database(file: Path) -> None:
         raise InputError("tracking.uri", uri, f"{allowed} ({error.strerror})") from error
     if head not in (b"", _HEADER):
         raise InputError("tracking.uri", uri, allowed)
-    if head and not _is_mlflows(file):
+    if head and not has_tables(file, "alembic_version", "experiments"):
         raise InputError(
             "tracking.uri", uri, "must be a database of MLflow, or a new file; another program made this one"
         )
 
 
-def _is_mlflows(file: Path) -> bool:
-    """Return whether a database has MLflow's tables, or is locked, which says nothing yet."""
+def has_tables(file: Path, *names: str) -> bool:
+    """Return whether an SQLite file has these tables, or none at all, or is locked, which says nothing yet."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", timeout=0, uri=True)) as connection:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
@@ -69,7 +69,7 @@ def _is_mlflows(file: Path) -> bool:
         return True
     except sqlite3.DatabaseError:
         return False
-    return not tables or ("alembic_version" in tables and "experiments" in tables)
+    return not tables or tables >= set(names)
 
 
 def create_database(file: Path) -> None:

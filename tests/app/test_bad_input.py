@@ -126,7 +126,7 @@ def test_a_folder_of_ones_own_stays(nzc: Nzc) -> None:
     for folder in (".", "there"):
         Path(folder).mkdir(exist_ok=True)
         (Path(folder) / "result").write_text("kept")
-        _complains(nzc, [f"hydra.run.dir={folder}", "seed=-1"], "seed=-1", "from 0")
+        _complains(nzc, [f"hydra.run.dir={folder}", "seed=-1"], f"hydra.run.dir={folder}", "new or empty folder")
     assert sorted(str(path) for path in Path().rglob("*")) == ["mine", "result", "there", "there/result"]
 
 

@@ -28,7 +28,8 @@ def _state(folder: Path) -> dict[Path, tuple[object, ...]]:
         return path.read_bytes() if path.is_file() else None
 
     paths = [folder, *folder.rglob("*")]
-    return {path: (path.stat().st_mode, path.stat().st_mtime_ns, content(path)) for path in paths}
+    times = {path: path.stat().st_mtime_ns for path in paths if path.is_file()}
+    return {path: (path.stat().st_mode, times.get(path), content(path)) for path in paths}
 
 
 @pytest.mark.parametrize("link", [False, True])

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SMALL, VOTES, Command, Nzc, Ran, publish
+from conftest import SMALL, VOTES, Command, Nzc, Ran
 
 from nzc.app.commands import COMMANDS
+from nzc.app.publish import publish_run as publish
 from nzc.validation import InputError
 
 FILE = [*VOTES, "teachers.path=votes.npy"]

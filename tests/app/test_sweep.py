@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, TEACHERS, VOTES, Nzc, publish
+from conftest import SMALL, TEACHERS, VOTES, Nzc
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
 from nzc.app import config
+from nzc.app.publish import publish_run as publish
 from nzc.app.sweep_jobs import SweepJob, compose_jobs, expand_rows, plan_jobs
 from nzc.runs.layout import job_name, read_jobs
 from nzc.runs.pipeline import PreparedRun

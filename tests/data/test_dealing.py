@@ -26,6 +26,7 @@ from nzc.data.hashing import draw_by_key, keys_of
 from nzc.data.npz import Npz
 from nzc.data.splits import SPLITS
 from nzc.data.table import Table
+from nzc.teachers.sharded import partition
 from nzc.teachers.sklearn import Sklearn
 
 TEACHERS = Sklearn(count=20, estimator=DecisionTreeClassifier(), seed=0)
@@ -199,7 +200,28 @@ def test_keys_follow_from_names_alone() -> None:
     for other in (names.astype(object), np.array([name.encode() for name in names])):
         np.testing.assert_array_equal(keys_of(other), keys)
     assert keys_of(np.array(["bad \udcff name"])).shape == (1,)  # a file name that is no UTF-8
-    np.testing.assert_array_equal(keys_of(np.array([7, -3])), [7, -3])
+    for alike in ([7, -3], [7.0, -3.0], ["7", "-3"], [b"7", b"-3"]):  # one name that is text makes the others text too
+        np.testing.assert_array_equal(keys_of(np.array(alike)), keys_of(np.array([7, -3])))
+    assert keys_of(np.array([-0.0])) == keys_of(np.array([0])) == keys_of(np.array([False]))
+    assert keys_of(np.array([0.5])) == keys_of(np.array(["0.5"]))
+
+
+def test_a_record_that_changes_its_group_moves_no_other(tmp_path: Path) -> None:
+    """Where a record is the unit and groups decide the splits: at most one teacher changes, and no other record."""
+    rng, found = np.random.default_rng(0), []
+    x, y, group = rng.normal(size=(240, 3)), np.arange(240) % 3, np.arange(240) // 4
+    for changed in range(12):
+        for at, own in enumerate((group, np.where(np.arange(240) == changed, 60 + changed, group))):
+            np.savez(tmp_path / f"{at}.npz", x=x, y=y, group=own)
+        shards = []
+        for at in (0, 1):
+            dataset = Npz(path=str(tmp_path / f"{at}.npz"), seed=0, private=0.6, public=0.2, classes=3, unit="record")
+            splits = dataset.load()
+            assert splits.names is not None
+            dealt = partition(splits.private.y, 20, 0, False, splits.names)
+            shards.append([set(splits.names[rows].tolist()) for rows in dealt])
+        found.append(sum(one != other for one, other in zip(*shards, strict=True)))
+    assert max(found) <= 1
 
 
 def test_draws_by_key_are_uniform_and_independent() -> None:

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 from conftest import Command, Nzc
 
+from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN
 from nzc.data.standardizer import Standardizer
 from nzc.data.table import Table
 from nzc.data.table_encoder import LIMIT
 from nzc.data.table_fit import fit_encoder
-from nzc.runs.publish import publish
 from nzc.validation import InputError
 
 RECIPE = ["recipe=tables", "teachers.records=10", "queries=20", "aggregator.sigma=5", "trainer.progress=false"]

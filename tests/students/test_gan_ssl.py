@@ -178,7 +178,7 @@ def test_what_it_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
             replace(LEARNER, **wrong)
     monkeypatch.setattr(networks, "build", lambda *_: nn.Sequential(nn.Linear(6, 4), nn.ReLU()))
     with pytest.raises(InputError, match=r"student\.network=gan_mlp: .*Linear head"):
-        LEARNER.student(_data((6,)), seed=0)
+        LEARNER.check((6,), 4, TrainerSettings(progress=False, accelerator="cpu"))
 
 
 def test_a_whole_run_is_repeatable(nzc: Nzc) -> None:
