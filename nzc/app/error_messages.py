@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import math
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import NoneType
 from typing import NoReturn, get_args
 
+import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import OmegaConf
@@ -32,6 +34,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errn
 #: Parts of messages that mean a lack of memory.
 _MEMORY_WORDS = re.compile("(un|not )able to allocate|can.?t allocate|out of memory|map segment|start new thread", re.I)
 #: Longer names of files do not exist.
+_MOST = 100_000  # values of a YAML file
 _LONGEST = 240
 _TYPES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "null"}
 
@@ -145,6 +148,26 @@ def check_overrides(overrides: list[str], config_dir: str | None = None) -> None
             near = difflib.get_close_matches(key, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f": {', '.join(dict.fromkeys(known))}"
             raise InputError(key, value, f"must be a key of nzc{hint}")
+        if group and _values_of(Path(config_dir or "conf" if key != "sweeps" else ".") / key / f"{value}.yaml") > _MOST:
+            raise InputError(key, value, f"must be a file of at most {_MOST:,} values; its aliases make more")
+
+
+def _values_of(file: Path) -> float:
+    """Return how many values a YAML file holds once its aliases are written out: a kilobyte can hold 10^9."""
+    sizes: dict[int, float] = {}
+
+    def size(node: yaml.Node) -> float:
+        if id(node) not in sizes:
+            sizes[id(node)] = math.inf  # until it is known: an alias inside itself
+            inside = node.value if isinstance(node, yaml.CollectionNode) else []
+            inside = [part for pair in inside for part in pair] if isinstance(node, yaml.MappingNode) else inside
+            sizes[id(node)] = 1 + sum(map(size, inside))
+        return sizes[id(node)]
+
+    with suppress(OSError, ValueError, yaml.YAMLError, RecursionError):  # Hydra says what is wrong with it
+        tree = yaml.compose(file.read_text(), yaml.SafeLoader) if file.is_file() else None
+        return 0 if tree is None else size(tree)
+    return 0
 
 
 def _wrong_input(error: Exception) -> str | None:

@@ -130,10 +130,13 @@ def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the content of tracking.json; None where there is none."""
+    """Return the content of tracking.json; None where there is none, or it is another program's."""
     path = folder / RECORD
-    record: dict[str, Any] | None = json.loads(path.read_text()) if path.is_file() else None
-    return record
+    try:
+        record = json.loads(path.read_text()) if path.is_file() else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and "sent" in record else None
 
 
 def update_record(folder: Path, **values: Any) -> None:

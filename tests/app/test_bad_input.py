@@ -121,6 +121,17 @@ def test_counts_that_no_memory_holds(nzc: Nzc, key: str, monkeypatch: pytest.Mon
     assert f"{key}={count}: must fit into memory" in ran.err
 
 
+@pytest.mark.parametrize(("folder", "given"), [("sweeps", "+sweeps"), ("conf/student", "student")])
+def test_a_small_file_of_very_many_values_is_refused(nzc: Nzc, folder: str, given: str) -> None:
+    levels = [
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]"
+        for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    Path(folder).mkdir(parents=True)
+    Path(f"{folder}/much.yaml").write_text("# @package _global_\n" + "\n".join([f"a: &a [{'1, ' * 10}]", *levels]))
+    _complains(nzc, [f"{given}=much"], f"{given.strip('+')}=much", "at most 100,000 values")
+
+
 def test_a_folder_of_ones_own_stays(nzc: Nzc) -> None:
     Path("mine").write_text("kept")
     for folder in (".", "there"):
