@@ -39,12 +39,11 @@ SHELL: dict[str, str] = {
     "LC_ALL=C": "PYTHONCOERCECLOCALE=0 PYTHONUTF8=0 LC_ALL=C NZC",
     "COLUMNS=1": "COLUMNS=1 NZC",
     "MPLBACKEND=foo": "MPLBACKEND=foo NZC figures=true",
-    "figures, file size": "(ulimit -f 400; NZC figures=true)",
 }
 #: The same for subcommands that show something, in a folder with a finished run.
 SUBCOMMANDS: dict[str, str] = {
     f"nzc {what} {how}": f"set -o pipefail; {_NZC} {what} {how}"
-    for what in ("store", "plan aggregator=gnmax", "--help")
+    for what in ("store", "plan --teachers 50 --classes 4 --epsilon 1", "--help")
     for how in ("| head -c0", "> /dev/full", ">&-")
 }
 

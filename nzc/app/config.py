@@ -149,12 +149,12 @@ def _groups_help() -> str:
 
 def _keys_help(*, _root_: Any) -> str:
     """Return the commented keys of config.yaml and of the chosen options, as the YAML files have them."""
-    main = (CONF / "config.yaml").read_text().partition("\nseed:")[2].partition("\nhydra:")[0]
+    main = (CONF / "config.yaml").read_text(encoding="utf-8").partition("\nseed:")[2].partition("\nhydra:")[0]
     sections = [f"seed:{main}".rstrip()]
     for group in GROUPS:
         choice = _root_.hydra.runtime.choices[group]
         files = [home / "conf" / group / f"{choice}.yaml" for home in (Path.cwd(), HOME)]
-        text = next((file.read_text() for file in files if file.is_file()), "")
+        text = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         sections.append("\n".join([f"{group}: # {group}={choice}", *lines]))
     return indent("\n\n".join(sections), "  ").replace("$", "$$")  # Hydra reads it as a string.Template

@@ -165,7 +165,7 @@ def _values_of(file: Path) -> float:
         return sizes[id(node)]
 
     with suppress(OSError, ValueError, yaml.YAMLError, RecursionError):  # Hydra says what is wrong with it
-        tree = yaml.compose(file.read_text(), yaml.SafeLoader) if file.is_file() else None
+        tree = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader) if file.is_file() else None
         return 0 if tree is None else size(tree)
     return 0
 

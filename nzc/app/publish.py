@@ -40,9 +40,9 @@ def publish_run(folder: Path, dest: Path, store: Path | None = None) -> None:
     store  the one whose ledger knows the run; None: that of the run's configuration
     InputError: the run may not be published, is not as it was written, or `dest` exists.
     """
+    run = runs.read_run(folder)
     if folder.resolve() in dest.resolve().parents:
         raise InputError("DEST", dest, "must be a new folder outside the run's")
-    run = runs.read_run(folder)
     try:
         cfg: Any = OmegaConf.merge(*(parse_config(run.text(name)) for name in runs.CONFIGURATION))
         store = store or Path(cfg.hydra.runtime.cwd) / cfg.paths.store

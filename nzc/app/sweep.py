@@ -58,7 +58,7 @@ class SweepHooks(Callback):
         if before is not None:
             layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in before])
             for job in [path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir()]:
-                (job / layout.ERROR).write_text(f"{layout.NOT_STARTED}\n")
+                (job / layout.ERROR).write_text(f"{layout.NOT_STARTED}\n", encoding="utf-8")
         OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
         if jobs:
             layout.write_jobs(self.folder, [vars(job) | {"row": job.row.model_dump()} for job in jobs])
@@ -83,7 +83,7 @@ class SweepHooks(Callback):
         jobs = layout.read_jobs(self.folder)
         table = SweepTable(jobs, [key for figure in self.figures for key in figure.y], name_of(self.config))
         with optional("table"):
-            (self.folder / layout.TABLE).write_text(table.markdown())
+            (self.folder / layout.TABLE).write_text(table.markdown(), encoding="utf-8")
             write_csv(self.folder, jobs)
         if shows_private(self.config):
             show(table)

@@ -51,7 +51,7 @@ class Job:
     def failure(self) -> str:
         """Why there is no result."""
         if (self.folder / ERROR).is_file():
-            return (self.folder / ERROR).read_text().strip()
+            return (self.folder / ERROR).read_text(encoding="utf-8").strip()
         return "did not finish" if self.folder.is_dir() else NOT_STARTED
 
     @cached_property
@@ -60,7 +60,7 @@ class Job:
         path = self.folder / RESULT
         if not path.is_file() or (self.folder / ERROR).is_file():  # it may be an earlier sweep's
             return {}
-        return flatten(json.loads(path.read_text(), object_hook=with_infinity))
+        return flatten(json.loads(path.read_text(encoding="utf-8"), object_hook=with_infinity))
 
     @cached_property
     def paper(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def flatten(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def read_config(path: Path) -> Any:
     """Return a stored configuration, which may be a stranger's (`parse_config`)."""
-    return parse_config(path.read_text())
+    return parse_config(path.read_text(encoding="utf-8"))
 
 
 def parse_config(text: str) -> Any:
@@ -129,7 +129,7 @@ def parse_config(text: str) -> Any:
 
 def masked_file(path: Path) -> str:
     """Return the text of a stored JSON or YAML file, with *** in place of secrets."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
         return masked(text)
     tree = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
@@ -152,7 +152,7 @@ def _inert(tree: Any) -> Any:
 
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
     """Write a sweep's jobs, in order, before they run: row, overrides and replaced of each `Job`."""
-    (folder / JOBS).write_text(json.dumps([masked_tree(dict(job)) for job in jobs]))
+    (folder / JOBS).write_text(json.dumps([masked_tree(dict(job)) for job in jobs]), encoding="utf-8")
 
 
 def read_overrides(folder: Path) -> list[str]:
@@ -212,7 +212,9 @@ def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
 
 
 def _asked(folder: Path) -> list[dict[str, Any]]:
-    asked: list[dict[str, Any]] = json.loads((folder / JOBS).read_text()) if (folder / JOBS).is_file() else []
+    asked: list[dict[str, Any]] = (
+        json.loads((folder / JOBS).read_text(encoding="utf-8")) if (folder / JOBS).is_file() else []
+    )
     return asked
 
 

@@ -75,7 +75,7 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
 
 def student_code() -> dict[str, str]:
     """Return the files that run an exported student without nzc, by name."""
-    found = {name: (_HOME / folder / name).read_text() for folder, name in _CODE}
+    found = {name: (_HOME / folder / name).read_text(encoding="utf-8") for folder, name in _CODE}
     code = {name: text.replace("from nzc.data.table_encoder", "from table_encoder") for name, text in found.items()}
     needs = [f"{name}=={version(name).split('+')[0]}" for name in ("torch", "numpy", "pandas", "pyarrow")]
     return code | {"requirements.txt": "\n".join(needs) + "\n"}

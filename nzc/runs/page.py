@@ -56,7 +56,7 @@ def write_page(folder: Path) -> Path:
     jobs, captions = about["jobs"], about["captions"]
     done = [job for job in jobs if job.result]
     template = Template(
-        (Path(__file__).parent / "page.html").read_text(),
+        (Path(__file__).parent / "page.html").read_text(encoding="utf-8"),
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         finalize=lambda shown: masked(shown) if type(shown) is str else shown,
     )  # fmt: skip

@@ -63,7 +63,7 @@ class PublishableRun:
         if os.path.lexists(dest):
             raise InputError("DEST", dest, "must not exist yet")
         template = Template(
-            (Path(__file__).parent / "published_readme.md").read_text(),
+            (Path(__file__).parent / "published_readme.md").read_text(encoding="utf-8"),
             undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
         )  # fmt: skip
         facts, files = _facts(self.result), [name for name in self.files if name in _PUBLISHED]

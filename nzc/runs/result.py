@@ -125,7 +125,7 @@ class RunResult:
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
         """Return the result in `folder`. Keys that an earlier version did not write have their default."""
-        record = json.loads((folder / RESULT).read_text(), object_hook=with_infinity)
+        record = json.loads((folder / RESULT).read_text(encoding="utf-8"), object_hook=with_infinity)
         record["epsilon"] = Epsilon(**record["epsilon"], order=record["order"])
         record["rounds"] = [RoundResult(**each) for each in record["rounds"]]
         record["metrics"] = Metrics(**record.get("metrics", {}))

@@ -23,7 +23,7 @@ class Student:
     """The student in a folder."""
 
     def __init__(self, folder: str | Path) -> None:
-        self.about: dict[str, Any] = json.loads((Path(folder) / "student.json").read_text())
+        self.about: dict[str, Any] = json.loads((Path(folder) / "student.json").read_text(encoding="utf-8"))
         self.network = torch.export.load(Path(folder) / "student.pt2").module()
         columns = self.about["columns"]
         self.encoder = None if columns is None else TableEncoder.from_dict(columns)

@@ -30,7 +30,7 @@ def source_digest(*modules: str, follow: bool = True) -> str:
             continue
         if module.partition(".")[0] != "nzc" and not any(home in path.parents for home in homes):
             continue
-        tree = ast.parse(path.read_text())
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         found[module] = ast.dump(tree)
         todo += _imports(tree, module) if follow else []
     return sha256("".join(found[module] for module in sorted(found)).encode()).hexdigest()[:16]

@@ -131,7 +131,7 @@ class PredictionStore:
                 lock.acquire(timeout=0 if seen < 0 else _BEAT)
                 break
             except Timeout:
-                before, sign = sign, file.read_text()
+                before, sign = sign, file.read_text(encoding="utf-8")
                 who = f"{sign.rpartition(' ')[0] or 'another process'}, which computes the same predictions"
                 if seen < 0:
                     print(f"nzc: waiting for {who}", file=sys.stderr)
@@ -154,7 +154,7 @@ def _beat(file: Path, ended: Event) -> None:
     """Show in a lock file that this process, which holds it, is alive."""
     for count in itertools.count():
         with suppress(OSError):  # the disk may be full
-            file.write_text(f"process {os.getpid()} on {platform.node()} {count}")
+            file.write_text(f"process {os.getpid()} on {platform.node()} {count}", encoding="utf-8")
         if ended.wait(_BEAT):
             return
 

@@ -250,7 +250,11 @@ class MLflow(Tracker):
 
     def _log_curves(self, run: str, path: Path, begun: int) -> None:
         """Log the points of learning curves that were not sent while the run was under way."""
-        lines = [line.rsplit(",", 2) for line in path.read_text().splitlines()[1:]] if path.is_file() else []
+        lines = (
+            [line.rsplit(",", 2) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+            if path.is_file()
+            else []
+        )
         points = [Metric(key, float(value), begun, int(step)) for key, step, value in lines]
         finite = [each for each in points if math.isfinite(each.value)]
         for key in dict.fromkeys(each.key for each in finite if (each.key, each.step) not in self.sent[run]):

@@ -60,7 +60,7 @@ def _log(client: MlflowClient, run: str, folder: Path) -> str:
 
     MLflow's `log_model` would ask for the history of every metric, a request each.
     """
-    about: dict[str, Any] = json.loads((folder / STUDENT_INPUT).read_text())
+    about: dict[str, Any] = json.loads((folder / STUDENT_INPUT).read_text(encoding="utf-8"))
     with TemporaryDirectory() as temporary, warnings.catch_warnings(action="ignore"):
         from mlflow import pyfunc  # its import warns too
         from mlflow.models import Model, ModelSignature
@@ -72,7 +72,7 @@ def _log(client: MlflowClient, run: str, folder: Path) -> str:
             copyfile(folder / name, data / name)
         files = student_code()
         for name, text in files.items():
-            (code / name).write_text(text)
+            (code / name).write_text(text, encoding="utf-8")
         of = client.get_run(run)
         model = client.create_logged_model(of.info.experiment_id, name="student", source_run_id=run)
         client.log_outputs(run, [LoggedModelOutput(model.model_id, step=0)])

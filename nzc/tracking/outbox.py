@@ -133,7 +133,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     """Return the content of tracking.json; None where there is none, or it is another program's."""
     path = folder / RECORD
     try:
-        record = json.loads(path.read_text()) if path.is_file() else None
+        record = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
     except ValueError:
         return None
     return record if isinstance(record, dict) and "sent" in record else None
@@ -164,7 +164,7 @@ def resend(folder: Path, tracker: Tracker) -> bool:
         last_write = max((int(1000 * path.stat().st_mtime) for path in files), default=0)
         status = record["ended"] or "KILLED"
         if (folder / RESULT).is_file():  # it may be that of an earlier run in this folder
-            finished = datetime.fromisoformat(json.loads((folder / RESULT).read_text())["finished"])
+            finished = datetime.fromisoformat(json.loads((folder / RESULT).read_text(encoding="utf-8"))["finished"])
             status = "FINISHED" if finished.timestamp() >= record["begun"] // 1000 else status
         tracker.finish(run, folder, status, record["until"] or max(record["begun"], last_write))
         update_record(folder, sent=True)
