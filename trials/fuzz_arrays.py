@@ -88,7 +88,7 @@ def spoilt(rng: random.Random, array: AnyArray) -> AnyArray:
         case 9:
             return np.full(array.shape, rng.choice((1e308, -1e308, 1e-320, 2.0**60)))
         case 10:
-            return np.asfortranarray(array).astype(">i4")
+            return np.asfortranarray(array).astype(">U9" if array.dtype.kind == "U" else ">i4")
     return np.array([(1, 2.0)] * len(array), dtype=[("a", "i4"), ("b", "f8")])
 
 
