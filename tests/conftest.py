@@ -9,7 +9,8 @@ import json
 import shutil
 import signal
 import socket
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ class Ran:
 
     @property
     def result(self) -> dict[str, Any]:
-        """That of the newest run."""
+        """The folder of the newest run."""
         return self.results[-1]
 
 
@@ -117,6 +118,28 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         return code, out, err
 
     return run
+
+
+@pytest.fixture
+def usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def newest_folder(ran: Ran) -> Path:
+    """The folder of the newest run."""
+    return sorted(ran.folder.glob("outputs/**/.hydra"))[-1].parent
+
+
+def contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
+    """Every file, and of archives what is in them."""
+    for path in (path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))):
+        if path.is_file():
+            yield str(path), path.read_bytes()
+            if zipfile.is_zipfile(path):
+                with zipfile.ZipFile(path) as archive:
+                    yield from ((f"{path}:{name}", archive.read(name)) for name in archive.namelist())
 
 
 def tracked_runs(client: MlflowClient, query: str = "") -> list[Run]:

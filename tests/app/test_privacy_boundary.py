@@ -2,20 +2,18 @@
 
 import io
 import json
-import os
 import re
 import shutil
 import signal
 import stat
 import struct
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran
+from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran, contents, newest_folder
 from mlflow import MlflowClient
 from PIL import Image
 from scipy import stats
@@ -33,14 +31,8 @@ from nzc.runs.result import RunResult
 MARKER = bytes([201, 7, 99, 250, 13, 77, 181, 42])
 WORD = "Zyxwv-8806513"
 NUMBER = 1234567.8125
+pytestmark = pytest.mark.usefixtures("usual_umask")
 FILE = [*VOTES, "teachers.path=votes.npy"]
-
-
-@pytest.fixture(autouse=True)
-def usual_umask() -> Iterator[None]:
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +46,6 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def database(empty_database: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(empty_database, tmp_path))
-
-
-def _folder(ran: Ran) -> Path:
-    """That of the newest run."""
-    return sorted(ran.folder.glob("outputs/**/.hydra"))[-1].parent
 
 
 # Noise from the operating system
@@ -87,7 +74,7 @@ def test_two_runs_with_noise_of_the_system_are_two_releases(nzc: Nzc, histograms
     for rng in ("system", "system", "seeded", "seeded"):
         ran = nzc(*FILE, f"rng={rng}", "aggregator=lnmax", "aggregator.gamma=0.01")
         assert (ran.code, ran.result["rng"]) == (0, rng)
-        labels.append((_folder(ran) / "labels.csv").read_text())
+        labels.append((newest_folder(ran) / "labels.csv").read_text())
     assert len(set(labels)) == len(set(_releases(histograms.parent))) == len(_releases(histograms.parent)) == 3
     assert labels[2] == labels[3]
 
@@ -99,7 +86,7 @@ def test_a_run_that_was_killed_goes_on_with_the_noise_it_had(
     with monkeypatch.context() as broken:
         broken.setattr(RunResult, "write", lambda *_: signal.raise_signal(signal.SIGTERM))
         assert nzc(*command).code == 130
-    first = (_folder(Ran(0, "", "", histograms.parent)) / "labels.csv").read_text()
+    first = (newest_folder(Ran(0, "", "", histograms.parent)) / "labels.csv").read_text()
     again, other = (nzc(*command) for _ in range(2))
     folders = sorted(path.parent for path in again.folder.glob("outputs/**/result.json"))
     assert (folders[0] / "labels.csv").read_text() == first != (folders[1] / "labels.csv").read_text()
@@ -122,16 +109,6 @@ def test_a_released_bound_is_rounded_up_to_a_coarse_step() -> None:
 
 
 # What is said, sent and released
-
-
-def _contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file, and of archives what is in them."""
-    for path in (path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))):
-        if path.is_file():
-            yield str(path), path.read_bytes()
-            if zipfile.is_zipfile(path):
-                with zipfile.ZipFile(path) as archive:
-                    yield from ((f"{path}:{name}", archive.read(name)) for name in archive.namelist())
 
 
 def _found(secrets: dict[str, list[bytes]], contents: Iterator[tuple[str, bytes]]) -> set[str]:
@@ -203,9 +180,9 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
     ran = nzc(*command, "tracking.private=false")
     assert ran.code == 0, ran.err
     secrets = {"record": forms, "group": [WORD.encode()]} | _private(ran, here / ".nzc")
-    publish(_folder(ran), here / "released")
+    publish(newest_folder(ran), here / "released")
     said = ("said", (ran.out + ran.err).encode())
-    public = [said, *_contents(here / "released", here / "mlflow.db", here / "mlartifacts")]
+    public = [said, *contents(here / "released", here / "mlflow.db", here / "mlartifacts")]
     assert _found(secrets, iter(public)) == set()
     names = {Path(name).name for name, _ in public}
     assert "labels.csv" in names and "confusion.svg" in names
@@ -221,11 +198,11 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
     assert run.data.metrics["epsilon"] == ran.result["epsilon"]["published"]
 
     # And they are found where they are.
-    private = _contents(here / "data.npz", here / ".nzc", here / "outputs")
+    private = contents(here / "data.npz", here / ".nzc", here / "outputs")
     own = {"predictions", "exact", "theorem", "ledger", "teachers", "digest"}
     assert _found(secrets, private) >= own | {"record"}
     ran = nzc(*(each for each in command if not each.startswith("student")), "student=none", "tracking.private=true")
-    told = _found(_private(ran, here / ".nzc"), _contents(here / "mlflow.db", here / "mlartifacts"))
+    told = _found(_private(ran, here / ".nzc"), contents(here / "mlflow.db", here / "mlartifacts"))
     assert told == own - {"predictions"}
 
 
@@ -239,11 +216,11 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
     ]):  # fmt: skip
         with (tmp_path / str(number)).open("wb") as file:
             write(file)
-        assert _found(secrets, _contents(tmp_path / str(number))) == {"votes"}
+        assert _found(secrets, contents(tmp_path / str(number))) == {"votes"}
     (tmp_path / "text").write_text("ε was 1.2345678901234")
-    assert _found(secrets, _contents(tmp_path / "text")) == {"ε"}
+    assert _found(secrets, contents(tmp_path / "text")) == {"ε"}
     np.savez_compressed(tmp_path / "x.npz", x=np.frombuffer(b"some" + MARKER + b"more", np.uint8))
-    assert _found(secrets, _contents(tmp_path / "x.npz")) == {"record"}
+    assert _found(secrets, contents(tmp_path / "x.npz")) == {"record"}
 
 
 def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
@@ -331,11 +308,11 @@ def test_a_sweep_says_and_sends_no_private_epsilon(nzc: Nzc, histograms: Path, d
     assert ran.code == 0, ran.err
     secrets = {f"exact {at}": _number(each["epsilon"]["exact"]) for at, each in enumerate(ran.results)}
     shown = f"{ran.results[0]['epsilon']['exact']:.2f}"
-    sent = dict(_contents(here / "mlflow.db", here / "mlartifacts"))
+    sent = dict(contents(here / "mlflow.db", here / "mlartifacts"))
     assert _found(secrets, iter(sent.items())) == set()
     assert not {Path(name).name for name in sent} & {"table.md", "report.html"}
     assert shown not in ran.out and "data-independent" not in ran.err
-    assert _found(secrets, _contents(here / "outputs")) == set(secrets)
+    assert _found(secrets, contents(here / "outputs")) == set(secrets)
     assert shown in nzc(*command, "queries=40").out
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import sqlite3
-import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
@@ -12,35 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SMALL, VOTES, Command, Nzc, Ran
+from conftest import SMALL, VOTES, Command, Nzc, contents, newest_folder
 
 from nzc.app.commands import COMMANDS
 from nzc.app.publish import publish_run as publish
 from nzc.validation import InputError
 
+pytestmark = pytest.mark.usefixtures("usual_umask")
 FILE = [*VOTES, "teachers.path=votes.npy"]
-
-
-@pytest.fixture(autouse=True)
-def usual_umask() -> Iterator[None]:
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
-
-
-def _folder(ran: Ran) -> Path:
-    """That of the newest run."""
-    return sorted(ran.folder.glob("outputs/**/.hydra"))[-1].parent
-
-
-def _contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file, and of archives what is in them."""
-    for path in (path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))):
-        if path.is_file():
-            yield str(path), path.read_bytes()
-            if zipfile.is_zipfile(path):
-                with zipfile.ZipFile(path) as archive:
-                    yield from ((f"{path}:{name}", archive.read(name)) for name in archive.namelist())
 
 
 def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
@@ -49,7 +27,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     ran = nzc(*SMALL, "rng=system", "audit=true", "audit_trials=200", "teachers.stratify=true", "budget.epsilon=9")
     dest, result = tmp_path / "new" / "released", ran.result
     os.umask(0o022)
-    publish(_folder(ran), dest)
+    publish(newest_folder(ran), dest)
     assert sorted(path.name for path in dest.iterdir()) == [
         "README.md", "labels.csv", "predict.py", "predictions.csv", "privacy.json", "requirements.txt", "student.json",
         "student.pt2", "table_encoder.py",
@@ -68,7 +46,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
         *map(str, told["epsilon"].values()),
     ):
         assert said in text
-    inside = {name.split("/data/")[-1]: data for name, data in _contents(dest / "student.pt2")}
+    inside = {name.split("/data/")[-1]: data for name, data in contents(dest / "student.pt2")}
     weights = json.loads(inside["weights/model_weights_config.json"])["config"]
     assert not any(weight["use_pickle"] for weight in weights.values())
     assert inside["sample_inputs/model.pt"] == b""
@@ -83,7 +61,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
 
 def test_labels_of_a_votes_file_are_released_without_a_student(nzc: Nzc, histograms: Path) -> None:
     ran = nzc(*FILE, "rng=system", "aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5")
-    publish(_folder(ran), histograms.parent / "released")
+    publish(newest_folder(ran), histograms.parent / "released")
     assert sorted(path.name for path in (histograms.parent / "released").iterdir()) == [
         "README.md", "labels.csv", "privacy.json",
     ]  # fmt: skip
@@ -103,7 +81,7 @@ def test_what_must_not_be_published_is_refused(
     nzc: Nzc, histograms: Path, arguments: list[str], said: str, command: Command
 ) -> None:
     ran = nzc(*FILE, *(["rng=system"] if "rng=seeded" not in arguments else []), *arguments)
-    code, _, err = command("publish", str(_folder(ran)), "released")
+    code, _, err = command("publish", str(newest_folder(ran)), "released")
     assert (code, err.count("\n")) == (2, 1)
     assert said in err
     assert not list(histograms.parent.glob("*released*"))
@@ -162,7 +140,7 @@ def _in_ledger(store: Path, command: str) -> None:
 
 def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path) -> None:
     here = histograms.parent
-    run, store = _folder(nzc(*FILE, "rng=system", "aggregator.sigma=15")), here / ".nzc"
+    run, store = newest_folder(nzc(*FILE, "rng=system", "aggregator.sigma=15")), here / ".nzc"
     shutil.copytree(here, here.with_name("kept"))
     for at, name in enumerate([name for name, _ in _tamperings(run, store)]):
         list(_tamperings(run, store))[at][1]()
@@ -201,7 +179,7 @@ def test_a_published_epsilon_follows_from_the_configuration(nzc: Nzc, histograms
         ["publish=sanitised"],
         ["aggregator=sparse_stable", "teachers.count=50", "aggregator.cutoff=2"],
     ):
-        run = _folder(nzc(*FILE, "rng=system", *settings))
+        run = newest_folder(nzc(*FILE, "rng=system", *settings))
         publish(run, Path(f"published-{settings[0]}"))
     record = json.loads((run / "result.json").read_text())
     record["epsilon"]["published"] *= 0.99
@@ -216,7 +194,7 @@ def test_a_published_epsilon_follows_from_the_configuration(nzc: Nzc, histograms
 def test_what_is_no_finished_run_is_refused(nzc: Nzc, histograms: Path) -> None:
     here = histograms.parent
     ran = nzc(*FILE, "rng=system")
-    run = _folder(ran)
+    run = newest_folder(ran)
     for dest in (here, run):
         with pytest.raises(InputError, match=r"DEST=.*must not exist"):
             publish(run, dest)
