@@ -53,9 +53,11 @@ def _main() -> None:
         report(error)
     try:
         _run_or_sweep()
-    except OSError as error:  # Hydra makes the run's folder
-        report(unwritable("paths.output", error))
     except Exception as error:  # before a job begins: the input is wrong
+        if (job := RunHooks.prepared) is not None and job.folder is not None:
+            job.folder.undo()
+        if isinstance(error, OSError):  # Hydra makes the run's folder
+            report(unwritable("paths.output", error))
         report(error, otherwise=2)
 
 
