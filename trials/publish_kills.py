@@ -8,6 +8,7 @@ at once    a run is stopped before a write; a second one in its folder is refuse
 """
 
 import argparse
+import fcntl
 import filecmp
 import json
 import os
@@ -24,6 +25,8 @@ from pathlib import Path
 import numpy as np
 from _cases import ACCEPTED, Case, WriteTrap, refusal, show_cases, shown, writes
 from _nzc import ERR, progress, run, start, wait, warm_up
+
+from nzc.data.own_folder import MARKER
 
 RUN, OUT = "run", "out"
 #: A run with all files that a run may leave, and one of a second, whose votes are in a file.
@@ -104,7 +107,7 @@ class Workshop:
         home = self.restore("start")
         first = start(home, [*self.command, *MUCH_NOISE], self.trap(call, signal.SIGSTOP), name="first.")
         os.waitpid(first, os.WUNTRACED)
-        taken = (home / RUN).is_dir()
+        taken = is_taken(home / RUN)
         problems = [refusal(run(home, [*self.command, *LITTLE_NOISE], seconds=LIMIT), home)]
         if problems == [ACCEPTED] and not taken:
             problems = []
@@ -133,6 +136,18 @@ class Workshop:
         table = np.loadtxt(home / OUT / "labels.csv", delimiter=",", skiprows=1, dtype=int)
         little_noise = bool((table[:, 1] == plurality[table[:, 0]]).all())
         return "published labels of one run and the noise of the other" if little_noise != (LITTLE in mechanism) else ""
+
+
+def is_taken(folder: Path) -> bool:
+    """Return whether a run holds the lock of its folder. Before that, a second run may come first."""
+    try:
+        with (folder / MARKER).open("r+") as marker:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def same_files(one: Path, other: Path) -> bool:

@@ -90,7 +90,10 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
     A job of a sweep draws no figures by default, and does not check the connection: the sweep has done so.
     """
     require_writable("paths.output", Path(cfg.paths.output))
+    run_params(cfg, choices)  # every value can be resolved
     require_own("paths.store", Path(cfg.paths.store), STORED)
+    if os.path.lexists(stored := Path(cfg.paths.store) / "predictions") and not stored.is_dir():
+        raise InputError("paths.store", cfg.paths.store, "must have a folder predictions, or nothing of this name")
     if not in_sweep:
         require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
     prepared = pipeline.prepare(build_components(cfg, choices, figures=not in_sweep))

@@ -24,7 +24,7 @@ class Forest(ClassicStudent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(1, trees=self.trees, leaf=self.leaf)
+        whole(1, 2**31 - 1, trees=self.trees, leaf=self.leaf)
         fits_memory(1000 * self.trees, trees=self.trees)
 
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
