@@ -86,7 +86,7 @@ def store(arguments: list[str]) -> int:
     if not Path(chosen.root).is_dir():
         raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
     kept = PredictionStore(chosen.root)
-    ledger = Ledger(path) if (path := kept.root / "ledger.db").is_file() else None
+    ledger = Ledger(path) if (path := kept.ledger).is_file() else None
     if chosen.name is not None:
         return _name(ledger, *chosen.name)
     if chosen.forget is not None:
@@ -211,7 +211,8 @@ def _show_ledger(ledger: Ledger, delta: float) -> None:
     columns = ("private dataset", "releases", "last, UTC", f"ε of releases at δ = {delta:g}", "trials", "ε with trials")
     table = Table(*columns, title="the ledger: releases are never forgotten", title_style="bold")
     entries, names = ledger.entries(), ledger.names()
-    for same in dict.fromkeys(frozenset(ledger.counted_with(entry.dataset)) for entry in entries):
+    datasets = dict.fromkeys(entry.dataset for entry in entries)
+    for same in dict.fromkeys(frozenset(ledger.counted_with(dataset)) for dataset in datasets):
         of = [entry for entry in entries if entry.dataset in same]
         called = [*sorted(each[:8] for each in same), *sorted({name for each in same for name in names.get(each, ())})]
         releases = [entry for entry in of if entry.kind == RELEASE]

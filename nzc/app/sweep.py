@@ -33,7 +33,7 @@ class SweepHooks(Callback):
         return type(self), ()
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        self.config, self.folder, self.cwd = config, Path(config.hydra.sweep.dir), Path(config.hydra.runtime.cwd)
+        self.config, self.folder = config, Path(config.hydra.sweep.dir)
         self.own = OwnFolder("hydra.sweep.dir", self.folder)
         try:
             require_own("hydra.sweep.dir", self.folder)

@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import file_digest
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +40,12 @@ def require_file(key: str, path: str | Path) -> None:
     """Raise InputError unless `path` is a file with content."""
     if why := no_file(path):
         raise InputError(key, path, f"must be a file that can be read ({why})")
+
+
+def digest_of(path: str | Path) -> str:
+    """Return the SHA-256 of a file."""
+    with open(path, "rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def write_private(path: Path, data: bytes | str) -> Path:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nzc.data.files import digest_of
 from nzc.data.hashing import keys_of
 from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Split
 from nzc.data.standardizer import ALIKE, look_alike
 from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, ColumnError, TableEncoder, blanked, measured, texts
-from nzc.data.table_files import digest_of, read_chunks
+from nzc.data.table_files import read_chunks
 from nzc.data.table_fit import DIFFERS, fit_encoder
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole

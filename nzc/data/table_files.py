@@ -1,7 +1,6 @@
 """The user's files of tables: read in parts, digested, and their errors in one line."""
 
 from collections.abc import Iterator
-from hashlib import file_digest
 
 import pandas as pd
 
@@ -23,12 +22,6 @@ def read_chunks(key: str, path: str) -> Iterator[pd.DataFrame]:
         why = _why(error)
     if why is not None:
         raise InputError(key, path, f"must be a readable CSV, Parquet or Arrow file ({why})")
-
-
-def digest_of(path: str) -> str:
-    """Return the SHA-256 of a file."""
-    with open(path, "rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def _why(error: Exception) -> str:

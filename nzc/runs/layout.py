@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
+from nzc.data.files import digest_of
 from nzc.validation import masked, masked_tree
 
 #: A run: its result; its released labels, exported student, what that takes, its predictions for all public rows, and
@@ -196,12 +196,7 @@ def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
 def digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a run in `folder`, and of its configuration, by name."""
     paths = [folder / name for name in RUN_FILES] + sorted(folder.glob(".hydra/*.yaml"))
-    return {str(path.relative_to(folder)): _sha256(path) for path in paths if path.is_file()}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
+    return {str(path.relative_to(folder)): digest_of(path) for path in paths if path.is_file()}
 
 
 def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
