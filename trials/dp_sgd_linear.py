@@ -93,7 +93,7 @@ def main() -> None:
     parts = (splits.private, splits.public, splits.test)
     private, public, test = (torch.from_numpy(part.y) for part in parts)
     name = "scatter" if splits.public.x.ndim == 4 else "as they are"
-    features = {name: [scatter(part.x) for part in parts]}
+    features = {name: [scatter(part.x[:]) for part in parts]}
     if (encoder := getattr(build(cfg, "representation"), "encoder", None)) is not None:
         encode = encoder.fit(splits.public.x, build(cfg, "trainer"))
         features["representation"] = [torch.from_numpy(encode(part.x)) for part in parts]

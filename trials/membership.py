@@ -119,7 +119,7 @@ class Experiment:
         """
         student = config.student(StudentData(x, labels, self.splits.classes), seed)
         self.trainer.fit(student, "Student", max_epochs=1)
-        p = np.log(np.maximum(student.probabilities(self.splits.private.x), 1e-300))
+        p = np.log(np.maximum(student.probabilities(self.splits.private.x[:]), 1e-300))
         others = np.arange(self.splits.classes) != about[:, None]
         score = p[~others] - np.logaddexp.reduce(p, axis=1, where=others, initial=-np.inf)
         return score, float((student.predict(self.splits.test.x) == self.splits.test.y).mean())
@@ -181,7 +181,7 @@ def attack_models(experiment: Experiment, table: AttackTable) -> tuple[World, di
             first = world
         member[at, np.concatenate(world.inside)] = True
         lessons = {
-            name: (experiment.memoriser, splits.private.x, np.where(member[at], labels, ABSTAIN), labels)
+            name: (experiment.memoriser, splits.private.x[:], np.where(member[at], labels, ABSTAIN), labels)
             for name, labels in ((RANDOM, experiment.random_labels), (RECORDS, splits.private.y))
         }
         for name, mechanism in experiment.mechanisms.items():

@@ -1,6 +1,6 @@
 """Datasets, each divided into a private, a public and a test split. One dataset a file."""
 
-from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Embedding, Split
+from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Embedding, Records, Split
 from nzc.data.standardizer import Standardizer
 
-__all__ = ["UNKNOWN", "DataSplits", "Dataset", "Embedding", "Split", "Standardizer"]
+__all__ = ["UNKNOWN", "DataSplits", "Dataset", "Embedding", "Records", "Split", "Standardizer"]

@@ -1,12 +1,15 @@
 """Read .npy and .npz files. A message says what a file is instead, and never quotes its content."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from nzc.data.files import require_file
+from nzc.data.rows import FileRows
 from nzc.types import AnyArray
 from nzc.validation import InputError, reason
 
@@ -49,6 +52,18 @@ def load_arrays(path: str, key: str, required: tuple[str, ...], optional: tuple[
     return arrays
 
 
+def read_folder(path: str, key: str, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Any]:
+    """Return the arrays of the .npy files of these names in a folder; the first, x, stays in its file: FileRows."""
+    files = {name: Path(path, f"{name}.npy") for name in (*required, *optional)}
+    if absent := [files[name].name for name in required if not files[name].is_file()]:
+        raise InputError(key, path, f"must be an .npz file, or a folder with {' and '.join(absent)}")
+    first, *others = (name for name in files if files[name].is_file())
+    with _opened(str(files[first]), key, _NPY) as file, _reading(path, key, first):
+        stored = np.load(files[first], mmap_mode="r", allow_pickle=False)
+        rows = FileRows(os.fdopen(os.dup(file.fileno()), "rb"), stored)
+    return {first: rows, **{name: load_array(str(files[name]), key) for name in others}}
+
+
 @contextmanager
 def _opened(path: str, key: str, wanted: str, for_tables: str = "") -> Iterator[BinaryIO]:
     """Open a file; InputError, which ends in `for_tables` for a table, unless it begins as a file that is `wanted`."""
@@ -74,7 +89,7 @@ def _reading(path: str, key: str, name: str) -> Iterator[None]:
         yield
     except Exception as error:  # NumPy, zipfile and their decoders raise many types
         allowed = f"must be whole; {name} is damaged or cut off ({reason(error)})"
-        if "Object arrays" in str(error):  # NumPy has no type of its own for it
+        if any(said in str(error) for said in ("Object arrays", "objects in dtype")):  # NumPy has no type of its own
             types = "numbers or text, not Python objects: np.asarray(…, dtype=float), or dtype=int, or dtype=str"
             allowed = f"{name} is an object array; save {types}"
         raise InputError(key, path, allowed) from None  # NumPy quotes the file

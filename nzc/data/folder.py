@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import numpy as np
 from nzc.data.files import no_file
 from nzc.data.hashing import keys_of
 from nzc.data.images import as_bytes, unusable
-from nzc.data.splits import Dataset, DataSplits, Split, by_share, check_shares
-from nzc.types import AnyArray
+from nzc.data.rows import gather
+from nzc.data.splits import Dataset, DataSplits, Records, Split, by_share, check_shares
+from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, fits_memory, reason, whole
 
 
@@ -61,19 +63,27 @@ class Folder(Dataset):
         files.sort(key=lambda each: each[0].name)
         keys = keys_of(np.array([file.name for file, _ in files], dtype=object))
         chosen = by_share(keys, True, self.private, self.public, self.seed)
+        y = np.array([label for _, label in files], dtype=np.int64)
+        where = [np.arange(len(y))] if chosen is None else [np.flatnonzero(rows) for rows in chosen]
         if self.size is not None:
-            fits_memory(2 * len(files) * self.size**2 * (1 if self.grey else 3), size=self.size)
-        images = [self._read(file) for file, _ in files]
-        if any(image.shape != images[0].shape for image in images):
-            raise InputError("size", self.size, "must be given where images differ in size")
+            most = max(map(len, where[1:]), default=0)
+            fits_memory(2 * most * self.size**2 * (1 if self.grey else 3), size=self.size)
+        shape = self._read(files[0][0]).shape
+
+        def images(rows: Ints) -> Iterator[AnyArray]:
+            for row in rows.tolist():
+                image = self._read(files[row][0])
+                if image.shape != shape:
+                    raise InputError("size", self.size, "must be given where images differ in size")
+                yield image[None]
+
+        x = [gather(images(rows)) for rows in where]
         if chosen is None:
             allowed = f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
             raise InputError("path", self.path, allowed)
-        x, y = np.stack(images), np.array([label for _, label in files], dtype=np.int64)
-        private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
-        names = tuple(folder.name for folder in folders)
-        rows = np.flatnonzero(chosen[1])
-        return DataSplits(private, public, test, len(folders), rows, labels=names, keys=keys[chosen[0]])
+        public, test = (Split(part[:], y[rows]) for part, rows in zip(x[1:], where[1:], strict=True))
+        names, private = tuple(folder.name for folder in folders), Records(x[0], y[where[0]])
+        return DataSplits(private, public, test, len(folders), where[1], labels=names, keys=keys[where[0]])
 
     def _read(self, file: Path) -> AnyArray:
         """Return one image, uint8 [channels, height, width]."""

@@ -1,15 +1,18 @@
 """Glyph: 150 symbols drawn from fonts, modelled on the unpublished data of Scalable PATE (2018, section 5.1)."""
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 from scipy.special import ndtri
 
 from nzc.data.glyph_fonts import CELL, Font, distance_field, find_fonts
 from nzc.data.hashing import GOLDEN, splitmix64
-from nzc.data.splits import SPLITS, Dataset, DataSplits, Split
+from nzc.data.rows import LazyRows
+from nzc.data.splits import SPLITS, Dataset, DataSplits, Records, Split
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError, between_0_and_1, fits_memory, not_negative, whole
 
@@ -34,6 +37,7 @@ class Glyph(Dataset):
     """Grey images of 28 × 28 pixels, each with its own affine map, stroke weight, blur, contrast and noise.
 
     Item i of a split depends on (seed, split, i) only, so any item of any number can be drawn alone. Private records
+    are drawn where a teacher needs them, and so they are never in memory all at once. They
     use other fonts than public and test rows. Class frequencies differ by a factor of up to `imbalance`, equally in all
     splits. A share `mislabelled` of the private records has a wrong label, each of the 149 with equal probability.
     """
@@ -50,8 +54,9 @@ class Glyph(Dataset):
     def __post_init__(self) -> None:
         whole(0, 2**64 - 1, seed=self.seed)
         whole(1, private=self.private, public=self.public, test=self.test)
-        rows = {split: int(getattr(self, split)) for split in SPLITS}
-        fits_memory(sum(rows.values()) * (SIDE * SIDE + 16), **rows)  # image, label and number of each
+        held = {"public": self.public, "test": self.test}
+        fits_memory(sum(held.values()) * SIDE * SIDE, **held)
+        fits_memory(24 * self.private, private=self.private)  # label, and number in two orders
         between_0_and_1(public_fonts=self.public_fonts)
         not_negative(imbalance=self.imbalance, mislabelled=self.mislabelled)
         if self.imbalance < 1:
@@ -60,29 +65,15 @@ class Glyph(Dataset):
             raise InputError("mislabelled", self.mislabelled, "must be below 1")
 
     def load(self) -> DataSplits:
-        private, public, test = (self.draw(split, np.arange(getattr(self, split))) for split in SPLITS)
-        return DataSplits(private, public, test, len(SYMBOLS))
+        public, test = (self.draw(split, np.arange(getattr(self, split))) for split in SPLITS[1:])
+        brush = _Brush.of(self, "private")
+        labels = _in_chunks(brush.labels, np.arange(self.private))
+        return DataSplits(Records(_Drawn(brush, self.private), labels), public, test, len(SYMBOLS))
 
     def draw(self, split: str, items: Ints) -> Split:
         """Draw the items of a split by their numbers, which may exceed the split's size."""
-        from rich.console import Console
-        from rich.progress import track
-
         brush = _Brush.of(self, split)
-        x, y = np.empty((len(items), 1, SIDE, SIDE), np.uint8), np.empty(len(items), np.int64)
-
-        def fill(rows: slice) -> None:
-            x[rows], y[rows] = brush(items[rows])
-
-        chunks = [slice(first, first + _CHUNK) for first in range(0, len(items), _CHUNK)]
-        console = Console(stderr=True)
-        pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-        try:
-            done = pool.map(fill, chunks)
-            list(track(done, f"Glyphs: {split}", len(chunks), console=console, disable=not console.is_terminal))
-        finally:
-            pool.shutdown(cancel_futures=True)
-        return Split(x, y)
+        return Split(_in_chunks(brush.images, items), _in_chunks(brush.labels, items))
 
     def fonts_of(self, split: str) -> tuple[Font, ...]:
         """Return the fonts of a split. Public and test rows share theirs, private records have others."""
@@ -101,6 +92,27 @@ class Glyph(Dataset):
         """The frequency of each symbol, [150]: a geometric series, permuted by the seed."""
         ladder = self.imbalance ** np.linspace(0, 1, len(SYMBOLS))
         return np.asarray(np.random.default_rng([self.seed, 5]).permutation(ladder / ladder.sum()), dtype=np.float64)
+
+
+def _in_chunks(draw: Callable[[Ints], AnyArray], items: Ints) -> AnyArray:
+    """Return what `draw` gives for all items, in order; every core draws."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        parts = [items[first : first + _CHUNK] for first in range(0, max(1, len(items)), _CHUNK)]
+        return np.concatenate(list(pool.map(draw, parts)))
+
+
+class _Drawn(LazyRows):
+    """The images of the first items of a split: each is drawn where it is needed."""
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, brush: "_Brush", count: int) -> None:
+        self._brush, self.shape = brush, (count, 1, SIDE, SIDE)
+        some = self.read(np.arange(min(_CHUNK, count)))
+        self.identity = sha256(brush.key.tobytes() + brush.fields.tobytes() + some.tobytes()).digest()
+
+    def read(self, numbers: Ints) -> AnyArray:
+        return _in_chunks(self._brush.images, numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,19 +141,31 @@ class _Brush:
             mislabelled=glyph.mislabelled if split == "private" else 0.0,
         )
 
-    def __call__(self, items: Ints) -> tuple[AnyArray, Ints]:
-        """Return uint8 images [items, 1, 28, 28] and labels [items]."""
-        words = _NUMBERS + SIDE * SIDE // 8
-        own = splitmix64(self.key + items.astype(np.uint64))[:, None]
-        bits = splitmix64(own + np.arange(1, words + 1, dtype=np.uint64) * GOLDEN)
-        numbers: Floats = (bits[:, :_NUMBERS] >> np.uint64(11)).astype(np.float64).T * 2.0**-53
-        symbol = np.minimum(np.searchsorted(self.upto, numbers[0], side="right"), len(SYMBOLS) - 1)
-        field = self.which[symbol, (numbers[1] * self.choices[symbol]).astype(np.int64)]
+    def labels(self, items: Ints) -> Ints:
+        """Return the labels [items]."""
+        numbers = _uniform(self._words(items, 4))
+        symbol = self._symbols(numbers)
         other = (symbol + 1 + (numbers[3] * (len(SYMBOLS) - 1)).astype(np.int64)) % len(SYMBOLS)
-        images = self._images(field, numbers[4:], bits[:, _NUMBERS:].view(np.uint8))
-        return images, np.where(numbers[2] < self.mislabelled, other, symbol)
+        return np.where(numbers[2] < self.mislabelled, other, symbol)
 
-    def _images(self, field: Ints, numbers: Floats, noise: AnyArray) -> AnyArray:
+    def images(self, items: Ints) -> AnyArray:
+        """Return uint8 images [items, 1, 28, 28]."""
+        words = self._words(items, _NUMBERS + SIDE * SIDE // 8)
+        numbers = _uniform(words[:, :_NUMBERS])
+        symbol = self._symbols(numbers)
+        field = self.which[symbol, (numbers[1] * self.choices[symbol]).astype(np.int64)]
+        return self._render(field, numbers[4:], words[:, _NUMBERS:].view(np.uint8))
+
+    def _words(self, items: Ints, count: int) -> AnyArray:
+        """Return the first random words of each item, uint64 [items, count]."""
+        own = splitmix64(self.key + items.astype(np.uint64))[:, None]
+        return splitmix64(own + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN)
+
+    def _symbols(self, numbers: Floats) -> Ints:
+        symbols: Ints = np.minimum(np.searchsorted(self.upto, numbers[0], side="right"), len(SYMBOLS) - 1)
+        return symbols
+
+    def _render(self, field: Ints, numbers: Floats, noise: AnyArray) -> AnyArray:
         """Render the images. A pixel has ink where its distance to the outline, through the affine map and with the
         stroke weight added, is above 0; the edge is as wide as the blur."""
         import torch
@@ -174,6 +198,11 @@ class _Brush:
         distance += _NORMAL[noise].reshape(distance.shape) * each(_NOISE * loud**2)
         distance *= 255
         return np.clip(np.rint(distance, out=distance), 0, 255, out=distance).astype(np.uint8)
+
+
+def _uniform(words: AnyArray) -> Floats:
+    """Return random words [items, words] as numbers from 0 to 1, [words, items]."""
+    return (words >> np.uint64(11)).astype(np.float64).T * 2.0**-53
 
 
 #: A standard normal deviate for each byte.

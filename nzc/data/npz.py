@@ -1,15 +1,17 @@
-"""Your own arrays in an .npz file."""
+"""Your own arrays in an .npz file, or in a folder of .npy files."""
 
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nzc.data.arrays import load_arrays
+from nzc.data.arrays import load_arrays, read_folder
 from nzc.data.hashing import keys_of
 from nzc.data.npz_checks import complaints
-from nzc.data.splits import SPLITS, Dataset, DataSplits, Split, by_share, check_shares
+from nzc.data.rows import FileRows
+from nzc.data.splits import SPLITS, Dataset, DataSplits, Records, Split, by_share, check_shares
 from nzc.data.standardizer import ALIKE, Standardizer, look_alike
 from nzc.types import AnyArray, Bools, Ints
 from nzc.validation import InputError, fits_memory, one_of, whole
@@ -21,6 +23,8 @@ _BY_RECORD = "dataset.unit=record: rows of one group go to several teachers, so 
 class Npz(Dataset):
     """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role, group and id, each [rows].
 
+    path     an .npz file; or a folder with x.npy, y.npy and so on: each teacher then reads its own rows of x.npy, and
+             the private rows are never in memory all at once
     role     private, public or test (may be absent); the public rows of unknown class have y = −1
     group    whom a row is about, as numbers or text: one teacher learns from all private rows of a group
     id       the row's own name, as a number or text, by which nzc knows it again. Without group and id it is known by
@@ -57,14 +61,16 @@ class Npz(Dataset):
         chosen = self._drawn(arrays, names) if role is None else [role == name for name in SPLITS]
         if self.unit == "record" and group is not None and role is None and keys is None:
             keys = keys_of(np.arange(len(y)))  # a record that changes its group may change its split, and no other's
-        standardizer = None if x.dtype == np.uint8 else Standardizer.fit(x[chosen[1]])
+        where = [np.flatnonzero(rows) for rows in chosen]
+        standardizer = None if x.dtype == np.uint8 else Standardizer.fit(x[where[1]])
         if standardizer is not None:
-            self._tell(look_alike(x[chosen[1]], standardizer.spread))
-        x = _images(x) if standardizer is None else standardizer(x)
-        private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
+            self._tell(look_alike(x[where[1]], standardizer.spread))
+        prepare = standardizer or _images
+        private = Records(x.of(where[0], prepare) if isinstance(x, FileRows) else prepare(x[where[0]]), y[where[0]])
+        public, test = (Split(prepare(x[rows]), y[rows]) for rows in where[1:])
         classes = self.classes or int(y.max()) + 1
         fits_memory(8 * len(public) * classes, classes=classes)  # votes
-        splits = DataSplits(private, public, test, classes, np.flatnonzero(chosen[1]), standardizer)
+        splits = DataSplits(private, public, test, classes, where[1], standardizer)
         if group is not None and self.unit != "record":
             return replace(splits, groups=group[chosen[0]])
         return splits if keys is None else replace(splits, keys=keys[chosen[0]])
@@ -85,8 +91,10 @@ class Npz(Dataset):
             raise InputError("path", self.path, f"{few} are too few for {shares} and a test split; save a role per row")
         return chosen
 
-    def _read(self) -> tuple[AnyArray, Ints, dict[str, AnyArray]]:
-        arrays = load_arrays(self.path, "path", ("x", "y"), ("role", "group", "id"))
+    def _read(self) -> tuple[AnyArray | FileRows, Ints, dict[str, AnyArray]]:
+        """Return x, y and all arrays by name. They are sound; x stays in its file where each array has its own."""
+        read = read_folder if os.path.isdir(self.path) else load_arrays
+        arrays = read(self.path, "path", ("x", "y"), ("role", "group", "id"))
         self._refuse(complaints(arrays, self.classes))
         x, y = arrays["x"], arrays["y"]
         if self.classes is not None and y.max() >= self.classes:

@@ -5,11 +5,14 @@ A complaint names arrays, columns, types, counts and classes, but never a value 
 """
 
 from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
 
 import numpy as np
 
+from nzc.data.rows import LazyRows, blocks
 from nzc.data.splits import SPLITS, UNKNOWN
-from nzc.types import AnyArray, Bools
+from nzc.types import AnyArray
 
 #: How to number classes without gaps; −1 stays as it is.
 _NUMBERED = "y[y >= 0] = np.unique(y[y >= 0], return_inverse=True)[1]"
@@ -26,8 +29,10 @@ _NO_NUMBERS = {
 }
 
 
-def complaints(arrays: Mapping[str, AnyArray], classes: int | None) -> Iterator[str]:
-    """Yield what is wrong with x [rows, ...] and y [rows], and with role, group and id [rows] where they are given.
+def complaints(arrays: Mapping[str, Any], classes: int | None) -> Iterator[str]:
+    """Yield what is wrong with the arrays x [rows, ...] and y [rows], and role, group and id [rows] where given.
+
+    x may be LazyRows.
 
     classes  number of classes; None: all from 0 to the largest must occur
     """
@@ -44,8 +49,8 @@ def complaints(arrays: Mapping[str, AnyArray], classes: int | None) -> Iterator[
         yield from _names(name, arrays.get(name))
 
 
-def _shapes(x: AnyArray, y: AnyArray) -> Iterator[str]:
-    if x.ndim < 2:
+def _shapes(x: AnyArray | LazyRows, y: AnyArray) -> Iterator[str]:
+    if len(x.shape) < 2:
         yield f"x has the shape {list(x.shape)}; it must be [rows, features], or images [rows, height, width]"
     if y.ndim != 1:
         remedy = ""
@@ -54,22 +59,23 @@ def _shapes(x: AnyArray, y: AnyArray) -> Iterator[str]:
         yield f"y has the shape {list(y.shape)}; there must be one y per row, [{len(x)}]{remedy}"
     if len(x) != len(y):
         yield f"x has {len(x):,} rows and y has {len(y):,}; there must be one y per row of x"
-    if not x.size:
+    if not prod(x.shape):
         yield f"x has the shape {list(x.shape)}; it must have at least one row and one column"
 
 
-def _features(x: AnyArray) -> Iterator[str]:
+def _features(x: AnyArray | LazyRows) -> Iterator[str]:
     if x.dtype.kind in _NO_NUMBERS:
         kind, remedy = _NO_NUMBERS[x.dtype.kind]
         yield f"x is {kind}; {remedy}"
     if x.dtype.kind == "f" and x.dtype.itemsize > 8:
         yield f"x is {x.dtype}, whose values float64 cannot hold; save x.astype(np.float64)"
-    if x.dtype.kind != "f" or np.isfinite(x).all():
+    if x.dtype.kind != "f" or all(np.isfinite(part).all() for part in blocks(x)):
         return
-    if (missing := np.isnan(x)).any():
+    if (missing := sum(np.isnan(part).sum(axis=0) for part in blocks(x))).any():
         remedy = "fill them, or use dataset=table, which accepts missing values"
-        yield f"x has missing values (NaN): {_counts(missing)}; {remedy}"
-    yield f"x has infinite values: {_counts(np.isinf(x))}; replace them by finite numbers"
+        yield f"x has missing values (NaN): {_listed(missing)}; {remedy}"
+    infinite = sum(np.isinf(part).sum(axis=0) for part in blocks(x))
+    yield f"x has infinite values: {_listed(infinite)}; replace them by finite numbers"
 
 
 def _types_of_y(y: AnyArray) -> Iterator[str]:
@@ -138,9 +144,8 @@ def _names(array: str, names: AnyArray | None) -> Iterator[str]:
         yield f"{array} has {missing:,} missing values; give each of these rows {own}, or leave them out"
 
 
-def _counts(bad: Bools) -> str:
-    """Return counts by column, such as `12 in column 3, 4 in column 7 (the first is column 0)`; bad [rows, ...]."""
-    counts = np.asarray(bad.sum(axis=0))
+def _listed(counts: AnyArray) -> str:
+    """Return counts [...] by column, such as `12 in column 3, 4 in column 7 (the first is column 0)`."""
     found = [tuple(place) for place in np.argwhere(counts).tolist()]
     shown = [f"{counts[place]:,} in {_place(place)}" for place in found[:4]]
     rest = [f"{sum(counts[place] for place in found[4:]):,} in {len(found) - 4:,} others"] * (len(found) > 4)

@@ -1,14 +1,15 @@
 """The private, public and test split of a dataset, and how rows are assigned to them."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from nzc.data.hashing import draw_by_key
+from nzc.data.rows import LazyRows, blocks
 from nzc.data.standardizer import Standardizer
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError, below_1, between_0_and_1, whole
@@ -24,18 +25,25 @@ UNKNOWN = -1
 
 
 @dataclass(frozen=True)
-class Split:
-    """Rows of one split.
+class Records:
+    """Rows of the private split, in memory or not.
 
     x  [rows, ...]: uint8 images [rows, channels, height, width], or float32 features [rows, features]
-    y  [rows]: classes from 0, or UNKNOWN
+    y  [rows]: classes from 0
     """
 
-    x: AnyArray = field(repr=False)  # may be private, also in error messages
+    x: AnyArray | LazyRows = field(repr=False)  # private, also in error messages
     y: Ints = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.y)
+
+
+@dataclass(frozen=True)
+class Split(Records):
+    """Rows of one split, in memory; y is UNKNOWN where a public row's class is not known."""
+
+    x: AnyArray = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ class DataSplits:
     keys          [private] key of each private record's own name, likewise; None: it is known by its row number
     """
 
-    private: Split
+    private: Records
     public: Split
     test: Split
     classes: int
@@ -100,12 +108,24 @@ class DataSplits:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all rows of all splits, in order, and of the keys of groups or records, if there are any."""
-        return _digest(self.names, self.private, self.public, self.test)
+        digest = self._of_private.copy()
+        for split in (self.public, self.test):
+            _take_in(digest, split)
+        if self.names is not None:
+            _take_in(digest, self.names)
+        return digest.hexdigest()
 
-    @cached_property
+    @property
     def private_digest(self) -> str:
         """SHA-256 of the private records, whatever the unit of privacy: the ledger counts what they cost."""
-        return self.private_file or _digest(None, self.private)
+        return self.private_file or self._of_private.hexdigest()
+
+    @cached_property
+    def _of_private(self) -> "hashlib._Hash":
+        """SHA-256 of the private records, which are read once for it."""
+        digest = hashlib.sha256()
+        _take_in(digest, self.private)
+        return digest
 
     @property
     def summary(self) -> dict[SummaryKey, Any]:
@@ -116,13 +136,13 @@ class DataSplits:
         return {**sizes, "classes": self.classes, "digest": self.digest}
 
 
-def _digest(names: Ints | None, *splits: Split) -> str:
-    digest = sha256()
-    arrays = [array for split in splits for array in (split.x, split.y)]
-    for array in arrays if names is None else [*arrays, names]:
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+def _take_in(digest: "hashlib._Hash", rows: Records | Ints) -> None:
+    """Feed a digest with types, shapes and bytes of rows and their labels, or with an array's."""
+    for x in (rows.x, rows.y) if isinstance(rows, Records) else (rows,):
+        digest.update(f"{x.dtype}{x.shape}".encode())
+        parts = blocks(x) if isinstance(x, np.ndarray) or x.identity is None else [np.frombuffer(x.identity, np.uint8)]
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).data)
 
 
 @dataclass(frozen=True, kw_only=True)

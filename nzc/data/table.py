@@ -13,7 +13,8 @@ import pandas as pd
 
 from nzc.data.files import digest_of
 from nzc.data.hashing import keys_of
-from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Split
+from nzc.data.rows import gather
+from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Records, Split
 from nzc.data.standardizer import ALIKE, look_alike
 from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, ColumnError, TableEncoder, blanked, measured, texts
 from nzc.data.table_files import read_chunks
@@ -95,14 +96,14 @@ class Table(Dataset):
         known = np.full(len(public), UNKNOWN)
         if self.label in public:
             known = self._known(public[self.label], names, order)
-        test = Split(private.x[:0], private.y[:0])
+        test = Records(private.x[:0], private.y[:0])
         if self.test is not None:
             test, _ = self._encoded("test", encoder, names)
         self._tell(encoder, public)
         return DataSplits(
-            Split(private.x, order[private.y]),
+            Records(private.x, order[private.y]),
             Split(encoder.encode(public), known),
-            Split(test.x, order[test.y]),
+            Split(test.x[:], order[test.y]),
             len(labels),
             groups=None if self.group is None else keys,
             labels=labels,
@@ -168,31 +169,35 @@ class Table(Dataset):
         if self.label in public:
             print(f"nzc: {self.public} has labels ({self.label}): they only measure accuracy", file=sys.stderr)
 
-    def _encoded(self, key: str, encoder: TableEncoder, names: "_Names") -> tuple[Split, Ints | None]:
+    def _encoded(self, key: str, encoder: TableEncoder, names: "_Names") -> tuple[Records, Ints | None]:
         """Return the features and label numbers of a file, and the keys of private rows that have names."""
-        features, labels, keys = bytearray(), [], []  # a bytearray grows without a second copy of it
+        labels: list[Ints] = []
+        keys: list[Ints] = []
         named = self.id if self.group is None else self.group
         path, seen = getattr(self, key), np.zeros(len(encoder.features), bool)
-        for chunk in self._chunks(key):
-            try:
-                encoded = encoder.encode(chunk)
-            except ColumnError as error:
-                raise InputError(key, path, f"must have columns as in {self.public}: {error}") from error
-            seen |= encoded.any(axis=0)
-            features += encoded.data
-            labels.append(names.numbers(key, path, chunk[self.label]))
-            if key == "private" and named in chunk:
-                codes, found = _factorized(key, path, chunk[named])
-                keys.append(keys_of(found)[codes])
-        if not features:
+
+        def parts() -> Iterator[AnyArray]:
+            for chunk in self._chunks(key):
+                try:
+                    encoded = encoder.encode(chunk)
+                except ColumnError as error:
+                    raise InputError(key, path, f"must have columns as in {self.public}: {error}") from error
+                np.logical_or(seen, encoded.any(axis=0), out=seen)
+                labels.append(names.numbers(key, path, chunk[self.label]))
+                if key == "private" and named in chunk:
+                    codes, found = _factorized(key, path, chunk[named])
+                    keys.append(keys_of(found)[codes])
+                yield encoded
+
+        x = gather(parts())
+        if not len(x):
             raise InputError(key, path, "must have rows")
         ends = np.cumsum([len(column.features) for column in encoder.columns])
         for column, found in zip(encoder.columns, np.split(seen, ends), strict=False):
             if column.kind == CATEGORY and not found.any():
                 allowed = f"must have values of {self.public}; the column {column.name} has none: drop it or mend it"
                 raise InputError(key, path, allowed)
-        x: AnyArray = np.frombuffer(features, np.float32).reshape(-1, len(encoder.features))
-        return Split(x, np.concatenate(labels)), np.concatenate(keys) if keys else None
+        return Records(x, np.concatenate(labels)), np.concatenate(keys) if keys else None
 
     def _known(self, labels: pd.Series, names: "_Names", order: Ints) -> Ints:
         """Return the classes of public rows, UNKNOWN where there is no label."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits, Embedding
+from nzc.data.rows import blocks
 from nzc.teachers.fingerprint import describe, source_digest
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
@@ -40,7 +41,9 @@ class Representation(Encoder):
 
         def place(_: object) -> AnyArray:
             placed = self.fit(splits.public.x, trainer)
-            return np.concatenate([placed(each.x) for each in (splits.private, splits.public) if len(each)])
+            return np.concatenate(
+                [placed(part) for x in (splits.private.x, splits.public.x) for part in blocks(x) if len(part)]
+            )
 
         request: dict[str, Any] = {
             "data": splits.digest,

@@ -33,6 +33,9 @@ from nzc.types import Ints
 if TYPE_CHECKING:
     from nzc.teachers.ensemble import Ensemble
 
+#: A thread labels so many rows at a time: what a layer makes of them stays in its core's cache.
+_AT_ONCE = 200
+
 
 class TeacherEnsemble(LightningModule):
     """Trains teacher i on shard i and writes its predicted labels [public rows] to `work`/i.npz.
@@ -46,8 +49,9 @@ class TeacherEnsemble(LightningModule):
         self.automatic_optimization = False
         self.anchor = nn.Parameter(torch.zeros(1))  # strategies require a parameter; each teacher has its own
         self.settings, self.shards, self.classes, self.work = settings, shards, splits.classes, work
-        self.x, self.y = torch.from_numpy(splits.private.x), torch.from_numpy(splits.private.y)
-        self.public, self.uneven = torch.from_numpy(splits.public.x[splits.to_label]), splits.names is not None
+        self.private, self.public = splits.private, torch.from_numpy(splits.public.x[splits.to_label])
+        # How many rows all take in a pass; None: each takes all of its own, because names decide the sizes of shards.
+        self.even = min(map(len, shards)) if splits.names is None else None
 
     def train_dataloader(self) -> DataLoader[tuple[list[int], int]]:
         """Return (teachers, pass): a few teachers through all their passes, then the next few.
@@ -85,18 +89,21 @@ class _Teacher:
 
     def __init__(self, ensemble: TeacherEnsemble, number: int) -> None:
         self.settings, self.device = ensemble.settings, ensemble.device
-        shard = torch.from_numpy(ensemble.shards[number])
-        self.x, self.y = as_input(ensemble.x[shard]).to(self.device), ensemble.y[shard].to(self.device)
+        shard, private = ensemble.shards[number], ensemble.private
+        x, y = torch.from_numpy(private.x[shard]), torch.from_numpy(private.y[shard])
+        self.x, self.y = as_input(x.to(self.device)), y.to(self.device)
         seed = int(np.random.SeedSequence([self.settings.seed, number]).generate_state(1, np.uint64)[0] >> 1)
         self.rng = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = networks.build(self.settings.network, tuple(self.x.shape[1:]), ensemble.classes)
         self.network = network.to(self.device)
-        self.rows = len(shard) if ensemble.uneven else min(len(rows) for rows in ensemble.shards)
+        self.rows = len(shard) if ensemble.even is None else ensemble.even
         # Dropout uses the global generator. Such a teacher is trained alone, and that generator is seeded.
         self.has_dropout = any(isinstance(module, _DropoutNd) for module in network.modules())
-        self.can_be_stacked = keeps_apart(self.settings.optimizer) and not self.has_dropout and not ensemble.uneven
+        self.can_be_stacked = (
+            keeps_apart(self.settings.optimizer) and not self.has_dropout and ensemble.even is not None
+        )
 
     def draw_pass(self) -> tuple[Tensor, Tensor]:
         """Return the rows of one pass, in random order and augmented; as many as the smallest shard has.
@@ -174,7 +181,7 @@ class _Threads(_Cohort):
         def labels(teacher: _Teacher) -> Tensor:
             teacher.network.eval()
             with self.precision():
-                parts = [teacher.network(as_input(x.to(teacher.device))).argmax(1).cpu() for x in public.split(1000)]
+                parts = [teacher.network(as_input(x.to(teacher.device))).argmax(1).cpu() for x in public.split(_AT_ONCE)]
             return torch.cat(parts)
 
         yield from self.pool.map(labels, self.teachers)

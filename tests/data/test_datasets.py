@@ -472,10 +472,7 @@ def test_glyph_symbols_fill_the_middle() -> None:
 
 
 def _labels(glyph: Glyph, role: str, count: int = 400_000) -> np.ndarray:
-    """As `draw` gives them, without the pictures."""
-    brush = replace(_Brush.of(glyph, role), fields=np.zeros((9999, 1, 1, 1), np.float32))
-    object.__setattr__(brush, "_images", lambda *_: None)
-    return np.concatenate([brush(items)[1] for items in np.array_split(np.arange(count), 20)])
+    return _Brush.of(glyph, role).labels(np.arange(count))
 
 
 def test_glyph_imbalance_is_five_to_one() -> None:
