@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from nzc.types import AnyArray, Ints
+from nzc.validation import InputError, reason
 
 #: Rows are read in blocks of so many bytes where all of them are needed, one block after the other.
 _BLOCK = 2**26
@@ -103,20 +104,29 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
     """Return all rows of the parts, each [rows, ...] of one type and shape of rows; there is one part at least.
 
     More than `held` bytes of rows lie in a temporary file without a name, which the system removes at the end.
+    InputError: there is no room for it.
     """
     kept, file, rows = bytearray(), None, 0  # a bytearray grows without a second copy of it
     for part in parts:
-        rows, like, part = rows + len(part), part[:0], np.ascontiguousarray(part)
-        if file is None and len(kept) + part.nbytes > held:
-            file = tempfile.TemporaryFile()  # noqa: SIM115 - the rows keep it
-            file.write(kept)
+        rows, like, data = rows + len(part), part[:0], np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+        if file is None and len(kept) + len(data) > held:
+            file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the rows keep it
+            _write(file, memoryview(kept))
             kept = bytearray()
         if file is None:
-            kept += part.data
+            kept += data
         else:
-            file.write(part.data)
+            _write(file, data)
     shape = (rows, *like.shape[1:])
     if file is None:
         return np.frombuffer(kept, like.dtype).reshape(shape)
-    file.flush()
     return FileRows(file, np.memmap(file, like.dtype, "r", 0, shape))
+
+
+def _write(file: IO[bytes], data: memoryview) -> None:
+    try:
+        while len(data):
+            data = data[file.write(data) :]
+    except OSError as error:
+        allowed = f"must be a folder with room for the private rows ({reason(error)})"
+        raise InputError("TMPDIR", tempfile.gettempdir(), allowed) from error

@@ -181,7 +181,9 @@ class _Threads(_Cohort):
         def labels(teacher: _Teacher) -> Tensor:
             teacher.network.eval()
             with self.precision():
-                parts = [teacher.network(as_input(x.to(teacher.device))).argmax(1).cpu() for x in public.split(_AT_ONCE)]
+                parts = [
+                    teacher.network(as_input(x.to(teacher.device))).argmax(1).cpu() for x in public.split(_AT_ONCE)
+                ]
             return torch.cat(parts)
 
         yield from self.pool.map(labels, self.teachers)

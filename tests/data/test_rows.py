@@ -38,6 +38,13 @@ def test_rows_in_a_file_are_those_in_memory(x: AnyArray) -> None:
         np.testing.assert_array_equal(held[rows], x[rows])
 
 
+def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "wb", buffering=0) as full:
+        monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full)
+        with pytest.raises(InputError, match=r"TMPDIR=.*room for the private rows \(No space left"):
+            gather([FEATURES], held=0)
+
+
 def test_rows_of_which_all_are_needed_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nzc.data.rows._BLOCK", 7 * FEATURES[0].nbytes)
     found = list(blocks(gather([FEATURES], held=0)))
