@@ -1,17 +1,23 @@
 """Private rows that stay in a file, or are drawn, are the same rows as in memory."""
 
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from PIL import Image
 
-from nzc.data import DataSplits, Records, Split
+from nzc.data import Dataset, DataSplits, Records, Split
+from nzc.data.folder import Folder
 from nzc.data.glyph import Glyph
 from nzc.data.npz import Npz
 from nzc.data.rows import FileRows, LazyRows, blocks, gather
+from nzc.data.table import Table
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
@@ -64,6 +70,34 @@ def test_a_folder_of_arrays_is_the_npz_file_of_them(tmp_path: Path, x: AnyArray,
     assert isinstance(filed.private.x, FileRows)
     np.testing.assert_array_equal(filed.private.x[:], held.private.x)
     np.testing.assert_array_equal(filed.test.x, held.test.x)
+    assert (filed.digest, filed.private_digest) == (held.digest, held.private_digest)
+
+
+def _table(folder: Path) -> Table:
+    rows = {"age": FEATURES[:, 0], "ward": np.array(["ER", "ICU", "surgery"])[Y], "back": Y}
+    files = {name: str(folder / f"{name}.csv") for name in ("private", "public", "test")}
+    for file in files.values():
+        pd.DataFrame(rows).to_csv(file, index=False)
+    return Table(**files, label="back")
+
+
+def _folder(folder: Path) -> Folder:
+    for number, image in enumerate(IMAGES[:60]):
+        (folder / str(number % 2)).mkdir(exist_ok=True)
+        Image.fromarray(image).save(folder / str(number % 2) / f"{number}.png")
+    return Folder(str(folder), seed=0, private=0.5, public=0.3)
+
+
+@pytest.mark.parametrize("made", [_table, _folder])
+def test_a_large_table_or_folder_gives_the_rows_of_a_small_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[Path], Dataset]
+) -> None:
+    dataset = made(tmp_path)
+    held = dataset.load()
+    for module in ("table", "folder"):
+        monkeypatch.setattr(f"nzc.data.{module}.gather", partial(gather, held=0))
+    filed = dataset.load()
+    assert isinstance(filed.private.x, FileRows) and isinstance(filed.test.x, np.ndarray)
     assert (filed.digest, filed.private_digest) == (held.digest, held.private_digest)
 
 
