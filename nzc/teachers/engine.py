@@ -49,7 +49,9 @@ class TeacherEnsemble(LightningModule):
         self.automatic_optimization = False
         self.anchor = nn.Parameter(torch.zeros(1))  # strategies require a parameter; each teacher has its own
         self.settings, self.shards, self.classes, self.work = settings, shards, splits.classes, work
-        self.private, self.public = splits.private, torch.from_numpy(splits.public.x[splits.to_label])
+        x = splits.private.x
+        self.x = torch.from_numpy(x) if isinstance(x, np.ndarray) else x  # processes of several devices share a tensor
+        self.y, self.public = torch.from_numpy(splits.private.y), torch.from_numpy(splits.public.x[splits.to_label])
         # How many rows all take in a pass; None: each takes all of its own, because names decide the sizes of shards.
         self.even = min(map(len, shards)) if splits.names is None else None
 
@@ -89,9 +91,9 @@ class _Teacher:
 
     def __init__(self, ensemble: TeacherEnsemble, number: int) -> None:
         self.settings, self.device = ensemble.settings, ensemble.device
-        shard, private = ensemble.shards[number], ensemble.private
-        x, y = torch.from_numpy(private.x[shard]), torch.from_numpy(private.y[shard])
-        self.x, self.y = as_input(x.to(self.device)), y.to(self.device)
+        shard = ensemble.shards[number]
+        x = ensemble.x[shard] if isinstance(ensemble.x, Tensor) else torch.from_numpy(ensemble.x[shard])
+        self.x, self.y = as_input(x.to(self.device)), ensemble.y[shard].to(self.device)
         seed = int(np.random.SeedSequence([self.settings.seed, number]).generate_state(1, np.uint64)[0] >> 1)
         self.rng = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
