@@ -133,7 +133,8 @@ def _unfolded(
 ) -> Tensor:
     """Return conv2d's result: x [rows, channels, height, width], weight [maps, channels, kernel height, width].
 
-    The patches are a view that is copied once. `F.unfold` would start a CUDA kernel for every row.
+    The patches are a view that is copied once; `F.unfold` would start a CUDA kernel for every row. The result is copied
+    into conv2d's order of channels, because on CUDA vmap refuses a batch normalisation of the product's own order.
     """
     if groups != 1 or isinstance(padding, str) or {*_pair(dilation)} != {1}:
         return torch.conv2d(x, weight, bias, stride, padding, dilation, groups)
@@ -142,8 +143,10 @@ def _unfolded(
         x = F.pad(x, (wide, wide, high, high))
     patches = x.unfold(2, weight.shape[2], down).unfold(3, weight.shape[3], right).permute(0, 2, 3, 1, 4, 5)
     places = patches.shape[:3]  # rows, height, width
-    y = F.linear(patches.reshape(places.numel(), -1), weight.flatten(1), bias)
-    return y.view(*places, -1).permute(0, 3, 1, 2)
+    y = patches.reshape(places.numel(), -1) @ weight.flatten(1).T  # F.linear would multiply by 1 under vmap
+    if bias is not None:
+        y = y + bias.to(y.dtype)
+    return y.view(*places, -1).permute(0, 3, 1, 2).contiguous()
 
 
 def _pair(of: Any) -> tuple[int, int]:
