@@ -18,7 +18,7 @@ def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     "parts",
     [
         ["machine", "agree", "engine"],
-        pytest.param(["step", "count", "many", "label", "augment", "students"], marks=pytest.mark.slow),
+        pytest.param(["--minutes=40", "step", "count", "many", "label", "augment", "students"], marks=pytest.mark.slow),
         pytest.param(["--minutes=40", "compiled"], marks=pytest.mark.slow),  # minutes of compiling
     ],
 )
