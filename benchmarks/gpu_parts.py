@@ -6,30 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import gpu_tools as tools
 import numpy as np
 import torch
-from gpu_tools import (
-    CONVOLUTIONS,
-    PRECISIONS,
-    Figure,
-    Size,
-    device,
-    figure,
-    flops,
-    gradients,
-    graphed,
-    has_gpu,
-    images,
-    kernels,
-    precision,
-    predictions,
-    seconds,
-    stacked,
-    step_alone,
-    step_of,
-    task,
-    teachers,
-)
+from gpu_tools import CONVOLUTIONS, PRECISIONS, Figure, Size, figure, has_gpu, precision, seconds, stacked, task
 from teachers import CLASSES, Task, train_one_model, train_with_lightning
 
 from nzc.data.augment import Affine, Strong
@@ -50,10 +30,10 @@ def machine(size: Size) -> Iterator[Figure]:
     for name in PRECISIONS:
         with precision(name):
             dtype = torch.bfloat16 if name == "bf16-mixed" else torch.float32
-            a, b = torch.randn(2, side, side, device=device(), dtype=dtype)
+            a, b = torch.randn(2, side, side, device=tools.device(), dtype=dtype)
             rate = figure(f"matrix product, {name}", "TFLOP/s", lambda: 2 * side**3 / seconds(lambda: a @ b, 1) / 1e12)
         yield rate
-    x = torch.randn(side * side * 8, device=device())
+    x = torch.randn(side * side * 8, device=tools.device())
     yield figure("copy, bytes read and written", "TB/s", lambda: 8 * len(x) / seconds(x.clone, 1) / 1e12)
 
 
@@ -62,20 +42,20 @@ def agree(size: Size) -> Iterator[Figure]:
     few = replace(size, teachers=min(20, size.teachers), passes=min(10, size.passes), public=min(2000, size.public))
     affine = Affine(10, 0.1, 0.06, 0.1)
     alone = task(few, augment=affine, stacked=False)
-    labels = predictions(alone)
+    labels = tools.predictions(alone)
     for unfold, name in CONVOLUTIONS.items():
         own = task(few, augment=affine, stacked=True, unfold=unfold)
-        share = lambda: float((predictions(own) == labels).mean())  # noqa: E731
+        share = lambda: float((tools.predictions(own) == labels).mean())  # noqa: E731
         yield figure(f"same labels as threads, {name}", "share", share)
-    x = torch.rand(min(200, few.public), 1, 28, 28, dtype=torch.float64, device=device())
-    threads = _Threads(*teachers(alone, double=True))
+    x = torch.rand(min(200, few.public), 1, 28, 28, dtype=torch.float64, device=tools.device())
+    threads = _Threads(*tools.teachers(alone, double=True))
     for _ in range(2):
         threads.train_pass()
     with torch.no_grad():
         expected = torch.stack([teacher.network.eval()(x) for teacher in threads.teachers])
     for unfold, name in CONVOLUTIONS.items():
         own = replace(alone, settings=replace(alone.settings, unfold=unfold))
-        cohort = Stacked(*teachers(own, double=True))
+        cohort = Stacked(*tools.teachers(own, double=True))
 
         def apart() -> float:
             for _ in range(2):
@@ -101,7 +81,7 @@ def engine(size: Size) -> Iterator[Figure]:
     found = {}
     for unfold, name in CONVOLUTIONS.items():
         of = task(short, unfold=unfold, stacked=True)
-        measured = figure(f"2 passes, {name}", "s", lambda: seconds(lambda: predictions(of), 0))
+        measured = figure(f"2 passes, {name}", "s", lambda: seconds(lambda: tools.predictions(of), 0))
         yield measured
         found[unfold] = measured.seconds or float("inf")
     unfold = min(found, key=lambda key: found[key])
@@ -111,7 +91,7 @@ def engine(size: Size) -> Iterator[Figure]:
     short_model = task(replace(size, passes=1))
     methods: dict[str, Callable[[], float]] = {
         f"{size.teachers} teachers, {size.passes} passes, {size.public:,} rows, {CONVOLUTIONS[unfold]}": lambda: (
-            seconds(lambda: predictions(whole), 0, warm=False)
+            seconds(lambda: tools.predictions(whole), 0, warm=False)
         ),
         f"a Trainer per teacher ({few} × {size.teachers / few:g})": lambda: (
             seconds(lambda: train_with_lightning(one_by_one), 0) * size.teachers / few
@@ -134,15 +114,20 @@ def engine(size: Size) -> Iterator[Figure]:
 def step(size: Size) -> Iterator[Figure]:
     """A pass by precision, convolution and CUDA graph, and the arithmetic of a pass."""
     whole = replace(size, records=size.records // size.batch * size.batch)  # every batch has the same shape
-    yield figure(f"arithmetic of a pass of {whole.teachers} × {whole.records} rows", "TFLOP", lambda: flops(whole))
+    yield figure(
+        f"arithmetic of a pass of {whole.teachers} × {whole.records} rows", "TFLOP", lambda: tools.flops(whole)
+    )
     for unfold, conv in CONVOLUTIONS.items():
         own = task(whole, unfold=unfold)
         for name in PRECISIONS:
             with precision(name):
                 yield figure(f"pass, {name}, {conv}", "s", lambda: seconds(stacked(own).train_pass))
         if has_gpu():
+            yield figure(
+                f"a step never waits for the GPU, {conv}", "", lambda: tools.never_waits(tools.step_of(stacked(own)))
+            )
             with precision("TF32"):
-                yield from variant(f"TF32, {conv}, CUDA graph", own, graphed)
+                yield from variant(f"TF32, {conv}, CUDA graph", own, tools.graphed)
 
 
 def count(size: Size) -> Iterator[Figure]:
@@ -150,10 +135,12 @@ def count(size: Size) -> Iterator[Figure]:
     tiny = replace(size, records=2, batch=2)
     for number in sorted({1, *size.few, size.teachers}):
         own = task(replace(tiny, teachers=number))
-        yield figure(f"kernels of a step, {number} alone", "", lambda: number * kernels(step_alone(own)))
+        yield figure(f"kernels of a step, {number} alone", "", lambda: number * tools.kernels(tools.step_alone(own)))
         for unfold, conv in CONVOLUTIONS.items():
             of = replace(own, settings=replace(own.settings, unfold=unfold))
-            yield figure(f"kernels of a step, {number} stacked, {conv}", "", lambda: kernels(step_of(stacked(of))))
+            yield figure(
+                f"kernels of a step, {number} stacked, {conv}", "", lambda: tools.kernels(tools.step_of(stacked(of)))
+            )
 
 
 def compiled(size: Size) -> Iterator[Figure]:
@@ -174,13 +161,15 @@ def variant(name: str, of: Task, change: Callable[[Stacked], None]) -> Iterator[
     """Yield seconds of a pass of the changed teachers, their gradients against those of unchanged ones, kernels."""
     plain, cohort = stacked(of), stacked(of)
     change(cohort)
-    first = figure(f"first gradients, {name}", "s", lambda: seconds(lambda: gradients(cohort, plain), 0, warm=False))
+    first = figure(
+        f"first gradients, {name}", "s", lambda: seconds(lambda: tools.gradients(cohort, plain), 0, warm=False)
+    )
     yield first
     if first.error is None:
-        yield figure(f"largest difference of a gradient, {name}", "of its size", lambda: gradients(cohort, plain))
+        yield figure(f"largest difference of a gradient, {name}", "of its size", lambda: tools.gradients(cohort, plain))
         yield figure(f"pass, {name}", "s", lambda: seconds(cohort.train_pass))
         if has_gpu():
-            yield figure(f"kernels of a step, {name}", "", lambda: kernels(step_of(cohort)))
+            yield figure(f"kernels of a step, {name}", "", lambda: tools.kernels(tools.step_of(cohort)))
         yield figure(f"NaN in the rows of one teacher stays there, {name}", "", lambda: stays(cohort))
 
 
@@ -208,7 +197,7 @@ def label(size: Size) -> Iterator[Figure]:
     """Labels of all public rows by all teachers."""
     for unfold, conv in CONVOLUTIONS.items():
         cohort = stacked(task(size, unfold=unfold))
-        public = torch.from_numpy(images(size.public).x)
+        public = torch.from_numpy(tools.images(size.public).x)
 
         def rate() -> float:
             return len(cohort.teachers) * len(public) / seconds(lambda: list(cohort.predict(public)))

@@ -188,6 +188,17 @@ def kernels(step: Callable[[], object]) -> float:
     return float(sum(event.device_type == DeviceType.CUDA for event in profiled.events() or []))
 
 
+def never_waits(step: Callable[[], object]) -> bool:
+    """Return True if a training step never makes the CPU wait for the GPU; torch raises an error if it does."""
+    step()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return True
+
+
 def step_of(cohort: Stacked) -> Callable[[], None]:
     """Return a function that repeats one training step of all teachers, on the same batch."""
     x, y = next(cohort.batches())
