@@ -24,7 +24,7 @@ from nzc.teachers.engine import TeacherEnsemble, _Teacher, _Threads
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.prediction_store import save
 from nzc.teachers.sharded import partition
-from nzc.teachers.stacked import Stacked
+from nzc.teachers.stacked import Stacked, Unfolded
 from nzc.training.trainer import TrainerSettings
 
 SLOW = pytest.mark.slow
@@ -92,6 +92,19 @@ def test_stacked_weights_are_those_of_teachers_alone(
     stacked.network.eval()
     logits = torch.stack([teacher.network.eval()(x) for teacher in alone.teachers])
     torch.testing.assert_close(stacked.logits(x), logits, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"stride": 2, "padding": 1}, {"stride": (1, 3), "padding": (0, 2)}, {"padding": "same"}, {"dilation": 2},
+     {"groups": 2}, {"bias": False, "padding": 1, "padding_mode": "reflect"}],
+)  # fmt: skip
+def test_unfolded_convolutions_are_convolutions(options: dict) -> None:
+    convolution = torch.nn.Conv2d(4, 6, (3, 1), **options).double()
+    x = torch.rand(5, 4, 9, 8, dtype=torch.float64)
+    expected = convolution(x)
+    with Unfolded():
+        torch.testing.assert_close(convolution(x), expected)
 
 
 @pytest.mark.parametrize(
