@@ -18,7 +18,7 @@ from nzc.validation import InputError
 
 #: What a command line may set without changing the experiment of a sweep file: how and where it runs, and its seeds.
 _MACHINERY = ("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "audit", "audit_trials", "rng", "objective")
-_PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "only")
+_PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "unfold", "only")
 
 
 @dataclass(frozen=True)

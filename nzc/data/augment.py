@@ -1,6 +1,7 @@
 """Random augmentations of a batch. Any callable (x, torch.Generator) → x of the same shape can take their place."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,27 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 
+class RowWise(ABC):
+    """An augmentation of each row by random numbers of its own, whatever the other rows are.
+
+    So the rows of several teachers may be augmented in one call, with numbers that each teacher has drawn.
+    """
+
+    @abstractmethod
+    def draw(self, rows: int, rng: "Generator") -> "Tensor":
+        """Return the random numbers of so many rows, [rows, numbers], on the CPU."""
+
+    @abstractmethod
+    def apply(self, x: "Tensor", drawn: "Tensor") -> "Tensor":
+        """Augment float rows x [rows, ...] with the numbers drawn for them, on any device."""
+
+    def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
+        """Augment float rows x [rows, ...]; `rng` is a CPU generator, whatever the device."""
+        return self.apply(x, self.draw(len(x), rng))
+
+
 @dataclass(frozen=True)
-class Affine:
+class Affine(RowWise):
     """Random affine maps of images: turned by up to ±rotate degrees, scaled by 1 ± scale a side, moved by ±shift of the
     side and sheared by ±shear. Each image has its own uniform draws."""
 
@@ -23,12 +43,18 @@ class Affine:
     def __post_init__(self) -> None:
         not_negative(rotate=self.rotate, scale=self.scale, shift=self.shift, shear=self.shear)
 
-    def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
-        """Augment float images x [rows, channels, height, width]; `rng` is a CPU generator, whatever the device."""
+    def draw(self, rows: int, rng: "Generator") -> "Tensor":
+        """Return six uniform numbers of each row, [rows, 6]."""
+        import torch
+
+        return torch.rand(6, rows, generator=rng).T
+
+    def apply(self, x: "Tensor", drawn: "Tensor") -> "Tensor":
+        """Augment float images x [rows, channels, height, width]."""
         import torch
         from torch.nn import functional as F
 
-        turn, wide, high, shear, right, down = (torch.rand(6, len(x), generator=rng) * 2 - 1).to(x.device)
+        turn, wide, high, shear, right, down = drawn.to(x).T.contiguous() * 2 - 1
         turn = turn * math.radians(self.rotate)
         wide, high = 1 + wide * self.scale, 1 + high * self.scale
         cos, sin = torch.cos(turn), torch.sin(turn)

@@ -2,12 +2,11 @@
 
 One step of the fit is one pass of `parallel` teachers over their shards. On a CPU each teacher has its own thread on
 one core: small networks gain nothing from several cores per operation. On a GPU the weights are stacked and trained as
-one network (`torch.func.vmap`). Lightning's overhead per step is paid once per pass. With several devices each rank
+one network (`stacked.py`). Lightning's overhead per step is paid once per pass. With several devices each rank
 trains its share of the teachers. Ranks share nothing but a folder, into which each writes its predictions.
 """
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,6 @@ import numpy as np
 import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 from torch.nn.modules.dropout import _DropoutNd
 from torch.utils.data import DataLoader
@@ -25,8 +23,10 @@ from torch.utils.data import DataLoader
 from nzc import networks
 from nzc.data import DataSplits
 from nzc.networks import as_input
+from nzc.teachers.cohort import Cohort
 from nzc.teachers.prediction_store import save
 from nzc.teachers.sharded import missing
+from nzc.teachers.stacked import Stacked
 from nzc.training.optimizer import keeps_apart, make_optimizer, make_schedule
 from nzc.types import Ints
 
@@ -63,7 +63,7 @@ class TeacherEnsemble(LightningModule):
         todo = missing(self.work, range(self.global_rank, len(self.shards), self.trainer.world_size))
         probe = _Teacher(self, 0)
         stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
-        self.kind: type[_Cohort] = _Stacked if stacked and probe.can_be_stacked else _Threads
+        self.kind: type[Cohort] = Stacked if stacked and probe.can_be_stacked else _Threads
         size = 1 if probe.has_dropout else self.settings.parallel or self.kind.fitting(self, probe)
         cohorts = [todo[first : first + size] for first in range(0, len(todo), size)]
         passes = [(cohort, number) for cohort in cohorts for number in range(self.settings.epochs)]
@@ -137,28 +137,7 @@ class _Teacher:
         self.schedule = make_schedule(self.optimizer, settings.lr, steps, settings.schedule)
 
 
-class _Cohort(ABC):
-    """A few teachers that are trained side by side."""
-
-    def __init__(self, ensemble: TeacherEnsemble, teachers: list[_Teacher]) -> None:
-        self.teachers = teachers
-        self.precision = ensemble.trainer.precision_plugin.forward_context  # autocast is a setting of each thread
-
-    @staticmethod
-    @abstractmethod
-    def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
-        """Return how many teachers are best trained at once on this machine."""
-
-    @abstractmethod
-    def train_pass(self) -> None:
-        """Train one pass of every teacher over its shard."""
-
-    @abstractmethod
-    def predict(self, public: Tensor) -> Iterator[Tensor]:
-        """Yield each teacher's labels of the public rows, [rows], on the CPU."""
-
-
-class _Threads(_Cohort):
+class _Threads(Cohort):
     """One thread and one core per teacher."""
 
     def __init__(self, ensemble: TeacherEnsemble, teachers: list[_Teacher]) -> None:
@@ -189,64 +168,3 @@ class _Threads(_Cohort):
             return torch.cat(parts)
 
         yield from self.pool.map(labels, self.teachers)
-
-
-class _Stacked(_Cohort):
-    """Weights stacked, [teachers, ...], and trained as one network under vmap."""
-
-    def __init__(self, ensemble: TeacherEnsemble, teachers: list[_Teacher]) -> None:
-        super().__init__(ensemble, teachers)
-        self.first = teachers[0]
-        self.network = self.first.network
-        self.parameters, self.buffers = stack_module_state([teacher.network for teacher in teachers])
-        self.first.set_optimizer(list(self.parameters.values()))
-
-    @staticmethod
-    def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
-        if ensemble.device.type != "cuda":
-            return 32
-        free = torch.cuda.mem_get_info(ensemble.device)[0]
-        return int(max(1, min(len(ensemble.shards), free // 2 // _footprint(probe))))
-
-    def train_pass(self) -> None:
-        size = self.first.settings.batch_size
-        drawn = [teacher.draw_pass() for teacher in self.teachers]
-        x, y = (torch.stack(part) for part in zip(*drawn, strict=True))
-        for rows, labels in zip(x.split(size, dim=1), y.split(size, dim=1), strict=True):
-            self.first.optimizer.zero_grad()
-            vmap(self._loss)(self.parameters, self.buffers, rows, labels).sum().backward()
-            self.first.optimizer.step()
-            self.first.schedule.step()
-
-    def predict(self, public: Tensor) -> Iterator[Tensor]:
-        self.network.eval()
-        parts = []
-        with torch.no_grad():
-            for x in public.split(max(16, 32_000 // len(self.teachers))):
-                rows = as_input(x.to(self.first.device))
-                logits = vmap(self._logits, in_dims=(0, 0, None))(self.parameters, self.buffers, rows)
-                parts.append(logits.argmax(dim=2).cpu())
-        yield from torch.cat(parts, dim=1)
-
-    def _logits(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
-        logits: Tensor = functional_call(self.network, (parameters, buffers), (x,))
-        return logits
-
-    def _loss(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(self._logits(parameters, buffers, x), y)
-
-
-def _footprint(teacher: _Teacher) -> int:
-    """Return about how many bytes a stacked teacher takes: weights, gradients, moments, activations and its shard."""
-    sizes: list[int] = []
-
-    def measure(module: nn.Module, inputs: object, output: Tensor) -> None:
-        sizes.append(output.numel() * output.element_size())
-
-    hooks = [module.register_forward_hook(measure) for module in teacher.network.modules()]
-    with torch.no_grad():
-        teacher.network(teacher.x[: teacher.settings.batch_size])
-    for hook in hooks:
-        hook.remove()
-    weights = sum(parameter.numel() * parameter.element_size() for parameter in teacher.network.parameters())
-    return 6 * weights + 4 * sum(sizes) + 3 * teacher.x.numel() * teacher.x.element_size()

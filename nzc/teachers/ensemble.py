@@ -16,9 +16,12 @@ from nzc.types import AnyArray
 from nzc.validation import fits_memory, not_negative, positive, whole
 
 #: The modules whose code every prediction depends on.
-_CODE = ("nzc.teachers.engine", "nzc.teachers.sharded", "nzc.data.hashing", "nzc.training.optimizer", "nzc.networks")
+_CODE = (
+    *("nzc.teachers.engine", "nzc.teachers.cohort", "nzc.teachers.stacked", "nzc.teachers.sharded"),
+    *("nzc.data.hashing", "nzc.training.optimizer", "nzc.networks"),
+)
 #: Fields that change the speed, with predictions that agree up to rounding; and the rows, which the store knows.
-_SPEED = ("parallel", "stacked", "label")
+_SPEED = ("parallel", "stacked", "unfold", "label")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,8 @@ class Ensemble(ShardedTeachers):
     stacked              train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU.
                          Networks with dropout, optimisers that are not elementwise, and teachers whose shards follow
                          from names, and so differ in size, are never stacked
+    unfold               compute convolutions with stacked weights as one batched matrix product of unfolded patches;
+                         false: as a grouped convolution
     """
 
     network: networks.Network
@@ -43,6 +48,7 @@ class Ensemble(ShardedTeachers):
     optimizer: Callable[..., Any] | None = None
     schedule: Callable[..., Any] | None = None
     stacked: bool | None = None
+    unfold: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

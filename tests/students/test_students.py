@@ -12,13 +12,16 @@ from conftest import SMALL, Nzc
 from torch import nn
 
 from nzc.data import Standardizer
+from nzc.data.augment import Strong
 from nzc.data.npz import Npz
 from nzc.mechanisms import ABSTAIN
-from nzc.students import StudentData
+from nzc.students import StudentConfig, StudentData
 from nzc.students.export import RawInput, write_student
 from nzc.students.label_cleaning import clean_labels
 from nzc.students.module import StudentModule, _epochs
+from nzc.students.softmatch import SoftMatch
 from nzc.students.supervised import Supervised
+from nzc.students.vat import VAT
 from nzc.training.trainer import TrainerSettings
 
 PLAIN = Supervised(
@@ -42,6 +45,32 @@ def _fitted(config: Supervised, data: StudentData, seed: int = 0) -> StudentModu
     student = config.student(data, seed)
     TRAINING.fit(student, "Student", max_epochs=1)
     return student
+
+
+_POOL = {**vars(PLAIN), "unlabelled": 20, "average": 0.9}
+_STRONG = Strong(None, stretch=1, contrast=0, brightness=0, cutout=0, mask=0.3, noise=0.1)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        PLAIN,
+        VAT(**_POOL, alpha=1, entropy=1, radius=0.75, xi=0.01, power=1),
+        SoftMatch(**_POOL, strong=_STRONG, weight=1, momentum=0.9, width=2),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_a_step_in_double_precision_is_the_step_up_to_rounding(config: StudentConfig) -> None:
+    """So nothing but rounding depends on the precision, as on a GPU. GAN-SSL draws its generator's input in float32."""
+    data, found = _data(), []
+    for dtype in (torch.float32, torch.float64):
+        student = config.student(replace(data, x=data.x.astype(str(dtype).removeprefix("torch."))), 0).to(dtype)
+        student.on_train_start()
+        student.training_step(next(iter(student.train_dataloader())), 0).backward()
+        gradients = [weight.grad.double() for weight in student.network.parameters()]
+        found.append([*(loss.detach().double() for loss in student.losses.values()), *gradients])
+        assert gradients[0].abs().max() > 0
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-5)
 
 
 def test_every_row_comes_once_before_any_comes_twice() -> None:

@@ -14,18 +14,20 @@ import numpy as np
 import pytest
 import torch
 from conftest import TEACHERS, Nzc
-from pytorch_lightning import Trainer
+from torch.nn.modules.dropout import _DropoutNd
 
 from nzc import networks
-from nzc.data import DataSplits
+from nzc.data import DataSplits, Split
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
-from nzc.teachers.engine import TeacherEnsemble, _Stacked, _Teacher, _Threads
+from nzc.teachers.engine import TeacherEnsemble, _Teacher, _Threads
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.prediction_store import save
 from nzc.teachers.sharded import partition
+from nzc.teachers.stacked import Stacked, Unfolded
 from nzc.training.trainer import TrainerSettings
 
+SLOW = pytest.mark.slow
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 SETTINGS = Ensemble(count=5, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3,
                     augment=Affine(rotate=10))  # fmt: skip
@@ -49,38 +51,91 @@ def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits, tmp_pa
     assert len({row.tobytes() for row in together}) == 5
 
 
-@pytest.mark.parametrize("network", ["mlp", "cnn"])
-def test_stacked_weights_are_those_of_teachers_alone(
-    splits: DataSplits, tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """vmap against a loop, in double precision: Adam divides by gradients that may be next to nothing."""
-    monkeypatch.setattr("nzc.teachers.engine.as_input", lambda x: x.double() / 255)
-    if network == "cnn":
-        splits = _larger(splits)
-    settings = replace(SETTINGS, network=network, weight_decay=0.1, augment=None)
-    shards = partition(splits.private.y, 5, 0, stratify=False)
-    ensemble = TeacherEnsemble(settings, splits, shards, tmp_path)
-    ensemble.trainer = Trainer(logger=False, accelerator="cpu", enable_checkpointing=False)
+#: Networks without dropout, whose random numbers would come from one stream.
+STACKABLE = ["cnn", "cnn_bn", "gan_conv_small", "mlp", "pate_cnn", "resnet32"]
+
+
+def test_these_networks_can_be_stacked() -> None:
+    def has_dropout(network: str) -> bool:
+        return any(isinstance(module, _DropoutNd) for module in networks.build(network, (1, 16, 16), 10).modules())
+
+    assert [network for network in networks.names() if not has_dropout(network)] == STACKABLE
+
+
+def _cohorts(
+    settings: Ensemble, splits: DataSplits, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[_Threads, Stacked]:
+    """Return three teachers alone and stacked, in double precision: Adam divides by gradients that may be tiny."""
+    for module in ("engine", "stacked"):
+        monkeypatch.setattr(f"nzc.teachers.{module}.as_input", lambda x: x.double() / 255)
     monkeypatch.setattr("nzc.networks.build", lambda *shape, build=networks.build: build(*shape).double())
-    alone, stacked = (
-        kind(ensemble, [_Teacher(ensemble, teacher) for teacher in range(5)]) for kind in (_Threads, _Stacked)
-    )
-    for _ in range(3):
+    ensemble = TeacherEnsemble(settings, splits, partition(splits.private.y[:62], 3, 0, stratify=False), work)
+    ensemble.trainer = QUIET._trainer(logger=False)
+    alone, stacked = ([_Teacher(ensemble, teacher) for teacher in range(3)] for _ in range(2))
+    return _Threads(ensemble, alone), Stacked(ensemble, stacked)
+
+
+@pytest.mark.parametrize("unfold", [False, True])
+@pytest.mark.parametrize("network", STACKABLE)
+def test_stacked_weights_are_those_of_teachers_alone(
+    splits: DataSplits, tmp_path: Path, network: str, unfold: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(SETTINGS, network=network, weight_decay=0.1, unfold=unfold)
+    alone, stacked = _cohorts(settings, _enlarged(splits, 2), tmp_path, monkeypatch)
+    x = torch.rand(20, 1, 16, 16, dtype=torch.float64)
+    for _ in range(2):
         alone.train_pass()
         stacked.train_pass()
-        for name, value in stacked.parameters.items():
-            for teacher, own in zip(alone.teachers, value, strict=True):
-                torch.testing.assert_close(teacher.network.get_parameter(name), own, rtol=1e-8, atol=1e-10)
-    one, other = (torch.stack(list(cohort.predict(torch.from_numpy(splits.public.x)))) for cohort in (alone, stacked))
-    assert (one == other).float().mean() > 0.99
+    for name, value in (stacked.parameters | stacked.buffers).items():
+        for teacher, own in zip(alone.teachers, value, strict=True):
+            torch.testing.assert_close(teacher.network.state_dict()[name], own, rtol=1e-8, atol=1e-10)
+    stacked.network.eval()
+    logits = torch.stack([teacher.network.eval()(x) for teacher in alone.teachers])
+    torch.testing.assert_close(stacked.logits(x), logits, rtol=1e-8, atol=1e-8)
 
 
-def _larger(splits: DataSplits) -> DataSplits:
-    """Digits at 28 × 28."""
-    return replace(splits, **{
-        role: replace(split, x=np.pad(split.x.repeat(3, axis=2).repeat(3, axis=3), ((0, 0), (0, 0), (2, 2), (2, 2))))
-        for role, split in (("private", splits.private), ("public", splits.public), ("test", splits.test))
-    })  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [{"stride": 2, "padding": 1}, {"stride": (1, 3), "padding": (0, 2)}, {"padding": "same"}, {"dilation": 2},
+     {"groups": 2}, {"bias": False, "padding": 1, "padding_mode": "reflect"}],
+)  # fmt: skip
+def test_unfolded_convolutions_are_convolutions(options: dict) -> None:
+    convolution = torch.nn.Conv2d(4, 6, (3, 1), **options).double()
+    x = torch.rand(5, 4, 9, 8, dtype=torch.float64)
+    expected = convolution(x)
+    with Unfolded():
+        torch.testing.assert_close(convolution(x), expected)
+
+
+@pytest.mark.parametrize(
+    ("unfold", "compiled"), [(False, False), (True, False), *(pytest.param(x, True, marks=SLOW) for x in (False, True))]
+)
+def test_no_number_passes_between_stacked_teachers(
+    splits: DataSplits, tmp_path: Path, unfold: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All records of teacher 1 become NaN. Every other teacher keeps its weights, bit for bit."""
+    settings = replace(SETTINGS, network="cnn_bn", unfold=unfold)
+    weights = []
+    for spoilt in (False, True):
+        _, stacked = _cohorts(settings, _enlarged(splits, 2), tmp_path, monkeypatch)
+        if compiled:
+            monkeypatch.setattr(stacked, "losses", torch.compile(stacked.losses))
+        if spoilt:
+            stacked.x[stacked.starts[1] : stacked.starts[2]] = torch.nan
+        stacked.train_pass()
+        weights.append(stacked.parameters | stacked.buffers)
+    before, after = weights
+    assert all(before[name][[0, 2]].equal(after[name][[0, 2]]) for name in before)
+    assert all(value[1].isnan().any() for value in after.values() if value.is_floating_point())
+
+
+def _enlarged(splits: DataSplits, times: int) -> DataSplits:
+    """Digits at 8 · times pixels a side."""
+
+    def enlarge(split: Split) -> Split:
+        return replace(split, x=split.x.repeat(times, axis=2).repeat(times, axis=3))
+
+    return replace(splits, private=enlarge(splits.private), public=enlarge(splits.public), test=enlarge(splits.test))
 
 
 def test_stacked_ensembles_run_whole(splits: DataSplits, tmp_path: Path) -> None:
@@ -92,11 +147,11 @@ def test_stacked_ensembles_run_whole(splits: DataSplits, tmp_path: Path) -> None
 def test_dropout_belongs_to_its_teacher(splits: DataSplits, tmp_path: Path) -> None:
     """It draws from the process's one stream, so such teachers are trained alone, whatever is asked for."""
     settings = replace(SETTINGS, network="conv_small", epochs=1, count=40)
-    first = _predictions(replace(settings, parallel=3, stacked=True), _larger(splits), tmp_path / "a")
+    first = _predictions(replace(settings, parallel=3, stacked=True), _enlarged(splits, 3), tmp_path / "a")
     torch.manual_seed(99)
     (tmp_path / "b").mkdir()
     save(tmp_path / "b" / "0.npz", labels=first[0])  # teacher 0 is done: the others must not notice
-    np.testing.assert_array_equal(_predictions(settings, _larger(splits), tmp_path / "b"), first)
+    np.testing.assert_array_equal(_predictions(settings, _enlarged(splits, 3), tmp_path / "b"), first)
 
 
 @pytest.mark.parametrize("stacked", [False, True])

@@ -1,0 +1,126 @@
+"""Is the GPU path right, and which variant of it is fastest? One command of at most 8 minutes; docs/gpu.md explains it.
+
+    python benchmarks/gpu.py --out gpu.json              every part; without a GPU in small, on the CPU
+    python benchmarks/gpu.py --out gpu.json agree step   these parts only
+
+Each part (gpu_parts.py) runs in a process of its own with a budget of seconds. A part that fails, or that is stopped
+after its budget, is recorded with its error, and the next one starts. FILE is written after each figure.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from gpu_parts import PARTS
+from gpu_tools import FULL, SMALL, Figure, has_gpu
+
+from nzc.runs.formatting import show
+from nzc.validation import in_a_line
+
+
+def _work(sender: Connection, part: str, small: bool) -> None:
+    """Send the figures of a part, and then None or the line of its error."""
+    os.setsid()  # so that a kill also reaches the processes that torch.compile starts
+    try:
+        for figure in PARTS[part].figures(SMALL if small or not has_gpu() else FULL):
+            sender.send(figure)
+        sender.send(None)
+    except Exception as error:  # any error of a part is a result of it
+        sender.send(in_a_line(f"{type(error).__name__}: {error}", 500))
+
+
+class Report:
+    """Everything that was measured: lines on standard output, and a JSON file."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path, self.parts = path, dict[str, dict[str, Any]]()
+
+    def add(self, part: str, figure: Figure) -> None:
+        self.parts[part]["figures"].append(asdict(figure))
+        found = figure.error or f"{_number(figure.value):>12} {figure.unit}"
+        memory = f"   {figure.peak_gib:.2f} GiB" if figure.peak_gib is not None else ""
+        show(f"{part:9} {figure.name:58} {found}{memory}")
+        self.write()
+
+    def write(self) -> None:
+        if self.path is not None:
+            text = json.dumps({"command": sys.argv, "parts": self.parts}, indent=1, ensure_ascii=False)
+            partial = self.path.with_name(self.path.name + ".partial")
+            partial.write_text(text + "\n", encoding="utf-8")
+            partial.replace(self.path)
+
+    def run(self, part: str, small: bool, budget: float) -> None:
+        """Run a part for at most `budget` seconds."""
+        entry = self.parts[part] = {"seconds": 0.0, "budget": round(budget, 1), "error": None, "figures": []}
+        start = time.monotonic()
+        # A fork shares the imports. This process never uses the GPU, because its children could not use it then.
+        context = multiprocessing.get_context("fork")
+        receiver, sender = context.Pipe(duplex=False)
+        worker = context.Process(target=_work, args=(sender, part, small))
+        worker.start()
+        sender.close()
+        try:
+            error = self._receive(receiver, part, start + budget)
+        finally:
+            assert worker.pid is not None
+            for kill in (os.killpg, os.kill):  # the group, and the worker itself if it has none yet
+                with suppress(ProcessLookupError):
+                    kill(worker.pid, signal.SIGKILL)
+            worker.join()
+        entry["seconds"], entry["error"] = round(time.monotonic() - start, 1), error
+        if error:
+            show(f"{part:9} {error}")
+        self.write()
+
+    def _receive(self, receiver: Connection, part: str, end: float) -> str | None:
+        """Add the figures of a part. Return its error, if there is one."""
+        while receiver.poll(max(0.0, end - time.monotonic())):
+            try:
+                received: Figure | str | None = receiver.recv()
+            except EOFError:
+                return "ended without a message, as when it is killed"
+            if not isinstance(received, Figure):
+                return received
+            self.add(part, received)
+        return "stopped: its budget was used up"
+
+
+def _number(value: float | str | bool | None) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all, in this order)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write all figures as JSON; FILE must not exist")
+    parser.add_argument("--small", action="store_true", help="smallest sizes, as without a GPU")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=8.0,
+        help="stop after so many minutes (default 8); the budgets are in proportion",
+    )
+    args = parser.parse_args()
+    if unknown := sorted({*args.parts} - PARTS.keys()):
+        parser.error(f"PART={unknown[0]}: must be one of {', '.join(PARTS)}")
+    if args.out is not None and args.out.exists():
+        parser.error(f"--out={args.out}: must not exist")
+    end = time.monotonic() + 60 * args.minutes
+    report = Report(args.out)
+    for part in args.parts or PARTS:
+        budget = min(PARTS[part].seconds * args.minutes / 8, end - time.monotonic())
+        if budget > 0:
+            report.run(part, args.small, budget)
+
+
+if __name__ == "__main__":
+    main()
