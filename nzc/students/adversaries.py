@@ -61,10 +61,11 @@ class Adversaries(StudentModule):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         x, u = (as_input(self.x[rows]) for rows in batch)
         self.progress = batch_idx / self.config.steps
-        self.losses = self.config.losses(self, self.augmented(x), self.y[batch[0]], u)
-        *losses, matching = self.losses.values()
+        losses = self.config.losses(self, self.augmented(x), self.y[batch[0]], u)
+        self.losses = {name: loss.detach() for name, loss in losses.items()}  # keeps no graph until the next step
+        *terms, matching = losses.values()
         optimizers: list[LightningOptimizer] = self.optimizers()  # type: ignore[assignment]
-        players = (self.network, torch.stack(losses).sum()), (self.generator, matching)
+        players = (self.network, torch.stack(terms).sum()), (self.generator, matching)
         for (player, loss), optimizer in zip(players, optimizers, strict=True):
             optimizer.zero_grad()
             self.manual_backward(loss, inputs=list(player.parameters()), retain_graph=True)
