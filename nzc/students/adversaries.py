@@ -14,7 +14,7 @@ from nzc import networks
 from nzc.networks import as_input
 from nzc.networks._layers import LATENT
 from nzc.students.config import StudentData
-from nzc.students.module import StudentModule, without_statistics
+from nzc.students.module import StudentModule
 from nzc.training.optimizer import make_optimizer
 
 if TYPE_CHECKING:
@@ -60,23 +60,19 @@ class Adversaries(StudentModule):
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         x, u = (as_input(self.x[rows]) for rows in batch)
-        x = self.augmented(x)
         self.progress = batch_idx / self.config.steps
-        for_discriminator, for_generator = self.optimizers()  # type: ignore[attr-defined]
-        with for_discriminator.toggle_model():
-            self.losses = self.config.losses(self, x, self.y[batch[0]], u)
-            self._step(for_discriminator, torch.stack(list(self.losses.values())).sum())
-        with for_generator.toggle_model():
-            features = without_statistics(self.network[:-1])  # type: ignore[index]
-            self.losses["generator"] = feature_matching(features(self.augmented(u)), features(self.generated(len(u))))
-            self._step(for_generator, self.losses["generator"])
+        losses = self.config.losses(self, self.augmented(x), self.y[batch[0]], u)
+        self.losses = {name: loss.detach() for name, loss in losses.items()}  # keeps no graph until the next step
+        *terms, matching = losses.values()
+        optimizers: list[LightningOptimizer] = self.optimizers()  # type: ignore[assignment]
+        players = (self.network, torch.stack(terms).sum()), (self.generator, matching)
+        for (player, loss), optimizer in zip(players, optimizers, strict=True):
+            optimizer.zero_grad()
+            self.manual_backward(loss, inputs=list(player.parameters()), retain_graph=True)
+        for optimizer in optimizers:
+            optimizer.step()
         for schedule in self.lr_schedulers():  # type: ignore[union-attr]
             schedule.step()
-
-    def _step(self, optimizer: LightningOptimizer, loss: Tensor) -> None:
-        optimizer.zero_grad()
-        self.manual_backward(loss)
-        optimizer.step()
 
     def configure_optimizers(self) -> list[OptimizerLRSchedulerConfig]:  # type: ignore[override]
         config = self.config

@@ -20,8 +20,8 @@ class GANSSL(StudentConfig):
     """The classifier is also a discriminator: a generated row is one more class, whose logit is 0 (section 5).
 
     The discriminator's loss is the labelled cross-entropy + `unlabelled_loss`; the generator's is `feature_matching`.
-    They alternate, by Adam with β₁ = 0.5. The learning rate is constant for the first half of the steps and then falls
-    linearly to 0. Each step generates as many rows as it draws from the pool.
+    Each step moves both at once, by Adam with β₁ = 0.5, and generates as many rows as it draws from the pool. The
+    learning rate is constant for the first half of the steps and then falls linearly to 0.
 
     lr_generator  learning rate of the generator; `lr` is the discriminator's
     entropy       weight of the entropy of class probabilities on the pool (Dai et al. 2017, arXiv 1705.09783); 0: none
@@ -56,23 +56,25 @@ class GANSSL(StudentConfig):
         return Adversaries(self, data, seed)
 
     def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
-        """Return the discriminator's losses. The generator gets no gradient from them."""
+        """Return the discriminator's losses and, as the last, the generator's. One pass gives the features of both."""
         import torch
         from torch.nn import functional as F
 
-        from nzc.students.adversaries import Adversaries, unlabelled_loss
+        from nzc.students.adversaries import Adversaries, feature_matching, unlabelled_loss
         from nzc.students.module import without_statistics
 
-        assert isinstance(student, Adversaries)
-        again = without_statistics(student.network)
+        assert isinstance(student, Adversaries) and isinstance(student.network, torch.nn.Sequential)
+        body, head = student.network[:-1], student.network[-1]
+        again = without_statistics(body)
         with torch.no_grad():
-            generated = student.generated(len(u))
-            p = again(student.augmented(u)).softmax(1)
-        real = student.network(student.augmented(u))
-        log_q = real.log_softmax(1)
+            p = head(again(student.augmented(u))).softmax(1)
+        real, generated = body(student.augmented(u)), again(student.generated(len(u)))
+        logits = head(real)
+        log_q = logits.log_softmax(1)
         return {
-            "labelled": student.labelled_loss(again(x), y),
-            "unlabelled": unlabelled_loss(real, again(generated)),
+            "labelled": student.labelled_loss(head(again(x)), y),
+            "unlabelled": unlabelled_loss(logits, head(generated)),
             "entropy": self.entropy * -(log_q.exp() * log_q).sum(1).mean(),
             "consistency": self.consistency * F.kl_div(log_q, p, reduction="batchmean"),
+            "generator": feature_matching(real, generated),
         }
