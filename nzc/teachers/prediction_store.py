@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from nzc.data.files import write_private
+from nzc.data.files import refresh, write_private
 from nzc.data.own_folder import make_own
 from nzc.types import AnyArray
 
@@ -73,6 +73,7 @@ class PredictionStore:
         make_own(self.root)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with self._lock(path):
+            refresh(self._folder)
             if path.is_file():
                 found = load(path) or {}
                 if "predictions" in found and json.loads(str(found.get("request", "null"))) == request:
@@ -90,6 +91,7 @@ class PredictionStore:
     def train_worker(self, request: dict[str, Any], train: Callable[[Path], object]) -> None:
         """On a worker node: train a share of the teachers into the folder of the first node, which holds the lock."""
         path, work = self._paths(request)
+        refresh(self._folder)
         if not path.is_file():
             work.mkdir(mode=0o700, exist_ok=True)
             train(work)
@@ -139,6 +141,8 @@ class PredictionStore:
                     seen = time.monotonic()
                 elif time.monotonic() - seen > self.wait:
                     raise TimeoutError(f"no sign of life for wait={self.wait:g} seconds from {who}") from None
+            except OSError as error:
+                raise RuntimeError(f"the store {self.root} could not be locked: {error.strerror}") from error
         ended = Event()
         beating = Thread(target=_beat, args=(file, ended), daemon=True)
         beating.start()
@@ -168,6 +172,7 @@ def save(path: Path, **arrays: AnyArray) -> None:
 
 def load(path: Path) -> dict[str, AnyArray] | None:
     """Return the arrays of an .npz file; None where it is missing or damaged."""
+    refresh(path.parent)
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return dict(arrays)
