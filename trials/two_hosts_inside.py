@@ -19,6 +19,7 @@ from _traces import result
 from filelock import FileLock
 
 import nzc
+from nzc.data.files import refresh, write_private
 
 #: Runs of one host: two alike, and two with another aggregator each. All need the same teachers.
 RUNS = [
@@ -27,19 +28,21 @@ RUNS = [
 TEACHERS = 6
 #: Processes of a host that count or write, and how many entries a writer adds twice: its own, and those that all add.
 WRITERS, ENTRIES = 4, 25
+#: The exit code of a process that failed with one line, as after a fault of the server.
+_FAILED = 1
 #: Seconds for which processes count.
 COUNTING = 15
 
 
 def together(starts: Sequence[Callable[[], int]], kills: int, rng: random.Random) -> None:
-    """Start processes. Kill some of them at random moments, and start these again."""
+    """Start processes, and kill some at random moments. What was killed, or failed as it should, is started again."""
     alive, killed = {each(): each for each in starts}, 0
     next_kill = time.monotonic() + rng.uniform(0, 4)
     while alive:
         ended, status = os.waitpid(-1, os.WNOHANG)
         if ended:
             begin = alive.pop(ended)
-            if os.waitstatus_to_exitcode(status) == -signal.SIGKILL:
+            if os.waitstatus_to_exitcode(status) in (-signal.SIGKILL, _FAILED):
                 alive[begin()] = begin
         elif killed < kills and time.monotonic() > next_kill:
             os.kill(rng.choice(list(alive)), signal.SIGKILL)
@@ -56,6 +59,9 @@ def forked(task: Callable[[], None]) -> int:
         return process
     try:
         task()
+    except RuntimeError as error:  # the ledger could not be used
+        say(f"said {error}")
+        os._exit(_FAILED)
     except BaseException as error:
         say(f"problem {type(error).__name__}: {error}")
     os._exit(0)
@@ -67,12 +73,13 @@ def say(line: str) -> None:
 
 
 def count(folder: Path) -> None:
-    """Add one to the number in a file, under a lock, for some seconds. Say how often."""
+    """Add one to the number in a file, which is replaced under a lock as nzc replaces files. Say how often."""
     end, added, file = time.monotonic() + COUNTING, 0, folder / "count"
     while time.monotonic() < end:
         with FileLock(folder / "count.lock"):
-            number = int(file.read_text() or 0) if file.exists() else 0
-            file.write_text(str(number + 1))
+            refresh(folder)
+            number = int(file.read_text()) if file.exists() else 0
+            write_private(file, str(number + 1))
             added += 1
     say(f"added {added}")
 

@@ -70,8 +70,7 @@ class PredictionStore:
         `folder` keeps unfinished work: it survives a kill and is there for the next try.
         """
         path, work = self._paths(request)
-        make_own(self.root)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._make()
         with self._lock(path):
             refresh(self._folder)
             if path.is_file():
@@ -91,6 +90,7 @@ class PredictionStore:
     def train_worker(self, request: dict[str, Any], train: Callable[[Path], object]) -> None:
         """On a worker node: train a share of the teachers into the folder of the first node, which holds the lock."""
         path, work = self._paths(request)
+        self._make()  # this node may be the first to come
         refresh(self._folder)
         if not path.is_file():
             work.mkdir(mode=0o700, exist_ok=True)
@@ -116,6 +116,10 @@ class PredictionStore:
             else:
                 entry.path.unlink(missing_ok=True)
 
+    def _make(self) -> None:
+        make_own(self.root)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+
     def _paths(self, request: dict[str, Any]) -> tuple[Path, Path]:
         key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:20]
         return self._folder / f"{key}.npz", self._folder / f"{key}.work"
@@ -126,7 +130,8 @@ class PredictionStore:
 
         The holder writes its name and a count into the lock file every half second: a sign that needs no common clock.
         """
-        lock, sign, seen = FileLock(path.with_suffix(".lock"), mode=0o600), "", -math.inf
+        lock, seen = FileLock(path.with_suffix(".lock"), mode=0o600), -math.inf
+        sign: str | None = None  # the file of a holder that has just come is empty, which is a sign too
         file = Path(lock.lock_file)
         while True:
             try:
