@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A whole NFS on this machine, to try a store on: a server and two hosts, each a user-mode Linux with a kernel of its own.
 # Everything that it writes lies in FOLDER; the hosts see the files of this machine, but cannot change them. As root.
+#   sysctl vm.max_map_count=1000000      as every page of a host is a mapping
 #   apt-get install user-mode-linux nfs-kernel-server nfs-common rpcbind iproute2 socat kmod e2fsprogs
 #   tests/nfs.sh start FOLDER [OPTIONS]      options of the mount, such as vers=3 or vers=3,nolock (default: vers=4.2)
 #   tests/nfs.sh on FOLDER HOST COMMAND      run a command of bash on server, a or b; the export is FOLDER/mnt
@@ -30,7 +31,7 @@ on() { # the exit code of the command comes back as the last line
 
 start() {
     mkdir -p "$at/mnt" "$at/lib"
-    ln -s "$(echo /usr/lib/uml/modules)" "$at/lib/modules"
+    ln -s /usr/lib/uml/modules "$at/lib/modules"
     truncate -s 2G "$at/disk" && mkfs.ext4 -q "$at/disk"
     echo "${1:-vers=4.2}" >"$at/options"
     cat >"$at/init" <<'END'

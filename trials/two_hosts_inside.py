@@ -20,6 +20,7 @@ from filelock import FileLock
 
 import nzc
 from nzc.data.files import refresh, write_private
+from nzc.validation import InputError
 
 #: Runs of one host: two alike, and two with another aggregator each. All need the same teachers.
 RUNS = [
@@ -28,21 +29,23 @@ RUNS = [
 TEACHERS = 6
 #: Processes of a host that count or write, and how many entries a writer adds twice: its own, and those that all add.
 WRITERS, ENTRIES = 4, 25
-#: The exit code of a process that failed with one line, as after a fault of the server.
-_FAILED = 1
+#: The exit code of a process that failed with one line, as after a fault of the server; how often it starts again.
+_FAILED, _FAILURES = 1, 20
 #: Seconds for which processes count.
 COUNTING = 15
 
 
 def together(starts: Sequence[Callable[[], int]], kills: int, rng: random.Random) -> None:
     """Start processes, and kill some at random moments. What was killed, or failed as it should, is started again."""
-    alive, killed = {each(): each for each in starts}, 0
+    alive, killed, failed = {each(): each for each in starts}, 0, 0
     next_kill = time.monotonic() + rng.uniform(0, 4)
     while alive:
         ended, status = os.waitpid(-1, os.WNOHANG)
         if ended:
             begin = alive.pop(ended)
-            if os.waitstatus_to_exitcode(status) in (-signal.SIGKILL, _FAILED):
+            code = os.waitstatus_to_exitcode(status)
+            failed += code == _FAILED
+            if code == -signal.SIGKILL or (code == _FAILED and failed <= _FAILURES):
                 alive[begin()] = begin
         elif killed < kills and time.monotonic() > next_kill:
             os.kill(rng.choice(list(alive)), signal.SIGKILL)
@@ -59,7 +62,7 @@ def forked(task: Callable[[], None]) -> int:
         return process
     try:
         task()
-    except RuntimeError as error:  # the ledger could not be used
+    except (RuntimeError, InputError) as error:  # the ledger could not be used, or read
         say(f"said {error}")
         os._exit(_FAILED)
     except BaseException as error:
