@@ -26,7 +26,7 @@ from nzc.data.own_folder import make_own
 from nzc.types import AnyArray
 
 #: What is in a store beside its marker, and the names of entries: nothing else is listed or removed.
-STORED = ("ledger.db", "predictions")
+STORED = ("ledger.db", "ledger.db-journal", "predictions")
 _ENTRY = re.compile(r"[0-9a-f]{20}\.(npz|work|damaged-\d+)")
 #: Seconds between two signs of life of a process that computes predictions.
 _BEAT = 0.5
