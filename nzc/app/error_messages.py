@@ -69,6 +69,8 @@ def error_line(
     otherwise  the code of an error of unknown kind: 2 before a run begins, where Hydra raises many types
     """
     code, line = 1, machine_fault(error)
+    if line is None and type(error).__name__ == "UncompletedJobError":  # submitit's, in a job that is out of time
+        line = f"SLURM: {in_a_line(error)}"
     if line is None:
         code, line = 2, _wrong_input(error)
     if line is None:

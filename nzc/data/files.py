@@ -48,6 +48,15 @@ def digest_of(path: str | Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
+def refresh(folder: Path) -> None:
+    """See the files that other machines have made in `folder`, where it lies on a network file system.
+
+    A client of NFS may remember for a minute that a file was missing. Opening the folder makes it ask the server.
+    """
+    with suppress(OSError):
+        os.scandir(folder).close()
+
+
 def write_private(path: Path, data: bytes | str) -> Path:
     """Write `data` to `path`, replacing what was there; readable by the owner only, from the first byte on.
 

@@ -6,9 +6,13 @@ time, which holds a lock on the marker.
 
 import fcntl
 import os
+import sys
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import psutil
 
 from nzc.validation import InputError
 
@@ -41,6 +45,19 @@ def require_writable(key: str, folder: Path) -> None:
         TemporaryDirectory(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())).cleanup()
     except OSError as error:
         raise InputError(key, folder, f"must be a folder that can be written ({error.strerror})") from error
+
+
+@cache
+def warn_of_local_locks(key: str, folder: Path) -> None:
+    """Say so once where `folder`, the value of `key`, is on an NFS mount whose locks other machines do not see."""
+    mounts = [each for each in psutil.disk_partitions(all=True) if folder.resolve().is_relative_to(each.mountpoint)]
+    mount = max(mounts, key=lambda each: len(each.mountpoint), default=None)
+    if mount is None or not mount.fstype.startswith("nfs"):
+        return
+    for option in mount.opts.split(","):
+        if option in ("local_lock=all", "local_lock=flock", "local_lock=posix"):
+            why = f"is on an NFS mount with {option} (as with nolock), so its locks hold on this machine only"
+            print(f"nzc: {key}={folder}: {why}; let no other machine use it", file=sys.stderr)
 
 
 def make_own(folder: Path) -> list[Path]:

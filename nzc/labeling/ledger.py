@@ -91,6 +91,7 @@ class Ledger:
                 os.link(partial, self.path)
         finally:
             partial.unlink()
+            partial.with_name(f"{partial.name}-journal").unlink(missing_ok=True)
 
     def add(
         self,
@@ -231,12 +232,15 @@ class Ledger:
         """Yield a connection that holds the write lock; all changes are committed at the end, or none.
 
         Once this returns, the changes survive a loss of power: EXTRA also writes the folder's entry of the journal.
+        The journal stays, and is emptied: a client of NFS may remember for a minute that a removed one is missing, and
+        would then read what a killed process on another machine has half written.
         RuntimeError: a failure while running, such as a file locked for `wait` seconds, or a full disk.
         """
         address = f"file:{quote(str(path or self.path))}?mode=rw"  # never make an empty file
         try:
             with closing(sqlite3.connect(address, timeout=self.wait, isolation_level=None, uri=True)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("PRAGMA journal_mode = PERSIST")
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")

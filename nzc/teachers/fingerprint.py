@@ -4,7 +4,7 @@ import ast
 import dataclasses
 import sys
 import sysconfig
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec, resolve_name
@@ -30,10 +30,17 @@ def source_digest(*modules: str, follow: bool = True) -> str:
             continue
         if module.partition(".")[0] != "nzc" and not any(home in path.parents for home in homes):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        found[module] = ast.dump(tree)
-        todo += _imports(tree, module) if follow else []
+        state = path.stat()
+        found[module], imported = _parsed(module, path, (state.st_mtime_ns, state.st_size))
+        todo += imported if follow else []
     return sha256("".join(found[module] for module in sorted(found)).encode()).hexdigest()[:16]
+
+
+@cache
+def _parsed(module: str, path: Path, state: tuple[int, int]) -> tuple[str, list[str]]:
+    """Return the syntax tree of a module as text, and what it imports. A file whose `state` changes is read again."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return ast.dump(tree), _imports(tree, module)
 
 
 def describe(value: Any) -> Any:

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from nzc.data.files import write_private
+from nzc.data.files import refresh, write_private
 from nzc.data.own_folder import make_own
 from nzc.types import AnyArray
 
 #: What is in a store beside its marker, and the names of entries: nothing else is listed or removed.
-STORED = ("ledger.db", "predictions")
+STORED = ("ledger.db", "ledger.db-journal", "predictions")
 _ENTRY = re.compile(r"[0-9a-f]{20}\.(npz|work|damaged-\d+)")
 #: Seconds between two signs of life of a process that computes predictions.
 _BEAT = 0.5
@@ -70,9 +70,9 @@ class PredictionStore:
         `folder` keeps unfinished work: it survives a kill and is there for the next try.
         """
         path, work = self._paths(request)
-        make_own(self.root)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._make()
         with self._lock(path):
+            refresh(self._folder)
             if path.is_file():
                 found = load(path) or {}
                 if "predictions" in found and json.loads(str(found.get("request", "null"))) == request:
@@ -90,6 +90,8 @@ class PredictionStore:
     def train_worker(self, request: dict[str, Any], train: Callable[[Path], object]) -> None:
         """On a worker node: train a share of the teachers into the folder of the first node, which holds the lock."""
         path, work = self._paths(request)
+        self._make()  # this node may be the first to come
+        refresh(self._folder)
         if not path.is_file():
             work.mkdir(mode=0o700, exist_ok=True)
             train(work)
@@ -114,6 +116,10 @@ class PredictionStore:
             else:
                 entry.path.unlink(missing_ok=True)
 
+    def _make(self) -> None:
+        make_own(self.root)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+
     def _paths(self, request: dict[str, Any]) -> tuple[Path, Path]:
         key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:20]
         return self._folder / f"{key}.npz", self._folder / f"{key}.work"
@@ -124,7 +130,8 @@ class PredictionStore:
 
         The holder writes its name and a count into the lock file every half second: a sign that needs no common clock.
         """
-        lock, sign, seen = FileLock(path.with_suffix(".lock"), mode=0o600), "", -math.inf
+        lock, seen = FileLock(path.with_suffix(".lock"), mode=0o600), -math.inf
+        sign: str | None = None  # the file of a holder that has just come is empty, which is a sign too
         file = Path(lock.lock_file)
         while True:
             try:
@@ -139,6 +146,8 @@ class PredictionStore:
                     seen = time.monotonic()
                 elif time.monotonic() - seen > self.wait:
                     raise TimeoutError(f"no sign of life for wait={self.wait:g} seconds from {who}") from None
+            except OSError as error:
+                raise RuntimeError(f"the store {self.root} could not be locked: {error.strerror}") from error
         ended = Event()
         beating = Thread(target=_beat, args=(file, ended), daemon=True)
         beating.start()
@@ -168,6 +177,7 @@ def save(path: Path, **arrays: AnyArray) -> None:
 
 def load(path: Path) -> dict[str, AnyArray] | None:
     """Return the arrays of an .npz file; None where it is missing or damaged."""
+    refresh(path.parent)
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return dict(arrays)

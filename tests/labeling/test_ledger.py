@@ -296,3 +296,12 @@ def test_a_path_that_cannot_be_a_file(tmp_path):
 def test_bad_costs_are_refused(orders, rdp):
     with pytest.raises(InputError, match=r"orders|rdp"):
         LedgerEntry("d", "k", np.array(orders), np.array(rdp), b"")
+
+
+def test_the_journal_stays_and_is_emptied(ledger: Ledger) -> None:
+    """A client of NFS would not see one that is made again, nor undo what a killed process has half written."""
+    ledger.name("data", "people")
+    journal = ledger.path.with_name(f"{ledger.path.name}-journal")
+    assert journal.stat().st_mode & 0o077 == 0
+    assert journal.read_bytes()[:8] == bytes(8)  # no transaction to undo
+    assert not list(ledger.path.parent.glob(".*"))

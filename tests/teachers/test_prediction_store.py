@@ -1,5 +1,6 @@
 """The prediction store: computed once and whole, by one process; private; compact; damage seen; listed and pruned."""
 
+import fcntl
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -188,6 +190,20 @@ def test_a_holder_that_was_stopped_is_waited_for_until_the_limit(
         assert re.fullmatch(f"nzc: waiting for {who}\n", capsys.readouterr().err)
         holder.kill()
     assert store.fetch({}, Train()).tolist() == [0, 1, 2]
+
+
+def test_a_holder_that_has_not_shown_a_sign_yet_is_waited_for(store: PredictionStore) -> None:
+    store.fetch({"x": 0}, Train())  # makes the folders
+    lock = os.open(store._paths({})[0].with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    Timer(0.3, os.close, [lock]).start()
+    assert store.fetch({}, Train()).tolist() == [0, 1, 2]
+
+
+def test_a_worker_node_may_come_first(store: PredictionStore) -> None:
+    trained: list[Path] = []
+    store.train_worker({}, trained.append)
+    assert trained[0].is_dir()
 
 
 @pytest.fixture
