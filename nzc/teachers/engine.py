@@ -33,6 +33,8 @@ from nzc.types import Ints
 if TYPE_CHECKING:
     from nzc.teachers.ensemble import Ensemble
 
+#: Bytes of several small shards for one core.
+_SMALL = 2**24
 #: A thread labels so many rows at a time: what a layer makes of them stays in its core's cache.
 _AT_ONCE = 200
 
@@ -137,18 +139,27 @@ class _Teacher:
         self.schedule = make_schedule(self.optimizer, settings.lr, steps, settings.schedule)
 
 
+def _cores(ensemble: TeacherEnsemble) -> int:
+    """Return how many cores this process has for its teachers."""
+    return max(1, len(os.sched_getaffinity(0)) // ensemble.trainer.world_size)
+
+
 class _Threads(Cohort):
-    """One thread and one core per teacher."""
+    """One thread for each core, which trains one teacher at a time.
+
+    Of teachers with small shards there are several for each core, so that no core waits long at the end of a pass.
+    """
 
     def __init__(self, ensemble: TeacherEnsemble, teachers: list[_Teacher]) -> None:
         super().__init__(ensemble, teachers)
-        self.pool = ThreadPoolExecutor(len(teachers))
+        self.pool = ThreadPoolExecutor(min(len(teachers), _cores(ensemble)))
         for teacher in teachers:
             teacher.set_optimizer(list(teacher.network.parameters()))
 
     @staticmethod
     def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
-        return max(1, len(os.sched_getaffinity(0)) // ensemble.trainer.world_size)
+        each = min(4, max(1, _SMALL // (probe.x.numel() * probe.x.element_size())))
+        return each * _cores(ensemble)
 
     def train_pass(self) -> None:
         def train(teacher: _Teacher) -> None:
