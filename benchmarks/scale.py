@@ -26,8 +26,8 @@ from nzc.training.trainer import TrainerSettings
 
 GPU = torch.cuda.is_available()
 CLASSES = 10
-#: Bytes of a private record that is read or drawn where a teacher needs it.
-LAZY = 130
+#: Bytes of a private record that is drawn where its teacher needs it.
+DRAWN = 24
 RUNS = {  # name: image shape, teachers, private records, epochs, public rows
     "MNIST": ((1, 28, 28), 250, 60_000, 60, 9_000),
     "SVHN with extra": ((3, 32, 32), 250, 604_388, 60, 10_000),
@@ -51,16 +51,17 @@ class Size:
         """Bytes of the stored predictions: one byte each, up to 256 classes."""
         return self.teachers * self.queries
 
-    def memory(self, parallel: int, held: bool) -> int:
-        """Return the bytes on a node beyond those of Python and torch, with `parallel` teachers trained at once.
+    def memory(self, workers: int, drawn: bool = False) -> int:
+        """Return the bytes on a node beyond those of Python and torch, with so many cores or GPUs.
 
-        Public rows are in memory once, as bytes, with a label of 8 bytes; private rows too where they are `held`. Of
-        others there are labels, shards and, while they are divided, sorted copies of both: LAZY bytes. The shards in
-        training are there as bytes, as floats, and as floats in the order of a pass. While the predictions are written
-        there are three copies of them.
+        Every row is in memory once, as bytes, with a label of 8 bytes; of private rows that are `drawn` there are DRAWN
+        bytes each: a label, a place in the shuffled order, and one in a shard. The shards in training, four a core where
+        they are small, are there as bytes, as floats, and as floats in the order of a pass. While the predictions are
+        written there are three copies of them.
         """
-        rows = (self.records * held + self.queries) * (prod(self.shape) + 8) + self.records * (not held) * LAZY
-        return rows + parallel * self.records // self.teachers * prod(self.shape) * 9 + 3 * self.store
+        row, shard = prod(self.shape) + 8, self.records // self.teachers * prod(self.shape)
+        rows = self.queries * row + self.records * (DRAWN if drawn else row)
+        return rows + workers * min(4, max(1, 2**22 // shard)) * shard * 9 + 3 * self.store
 
 
 @dataclass(frozen=True)
@@ -129,15 +130,16 @@ def check(network: str, rates: Rates, shape: tuple[int, ...], seconds: float) ->
     large, before = Size(shape, 4, 400_000, 1, 20_000), psutil.Process().memory_info().rss
     run("mlp", large)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    predicted = large.memory(1, held=True) / 2**20
+    predicted = large.memory(1) / 2**20
     show(f"memory   {predicted:14.0f} | {grown / 2**20:.0f} MiB more, of {large.records:,} records")
 
 
 def show_cost(name: str, size: Size, rates: Rates, workers: int) -> None:
     """Show hours, store and memory of a run."""
     hours, unit = rates.seconds(size) / 3600, "GPU" if GPU else "core"
+    memory = size.memory(workers, drawn=name.startswith("Glyph"))
     show(f"{name:20} {hours:10,.2f} {unit} hours, {rates.seconds(size, workers) / 3600:,.2f} h on {workers}; "
-         f"store {size.store / 2**20:,.1f} MiB; memory {size.memory(workers, held=False) / 2**30:.1f} GiB")  # fmt: skip
+         f"store {size.store / 2**20:,.1f} MiB; memory {memory / 2**30:.1f} GiB")  # fmt: skip
 
 
 def main() -> None:
