@@ -61,7 +61,7 @@ class Size:
         """
         row, shard = prod(self.shape) + 8, self.records // self.teachers * prod(self.shape)
         rows = self.queries * row + self.records * (DRAWN if drawn else row)
-        return rows + workers * min(4, max(1, 2**22 // shard)) * shard * 9 + 3 * self.store
+        return rows + workers * min(4, max(1, 2**22 // max(1, shard))) * shard * 9 + 3 * self.store
 
 
 @dataclass(frozen=True)

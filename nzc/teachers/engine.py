@@ -158,8 +158,8 @@ class _Threads(Cohort):
 
     @staticmethod
     def fitting(ensemble: TeacherEnsemble, probe: _Teacher) -> int:
-        each = min(4, max(1, _SMALL // (probe.x.numel() * probe.x.element_size())))
-        return each * _cores(ensemble)
+        shard = probe.x.numel() * probe.x.element_size()  # none where names decide and leave it empty
+        return min(4, max(1, _SMALL // max(1, shard))) * _cores(ensemble)
 
     def train_pass(self) -> None:
         def train(teacher: _Teacher) -> None:

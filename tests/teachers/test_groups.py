@@ -151,7 +151,8 @@ def test_where_records_have_names_one_that_goes_changes_one_teacher(cells: bool 
 
 def test_networks_skip_teachers_without_a_record() -> None:
     splits = replace(_table(np.random.default_rng(0), 60, 60), groups=None, keys=np.arange(60))
-    networks = replace(NETWORKS, count=40, epochs=1)
+    of_seed = (replace(NETWORKS, count=40, epochs=1, seed=seed) for seed in range(100))
+    networks = next(each for each in of_seed if not len(each.shards(splits)[0]))  # the first teacher has none
     empty = [teacher for teacher, shard in enumerate(networks.shards(splits)) if not len(shard)]
     predicted = _predictions(networks, splits)
     assert all((predicted[teacher] == teacher % 3).all() for teacher in empty)
