@@ -9,7 +9,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from omegaconf import open_dict
 
-from nzc.runs.layout import ERROR
+from nzc.runs.layout import write_error
 
 
 class RayLauncher(Launcher):
@@ -46,7 +46,6 @@ class RayLauncher(Launcher):
         except RayTaskError:
             raise
         except RayError as error:
-            folder = self.sweep / str(number)
-            folder.mkdir(exist_ok=True)
-            (folder / ERROR).write_text(f"Ray: {type(error).__name__}, the process of this job was lost\n")
+            lost = f"Ray: {type(error).__name__}, the process of this job was lost"
+            write_error(self.sweep / str(number), lost)
             return JobReturn(status=JobStatus.COMPLETED)

@@ -8,7 +8,7 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 
-from nzc.runs.layout import ERROR
+from nzc.runs.layout import write_error
 
 
 class SlurmLauncher(Launcher):
@@ -54,7 +54,5 @@ class SlurmLauncher(Launcher):
         except FailedJobError:
             raise
         except UncompletedJobError:
-            folder = self.sweep / str(number)
-            folder.mkdir(exist_ok=True)
-            (folder / ERROR).write_text(f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})\n")
+            write_error(self.sweep / str(number), f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})")
             return JobReturn(status=JobStatus.COMPLETED)

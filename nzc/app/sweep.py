@@ -58,7 +58,7 @@ class SweepHooks(Callback):
         if before is not None:
             layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in before])
             for job in [path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir()]:
-                (job / layout.ERROR).write_text(f"{layout.NOT_STARTED}\n", encoding="utf-8")
+                layout.write_error(job, layout.NOT_STARTED)
         OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
         if jobs:
             layout.write_jobs(self.folder, [vars(job) | {"row": job.row.model_dump()} for job in jobs])

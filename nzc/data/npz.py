@@ -62,12 +62,13 @@ class Npz(Dataset):
         if self.unit == "record" and group is not None and role is None and keys is None:
             keys = keys_of(np.arange(len(y)))  # a record that changes its group may change its split, and no other's
         where = [np.flatnonzero(rows) for rows in chosen]
-        standardizer = None if x.dtype == np.uint8 else Standardizer.fit(x[where[1]])
+        others = [x[rows] for rows in where[1:]]
+        standardizer = None if x.dtype == np.uint8 else Standardizer.fit(others[0])
         if standardizer is not None:
-            self._tell(look_alike(x[where[1]], standardizer.spread))
+            self._tell(look_alike(others[0], standardizer.spread))
         prepare = standardizer or _images
         private = Records(x.of(where[0], prepare) if isinstance(x, FileRows) else prepare(x[where[0]]), y[where[0]])
-        public, test = (Split(prepare(x[rows]), y[rows]) for rows in where[1:])
+        public, test = (Split(prepare(part), y[rows]) for part, rows in zip(others, where[1:], strict=True))
         classes = self.classes or int(y.max()) + 1
         fits_memory(8 * len(public) * classes, classes=classes)  # votes
         splits = DataSplits(private, public, test, classes, where[1], standardizer)

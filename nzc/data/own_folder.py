@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psutil
-
 from nzc.validation import InputError
 
 MARKER = ".nzc-made"
@@ -50,7 +48,9 @@ def require_writable(key: str, folder: Path) -> None:
 @cache
 def warn_of_local_locks(key: str, folder: Path) -> None:
     """Say so once where `folder`, the value of `key`, is on an NFS mount whose locks other machines do not see."""
-    mounts = [each for each in psutil.disk_partitions(all=True) if folder.resolve().is_relative_to(each.mountpoint)]
+    from psutil import disk_partitions
+
+    mounts = [each for each in disk_partitions(all=True) if folder.resolve().is_relative_to(each.mountpoint)]
     mount = max(mounts, key=lambda each: len(each.mountpoint), default=None)
     if mount is None or not mount.fstype.startswith("nfs"):
         return

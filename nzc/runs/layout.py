@@ -193,6 +193,12 @@ def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
     return _name({}, overrides, set(sweep_overrides(folder)["task"]))
 
 
+def write_error(job: Path, line: str) -> None:
+    """Say in the folder of a job that could not do so itself why it has no result."""
+    job.mkdir(exist_ok=True)
+    (job / ERROR).write_text(f"{line}\n", encoding="utf-8")
+
+
 def digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a run in `folder`, and of its configuration, by name."""
     paths = [folder / name for name in RUN_FILES] + sorted(folder.glob(".hydra/*.yaml"))
