@@ -39,7 +39,7 @@ def main() -> None:
         ]
         grid = seconds(path, "--multirun", "paths.store=store0", f"aggregator.sigma={','.join(sigmas)}", *overrides)
     shared = grid / args.points
-    show(f"{args.points} settings of an aggregator, {' '.join(overrides) or 'the default run'}")
+    show(f"{args.points} settings of an aggregator, {' '.join(['recipe=papers', *overrides])}")
     for name, value in {
         "one process, teachers stored": shared,
         "a process each, teachers stored": sum(stored) / len(stored),
