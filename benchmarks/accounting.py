@@ -4,8 +4,9 @@
     python benchmarks/accounting.py --votes data/pate_votes      the published votes, and growth on synthetic ones
     python benchmarks/accounting.py                              synthetic votes only
 
-`--routes` prints ε and seconds of both routes to the exact ε, and its lower bound. Otherwise each row is Rényi ε, ε by
-theorem, sanitised, and seconds. Each row runs in a process of its own, so that the peak memory is that of the row.
+`--routes` prints ε and seconds of both routes to the exact ε, and its lower bound. Otherwise each row shows Rényi ε, ε
+by theorem, sanitised ε, and the seconds of each. Each row runs in a process of its own, so that the peak memory is that
+of the row.
 """
 
 import argparse

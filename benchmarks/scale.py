@@ -54,10 +54,10 @@ class Size:
     def memory(self, workers: int, drawn: bool = False) -> int:
         """Return the bytes on a node beyond those of Python and torch, with so many cores or GPUs.
 
-        Every row is in memory once, as bytes, with a label of 8 bytes; of private rows that are `drawn` there are DRAWN
-        bytes each: a label, a place in the shuffled order, and one in a shard. The shards in training, four a core
-        where they are small, are there as bytes, as floats, and as floats in the order of a pass. While the predictions
-        are written there are three copies of them.
+        Every row is in memory once, as bytes, with a label of 8 bytes. A private row that is `drawn` takes DRAWN bytes
+        instead: a label, a place in the shuffled order, and one in a shard. The shards in training, four a core where
+        they are small, are there as bytes, as floats, and as floats in the order of a pass. While the predictions are
+        written there are three copies of them.
         """
         row, shard = prod(self.shape) + 8, self.records // self.teachers * prod(self.shape)
         rows = self.queries * row + self.records * (DRAWN if drawn else row)

@@ -1,4 +1,4 @@
-"""How long short commands take: of this checkout, and of another if one is named.
+"""Seconds that short commands take in this checkout, and in another one for comparison.
 
     python benchmarks/startup.py [OTHER_CHECKOUT] [ROUNDS]
 

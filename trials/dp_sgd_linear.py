@@ -1,4 +1,4 @@
-"""What does DP-SGD learn at the same ε and for the same unit of privacy, as well as is known on a processor?
+"""What does DP-SGD learn at the same ε and for the same unit of privacy, by the best methods known for a CPU?
 
 A linear classifier on features that cost nothing (Tramèr and Boneh 2021, "Differentially private learning needs better
 features"), trained with the whole private split as one batch, clipping, Gaussian noise and averaged weights (De et al.

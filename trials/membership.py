@@ -1,8 +1,8 @@
 """Who was in the private data? Attacks on what is released, beside the ε that bounds their success.
 
-In every world each teacher learns from a random half of its own shard of digits. So a record that is in stands where
-another record stood, which are neighbouring datasets of nzc. Each world is attacked by all others. Attackers, from
-realistic to worst case:
+In every world each teacher learns from a random half of its own shard of digits. So a record that is in replaces
+another record, as in neighbouring datasets of nzc. Each world is attacked by all others. Attackers, from realistic to
+worst case:
 
   LiRA      sees a model, and has shadow models: Carlini et al. 2022, arXiv 2112.03570, online, one query per record.
             Its rows without privacy show what it can do: a network that has memorised random labels, a network that

@@ -1,4 +1,4 @@
-"""What does a run open for writing, or change? Only its own. strace says which files; it must be installed.
+"""Does a run open or change only its own files? strace lists what it opens for writing, and must be installed.
 
 A run's own are: its folder, the store, the tracking database and the artifacts, and temporary files that are gone when
 it ends. Reads are not shown. Pipes, terminals and what lies in /proc/self are no files.
