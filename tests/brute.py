@@ -100,9 +100,13 @@ def _integral(kind, own, others):
     def integrand(t):
         return _density(kind, t - own) * mp.fprod(_cdf(kind, t - x) for x in others)
 
-    # mpmath's error is absolute: what is integrated is of size 1.
-    size = max(map(integrand, cuts))
-    return size * mp.quad(lambda t: integrand(t) / size, [*cuts, points[-1]], method="gauss-legendre")
+    # mpmath's error is absolute: what is integrated is of size 1. It has one peak, as a product of log-concave functions
+    # has, so nothing is lost with the intervals at whose ends it vanishes.
+    cuts.append(points[-1])
+    values = [integrand(t) for t in cuts]
+    size = max(values)
+    kept = [at for at, pair in enumerate(pairwise(values)) if max(pair) > size * mp.mpf(10) ** -60]
+    return size * mp.quad(lambda t: integrand(t) / size, cuts[kept[0] : kept[-1] + 2], method="gauss-legendre")
 
 
 def divergence(p, q, order):
