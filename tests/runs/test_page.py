@@ -7,7 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import fmean
@@ -104,24 +104,33 @@ class Page(HTMLParser):
         return [" ".join(cell.split()) for row in self.rows if row and row[0] == run for cell in row[1:]]
 
 
-@pytest.fixture
-def swept(nzc: Nzc, histograms: Path) -> Callable[..., tuple[Ran, Path]]:
-    """Run the sweep on the votes, and where it went."""
+Swept = tuple[Ran, Path]
 
-    def run(*arguments: str) -> tuple[Ran, Path]:
+
+@pytest.fixture(scope="module")
+def kept() -> list[Ran]:
+    """The sweep on the votes, once it ran."""
+    return []
+
+
+@pytest.fixture
+def swept(
+    nzc: Nzc, histograms: Path, kept: list[Ran], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Swept:
+    """The sweep on the votes, and a folder of it that a test may change."""
+    if not kept:
         Path("sweeps").mkdir()
         Path("sweeps/mine.yaml").write_text(SWEEP)
-        ran = nzc("+sweeps=mine", *OWN, *arguments)
-        return ran, next(ran.folder.glob("outputs/sweeps/*/*"))
-
-    return run
-
-
-Swept = Callable[..., tuple[Ran, Path]]
+        ran = nzc("+sweeps=mine", *OWN, "figures=null")
+        kept.append(replace(ran, folder=tmp_path_factory.mktemp("kept")))
+        shutil.move(tmp_path / "outputs", kept[0].folder)
+    shutil.copytree(kept[0].folder / "outputs", tmp_path / "outputs")
+    ran = replace(kept[0], folder=tmp_path)
+    return ran, next(tmp_path.glob("outputs/sweeps/*/*"))
 
 
 def test_a_sweep_writes_its_page_which_holds_the_whole_table_and_nothing_else(swept: Swept) -> None:
-    ran, folder = swept("figures=null")
+    ran, folder = swept
     assert PAGE in ran.out
     assert stat.S_IMODE((folder / PAGE).stat().st_mode) == 0o600
     page = Page(folder)
@@ -149,7 +158,7 @@ def test_a_sweep_writes_its_page_which_holds_the_whole_table_and_nothing_else(sw
 
 
 def test_the_page_says_what_was_asked_how_and_with_what(swept: Swept) -> None:
-    _, folder = swept()
+    _, folder = swept
     page = Page(folder)
     assert "what do <votes> & labels cost? (a question of two lines)" in page.texts
     assert {"little.", "seconds.", "nzc +sweeps=mine", "8 of 10 runs finished"} <= set(page.texts)
@@ -157,8 +166,8 @@ def test_the_page_says_what_was_asked_how_and_with_what(swept: Swept) -> None:
     assert page.texts.count("what these labels cost; private") == 1
     asked = "+sweeps=mine recipe=papers teachers=votes dataset=none student=none trainer.progress=false"
     asked += " teachers.path=votes.npy teachers.labels=labels.npy"
-    assert f"nzc {asked} tracking=none figures=false" in page.texts
-    of_job = f"nzc seed=1 {asked} tracking=none figures=False aggregator=nzc hydra.mode=RUN"
+    assert f"nzc {asked} figures=null tracking=none" in page.texts
+    of_job = f"nzc seed=1 {asked} figures=null tracking=none aggregator=nzc hydra.mode=RUN"
     assert of_job.replace("=false", "=False") in page.texts
     recorded = json.loads((folder / "0" / "result.json").read_text())["versions"]
     assert recorded["nzc"] == package.__version__
@@ -168,7 +177,7 @@ def test_the_page_says_what_was_asked_how_and_with_what(swept: Swept) -> None:
 
 
 def test_names_are_text_and_the_papers_values_stand_beside_the_measured(swept: Swept) -> None:
-    ran, folder = swept()
+    ran, folder = swept
     page = Page(folder)
     assert "<b>" not in page.source
     heads = page.rows[0]
@@ -180,7 +189,7 @@ def test_names_are_text_and_the_papers_values_stand_beside_the_measured(swept: S
 
 
 def test_what_was_never_begun_and_what_was_killed_are_told_apart(swept: Swept) -> None:
-    _, folder = swept()
+    _, folder = swept
     shutil.rmtree(folder / "8")
     shutil.rmtree(folder / "7" / ".hydra")
     (folder / "7" / "result.json").unlink()
@@ -231,7 +240,7 @@ def test_a_strangers_folder_shows_no_environment_variable(
     swept: Swept, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OWN_SECRET", "hunter22")
-    _, folder = swept()
+    _, folder = swept
     for path in [folder / MULTIRUN, *folder.glob("*/.hydra/config.yaml")]:
         stored: Any = OmegaConf.load(path)
         OmegaConf.update(stored, "queries", "${oc.env:OWN_SECRET}")
@@ -318,7 +327,7 @@ const measure = page => {
 def test_in_a_browser_everything_is_seen_and_nothing_overflows(swept: Swept, tmp_path: Path) -> None:
     if (chromium := shutil.which("chromium") or shutil.which("chromium-browser")) is None:
         pytest.skip("there is no Chromium here")
-    _, folder = swept("figures=null")
+    _, folder = swept
     widths, source = (400, 1200), html.escape(Page(folder).source)
     frames = [f'<iframe style="width: {width}px; border: 0" srcdoc="{source}"></iframe>' for width in widths]
     (tmp_path / "frames.html").write_text(f"<meta charset=utf-8>{''.join(frames)}<script>{MEASURE}</script>")
