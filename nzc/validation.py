@@ -49,8 +49,13 @@ class InputError(ValueError):
         return type(self), (self.key, self.value, self.allowed)
 
     def within(self, group: str) -> "InputError":
-        """Return the same error with its key below `group`: sigma → aggregator.sigma. A dotted key stays as it is."""
-        return self if "." in self.key else InputError(f"{group}.{self.key}", self.value, self.allowed)
+        """Return the same error with its key below `group`: sigma → aggregator.sigma.
+
+        A dotted key stays as it is, and so does a variable of the environment, such as TMPDIR.
+        """
+        if "." in self.key or self.key.isupper():
+            return self
+        return InputError(f"{group}.{self.key}", self.value, self.allowed)
 
 
 @contextmanager

@@ -48,12 +48,12 @@ class Unchanged:
     """A file of the user's that must stay as it is until nzc has read it for the last time.
 
     key, path  of the configuration, as in messages
-    state      inode, size and time of the last write, as `of` found them; None: there was no such file
+    state      size and time of the last write, as `of` found them; None: there was no such file
     """
 
     key: str
     path: str
-    state: tuple[int, int, int] | None
+    state: tuple[int, int] | None
 
     @classmethod
     def of(cls, key: str, path: str) -> "Unchanged":
@@ -73,11 +73,18 @@ class Unchanged:
         return found
 
 
-def _state(file: str | int) -> tuple[int, int, int] | None:
+def _state(file: str | int) -> tuple[int, int] | None:
     with suppress(OSError, ValueError):
         found = os.stat(file)
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return found.st_size, found.st_mtime_ns  # some network file systems number a file anew
     return None
+
+
+def same_file(one: str, other: str) -> bool:
+    """Return whether two paths lead to one file. Links are followed."""
+    with suppress(OSError, ValueError):
+        return os.path.samefile(one, other)
+    return one == other
 
 
 def digest_of(path: str | Path) -> str:

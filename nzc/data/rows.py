@@ -18,6 +18,8 @@ from nzc.validation import InputError, reason
 
 #: Rows are read in blocks of so many bytes where all of them are needed, one block after the other.
 _BLOCK = 2**26
+#: A block has a multiple of so many rows, where that many fit: a network rounds a batch of a few rows differently.
+_EVEN = 1000
 #: `gather` keeps so many bytes in memory.
 _HELD = 2**30
 
@@ -50,6 +52,7 @@ def blocks(x: AnyArray | LazyRows) -> Iterator[AnyArray]:
         yield x
         return
     at_once = max(1, _BLOCK // (x.dtype.itemsize * prod(x.shape[1:])))
+    at_once -= at_once % min(_EVEN, at_once)
     for first in range(0, len(x), at_once):
         yield x[first : first + at_once]
 

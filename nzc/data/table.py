@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nzc.data.files import Unchanged
+from nzc.data.files import Unchanged, same_file
 from nzc.data.hashing import keys_of
 from nzc.data.rows import gather
 from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Records, Split
@@ -76,7 +76,7 @@ class Table(Dataset):
         given = {key: getattr(self, key) for key in ("private", "test", "public")}
         files = {key: Unchanged.of(key, path) for key, path in given.items() if path is not None}
         for one, other in combinations(files.values(), 2):
-            if one.path == other.path or (one.state and one.state == other.state):  # a link is another name of a file
+            if same_file(one.path, other.path):
                 raise InputError(other.key, other.path, f"must be another file than dataset.{one.key}")
         public = pd.concat(self._chunks("public"), ignore_index=True)
         inputs = public.drop(columns=[each for each in self._special if each in public])

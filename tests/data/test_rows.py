@@ -23,7 +23,7 @@ from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
-from nzc.validation import InputError
+from nzc.validation import InputError, within
 
 GLYPH = Glyph(seed=0, private=300, public=20, test=20)
 RNG = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_folder_for_temporary_files_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    with pytest.raises(InputError, match=r"TMPDIR=.*gone: must be a folder with room .*\(No such file"):
+    with pytest.raises(InputError, match=r"^TMPDIR=.*gone: must be a folder with room .*\(No such"), within("dataset"):
         gather([FEATURES], held=0)
 
 
@@ -63,6 +63,12 @@ def test_rows_of_which_all_are_needed_come_in_blocks(monkeypatch: pytest.MonkeyP
     found = list(blocks(gather([FEATURES], held=0)))
     assert {len(part) for part in found[:-1]} == {7}
     np.testing.assert_array_equal(np.concatenate(found), FEATURES)
+
+
+def test_blocks_are_cut_where_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So an encoder, which takes 1,000 rows at a time, gets the batches of rows that are held."""
+    monkeypatch.setattr("nzc.data.rows._BLOCK", 2345)
+    assert [len(part) for part in blocks(gather([np.zeros((4500, 1), np.uint8)], held=0))] == [2000, 2000, 500]
 
 
 @pytest.mark.parametrize("x", [IMAGES, FEATURES], ids=["images", "features"])
