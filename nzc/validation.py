@@ -17,6 +17,8 @@ from urllib.parse import unquote
 
 #: The smallest and the largest setting other than 0: squares and quotients of them stay within float64.
 LEAST, MOST = 1e-100, 1e100
+#: Variables of the environment that a message may name.
+_ENVIRONMENT = ("TMPDIR",)
 #: Names of secrets: password, sslpassword, PWD, api_token, client_secret, AWS_ACCESS_KEY, …
 _SECRET = (
     r"passw|passphrase|pwd|credential|signature(?![a-z])|(?<![a-z])(?:sig|auth)(?![a-z])|(?:token|secret)(?![a-z])"
@@ -49,8 +51,13 @@ class InputError(ValueError):
         return type(self), (self.key, self.value, self.allowed)
 
     def within(self, group: str) -> "InputError":
-        """Return the same error with its key below `group`: sigma → aggregator.sigma. A dotted key stays as it is."""
-        return self if "." in self.key else InputError(f"{group}.{self.key}", self.value, self.allowed)
+        """Return the same error with its key below `group`: sigma → aggregator.sigma.
+
+        A dotted key stays as it is, and so does a variable of the environment, such as TMPDIR.
+        """
+        if "." in self.key or self.key in _ENVIRONMENT:
+            return self
+        return InputError(f"{group}.{self.key}", self.value, self.allowed)
 
 
 @contextmanager

@@ -148,7 +148,6 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
     try:
         GlobalHydra.instance().clear()
         register()
-        pipeline.forget_data()  # its files may have changed since the last run of this process
         cfg = _compose(list(overrides))
         folder = Path(cfg.hydra.run.dir).absolute()
         prepared = prepare(cfg, cfg.hydra.runtime.choices)
@@ -156,6 +155,7 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
         _save_config(folder, cfg)
         return prepared.execute()
     finally:
+        pipeline.forget_data()  # its files may change before the next run of this process
         os.umask(umask)
         Singleton.set_state(state)
         sys.path[:] = path

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nzc.data.files import require_file
+from nzc.data.files import Unchanged, require_file
 from nzc.data.rows import FileRows
 from nzc.types import AnyArray
 from nzc.validation import InputError, reason
@@ -54,14 +54,17 @@ def load_arrays(path: str, key: str, required: tuple[str, ...], optional: tuple[
 
 def read_folder(path: str, key: str, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Any]:
     """Return the arrays of the .npy files of these names in a folder; the first, x, stays in its file: FileRows."""
-    files = {name: Path(path, f"{name}.npy") for name in (*required, *optional)}
-    if absent := [files[name].name for name in required if not files[name].is_file()]:
+    files = {name: str(Path(path, f"{name}.npy")) for name in (*required, *optional)}
+    if absent := [f"{name}.npy" for name in required if not os.path.lexists(files[name])]:
         raise InputError(key, path, f"must be an .npz file, or a folder with {' and '.join(absent)}")
-    first, *others = (name for name in files if files[name].is_file())
-    with _opened(str(files[first]), key, _NPY) as file, _reading(path, key, first):
-        stored = np.load(files[first], mmap_mode="r", allow_pickle=False)
-        rows = FileRows(os.fdopen(os.dup(file.fileno()), "rb"), stored)
-    return {first: rows, **{name: load_array(str(files[name]), key) for name in others}}
+    first, *others = (name for name in files if os.path.lexists(files[name]))
+    source = Unchanged.of(f"dataset.{key}", files[first])  # teachers read it too, and have keys of their own
+    with _opened(files[first], key, _NPY) as file:
+        with _reading(path, key, first):
+            stored = np.load(files[first], mmap_mode="r", allow_pickle=False)
+        source.check()
+        rows = FileRows(os.fdopen(os.dup(file.fileno()), "rb"), stored, source=source) if stored.ndim else stored
+    return {first: rows, **{name: load_array(files[name], key) for name in others}}
 
 
 @contextmanager

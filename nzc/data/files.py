@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
 from typing import TypeVar
@@ -40,6 +41,50 @@ def require_file(key: str, path: str | Path) -> None:
     """Raise InputError unless `path` is a file with content."""
     if why := no_file(path):
         raise InputError(key, path, f"must be a file that can be read ({why})")
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """A file of the user's that must stay as it is until nzc has read it for the last time.
+
+    key, path  of the configuration, as in messages
+    state      size and time of the last write, as `of` found them; None: there was no such file
+    """
+
+    key: str
+    path: str
+    state: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, key: str, path: str) -> "Unchanged":
+        """Return the file in its present state."""
+        return cls(key, path, _state(path))
+
+    def check(self, opened: int | None = None) -> None:
+        """Raise InputError unless the file at the path, or the open file with this descriptor, is still the same."""
+        if _state(self.path if opened is None else opened) != self.state:
+            raise InputError(self.key, self.path, "must not change while nzc reads it; run nzc again")
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the file, which was read before. InputError: it is not the same file any more."""
+        self.check()
+        found = digest_of(self.path)
+        self.check()
+        return found
+
+
+def _state(file: str | int) -> tuple[int, int] | None:
+    with suppress(OSError, ValueError):
+        found = os.stat(file)
+        return found.st_size, found.st_mtime_ns  # some network file systems number a file anew
+    return None
+
+
+def same_file(one: str, other: str) -> bool:
+    """Return whether two paths lead to one file. Links are followed."""
+    with suppress(OSError, ValueError):
+        return os.path.samefile(one, other)
+    return one == other
 
 
 def digest_of(path: str | Path) -> str:

@@ -71,6 +71,7 @@ class Folder(Dataset):
         shape = self._read(files[0][0]).shape
 
         def images(rows: Ints) -> Iterator[AnyArray]:
+            yield np.empty((0, *shape), np.uint8)  # there may be no rows
             for row in rows.tolist():
                 image = self._read(files[row][0])
                 if image.shape != shape:
@@ -98,7 +99,7 @@ class Folder(Dataset):
             except Exception:  # Pillow's decoders raise many types, which name the file
                 why = "it is damaged, or no image"
         if why is not None:
-            number = self._listed(file.parent).index(file) + 1  # the name may identify a person
+            number = 1 + sum(each < file for each in self._listed(file.parent))  # the name may identify a person
             allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one: {why}"
             raise InputError("path", self.path, allowed)
         if self.size is not None:

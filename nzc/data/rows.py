@@ -5,18 +5,21 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from math import prod
 from multiprocessing import reduction
 from typing import IO, Any
 
 import numpy as np
 
+from nzc.data.files import Unchanged
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, reason
 
 #: Rows are read in blocks of so many bytes where all of them are needed, one block after the other.
 _BLOCK = 2**26
+#: A block has a multiple of so many rows, where that many fit: a network rounds a batch of a few rows differently.
+_EVEN = 1000
 #: `gather` keeps so many bytes in memory.
 _HELD = 2**30
 
@@ -49,6 +52,7 @@ def blocks(x: AnyArray | LazyRows) -> Iterator[AnyArray]:
         yield x
         return
     at_once = max(1, _BLOCK // (x.dtype.itemsize * prod(x.shape[1:])))
+    at_once -= at_once % min(_EVEN, at_once)
     for first in range(0, len(x), at_once):
         yield x[first : first + at_once]
 
@@ -59,6 +63,9 @@ class FileRows(LazyRows):
     stored   the whole array, memory-mapped from `file`
     numbers  which of its rows these are; None: all
     prepare  turns stored rows [rows, ...] into rows, each by itself; None: they stay as they are
+    source   the user's file that this is; None: it is a file of nzc's own, without a name
+
+    InputError, when rows are read: the user's file has changed since `source` was made.
     """
 
     def __init__(
@@ -67,22 +74,29 @@ class FileRows(LazyRows):
         stored: "np.memmap[Any, Any]",
         numbers: Ints | None = None,
         prepare: Callable[[AnyArray], AnyArray] | None = None,
+        source: Unchanged | None = None,
     ) -> None:
-        self._file, self._stored, self._numbers, self._prepare = file, stored, numbers, prepare
+        self._file, self._stored, self._numbers, self._prepare, self._source = file, stored, numbers, prepare, source
         weakref.finalize(stored, file.close)
         none = self._prepared(np.empty((0, *stored.shape[1:]), stored.dtype))
         self.shape = (len(stored) if numbers is None else len(numbers), *none.shape[1:])
         self.dtype = none.dtype
 
     def read(self, numbers: Ints) -> AnyArray:
+        self._check()  # reading what was cut off would end the process
         rows: AnyArray = np.array(self._stored[numbers if self._numbers is None else self._numbers[numbers]])
+        self._check()
         with suppress(AttributeError):  # Windows. What was read need not stay: the system caches what there is room for
             self._stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
         return self._prepared(rows)
 
     def of(self, numbers: Ints, prepare: Callable[[AnyArray], AnyArray]) -> "FileRows":
         """Return some of the rows as stored, prepared in their own way."""
-        return FileRows(self._file, self._stored, numbers, prepare)
+        return FileRows(self._file, self._stored, numbers, prepare, self._source)
+
+    def _check(self) -> None:
+        if self._source is not None:
+            self._source.check(self._file.fileno())
 
     def _prepared(self, rows: AnyArray) -> AnyArray:
         return rows if self._prepare is None else self._prepare(rows)
@@ -92,7 +106,7 @@ class FileRows(LazyRows):
         stored = self._stored
         order = "C" if stored.flags.c_contiguous else "F"
         array = (stored.dtype, "r", stored.offset, stored.shape, order)
-        return _received, (reduction.DupFd(self._file.fileno()), array, self._numbers, self._prepare)
+        return _received, (reduction.DupFd(self._file.fileno()), array, self._numbers, self._prepare, self._source)
 
 
 def _received(handle: Any, array: tuple[Any, ...], *of: Any) -> FileRows:
@@ -109,13 +123,14 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
     kept, file, rows = bytearray(), None, 0  # a bytearray grows without a second copy of it
     for part in parts:
         rows, like, data = rows + len(part), part[:0], np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
-        if file is None and len(kept) + len(data) > held:
-            file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the rows keep it
-            _write(file, memoryview(kept))
-            kept = bytearray()
-        if file is None:
+        if file is None and len(kept) + len(data) <= held:
             kept += data
-        else:
+            continue
+        with _needs_room():
+            if file is None:
+                file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the rows keep it
+                _write(file, memoryview(kept))
+                kept = bytearray()
             _write(file, data)
     shape = (rows, *like.shape[1:])
     if file is None:
@@ -124,9 +139,14 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
 
 
 def _write(file: IO[bytes], data: memoryview) -> None:
+    while len(data):
+        data = data[file.write(data) :]
+
+
+@contextmanager
+def _needs_room() -> Iterator[None]:
     try:
-        while len(data):
-            data = data[file.write(data) :]
+        yield
     except OSError as error:
         allowed = f"must be a folder with room for the private rows ({reason(error)})"
-        raise InputError("TMPDIR", tempfile.gettempdir(), allowed) from error
+        raise InputError("TMPDIR", tempfile.tempdir, allowed) from error

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from nzc.data.files import digest_of
+from nzc.data.files import Unchanged, same_file
 from nzc.data.hashing import keys_of
 from nzc.data.rows import gather
 from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Records, Split
@@ -72,9 +73,11 @@ class Table(Dataset):
                 raise InputError(f"dataset.columns.{column}", kind, allowed)
 
     def load(self) -> DataSplits:
-        for key in ("private", "test"):
-            if getattr(self, key) == self.public:
-                raise InputError("public", self.public, f"must be another file than dataset.{key}")
+        given = {key: getattr(self, key) for key in ("private", "test", "public")}
+        files = {key: Unchanged.of(key, path) for key, path in given.items() if path is not None}
+        for one, other in combinations(files.values(), 2):
+            if same_file(one.path, other.path):
+                raise InputError(other.key, other.path, f"must be another file than dataset.{one.key}")
         public = pd.concat(self._chunks("public"), ignore_index=True)
         inputs = public.drop(columns=[each for each in self._special if each in public])
         self._check_columns(public, inputs)
@@ -110,8 +113,8 @@ class Table(Dataset):
             ids=None if self.id is None else np.array(texts(public[self.id]), dtype=object),
             id_column=self.id,
             encoder=encoder,
-            private_file=digest_of(self.private),
-            public_files={Path(self.public).name: digest_of(self.public)},
+            private_file=files["private"].digest(),
+            public_files={Path(self.public).name: files["public"].digest()},
             keys=keys if self.group is None else None,
         )
 

@@ -71,6 +71,8 @@ class TrainerSettings:
 
         The progress bar is called `name`, and counts `teachers`; None: steps.
         """
+        from torch.multiprocessing.spawn import ProcessRaisedException
+
         from nzc.training.callbacks import CurveLogger, EndTogether, ProgressBar
 
         logger = False if log is None else CurveLogger(name, log)
@@ -82,6 +84,10 @@ class TrainerSettings:
             except SystemExit as end:
                 if isinstance(end.__context__, KeyboardInterrupt):  # Lightning turns the one into the other
                     raise KeyboardInterrupt from end
+                raise
+            except ProcessRaisedException as error:
+                if (wrong := _wrong_input(error)) is not None:
+                    raise wrong from error
                 raise
 
     def check(self) -> None:
@@ -124,6 +130,14 @@ class TrainerSettings:
             os.environ.setdefault("NODE_RANK", str(slurm.node_rank()))
             os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = slurm.main_address, str(slurm.main_port)
         return LightningEnvironment()
+
+
+def _wrong_input(error: Exception) -> InputError | None:
+    """Return the InputError that ended the process of a device: the last line of that process's traceback, or None."""
+    kind, _, said = str(error).strip().rpartition("\n")[2].partition(": ")
+    key, _, rest = said.partition("=")
+    value, _, allowed = rest.partition(": ")
+    return InputError(key, value, allowed) if kind.rpartition(".")[2] == InputError.__name__ else None
 
 
 def _has_gpu_driver() -> bool:

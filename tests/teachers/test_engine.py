@@ -9,11 +9,13 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from conftest import TEACHERS, Nzc
+from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.nn.modules.dropout import _DropoutNd
 
 from nzc import networks
@@ -26,6 +28,7 @@ from nzc.teachers.prediction_store import save
 from nzc.teachers.sharded import partition
 from nzc.teachers.stacked import Stacked, Unfolded
 from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
 
 SLOW = pytest.mark.slow
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
@@ -179,6 +182,21 @@ def test_ranks_share_the_teachers(splits: DataSplits, tmp_path: Path) -> None:
     two = TrainerSettings(progress=False, accelerator="cpu", devices=2, strategy="ddp")
     one = _predictions(SETTINGS, splits, tmp_path / "a")
     np.testing.assert_array_equal(_predictions(SETTINGS, splits, tmp_path / "b", two), one)
+
+
+def test_wrong_input_is_said_that_only_the_process_of_a_device_meets(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = "Traceback (most recent call last):\n  …\n"
+
+    def ended_by(line: str) -> str:
+        ended = ProcessRaisedException(f"-- Process 1 terminated with the following error:\n{trace}{line}\n", 1, 7)
+        monkeypatch.setattr(TrainerSettings, "_trainer", lambda *_, **__: Mock(fit=Mock(side_effect=ended)))
+        with pytest.raises((InputError, ProcessRaisedException)) as error:
+            QUIET.fit(Mock(), "Teachers")
+        return str(error.value)
+
+    said = "dataset.path=a: b/x.npy: must not change"
+    assert ended_by(f"nzc.validation.InputError: {said}") == said
+    assert trace in ended_by("ValueError: seed=1: other")
 
 
 def test_what_is_trained_is_not_trained_again(splits: DataSplits, tmp_path: Path) -> None:
