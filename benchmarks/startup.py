@@ -1,11 +1,12 @@
 """Seconds that short commands take in this checkout, and in another one for comparison.
 
-    python benchmarks/startup.py [OTHER_CHECKOUT] [ROUNDS]
+    python benchmarks/startup.py [OTHER_CHECKOUT ...] [--rounds 5]
 
 Commands alternate between the checkouts. A line gives the median wall seconds and processor seconds of each, and the
 ratio of processor seconds, other to this.
 """
 
+import argparse
 import os
 import resource
 import subprocess
@@ -39,8 +40,11 @@ def seconds(checkout: Path, command: str, folder: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    others = [Path(argument).absolute() for argument in sys.argv[1:] if not argument.isdigit()]
-    rounds = next((int(argument) for argument in sys.argv[1:] if argument.isdigit()), 5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("others", nargs="*", type=Path, metavar="OTHER_CHECKOUT")
+    parser.add_argument("--rounds", type=int, default=5, help="of which each figure is the median (default 5)")
+    args = parser.parse_args()
+    others = [path.absolute() for path in args.others]
     rng = np.random.default_rng(0)
     votes = np.stack([rng.multinomial(250, share) for share in rng.dirichlet(np.full(10, 0.1), 1000)])
     with tempfile.TemporaryDirectory() as place:
@@ -50,7 +54,9 @@ def main() -> None:
             np.save(folder / "V.npy", votes)
             seconds(checkout, "", folder)  # the first run stores the teachers and makes MLflow's database
         for name, command in COMMANDS.items():
-            taken = [{each: seconds(each, command, folder) for each, folder in folders.items()} for _ in range(rounds)]
+            taken = [
+                {each: seconds(each, command, folder) for each, folder in folders.items()} for _ in range(args.rounds)
+            ]
             found = [[median(one[each][kind] for one in taken) for kind in (0, 1)] for each in folders]
             told = " → ".join(f"{wall:5.2f} s wall {cpu:5.2f} s cpu" for wall, cpu in found)
             print(f"{name:12} {told}   {found[0][1] / found[-1][1]:.2f}", flush=True)

@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from rich.console import Console
 
@@ -22,6 +23,8 @@ EPSILONS = {
     "ledger_released": "this run and all releases from this data so far; private",
     "ledger_total": "all labels from this data so far, trials included; private",
 }
+#: Those that are lower bounds.
+_LOWER = ("exact_lower", "audited")
 #: The key of the recall of a class is this and the class's name.
 RECALL = "metrics.recall."
 #: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.
@@ -61,15 +64,17 @@ def interval(ends: Sequence[float] | None) -> str:
     return "" if ends is None else f"95 % interval {percent(ends[0])} to {percent(ends[1])}"
 
 
-def number(value: float | None) -> str:
-    """Return an ε, rounded up; ∞ as a sign, and a dash for None."""
+def number(value: float | None, key: str = "") -> str:
+    """Return an ε, rounded up, or down where `key` names a lower bound; ∞ as a sign, and a dash for None."""
     if value is None:
         return "–"
     if math.isinf(value):
         return "∞"
-    if 0 < value < 1e-3:
-        return f"{value:.1e}"
-    return f"{math.ceil(value * 1e3) / 1e3:.3f}"
+    rounding = ROUND_FLOOR if key.removeprefix("epsilon.") in _LOWER else ROUND_CEILING
+    digits = Decimal(str(float(value)))
+    if value and not 1e-3 <= value < 1e9:
+        return f"{float(Context(prec=2, rounding=rounding).create_decimal(digits)):.1e}"
+    return str(digits.quantize(Decimal("0.001"), rounding))
 
 
 def some(names: Iterable[str], most: int = 8) -> str:

@@ -163,7 +163,7 @@ class RunResult:
         for name, meaning in EPSILONS.items():
             value = getattr(self.epsilon, name)
             if value is not None and name not in ("published", self.publish, "ledger_total"):  # two are `published`
-                table.add_row(f"ε {name.replace('_', '-')}", number(value), meaning)
+                table.add_row(f"ε {name.replace('_', '-')}", number(value, name), meaning)
         if self.ledger_trials:
             when = "they count if anyone used their labels"
             text = f"on seeded noise: {when}; with all of them, ε {number(self.epsilon.ledger_total)}"

@@ -155,7 +155,7 @@ def _measured(key: str, values: Sequence[Any]) -> str:
         return str(values[0]) if values and isinstance(values[0], str) else "–"
     mean = fmean(numbers)
     whole = share or all(isinstance(value, int) for value in values)
-    shown = percent(mean) if share else f"{mean:,.0f}" if whole else number(mean)
+    shown = percent(mean) if share else f"{mean:,.0f}" if whole else number(mean, key)
     if len(set(values)) < 2 or math.isinf(mean):
         return shown
     spread = f"{100 * stdev(values):.1f} %" if share else f"{stdev(values):,.{0 if whole else 3}f}"

@@ -244,7 +244,7 @@ class MLflow(Tracker):
     def _log_values(self, run: str, values: Mapping[str, float | None], begun: int, tags: Mapping[str, str]) -> None:
         """Log finite values as metrics. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
         metrics = [Metric(k, v, begun, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
-        shown = {k: number(v) for k, v in values.items() if k.startswith("epsilon") and v is not None}
+        shown = {k: number(v, k) for k, v in values.items() if k.startswith("epsilon") and v is not None}
         self.client.log_batch(run, tags=[RunTag(k, v) for k, v in {**tags, **shown}.items()])
         self._log_points(run, metrics)
 
