@@ -33,8 +33,8 @@ def calibrate(
     one, `epsilon` (1 − 1e-3), after several seconds. Noise from 1e-15 to 1e15 is tried. InputError: no noise is enough.
 
         >>> import nzc
-        >>> nzc.calibrate(nzc.GNMax, epsilon=1, delta=1e-5, queries=1000)
-        135.03...
+        >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
+        0.004243...
     """
     positive(epsilon=epsilon)
     between_0_and_1(delta=delta)

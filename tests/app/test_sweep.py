@@ -52,14 +52,13 @@ def test_rows_become_runs_and_a_table(nzc: Nzc) -> None:
 
 def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(nzc: Nzc) -> None:
     again = ["--multirun", *TEACHERS, "student=none", "hydra.sweep.dir=sw", "teachers.seed=0"]
-    assert nzc(*again, "seed=0,1,2", "queries=20,30,40").code == 0
-    ran = nzc(*again, "queries=10,1000,20,30")
+    assert nzc(*again, "seed=0,1", "queries=20,30").code == 0
+    ran = nzc(*again, "queries=10,1000,20")
     assert ran.code == 2  # of the wrong one
     table = Path("sw/table.md").read_text().splitlines()[4:]
     assert [line.split(" | ")[0] for line in table] == [
         "| queries=10",
         "| queries=20",
-        "| queries=30",
         "",
         f"- 1 job: {Path('sw/1/error.txt').read_text().strip()} (job 1: queries=1000)",
     ]
@@ -103,9 +102,9 @@ def test_rows_times_grid(nzc: Nzc) -> None:
 
 def test_seeds_are_one_line_and_the_rest_of_the_grid_is_told_apart(nzc: Nzc) -> None:
     _sweep()
-    grid = ["seed=0,1,2", "delta=1e-5,1e-6", "teachers.seed=0"]
+    grid = ["seed=0,1", "delta=1e-5,1e-6", "teachers.seed=0"]
     ran = nzc("+sweeps=mine", *TEACHERS, "student=none", *grid)
-    assert len(ran.results) == 12
+    assert len(ran.results) == 8
     lines = next(ran.folder.glob("outputs/sweeps/*/*/table.md")).read_text().splitlines()[4:8]
     assert [line.split(" | ")[0] for line in lines] == [
         "| first, delta=1e-05", "| second, delta=1e-05",
