@@ -3,6 +3,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,8 +18,8 @@ from nzc.students import StudentConfig, StudentData, module
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.softmatch import SoftMatch
 from nzc.students.vat import VAT
-from nzc.teachers.engine import _Threads
 from nzc.teachers.stacked import Stacked
+from nzc.teachers.threads import Threads
 from nzc.training.trainer import TrainerSettings
 
 
@@ -48,14 +49,14 @@ def agree(size: Size) -> Iterator[Figure]:
         share = lambda: float((tools.predictions(own) == labels).mean())  # noqa: E731
         yield figure(f"same labels as threads, {name}", "share", share)
     x = torch.rand(min(200, few.public), 1, 28, 28, dtype=torch.float64, device=tools.device())
-    threads = _Threads(*tools.teachers(alone, double=True))
+    threads = Threads(tools.teachers(alone, double=True), 1, nullcontext)
     for _ in range(2):
         threads.train_pass()
     with torch.no_grad():
         expected = torch.stack([teacher.network.eval()(x) for teacher in threads.teachers])
     for unfold, name in CONVOLUTIONS.items():
         own = replace(alone, settings=replace(alone.settings, unfold=unfold))
-        cohort = Stacked(*tools.teachers(own, double=True))
+        cohort = Stacked(tools.teachers(own, double=True))
 
         def apart() -> float:
             for _ in range(2):

@@ -20,10 +20,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from nzc.data import DataSplits, Split
-from nzc.teachers.engine import TeacherEnsemble, _Teacher
+from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import partition
 from nzc.teachers.stacked import Stacked
+from nzc.teachers.teacher import Teacher
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import in_a_line
 
@@ -136,19 +137,18 @@ def task(size: Size, **changes: Any) -> Task:
     return Task(settings, DataSplits(private, public, public, CLASSES), shards, "gpu" if has_gpu() else "cpu")
 
 
-def teachers(of: Task, double: bool = False) -> tuple[TeacherEnsemble, list[_Teacher]]:
+def teachers(of: Task, double: bool = False) -> list[Teacher]:
     engine = TeacherEnsemble(of.settings, of.splits, of.shards, Path())
-    engine.trainer = TrainerSettings(progress=False, accelerator=of.accelerator, devices=1)._trainer(logger=False)
     engine.to(device())
-    each = [_Teacher(engine, number) for number in range(len(of.shards))]
+    each = [engine.teacher(number) for number in range(len(of.shards))]
     for teacher in each if double else []:
         teacher.network, teacher.x = teacher.network.double(), teacher.x.double()
-    return engine, each
+    return each
 
 
 def stacked(of: Task) -> Stacked:
     """Return the stacked teachers of a task, not trained yet, for as many passes as are timed."""
-    return Stacked(*teachers(replace(of, settings=replace(of.settings, epochs=1_000))))
+    return Stacked(teachers(replace(of, settings=replace(of.settings, epochs=1_000))))
 
 
 def predictions(of: Task) -> np.ndarray[Any, Any]:
@@ -212,7 +212,7 @@ def step_of(cohort: Stacked) -> Callable[[], None]:
 
 def step_alone(of: Task) -> Callable[[], None]:
     """Return a function that repeats one training step of teacher 0 alone."""
-    teacher = teachers(of)[1][0]
+    teacher = teachers(of)[0]
     teacher.set_optimizer(list(teacher.network.parameters()))
 
     def step() -> None:
@@ -225,7 +225,7 @@ def step_alone(of: Task) -> Callable[[], None]:
 
 def flops(size: Size) -> float:
     """Return the arithmetic of a pass of all teachers in TFLOP, forward and backward."""
-    _, (teacher,) = teachers(task(replace(size, teachers=1, records=size.batch)))
+    (teacher,) = teachers(task(replace(size, teachers=1, records=size.batch)))
     with FlopCounterMode(display=False) as counter:
         F.cross_entropy(teacher.network(teacher.x), teacher.y).backward()
     return float(counter.get_total_flops()) / len(teacher.y) * size.teachers * size.records / 1e12

@@ -55,7 +55,7 @@ POINTS = [
     Point("tracking", "system metrics started", "nzc.tracking.mlflow:SystemMetricsMonitor.start", after=True),
     Point("tracking", "run opened", f"{_TRACKED}.start", after=True),
     Point("teachers", "before training", f"{_SHARDED}:ShardedTeachers.train"),
-    Point("teachers", "in a pass", f"{_ENGINE}:_Teacher.train_pass", call=50),
+    Point("teachers", "in a pass", "nzc.teachers.teacher:Teacher.train_pass", call=50),
     Point("teachers", "first teacher half saved", _RENAME, about="0.npz"),
     Point("teachers", "first teacher saved", f"{_ENGINE}:save", after=True),
     Point("teachers", "before the last teacher is saved", f"{_ENGINE}:save", call=6),

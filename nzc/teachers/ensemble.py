@@ -17,7 +17,7 @@ from nzc.validation import fits_memory, not_negative, positive, whole
 
 #: The modules whose code every prediction depends on.
 _CODE = (
-    *("nzc.teachers.engine", "nzc.teachers.cohort", "nzc.teachers.stacked", "nzc.teachers.sharded"),
+    *(f"nzc.teachers.{name}" for name in ("engine", "teacher", "threads", "stacked", "sharded")),
     *("nzc.data.hashing", "nzc.training.optimizer", "nzc.networks"),
 )
 #: Fields that change the speed, with predictions that agree up to rounding; and the rows, which the store knows.

@@ -7,7 +7,7 @@ alone. The rows of all shards stay on the device.
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,22 +17,18 @@ from torch.overrides import TorchFunctionMode
 
 from nzc.data.augment import RowWise
 from nzc.networks import as_input
-from nzc.teachers.cohort import Cohort
-
-if TYPE_CHECKING:
-    from nzc.teachers.engine import TeacherEnsemble, _Teacher
+from nzc.teachers.teacher import Teacher
 
 
-class Stacked(Cohort):
+class Stacked:
     """Weights stacked, [teachers, ...], and trained as one network under vmap.
 
     Under vmap a convolution becomes a grouped convolution, with a group for each teacher. With `Ensemble.unfold` it is
     one batched matrix product instead (`Unfolded`).
     """
 
-    def __init__(self, ensemble: "TeacherEnsemble", teachers: "list[_Teacher]") -> None:
-        super().__init__(ensemble, teachers)
-        self.first = teachers[0]
+    def __init__(self, teachers: list[Teacher]) -> None:
+        self.teachers, self.first = teachers, teachers[0]
         self.network = self.first.network
         self.parameters, self.buffers = stack_module_state([teacher.network for teacher in teachers])
         self.first.set_optimizer(list(self.parameters.values()))
@@ -43,13 +39,15 @@ class Stacked(Cohort):
             teacher.x = x  # a view: the rows are held once
 
     @staticmethod
-    def fitting(ensemble: "TeacherEnsemble", probe: "_Teacher") -> int:
-        if ensemble.device.type != "cuda":
+    def fitting(probe: Teacher, teachers: int) -> int:
+        """Return how many of the teachers, all like this one, are best trained at once on its device."""
+        if probe.device.type != "cuda":
             return 32
-        free = torch.cuda.mem_get_info(ensemble.device)[0]
-        return int(max(1, min(len(ensemble.shards), free // 2 // _footprint(probe))))
+        free = torch.cuda.mem_get_info(probe.device)[0]
+        return int(max(1, min(teachers, free // 2 // _footprint(probe))))
 
     def train_pass(self) -> None:
+        """Train one pass of every teacher over its shard."""
         for x, y in self.batches():
             self.gradients(x, y)
             self.first.optimizer.step()
@@ -95,6 +93,7 @@ class Stacked(Cohort):
 
     @torch.no_grad()
     def predict(self, public: Tensor) -> Iterator[Tensor]:
+        """Yield each teacher's labels of the public rows, [rows], on the CPU."""
         self.network.eval()
         chunks = public.split(max(16, 32_000 // len(self.teachers)))
         parts = [self.logits(as_input(x.to(self.first.device))).argmax(dim=2).cpu() for x in chunks]
@@ -153,7 +152,7 @@ def _pair(of: Any) -> tuple[int, int]:
     return (of, of) if isinstance(of, int) else (of[0], of[-1])
 
 
-def _footprint(teacher: "_Teacher") -> int:
+def _footprint(teacher: Teacher) -> int:
     """Return about how many bytes a stacked teacher takes: weights, gradients, moments, activations and its shard."""
     sizes: list[int] = []
 

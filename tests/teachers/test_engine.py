@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,11 +23,12 @@ from nzc import networks
 from nzc.data import DataSplits, Split
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
-from nzc.teachers.engine import TeacherEnsemble, _Teacher, _Threads
+from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.prediction_store import save
 from nzc.teachers.sharded import partition
 from nzc.teachers.stacked import Stacked, Unfolded
+from nzc.teachers.threads import Threads
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
@@ -67,15 +69,14 @@ def test_these_networks_can_be_stacked() -> None:
 
 def _cohorts(
     settings: Ensemble, splits: DataSplits, work: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[_Threads, Stacked]:
+) -> tuple[Threads, Stacked]:
     """Return three teachers alone and stacked, in double precision: Adam divides by gradients that may be tiny."""
-    for module in ("engine", "stacked"):
+    for module in ("teacher", "stacked"):
         monkeypatch.setattr(f"nzc.teachers.{module}.as_input", lambda x: x.double() / 255)
     monkeypatch.setattr("nzc.networks.build", lambda *shape, build=networks.build: build(*shape).double())
     ensemble = TeacherEnsemble(settings, splits, partition(splits.private.y[:62], 3, 0, stratify=False), work)
-    ensemble.trainer = QUIET._trainer(logger=False)
-    alone, stacked = ([_Teacher(ensemble, teacher) for teacher in range(3)] for _ in range(2))
-    return _Threads(ensemble, alone), Stacked(ensemble, stacked)
+    alone, stacked = ([ensemble.teacher(number) for number in range(3)] for _ in range(2))
+    return Threads(alone, 2, nullcontext), Stacked(stacked)
 
 
 @pytest.mark.parametrize("unfold", [False, True])

@@ -1,0 +1,76 @@
+"""One teacher of an ensemble of networks: its network, private records and random generator."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.modules.dropout import _DropoutNd
+
+from nzc import networks
+from nzc.networks import as_input
+from nzc.training.optimizer import keeps_apart, make_optimizer, make_schedule
+
+if TYPE_CHECKING:
+    from nzc.teachers.ensemble import Ensemble
+
+
+class Teacher:
+    """A network and the records of one shard. All its randomness depends on (settings.seed, number) only.
+
+    x, y    the shard's rows as the data has them, and their labels
+    rows    how many of them a pass takes; None: all, because names decide the sizes of shards
+    """
+
+    def __init__(
+        self,
+        settings: "Ensemble",
+        number: int,
+        x: Tensor,
+        y: Tensor,
+        rows: int | None,
+        classes: int,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.device = settings, device
+        self.x, self.y = as_input(x.to(device)), y.to(device)
+        seed = int(np.random.SeedSequence([settings.seed, number]).generate_state(1, np.uint64)[0] >> 1)
+        self.rng = torch.Generator().manual_seed(seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = networks.build(settings.network, tuple(self.x.shape[1:]), classes)
+        self.network = network.to(device)
+        self.rows = len(y) if rows is None else rows
+        # Dropout uses the global generator. Such a teacher is trained alone, and that generator is seeded.
+        self.has_dropout = any(isinstance(module, _DropoutNd) for module in network.modules())
+        self.can_be_stacked = keeps_apart(settings.optimizer) and not self.has_dropout and rows is not None
+
+    def draw_pass(self) -> tuple[Tensor, Tensor]:
+        """Return the rows of one pass, in random order and augmented; as many as the smallest shard has.
+
+        So all teachers take the same number of steps. Where names decide the shards, a pass takes all rows of the
+        shard: its size then depends on its own records or groups, and must not change another teacher.
+        """
+        order = torch.randperm(len(self.y), generator=self.rng)[: self.rows].to(self.device)
+        x, y = self.x[order], self.y[order]
+        return x if self.settings.augment is None else self.settings.augment(x, self.rng), y
+
+    def train_pass(self) -> None:
+        """Train one pass of this teacher alone."""
+        size = self.settings.batch_size
+        x, y = self.draw_pass()
+        if self.has_dropout:
+            torch.manual_seed(int(torch.randint(2**62, (1,), generator=self.rng)))
+        for rows, labels in zip(x.split(size), y.split(size), strict=True):
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.network(rows), labels).backward()
+            self.optimizer.step()
+            self.schedule.step()
+
+    def set_optimizer(self, parameters: list[Tensor]) -> None:
+        """Create optimiser and schedule for these parameters: this teacher's, or a cohort's stacked ones."""
+        settings = self.settings
+        self.optimizer = make_optimizer(parameters, settings.lr, settings.weight_decay, settings.optimizer)
+        steps = settings.epochs * -(-self.rows // settings.batch_size)
+        self.schedule = make_schedule(self.optimizer, settings.lr, steps, settings.schedule)
