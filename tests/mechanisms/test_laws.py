@@ -22,8 +22,8 @@ VOTES = [
     [40, 40, 40, 40, 40],
 ]
 NOISES = (
-    [GaussianNoise(s) for s in (0.1, 1, 7.5, 40, 1e6)]
-    + [LaplaceNoise(g) for g in (10, 1, 0.05, 1e-6)]
+    [GaussianNoise(s) for s in (0.1, 1, 40, 1e6)]
+    + [LaplaceNoise(g) for g in (10, 0.05, 1e-6)]
     + [GumbelNoise(1), GumbelNoise(0.05)]
 )
 
@@ -140,7 +140,8 @@ def student_t_law(votes):
         points = sorted({-mp.inf, mp.inf, *(lead + d for lead in leads for d in (-30, -3, 0, 3, 30))})
         return mp.quad(lambda t: density(t - leads[i]) * mp.fprod(cdf(t - lead) for lead in others), points)
 
-    return [winner(i) for i in range(len(votes))]
+    with mp.workdps(20):
+        return [winner(i) for i in range(len(votes))]
 
 
 def test_a_law_of_ones_own_is_within_the_stated_error():
