@@ -148,11 +148,11 @@ class PreparedRun:
                     asked = session.ask(votes, rows, probs)
                 with clock("accounting"):
                     session.record()
+                    epsilon = asked.cost.exact_epsilon(policy.delta)[0]
                 clock.done("labels", f"{asked.answered:,} of {len(asked.rows):,} queries answered")
                 labels = session.training_labels(probs)
                 reinforced = int((labels != ABSTAIN).sum() - (session.released != ABSTAIN).sum())
                 right = None if truth is None else share_right(asked.labels, truth[asked.rows])
-                epsilon = asked.cost.exact_epsilon(policy.delta)[0]
                 rounds.append(RoundResult(len(asked.rows), asked.answered, reinforced, right, epsilon))
                 with clock("student"):
                     name = "Student" if number == last else f"Student of round {number}"
