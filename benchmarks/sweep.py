@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=100, help="settings of the grid (default 100)")
     parser.add_argument("--separate", type=int, default=5, help="separate runs of each kind that are timed (default 5)")
-    parser.add_argument("--launcher", action="append", default=[], help="also time the grid with this one (again)")
+    parser.add_argument("--launcher", action="append", default=[], help="also time the grid with it (repeatable)")
     args, overrides = parser.parse_known_args()
 
     sigmas = [str(10 + at) for at in range(args.points)]

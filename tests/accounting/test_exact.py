@@ -27,7 +27,14 @@ def histograms(count, seed):
         yield votes[None], rng.dirichlet(np.ones(classes), size=1)
 
 
-def agree(name, count, seed):
+def numbers(few, seed, many, other):
+    """Parametrise by a number of histograms and their seed: few of them, and many by hand."""
+    return pytest.mark.parametrize(("count", "seed"), [(few, seed), pytest.param(many, other, marks=pytest.mark.slow)])
+
+
+@numbers(2, 0, 100, 1)
+@pytest.mark.parametrize("name", presets.MECHANISMS)
+def test_brute_force_agrees_from_below(name, count, seed):
     mechanism = presets.build(name)
     for votes, probabilities in histograms(count, seed):
         student_probs = probabilities if name == "interactive" else None
@@ -37,18 +44,9 @@ def agree(name, count, seed):
         assert (found <= true * (1 + 1e-6) + FLOOR).all(), (votes, found, true)
 
 
+@numbers(1, 5, 20, 6)
 @pytest.mark.parametrize("name", presets.MECHANISMS)
-def test_brute_force_agrees_from_below(name):
-    agree(name, 2, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", presets.MECHANISMS)
-def test_brute_force_agrees_on_a_hundred(name):
-    agree(name, 100, 1)
-
-
-def no_neighbour_exceeds(name, count, seed):
+def test_no_neighbour_exceeds_what_is_charged(name, count, seed):
     mechanism = presets.build(name)
     for votes, student_probs in histograms(count, seed):
         charged = mechanism.cost(votes, np.zeros(1, dtype=int), student_probs).epsilon(0.01).exact
@@ -57,17 +55,6 @@ def no_neighbour_exceeds(name, count, seed):
             there = brute.law(mechanism, moved, student_probs[0])
             assert brute.hockey_stick(here, there, charged) <= 0.01
             assert brute.hockey_stick(there, here, charged) <= 0.01
-
-
-@pytest.mark.parametrize("name", presets.MECHANISMS)
-def test_no_neighbour_exceeds_what_is_charged(name):
-    no_neighbour_exceeds(name, 1, 5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", presets.MECHANISMS)
-def test_no_neighbour_of_twenty_exceeds_what_is_charged(name):
-    no_neighbour_exceeds(name, 20, 6)
 
 
 @pytest.mark.parametrize(
