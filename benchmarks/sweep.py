@@ -1,6 +1,6 @@
 """A grid of aggregators over stored votes in one process, against separate runs, and against training each time.
 
-The figures are seconds per setting, and their ratios. All separate runs are alike, so a few of them stand for all.
+The figures are seconds per setting, each printed when it is known. All separate runs are alike, so a few stand for all.
 
     python benchmarks/sweep.py [--points 100] [--separate 5] [OVERRIDE ...]     such as dataset=mnist teachers.count=250
 
@@ -35,22 +35,24 @@ def main() -> None:
 
     sigmas = [str(10 + at) for at in range(args.points)]
     grid = ["--multirun", "paths.store=store0", f"aggregator.sigma={','.join(sigmas)}", *overrides]
+    show(f"{args.points} settings of an aggregator, {' '.join(['recipe=papers', *overrides])}; seconds per setting:")
+
+    def told(name: str, settings: list[list[str]], each: int = 1) -> None:
+        value = sum(seconds(path, *setting) for setting in settings) / len(settings) / each
+        show(f"{name:33} {value:7.2f}")
+
     with TemporaryDirectory() as folder:
         path = Path(folder)
-        training = [seconds(path, f"paths.store=store{at}", *overrides) for at in range(args.separate)]
-        stored = [
-            seconds(path, "paths.store=store0", f"aggregator.sigma={s}", *overrides) for s in sigmas[: args.separate]
-        ]
-        shared = seconds(path, *grid) / args.points
-        launched = {name: seconds(path, f"hydra/launcher={name}", *grid) / args.points for name in args.launcher}
-    show(f"{args.points} settings of an aggregator, {' '.join(['recipe=papers', *overrides])}")
-    for name, value in {
-        "one process, teachers stored": shared,
-        **{f"{name}, teachers stored": value for name, value in launched.items()},
-        "a process each, teachers stored": sum(stored) / len(stored),
-        "a process each, teachers trained": sum(training) / len(training),
-    }.items():
-        show(f"{name:33} {value:7.2f} s per setting   {value / shared:.1f} ×")
+        told(
+            "a process each, teachers trained", [[f"paths.store=store{at}", *overrides] for at in range(args.separate)]
+        )
+        told(
+            "a process each, teachers stored",
+            [["paths.store=store0", f"aggregator.sigma={sigma}", *overrides] for sigma in sigmas[: args.separate]],
+        )
+        told("one process, teachers stored", [grid], args.points)
+        for name in args.launcher:
+            told(f"{name}, teachers stored", [[f"hydra/launcher={name}", *grid]], args.points)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from nzc.app.config import HOME
 
 
 def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-q", "-w", str(tmp_path / "wheel"), str(HOME)]
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(tmp_path / "wheel"), str(HOME)]
     subprocess.run(build, check=True, timeout=300)
     site, here = tmp_path / "site", tmp_path / "empty"
     here.mkdir()

@@ -25,8 +25,10 @@ def source_digest(*modules: str, follow: bool = True) -> str:
     homes = [path.parent for path in map(_file, modules) if path]
     while todo:
         module = todo.pop()
-        path = _file(module)
-        if path is None or module in found:
+        if module in found:
+            continue
+        path, found[module] = _file(module), ""  # nothing, for a name that is no module, or one of others
+        if path is None:
             continue
         if module.partition(".")[0] != "nzc" and not any(home in path.parents for home in homes):
             continue
@@ -38,9 +40,12 @@ def source_digest(*modules: str, follow: bool = True) -> str:
 
 @cache
 def _parsed(module: str, path: Path, state: tuple[int, int]) -> tuple[str, list[str]]:
-    """Return the syntax tree of a module as text, and what it imports. A file whose `state` changes is read again."""
+    """Return the syntax tree of a module as text, and the modules with Python source that it imports.
+
+    A file whose `state` changes is read again.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return ast.dump(tree), _imports(tree, module)
+    return ast.dump(tree), [name for name in _imports(tree, module) if _file(name)]
 
 
 def describe(value: Any) -> Any:

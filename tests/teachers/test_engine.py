@@ -150,7 +150,7 @@ def test_stacked_ensembles_run_whole(splits: DataSplits, tmp_path: Path) -> None
 
 def test_dropout_belongs_to_its_teacher(splits: DataSplits, tmp_path: Path) -> None:
     """It draws from the process's one stream, so such teachers are trained alone, whatever is asked for."""
-    settings = replace(SETTINGS, network="conv_small", epochs=1, count=40)
+    settings = replace(SETTINGS, network="conv_small", epochs=1, count=12)
     first = _predictions(replace(settings, parallel=3, stacked=True), _enlarged(splits, 3), tmp_path / "a")
     torch.manual_seed(99)
     (tmp_path / "b").mkdir()

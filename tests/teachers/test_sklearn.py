@@ -20,7 +20,7 @@ from nzc.data import DataSplits, Split
 from nzc.data.digits import Digits
 from nzc.teachers.fingerprint import describe
 from nzc.teachers.prediction_store import PredictionStore, save
-from nzc.teachers.sklearn import Sklearn
+from nzc.teachers.sklearn import Sklearn, _copy
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
@@ -126,6 +126,13 @@ def test_nested_estimators_are_seeded(splits: DataSplits) -> None:
     pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(3))
     first, again = (_predictions(Sklearn(count=2, estimator=pipeline, seed=0, parallel=1), splits) for _ in range(2))
     np.testing.assert_array_equal(first, again)
+
+
+def test_a_teacher_has_one_thread_where_its_settings_say_nothing() -> None:
+    """Each teacher has a process, and LightGBM would take all cores in each."""
+    pipeline = make_pipeline(RandomForestClassifier(), RandomForestClassifier(n_jobs=3), DecisionTreeClassifier())
+    given = {name: value for name, value in _copy(pipeline, 7).get_params().items() if name.endswith("__n_jobs")}
+    assert list(given.values()) == [1, 3]
 
 
 def test_predictions_are_stored_by_what_made_them(splits: DataSplits, tmp_path: Path) -> None:
