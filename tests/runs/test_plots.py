@@ -3,8 +3,6 @@
 import csv
 import json
 import stat
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -124,14 +122,6 @@ def test_what_was_answered_is_dark_where_all_was_answered_too() -> None:
         plots._gaps(axes, counts)
         assert [patch.get_label() for patch in axes.patches] == shades
         assert axes.patches[-1].get_facecolor()[0] < 0.5
-
-
-def test_matplotlib_is_imported_only_to_draw(histograms: Path) -> None:
-    script = "import sys; from nzc.app.main import main; main(); print('matplotlib' in sys.modules)"
-    for drawn, imported in (("false", "False"), ("true", "True")):
-        command = [sys.executable, "-c", script, *OWN, "tracking=none", f"figures={drawn}"]
-        ran = subprocess.run(command, cwd=histograms.parent, capture_output=True, text=True, timeout=300, check=True)
-        assert ran.stdout.endswith(f"{imported}\n")
 
 
 def test_the_confusion_is_of_the_released_labels() -> None:
