@@ -27,8 +27,8 @@ def source_digest(*modules: str, follow: bool = True) -> str:
         module = todo.pop()
         if module in found:
             continue
-        path, found[module] = _file(module), ""  # nothing, for a name that is no module, or one of others
-        if path is None:
+        found[module] = ""  # for a name that is no module, or one of others
+        if (path := _file(module)) is None:
             continue
         if module.partition(".")[0] != "nzc" and not any(home in path.parents for home in homes):
             continue

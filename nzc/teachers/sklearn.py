@@ -129,13 +129,15 @@ def _copy(estimator: Any, state: int) -> Any:
         return copy.deepcopy(estimator)
     from sklearn.base import clone
 
-    def named(parameter: str) -> list[str]:
-        return [name for name in given if name.split("__")[-1] == parameter]
-
-    given = estimator.get_params()
-    threads = {name: 1 for name in named("n_jobs") if given[name] is None}
+    own = {}
+    for name, value in estimator.get_params().items():
+        match name.split("__")[-1], value:
+            case "random_state", _:
+                own[name] = state
+            case "n_jobs", None:
+                own[name] = 1
     cloned: Callable[..., Any] = clone(estimator).set_params
-    return cloned(**dict.fromkeys(named("random_state"), state), **threads)
+    return cloned(**own)
 
 
 def _unusable(estimator: Any, error: Exception, records: str) -> InputError:
