@@ -29,6 +29,8 @@ def calibrate(
     parameter  name of that argument, where several are free and the others have defaults
     rough      for GNMax: leave out the numeric bound, so that the noise is up to a fifth too large, in milliseconds
 
+    Where a mechanism has a `first` (nzc.Interactive), `epsilon` holds however the queries are divided between both.
+
     The result never costs more than `epsilon`, and at least `epsilon` (1 − 1e-5); for GNMax, whose bound is a numeric
     one, `epsilon` (1 − 1e-3), after several seconds. Noise from 1e-15 to 1e15 is tried. InputError: no noise is enough.
 

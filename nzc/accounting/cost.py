@@ -49,6 +49,15 @@ class Cost:
             claim=other.claim,
         )
 
+    def dearer(self, other: "Cost") -> "Cost":
+        """Return what some queries of this release and the rest of the other cost at most, whatever the votes.
+
+        At every order that is the larger cost. Both must be of equally many queries, each of which costs the same.
+        """
+        one, two = (_together(cost.worst_case) for cost in (self, other))
+        worst = WorstCaseCost(lambda orders: np.maximum(one.rdp(orders), two.rdp(orders)), max(one.mu, two.mu))
+        return Cost(self.queries, None, (), ((1, worst),), max(self.delta_cost, other.delta_cost))
+
     def rdp(self, orders: Floats) -> Floats:
         """Return the exact Rényi cost, [orders]; inf where the mechanism has no law."""
         if self.exact is None:
@@ -100,7 +109,9 @@ class Cost:
             found = [step for pairs, times in self.exact[0].laws() for step in steps(pairs, times)]
             self._composed[left, exact] = compose(found, left, exact, order)
         lower, upper = self._composed[left, exact]
-        return min(exact, upper), lower if self.delta_cost == 0 else None, order
+        # Noise that ends a run, or a part of δ, may hide what the laws of all queries show.
+        known = self.delta_cost == 0 and self.exact[0].paid is None
+        return min(exact, upper), lower if known else None, order
 
     @cached_property
     def _composed(self) -> dict[tuple[float, float], tuple[float, float]]:
@@ -112,6 +123,16 @@ class Cost:
         `plan` must be made from public facts, before a vote is seen.
         """
         return sanitised.sanitise(self.bounded, plan, delta, rng).epsilon
+
+
+def _together(parts: Sequence[tuple[int, WorstCaseCost]]) -> WorstCaseCost:
+    """Return the cost of all releases, given as (count, cost of one), as that of one release."""
+    parts = [(count, cost) for count, cost in parts if count]
+
+    def rdp(orders: Floats) -> Floats:
+        return sum((count * cost.rdp(orders) for count, cost in parts), np.zeros(len(orders)))
+
+    return WorstCaseCost(rdp, float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))))
 
 
 def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:

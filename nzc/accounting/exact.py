@@ -164,8 +164,9 @@ class ExactCost:
 
     batches  numbers of distinct histograms, and a function that returns their laws, which are large
     inverse  [queries]  the distinct histogram of each query
-    ceiling  what one query costs for any votes, orders → [orders]; it is taken where it is smaller
-    paid     all queries together cost at most so often the ceiling; None: no such limit
+    ceiling  what asking one query and its label cost for any votes, orders → [2, orders]; it is taken where it is
+             smaller
+    paid     asking all queries together costs at most so often its ceiling, since noise ends the run; None: no limit
     moved    only so many queries cost anything, whichever they are; None: all may
     """
 
@@ -197,11 +198,13 @@ class ExactCost:
 
     def _limited(self, total: Floats, queries: Ints, orders: Floats = ORDERS) -> Floats:
         """Return `total` of so many queries, or what they cost at most where that is smaller."""
-        paid = self.paid if self.moved is None else self.moved
-        if paid is None:
+        if self.paid is None and self.moved is None:
             return total
+        labels = queries if self.moved is None else np.minimum(queries, self.moved)
+        asked = labels if self.paid is None else np.minimum(labels, self.paid)
+        ask, label = self.ceiling(orders)
         with np.errstate(invalid="ignore"):
-            return np.asarray(np.fmin(total, np.minimum(queries, paid) * self.ceiling(orders)))
+            return np.asarray(np.fmin(total, asked * ask + labels * label))
 
     def laws(self) -> Iterator[tuple[Pairs, Ints]]:
         """Yield the laws of distinct histograms, and how many queries share each, [histograms]."""
@@ -220,7 +223,7 @@ class ExactCost:
         return distinct
 
     def _costs(self, orders: Floats) -> Iterator[tuple[Ints, Floats]]:
-        ceiling = self.ceiling(orders)
+        ceiling = self.ceiling(orders).sum(axis=0)
 
         def cost(batch: tuple[Ints, Callable[[], Pairs]]) -> tuple[Ints, Floats]:
             places, pairs = batch

@@ -23,8 +23,7 @@ class _Promise:
     answers: int | None
 
     def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
-        answered = queries if self.answers is None else min(queries, self.answers)
-        return self.mechanism.promise(queries, answered).data_independent(delta, rough)
+        return self.mechanism.worst_case_epsilon(queries, delta, rough, self.answers)
 
 
 def fill_in_noise(cfg: DictConfig, build: Callable[[DictConfig], NoisyArgmax]) -> None:

@@ -17,6 +17,7 @@ import sqlite3
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
@@ -106,8 +107,8 @@ class Ledger:
     ) -> LedgerEntry:
         """Record a release from `dataset` at its exact cost, and return what is stored for it.
 
-        key   identifies the release: an entry of the same key is returned, and only its labels may be published;
-              None: a new release
+        key   identifies the release: an entry of the same key is returned, and only its labels may be published. Its
+              cost becomes the larger of both. None: a new release
         kind  TRIAL where the noise is seeded and the labels stay where they are
         """
         key, rdp = uuid4().hex if key is None else key, cost.rdp(ORDERS)
@@ -117,14 +118,21 @@ class Ledger:
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them.
 
-        A stored trial becomes a release where `entry` is one; a release stays a release.
+        A stored trial becomes a release where `entry` is one; a release stays a release. Of two costs of one entry,
+        the larger is stored: the accounting of an older version may have been too low.
         """
         facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
         orders, rdp = (each.astype("<f8").tobytes() for each in (entry.orders, entry.rdp))
         said = (entry.dataset, entry.key, _now(), entry.description, facts)
         with self._transaction() as connection:
             connection.execute(_INSERT, (*said, orders, rdp, entry.delta_cost, entry.labels, entry.kind))
-            return self._select(connection, "WHERE dataset = ? AND key = ?", entry.dataset, entry.key)[0]
+            where = "WHERE dataset = ? AND key = ?"
+            stored = self._select(connection, where, entry.dataset, entry.key)[0]
+            rdp = np.maximum(stored.rdp, entry.at(stored.orders))
+            stored = replace(stored, rdp=rdp, delta_cost=max(stored.delta_cost, entry.delta_cost))
+            costs = rdp.astype("<f8").tobytes(), stored.delta_cost
+            connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {where}", (*costs, entry.dataset, entry.key))
+            return stored
 
     def name(self, dataset: str, name: str) -> None:
         """Give a dataset a name of the user's own. Datasets of one name are about the same people: they count together.

@@ -12,7 +12,7 @@ order ask, record, learn, or that an unfinished run draws its noise once.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from itertools import takewhile
 from operator import add
 
@@ -33,6 +33,9 @@ from nzc.teachers import VoteHistograms
 from nzc.teachers.fingerprint import describe
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
+
+#: Two ε found over Rényi orders may be so far apart, relatively, where their costs are equal (`rdp.to_epsilon`).
+_PRECISION = 1e-3
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class QueryRound:
         """How many labels were released."""
         return int((self.labels != ABSTAIN).sum())
 
+    @property
+    def worst_case(self) -> Cost:
+        """What these labels cost at most, whatever the votes."""
+        return self.mechanism.promise(len(self.rows), self.answered)
+
 
 class LabelingSession:
     """All rounds of one run: sizes[i] queries in round i, out of a pool of `rows` public rows.
@@ -74,12 +82,13 @@ class LabelingSession:
         self.policy, self.sizes, self.released = policy, sizes, np.full(rows, ABSTAIN)
         self.ledger, self._public = ledger, public
         self.rounds: list[QueryRound] = []
-        if policy.mechanism.one_round and len(sizes) > 1:
+        # The mechanism of each round is fixed before a vote is seen, whether there will be a student or not.
+        self.mechanisms = [policy.mechanism.first or policy.mechanism, *[policy.mechanism] * (len(sizes) - 1)]
+        if len(sizes) > 1 and any(each.one_round for each in self.mechanisms):
             raise InputError("rounds", len(sizes), f"must be 1: the cost of {policy.name} counts over one round")
-        if policy.mechanism.moved is not None and len(sizes) > 1:
+        if len(sizes) > 1 and any(each.moved is not None for each in self.mechanisms):
             allowed = "must be 1 where a record moves votes on a few queries of a round only"
             raise InputError("rounds", len(sizes), allowed)
-        self.mechanisms = [policy.mechanism.first or policy.mechanism, *[policy.mechanism] * (len(sizes) - 1)]
         planned = [(size, bound) for size, each in zip(sizes, self.mechanisms, strict=True) for bound in each.bounds]
         self.plan: Plan | None = None
         if policy.publish == SANITISED:
@@ -88,10 +97,12 @@ class LabelingSession:
                 raise InputError("publish", SANITISED, allowed)
             self.plan = policy.plan(planned, policy.delta)
         self.bound_release = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
-        distinct = {_identity(each): each for each in self.mechanisms}
+        self._bound_cost = Cost(0, None, (), ((1, self.bound_release),))
+        self._identities = [_identity(each) for each in self.mechanisms]
+        distinct = dict(zip(self._identities, self.mechanisms, strict=True))
         self.alike = len(distinct) == 1
         made = {name: self._filter(each) for name, each in distinct.items()}
-        self.filters = [made[_identity(each)] for each in self.mechanisms]
+        self.filters = [made[name] for name in self._identities]
         if len({each and each.budget for each in self.filters}) > 1:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
@@ -99,7 +110,7 @@ class LabelingSession:
     @cached_property
     def promised(self) -> float:
         """ε at δ of everything that this session may release, whatever the votes; known before a vote is seen."""
-        policy, spent, cost = self.policy, 0.0, Cost(0, None, (), ((1, self.bound_release),))
+        policy, spent, cost = self.policy, 0.0, self._bound_cost
         left = sum(self.sizes) if policy.answers is None else policy.answers
         for size, mechanism, privacy_filter in zip(self.sizes, self.mechanisms, self.filters, strict=True):
             asked = size
@@ -126,11 +137,10 @@ class LabelingSession:
     def ask(self, votes: VoteHistograms, rows: Ints, student_probs: Floats | None = None) -> QueryRound:
         """Ask the rows that `choose` returned, by the student's class probabilities [pool, classes]."""
         number, policy = len(self.rounds), self.policy
-        stage = 0 if student_probs is None else number
-        mechanism, privacy_filter = self.mechanisms[stage], self.filters[stage]
+        mechanism, privacy_filter = self.mechanisms[number], self.filters[number]
         probs = None if student_probs is None else student_probs[rows]
         private = votes.votes[rows]
-        asked = self._key(mechanism, number, rows, private, probs)
+        asked = self._key(number, rows, private, probs)
         # Privacy boundary: below, votes are used for the labels' cost and the ledger's key only, which are private.
         labels, nonce = self.ledger.draw([2, number], asked, lambda rng: mechanism.release(private, rng, probs))
         passed = labels != ABSTAIN
@@ -146,7 +156,7 @@ class LabelingSession:
         cost = mechanism.cost(votes.votes[rows], labels, probs) if whole is None else whole
         passed = passed[admitted] if whole is None else passed
         released = probs, labels.astype("<i8"), nonce, None if whole is None else asked
-        key = self._key(mechanism, number, rows, votes.votes[rows], *released)
+        key = self._key(number, rows, votes.votes[rows], *released)
         self.rounds.append(QueryRound(mechanism, rows, labels, cost, passed, spent, key))
         self.released[rows] = labels
         return self.rounds[-1]
@@ -173,7 +183,8 @@ class LabelingSession:
         return labels
 
     def epsilon(self, votes: VoteHistograms) -> Epsilon:
-        """Return every ε of all rounds together."""
+        """Return every ε of all rounds together. RuntimeError: it is more than promised, by a fault of nzc."""
+        self._require_promise()
         policy, cost = self.policy, reduce(add, (each.cost for each in self.rounds))
         sanitised = self._sanitised(cost)
         found = cost.epsilon(policy.delta)
@@ -207,33 +218,44 @@ class LabelingSession:
         """All rows asked so far, in the order of asking."""
         return np.concatenate([np.zeros(0, np.int64), *[each.rows for each in self.rounds]])
 
+    def _require_promise(self) -> None:
+        """Raise RuntimeError where what was released may cost more than promised. No file of the run is written yet."""
+        spent = sum((each.worst_case for each in self.rounds), self._bound_cost).data_independent(self.policy.delta)
+        if spent > self.promised * (1 + _PRECISION):
+            why = f"these labels cost up to ε = {spent:.6g}, and ε = {self.promised:.6g} was promised"
+            raise RuntimeError(f"{why}. This is an error of nzc; no result is written")
+
     def _filter(self, mechanism: NoisyArgmax) -> PrivacyFilter | None:
         budget, delta = self.policy.budget, self.policy.delta
         if budget is None:
             return None
+
+        def price(count: int) -> float:
+            return mechanism.promise(count, count).data_independent(delta)
+
         queries = sum(self.sizes)
         if mechanism.screen is None and self.alike and self.plan is None:
             queries = queries if self.policy.answers is None else min(queries, self.policy.answers)
-            privacy_filter = count_filter(partial(mechanism.worst_case_epsilon, delta=delta), budget, queries)
+            privacy_filter = count_filter(price, budget, queries)
         else:
             privacy_filter = mechanism.privacy_filter(budget, delta, queries, self.bound_release)
         if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
             allowed = f"must be null: {self.policy.name} has no finite ε, so no budget can be kept"
-            if np.isfinite(mechanism.worst_case_epsilon(1, delta)):
+            if np.isfinite(price(1)):
                 allowed = f"is too small for a single label of {self.policy.name} at delta={delta:g}"
-            if mechanism.one_round and np.isfinite(whole := mechanism.worst_case_epsilon(sum(self.sizes), delta)):
+            if mechanism.one_round and np.isfinite(whole := price(queries)):
                 allowed = f"must be at least {whole:.6g}, which a run of {self.policy.name} costs at delta={delta:g}"
             raise InputError("budget.epsilon", budget, allowed)
         return privacy_filter
 
-    def _key(self, mechanism: NoisyArgmax, number: int, rows: Ints, *parts: object) -> str:
+    def _key(self, number: int, rows: Ints, *parts: object) -> str:
         """Return a hash of what round `number` asks: how, of which rows, votes and student; and of what was drawn.
 
         The rows' content is a part: two pools whose rows happen to have equal votes are two releases. So are the source
         of a mechanism of the user's own, and what is promised: after an edit, nothing is what was drawn before.
         """
         content = None if self._public is None else self._public[rows]
-        return question(_identity(mechanism), self.promised, self.policy.seed, number + 1, rows, content, *parts)
+        return question(self._identities[number], self.promised, self.policy.seed, number + 1, rows, content, *parts)
 
     def _sanitised(self, cost: Cost) -> float | None:
         if (plan := self.plan) is None:
@@ -251,10 +273,11 @@ class LabelingSession:
         return float(drawn[0])
 
     def _audit(self, votes: VoteHistograms, trials: int) -> float | None:
-        """Audit only the most expensive mechanism of the run, with at most as many queries as the budget admits."""
+        """Audit only the most expensive mechanism of the run, with at most as many queries as could be answered."""
         policy = self.policy
-        dearest = max(self.rounds, key=lambda each: each.cost.data_independent(policy.delta)).mechanism
+        dearest = max(self.rounds, key=lambda each: each.worst_case.data_independent(policy.delta)).mechanism
         queries = sum(len(each.rows) for each in self.rounds if each.mechanism == dearest)
+        queries = queries if policy.answers is None else min(queries, policy.answers)
         if (privacy_filter := self.filters[self.mechanisms.index(dearest)]) is not None:
             # The audit answers every query it asks, so the budget admits fewer queries than in a run with a screen.
             before = sum(each.spent for each in takewhile(lambda each: each.mechanism != dearest, self.rounds))

@@ -21,10 +21,12 @@ from nzc.mechanisms.noise.continuous import Neighbourhood
 from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.votes import as_labels, as_probabilities, as_votes
 from nzc.types import Bools, Floats, Ints
-from nzc.validation import between_0_and_1, whole
+from nzc.validation import InputError, between_0_and_1, whole
 
 #: The label of a query that was not answered.
 ABSTAIN = -1
+#: Stands for `student_probs` that the caller of `cost` left out.
+_UNSTATED: Floats = np.empty(0)
 #: An audit runs at most so many queries; its result bounds every longer run from below as well.
 AUDITED = 100
 
@@ -95,8 +97,15 @@ class NoisyArgmax:
         require_total(self.noise, labels)
         return self._screened(labels, votes, as_probabilities(student_probs, votes))
 
-    def cost(self, votes: Ints, labels: Ints, student_probs: Floats | None = None) -> Cost:
-        """Return what releasing `labels` at these votes cost; the arguments are those of `release`."""
+    def cost(self, votes: Ints, labels: Ints, student_probs: Floats | None = _UNSTATED) -> Cost:
+        """Return what releasing `labels` at these votes cost; the arguments are those of `release`.
+
+        InputError: `student_probs` is left out although the screen uses it. Where `release` had none, it is None.
+        """
+        if student_probs is _UNSTATED:
+            if self.asks_student:
+                raise InputError("student_probs", "missing", "must be what `release` was given; None if it had none")
+            student_probs = None
         votes = as_votes(votes)
         labels, student_probs = as_labels(labels, votes), as_probabilities(student_probs, votes)
         asked, answered = len(votes), votes[labels != ABSTAIN]
@@ -117,7 +126,7 @@ class NoisyArgmax:
         return ExactCost(
             [(batch.places, partial(self._pairs, batch)) for batch in batches],
             inverse,
-            ceiling=lambda orders: np.sum([cost.rdp(orders) for _, cost in self._worst_case()], axis=0),
+            ceiling=lambda orders: np.stack([cost.rdp(orders) for _, cost in self._worst_case()]),
             paid=self._paid(len(votes)) if self.one_round else None,
             moved=None if self.one_round else self.moved,
         )
@@ -130,9 +139,17 @@ class NoisyArgmax:
         delta_cost = self._paid(asked) * (self._delta_cost or 0.0)
         return Cost(queries, None, (), self._worst_case(asked, answered), delta_cost)
 
-    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
-        """Return ε at δ of `queries` queries that are all answered, whatever the votes; `rough`: see `Cost`."""
-        return self.promise(queries, queries).data_independent(delta, rough)
+    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False, answers: int | None = None) -> float:
+        """Return ε at δ of `queries` queries, whatever the votes, and whichever of them are asked by `first`.
+
+        rough    see `Cost.data_independent`
+        answers  how many queries are answered at most; None: all
+        """
+        answered = queries if answers is None else min(queries, answers)
+        cost = self.promise(queries, answered)
+        if self.first is not None:
+            cost = cost.dearer(self.first.promise(queries, answered))
+        return cost.data_independent(delta, rough)
 
     def privacy_filter(self, epsilon: float, delta: float, queries: int, other: WorstCaseCost = FREE) -> PrivacyFilter:
         """Return the filter that keeps `queries` queries and `other` within a budget ε at δ, whatever the votes."""
@@ -156,7 +173,7 @@ class NoisyArgmax:
         queries = self._paid(min(queries, AUDITED))  # no run of so few queries ends early
         queries = queries if self.moved is None else min(queries, self.moved)
         found = empirical.audit(self._release, self.log_law, pair, queries, trials, delta, rng)
-        empirical.check(found, data_independent=self.worst_case_epsilon(queries, delta))
+        empirical.check(found, data_independent=self.promise(queries, queries).data_independent(delta))
         return found.epsilon
 
     def moving(self, queries: int | None) -> "NoisyArgmax":
@@ -174,10 +191,10 @@ class NoisyArgmax:
 
         The theorems cover the noisy argmax without a boost.
         """
-        plain = self.boost.c == 0 and self.boost.shift == 1
-        if not plain or self._delta_cost is not None or self.noise.bound is None:
-            return ()
-        return (self.noise.bound,) if self.screen is None else (self.screen.bound, self.noise.bound)
+        plain = self.boost.c == 0 and self.boost.shift == 1 and self._delta_cost is None
+        parts = [self.noise.bound] if self.screen is None else [self.screen.bound, self.noise.bound]
+        known = tuple(bound for bound in parts if bound is not None)
+        return known if plain and len(known) == len(parts) else ()
 
     @property
     def asks_student(self) -> bool:

@@ -68,8 +68,8 @@ class Screen(ABC):
         return log_ndtr(ahead), log_ndtr(-ahead)
 
     @property
-    def bound(self) -> data_dependent.DataDependentBound:
-        """The data-dependent bound for asking one query, to be taken at `histograms`."""
+    def bound(self) -> data_dependent.DataDependentBound | None:
+        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there is no theorem."""
         return data_dependent.screen_bound(self.sigma1)
 
     def histograms(self, votes: Ints, student_probs: Floats | None) -> Floats:

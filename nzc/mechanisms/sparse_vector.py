@@ -108,6 +108,10 @@ class SparseScreen(StabilityScreen):
     def paid(self, asked: int) -> int:
         return min(asked, self.cutoff)
 
+    @property
+    def bound(self) -> None:
+        """None: the theorem is of a screen with Gaussian noise."""
+
     def worst_case(self) -> WorstCaseCost:
         """Return the cost ρ(α) of one report, whatever the votes."""
         return WorstCaseCost(self._rdp)

@@ -4,6 +4,8 @@ Each search returns the largest true δ over the stated δ, over settings drawn 
 test_promises.py` prints it for what nzc states now, and for what it stated before version 0.2.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -117,6 +119,24 @@ def test_answers_and_budget_are_promises() -> None:
     all_answered = mechanism.promise(50, 50)
     assert all_answered.data_independent(1e-5) == compose(all_answered.worst_case, 1e-5)
     assert mechanism.promise(50, 5).data_independent(1e-5) < all_answered.data_independent(1e-5)
+
+
+@pytest.mark.parametrize("first", [nzc.Confident(60, 40, 5), nzc.LNMax(0.2), nzc.GNMax(15), nzc.Stable(60, 15)])
+def test_the_price_of_queries_holds_however_many_the_first_mechanism_asks(first: nzc.NoisyArgmax) -> None:
+    mechanism, queries, delta = nzc.Interactive(60, 40, 20, 0.9, first=first), 30, 1e-5
+    parts = [(first.promise(n, n), mechanism.promise(queries - n, queries - n)) for n in range(queries + 1)]
+    dearest = max((one + two).data_independent(delta, rough=True) for one, two in parts)
+    assert dearest * (1 - 1e-3) <= mechanism.worst_case_epsilon(queries, delta)
+    alike = nzc.Interactive(60, 40, 20, 0.9).worst_case_epsilon(queries, delta)
+    assert alike == pytest.approx(nzc.Confident(60, 40, 20).worst_case_epsilon(queries, delta), rel=1e-9)
+
+
+def test_calibrated_noise_pays_for_the_first_mechanism_too() -> None:
+    first = nzc.Confident(300, 30, 2)
+    with pytest.raises(nzc.InputError, match=r"^epsilon=3: must be above 92: sigma alone cannot"):
+        nzc.calibrate(partial(nzc.Interactive, 300, 30, confidence=0.9, first=first), 3, 1e-5, 200)
+    sigma = nzc.calibrate(partial(nzc.Interactive, 300, 30, confidence=0.9, first=first), 93, 1e-5, 200)
+    assert nzc.Interactive(300, 30, sigma, 0.9, first).worst_case_epsilon(200, 1e-5) <= 93
 
 
 if __name__ == "__main__":

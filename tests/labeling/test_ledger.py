@@ -92,8 +92,17 @@ def test_what_is_recorded_is_what_is_returned(ledger):
 def test_an_identical_release_returns_the_stored_labels_and_costs_nothing(ledger):
     ledger.record(release(labels=b"first"))
     before = ledger.total("digest", DELTA)
-    assert ledger.record(release(labels=b"second", cost=5.0)).labels == b"first"
+    assert ledger.record(release(labels=b"second")).labels == b"first"
     assert ledger.total("digest", DELTA) == before and len(ledger.entries()) == 1
+
+
+def test_of_two_costs_of_one_release_the_larger_counts(ledger):
+    ledger.record(release("a", 0.5))
+    for cost, kept in ((0.4, 0.5), (0.7, 0.7), (0.5, 0.7), (0.7, 0.7)):
+        assert (ledger.record(release("a", cost)).rdp == release("a", kept).rdp).all()
+        (stored,) = ledger.entries("digest")
+        assert (stored.rdp == release("a", kept).rdp).all() and (stored.orders == ORDERS).all()
+    assert (ledger.record(release("a", 0.1, orders=ORDERS[:3])).rdp[:3] == release("a", 0.7).rdp[:3]).all()
 
 
 def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger):

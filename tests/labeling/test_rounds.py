@@ -9,6 +9,7 @@ from conftest import SMALL, TEACHERS, VOTES, Nzc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nzc
 from nzc.accounting import sanitised
 from nzc.accounting.data_independent import gaussian
 from nzc.labeling.policy import LabelingPolicy
@@ -191,6 +192,17 @@ def test_rounds_are_refused_where_a_record_moves_few_queries() -> None:
     with pytest.raises(InputError, match=r"^rounds=2: must be 1 where a record moves votes on a few queries"):
         _session(policy, [30, 30])
 
+    policy = _policy(NoisyArgmax(GaussianNoise(20), first=nzc.GNMax(20).moving(2)), QuerySelection("first", 2))
+    with pytest.raises(InputError, match=r"^rounds=2: must be 1 where a record moves votes on a few queries"):
+        _session(policy, [30, 30])
+
+
+def test_a_first_mechanism_that_counts_over_the_run_is_refused_in_rounds() -> None:
+    first = nzc.SparseStable(cutoff=2, teachers=100, delta=1e-5)
+    policy = _policy(NoisyArgmax(GaussianNoise(20), first=first), QuerySelection("first", 2))
+    with pytest.raises(InputError, match=r"^rounds=2: must be 1: the cost of it counts over one round"):
+        _session(policy, [30, 30])
+
 
 def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same(tmp_path: Path) -> None:
     """Of the system's noise labels are drawn once until they are kept; what was made of them is each run's own."""
@@ -217,16 +229,19 @@ def test_an_audit_of_two_mechanisms_is_of_the_dearer(tmp_path: Path, monkeypatch
     assert session.epsilon(_votes()).audited in parts
 
 
-def test_an_audit_stays_within_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of sixty queries none is answered, which the budget admits; of sixty answers it would admit one."""
-    mechanism, budget = NoisyArgmax(GaussianNoise(2), screen=ThresholdScreen(55, 10)), 4.0
-    policy = replace(_policy(mechanism, QuerySelection("first", None), budget), audit_trials=20_000)
+@pytest.mark.parametrize("limit", [{"budget": 4.0}, {"answers": 1}], ids=str)
+def test_an_audit_answers_no_more_than_the_run(
+    limit: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many queries are asked and at most one is answered, which the limit admits. An audit answers all it asks."""
+    mechanism = NoisyArgmax(GaussianNoise(2), screen=ThresholdScreen(55, 10))
+    policy = replace(_policy(mechanism, QuerySelection("first", None)), audit_trials=20_000, **limit)
     monkeypatch.chdir(tmp_path)  # the ledger's
     session, torn = _session(policy, [POOL]), VoteHistograms(np.full((POOL, CLASSES), 25), 100)
-    assert (session.ask(torn, session.choose()).labels == ABSTAIN).all()
+    assert session.ask(torn, session.choose()).answered <= 1
     without = mechanism.audit(100, CLASSES, len(session.rows), 20_000, 1e-5, np.random.default_rng(0))
-    found = session.epsilon(torn).audited
-    assert found is not None and 0 < found < budget < without
+    found = session.epsilon(torn)
+    assert found.audited is not None and 0 < found.audited < found.published < without
 
 
 def test_rounds_of_two_mechanisms_add_up() -> None:

@@ -80,6 +80,18 @@ def test_interactive_without_a_student_is_confident():
     assert interactive.release(votes, rng, np.array([[0.72, 0.28], [0.52, 0.48]])).shape == (2,)
 
 
+def test_a_cost_that_depends_on_a_student_is_not_told_without_one():
+    mechanism = NoisyArgmax(GaussianNoise(40), screen=InteractiveScreen(20, 5, 0.9))
+    votes, probs = np.array([[600, 400]]), np.array([[0.6, 0.4]])
+    with pytest.raises(InputError, match=r"^student_probs=missing: must be what `release` was given"):
+        mechanism.cost(votes, np.array([0]))
+    confident = NoisyArgmax(GaussianNoise(40), screen=ThresholdScreen(20, 5))
+    orders, label = np.array([2.0, 8.0]), np.array([0])
+    without, known = (mechanism.cost(votes, label, student).rdp(orders) for student in (None, probs))
+    assert (without == confident.cost(votes, label).rdp(orders)).all()
+    assert (known > without).all()
+
+
 def test_only_confident_students_are_reinforced():
     labels = np.array([3, ABSTAIN, ABSTAIN])
     student_probs = np.array([[0.99, 0.01, 0, 0], [0.95, 0.05, 0, 0], [0.1, 0.8, 0.1, 0]])

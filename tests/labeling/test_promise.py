@@ -1,0 +1,235 @@
+"""The promise of a session against all that it may release: every outcome of small sessions, enumerated.
+
+The promised ε is at least the data-independent cost of what was released, whatever the outcome, and at least the true ε
+of the joint law of all outcomes at two neighbours. A session is as the command runs it: its budget, its number of
+answers, and whether there is a student depend on the labels released before.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from itertools import product
+from operator import add
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from conftest import VOTES, Nzc
+from hypothesis import HealthCheck, Phase, assume, example, given, settings
+from hypothesis import strategies as st
+
+import nzc as library
+from nzc.accounting import sanitised
+from nzc.labeling.policy import LabelingPolicy
+from nzc.labeling.query_selection import QuerySelection
+from nzc.labeling.run_record import RunRecord
+from nzc.labeling.session import LabelingSession
+from nzc.mechanisms import ABSTAIN, GaussianNoise, LaplaceNoise, NoisyArgmax, SparseScreen, ThresholdScreen
+from nzc.teachers import VoteHistograms
+from nzc.validation import InputError
+
+TEACHERS, POOL, DELTA = 12, 5, 1e-3
+#: Sizes of rounds; their queries have at most 3^4 outcomes.
+SIZES = [[4], [1], [1, 3], [2, 2], [3, 1], [1, 1, 2]]
+
+
+class Run(NamedTuple):
+    """A small session. Its votes are [pool, 2] of TEACHERS teachers; `votes` are those for class 0, [pool].
+
+    student  predicts class 0 with these probabilities, [pool]; None: there is never a student
+    """
+
+    mechanism: NoisyArgmax
+    sizes: list[int]
+    votes: list[int]
+    student: list[float] | None = None
+    answers: int | None = None
+    budget: float | None = None
+    publish: str = "data_independent"
+
+
+class Outcome(NamedTuple):
+    """What one way to run a session draws, in the order of asking, and what it then releases.
+
+    laws      [queries]  number of the law of each query: of a mechanism, with or without a student
+    rows, labels  [queries]
+    released  the rows and labels of each round
+    cost      ε that these labels cost at most, whatever the votes
+    """
+
+    laws: list[int]
+    rows: list[int]
+    labels: list[int]
+    released: str
+    cost: float
+
+
+class _Unrecorded(RunRecord):
+    """No ledger: what is released is nobody's."""
+
+    def add(self, key: str, **about: Any) -> None:
+        pass
+
+
+def _session(run: Run) -> LabelingSession:
+    selection = QuerySelection("first", None)
+    limits = {"answers": run.answers, "publish": run.publish}
+    policy = LabelingPolicy(run.mechanism, selection, 0, DELTA, run.budget, sanitised.plan, None, "it", **limits)
+    return LabelingSession(policy, run.sizes, POOL, _Unrecorded(Path("none"), "", None, policy.rng, policy.seed, 1))
+
+
+def _histograms(first: np.ndarray) -> np.ndarray:
+    return np.stack([first, TEACHERS - first], axis=-1)
+
+
+def _probabilities(run: Run) -> np.ndarray | None:
+    return None if run.student is None else np.stack([run.student, 1 - np.array(run.student)], axis=-1)
+
+
+def _asking(session: LabelingSession, run: Run, rows: np.ndarray, labels: np.ndarray) -> tuple[NoisyArgmax, bool]:
+    """Let the session ask `rows` and draw these labels; return the mechanism, and whether there is a student."""
+    votes, used = VoteHistograms(_histograms(np.array(run.votes)), TEACHERS), []
+    probs = _probabilities(run) if (session.released != ABSTAIN).any() else None
+
+    def drawn(self: NoisyArgmax, *_: Any) -> np.ndarray:
+        used.append(self)
+        return labels
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NoisyArgmax, "_release", drawn)
+        session.ask(votes, rows, probs)
+    return used[0], probs is not None
+
+
+def _outcomes(session: LabelingSession, run: Run, laws: list[tuple[NoisyArgmax, bool]]) -> Iterator[Outcome]:
+    """Run the session for all labels that its mechanisms may draw, and append the laws of what it asked to `laws`."""
+    may_abstain = any(each.screen is not None for each in (run.mechanism, run.mechanism.first) if each is not None)
+    for draws in product([0, 1, ABSTAIN][: 2 + may_abstain], repeat=sum(run.sizes)):
+        session.rounds, session.released = [], np.full(POOL, ABSTAIN)
+        outcome, used = Outcome([], [], list(draws), "", 0.0), 0
+        for size in run.sizes:
+            rows, labels = session.choose(), np.array(draws[used : (used := used + size)])
+            if (law := _asking(session, run, rows, labels)) not in laws:
+                laws.append(law)
+            outcome.laws.extend([laws.index(law)] * size)
+            outcome.rows.extend(rows)
+        cost = reduce(add, (each.worst_case for each in session.rounds)).data_independent(DELTA)
+        released = str([(each.rows.tolist(), each.labels.tolist()) for each in session.rounds])
+        yield outcome._replace(released=released, cost=cost)
+
+
+def _joint_laws(run: Run, laws: list[tuple[NoisyArgmax, bool]], outcomes: list[Outcome]) -> Iterator[np.ndarray]:
+    """Yield the probability of everything that may be released: at the votes, then at each of their neighbours."""
+    first, probs = np.array(run.votes), _probabilities(run)
+    table = np.array([
+        [np.exp(mechanism.log_law(_histograms(np.clip(first + move, 0, TEACHERS)), probs if student else None))
+         for mechanism, student in laws]
+        for move in (0, 1, -1)
+    ])  # fmt: skip
+    law, row, label = (np.array([getattr(each, name) for each in outcomes]) for name in ("laws", "rows", "labels"))
+    _, released = np.unique([each.released for each in outcomes], return_inverse=True)
+    most = POOL if run.mechanism.moved is None else run.mechanism.moved
+    for move in map(np.array, product((0, 1, -1), repeat=POOL)):  # the first is no move
+        if np.count_nonzero(move) <= most and (first + move >= 0).all() and (first + move <= TEACHERS).all():
+            yield np.bincount(released, table[move[row], law, row, label].prod(axis=1))
+
+
+def _excess(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
+    """Return the δ at which the pair of laws is (ε, δ)-indistinguishable, the larger of both directions."""
+    return float(max(np.maximum(a - np.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p))))
+
+
+def _require_true(run: Run) -> None:
+    """Fail where the session may release more than it promises, or than its exact ε says of one round."""
+    session, laws = _session(run), []
+    outcomes = list(_outcomes(session, run, laws))
+    assert max(each.cost for each in outcomes) <= session.promised * (1 + 1e-3)
+    stated = [session.promised]
+    if run.publish == "data_independent":  # of the last outcome
+        found = session.epsilon(VoteHistograms(_histograms(np.array(run.votes)), TEACHERS))
+        assert found.exact_lower is None or found.exact_lower <= found.exact <= session.promised
+        stated += [found.exact] if len(run.sizes) == 1 else []
+    here, *neighbours = _joint_laws(run, laws, outcomes)
+    assert here.sum() == pytest.approx(1)
+    for epsilon in stated:
+        if np.isfinite(epsilon):
+            assert max(_excess(here, there, epsilon) for there in neighbours) <= DELTA * (1 + 1e-9)
+
+
+SCALES = st.sampled_from([0.7, 2.0, 6.0])
+GAMMAS = st.sampled_from([0.1, 0.5, 2.0])
+#: Answers nearly everything, about half, or nothing.
+THRESHOLDS = st.sampled_from([2.0, 7.0, 30.0])
+SENSITIVITIES = st.sampled_from(["constant", "global", "local", "smooth"])
+CUTOFFS = st.sampled_from([1, 2])
+SPARSE = st.builds(SparseScreen, st.sampled_from([2.0, 8.0, 30.0]), st.sampled_from([1.0, 4.0]), CUTOFFS)
+LABELS = st.one_of(st.builds(GaussianNoise, SCALES), st.builds(LaplaceNoise, GAMMAS))
+MECHANISMS = st.one_of(
+    st.builds(library.GNMax, st.sampled_from([0.7, 2.0])),  # others take seconds
+    st.builds(library.LNMax, GAMMAS),
+    st.builds(library.Gumbel, GAMMAS),
+    st.builds(library.NZC, st.just(2.0), GAMMAS, SENSITIVITIES),
+    st.builds(library.NZCGaussian, st.just(2.0), SCALES, SENSITIVITIES),
+    st.builds(library.Plurality),
+    st.builds(library.Confident, THRESHOLDS, SCALES, SCALES),
+    st.builds(library.Interactive, THRESHOLDS, SCALES, SCALES, st.just(0.9)),
+    st.builds(library.Stable, THRESHOLDS, SCALES),
+    st.builds(library.SparseStable, CUTOFFS, st.just(TEACHERS), st.just(DELTA)),
+    st.builds(NoisyArgmax, LABELS, screen=st.one_of(SPARSE, st.builds(ThresholdScreen, THRESHOLDS, SCALES))),
+)
+SHARES = st.lists(st.sampled_from([0.05, 0.5, 0.95]), min_size=POOL, max_size=POOL)
+COUNTS = st.lists(st.integers(0, TEACHERS), min_size=POOL, max_size=POOL)
+
+
+_DEAR_FIRST = library.Interactive(0.0, 6.0, 6.0, 0.9, first=library.Confident(2.0, 2.0, 0.7))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    mechanism = draw(MECHANISMS)
+    mechanism = replace(mechanism, first=draw(st.one_of(st.none(), MECHANISMS)))
+    used = [mechanism, mechanism.first or mechanism]
+    sizes = draw(st.sampled_from(SIZES[: 2 if any(each.one_round for each in used) else None]))
+    if len(sizes) == 1:
+        mechanism = mechanism.moving(draw(st.sampled_from([None, 1, 2])))
+    publish = ["data_independent", *(["sanitised"] if all(each.bounds for each in used) else [])]
+    return Run(
+        mechanism,
+        sizes,
+        draw(COUNTS),
+        student=draw(st.one_of(st.none(), SHARES)),
+        answers=draw(st.sampled_from([None, 1, 2])),
+        budget=draw(st.sampled_from([None, None, 1.0, 5.0, 25.0])),
+        publish=draw(st.sampled_from(publish)),
+    )
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],  # shrinking takes minutes
+    suppress_health_check=[HealthCheck.filter_too_much],
+)
+@given(runs())
+@example(Run(_DEAR_FIRST, [1, 3], [6] * POOL))  # later rounds without a student once ran the mechanism of the first
+@example(Run(_DEAR_FIRST, [1, 3], [6] * POOL, student=[0.5] * POOL, budget=25.0))
+def test_no_session_releases_more_than_it_promises(run: Run) -> None:
+    try:
+        _session(run)
+    except InputError:  # no such session can be run
+        assume(False)
+    _require_true(run)
+
+
+@pytest.mark.parametrize("end", [[], ["aggregator=confident", "aggregator.threshold=30", "budget.epsilon=40"]])
+def test_a_broken_promise_fails_before_anything_is_written(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, end: list[str]
+) -> None:
+    monkeypatch.setattr(LabelingSession, "promised", 0.5)
+    ran = nzc(*VOTES, "teachers.path=votes.npy", *end)
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1].startswith("nzc: RuntimeError: these labels cost up to ε = ")
+    assert "Traceback" not in ran.err
+    assert not [*ran.folder.rglob("result.json"), *ran.folder.rglob("labels.csv")]
