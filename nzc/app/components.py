@@ -21,6 +21,7 @@ from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import NoisyArgmax
 from nzc.representation import Representation
 from nzc.runs.layout import SWEEP, flatten
+from nzc.runs.names import name_of
 from nzc.runs.pipeline import RunComponents
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -50,21 +51,20 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     check_values(cfg)
     teachers: Teachers = build(cfg, "teachers")
     return RunComponents(
-        dataset=build(cfg, "dataset"),
-        representation=build(cfg, "representation"),
+        dataset=build(cfg, "dataset", choices["dataset"]),
+        representation=build(cfg, "representation", choices["representation"]),
         teachers=teachers,
-        policy=build_policy(cfg, choices, teachers.moved_queries),
+        policy=build_policy(cfg, teachers.moved_queries),
         queries=cfg.queries,
-        student=build(cfg, "student"),
+        student=build(cfg, "student", choices["student"]),
         trainer=build(cfg, "trainer"),
         store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait),
         data_name=_data_name(cfg),
-        names={group: choices[group] for group in ("dataset", "aggregator", "student")},
         figures=figures if cfg.figures is None else cfg.figures,
     )
 
 
-def build_policy(cfg: DictConfig, choices: Mapping[str, str], moved: int | None) -> LabelingPolicy:
+def build_policy(cfg: DictConfig, moved: int | None) -> LabelingPolicy:
     """Return the rules of labeling, of which ε follows, built and checked; `moved`: `Teachers.moved_queries`."""
 
     def mechanism(tried: DictConfig) -> NoisyArgmax:
@@ -74,14 +74,14 @@ def build_policy(cfg: DictConfig, choices: Mapping[str, str], moved: int | None)
     fill_in_noise(cfg, mechanism)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     return LabelingPolicy(
-        mechanism=mechanism(cfg),
+        mechanism=(built := mechanism(cfg)),
         selection=QuerySelection(cfg.query_choice, rounds),
         seed=cfg.seed,
         delta=cfg.delta,
         budget=cfg.budget.epsilon,
         plan=partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
         audit_trials=cfg.audit_trials if cfg.audit else None,
-        name=choices["aggregator"],
+        name=name_of(built),
         rng=cfg.rng,
         answers=cfg.answers,
         publish=cfg.publish,
@@ -94,16 +94,19 @@ def build_tracker(cfg: DictConfig, each_answer: bool = False) -> Tracker | None:
     return None if tracker is None else TimeLimited(tracker, cfg.wait, each_answer)
 
 
-def build(cfg: DictConfig, group: str) -> Any:
-    """Return the object that a group describes; None for an empty group, such as student=none."""
+def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
+    """Return the object that a group describes; None for an empty group.
+
+    chosen  the group's option: only `none` may have settings without a class, such as those of a recipe
+    """
     node, (kind, may_be_empty) = cfg[group], KINDS[group]
     wanted = derived(kind)
     if not (node is None or OmegaConf.is_dict(node)):
         raise InputError(group, node, "must be a mapping whose _target_ is a class")
     if not node or "_target_" not in node:
-        if may_be_empty:
+        if may_be_empty and (not node or chosen == "none"):
             return None
-        raise InputError(f"{group}._target_", None, f"must be {wanted.said}")
+        raise InputError(f"{group}._target_", None, f"must be {wanted.said}" + f"; or {group}=none" * may_be_empty)
     built = instantiate(node, group, wanted)
     if not isinstance(built, kind):  # as of a function without annotation
         raise InputError(f"{group}._target_", node._target_, f"must be {wanted.said}")

@@ -70,7 +70,7 @@ def _recorded(run: runs.PublishableRun, path: Path) -> tuple[dict[str, Any], lis
 
 def _promised(cfg: Any, facts: dict[str, Any], entries: Sequence[LedgerEntry]) -> float:
     """Return the ε that the stored configuration promises; of publish=sanitised, the one that was drawn."""
-    policy = build_policy(cfg, cfg.hydra.runtime.choices, facts["moved"])
+    policy = build_policy(cfg, facts["moved"])
     if policy.publish == SANITISED:
         return float(np.frombuffer(entries[-1].labels)[0])
     nothing = RunRecord(Path(), "", None, policy.rng, policy.seed, 0)  # nothing is drawn

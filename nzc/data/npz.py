@@ -73,7 +73,7 @@ class Npz(Dataset):
         fits_memory(8 * len(public) * classes, classes=classes)  # votes
         splits = DataSplits(private, public, test, classes, where[1], standardizer)
         if group is not None and self.unit != "record":
-            return replace(splits, groups=group[chosen[0]])
+            return replace(splits, groups=group[chosen[0]], grouped_by="array `group`")
         return splits if keys is None else replace(splits, keys=keys[chosen[0]])
 
     def _check_unit(self, group: Ints | None) -> None:

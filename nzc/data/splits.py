@@ -70,6 +70,7 @@ class DataSplits:
     public_files  SHA-256 of the files that hold public rows and nothing private, by name
     embedding     places of the rows in a public representation; None: there is none
     asked         the public rows that the teachers label; None: all of them
+    grouped_by    what names the groups: column `patient`, say; None: there are none, or it is not known
     keys          [private] key of each private record's own name, likewise; None: it is known by its row number
     """
 
@@ -89,6 +90,7 @@ class DataSplits:
     embedding: Embedding | None = None
     asked: Ints | None = None
     keys: Ints | None = field(default=None, repr=False)
+    grouped_by: str | None = None
 
     @property
     def names(self) -> Ints | None:

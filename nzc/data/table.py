@@ -116,6 +116,7 @@ class Table(Dataset):
             private_file=files["private"].digest(),
             public_files={Path(self.public).name: files["public"].digest()},
             keys=keys if self.group is None else None,
+            grouped_by=None if self.group is None else f"column `{self.group}`",
         )
 
     @property

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.training.optimizer import make_optimizer, make_schedule
+from nzc.training.optimizer import as_lightning, make_optimizer
 from nzc.types import AnyArray
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class ContrastiveModule(LightningModule):
         return F.cross_entropy(alike, torch.arange(len(z), device=z.device).roll(len(rows)))
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
-        optimizer = make_optimizer(self.parameters(), self.config.lr, 1e-4, None)
-        schedule = make_schedule(optimizer, self.config.lr, self.config.steps, None)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        return as_lightning(*make_optimizer(self.parameters(), self.config.steps, self.config.lr, 1e-4))
 
     def train_dataloader(self) -> DataLoader[Tensor]:
         size, steps = min(self.config.batch_size, len(self.x)), self.config.steps

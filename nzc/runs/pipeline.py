@@ -20,6 +20,7 @@ from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
 from nzc.runs.formatting import optional
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.metrics import class_names, evaluate, share_right, warnings_of
+from nzc.runs.names import name_of
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.provenance import versions
 from nzc.runs.result import RoundResult, RunResult
@@ -39,7 +40,6 @@ class RunComponents:
 
     queries  how many public rows are asked; None: all
     data_name  the user's own name of the private data (`Ledger.name`); None: it has none
-    names    the chosen options of dataset, aggregator and student
     figures  whether to draw figures
     """
 
@@ -52,8 +52,12 @@ class RunComponents:
     trainer: TrainerSettings
     store: PredictionStore
     data_name: str | None
-    names: dict[str, str]
     figures: bool
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of dataset, aggregator and student."""
+        return {"dataset": name_of(self.dataset), "aggregator": self.policy.name, "student": name_of(self.student)}
 
 
 def prepare(parts: RunComponents) -> "PreparedRun":
@@ -142,7 +146,7 @@ class PreparedRun:
             places = _places(splits)
             rows = session.choose(embedding=places)
             votes = self._vote(self._asking(splits, rows), clock)
-            student, learned, probs, rounds = None, None, None, []
+            student, learned, learned_from, probs, rounds = None, None, None, None, []
             for number in range(1, last + 1):
                 with clock("labels"):  # privacy boundary: private votes become public labels
                     asked = session.ask(votes, rows, probs)
@@ -156,11 +160,11 @@ class PreparedRun:
                 rounds.append(RoundResult(len(asked.rows), asked.answered, reinforced, right, epsilon))
                 with clock("student"):
                     name = "Student" if number == last else f"Student of round {number}"
-                    student, learned = self._learn(labels, places, name, learning_curves)
+                    student, learned, learned_from = self._learn(labels, places, name, learning_curves)
                     if student is not None and self.splits is not None and number < last:
                         probs = student.probabilities(self.splits.public.x)
                 if student is not None:
-                    clock.done("student", f"learned from {int((labels != ABSTAIN).sum()):,} labels")
+                    clock.done("student", f"learned from {learned_from}")
                 if number < last:
                     rows = session.choose(probs, places)
             with clock("accounting"):
@@ -196,6 +200,11 @@ class PreparedRun:
             metrics=metrics,
             warnings=warnings,
             folder=folder,
+            learned_from=learned_from,
+            grouped_by=None if self.splits is None else self.splits.grouped_by,
+            moved_votes="any number of rows"
+            if (most := policy.mechanism.moved) is None
+            else f"at most {most} asked rows",
         )
         write_labels(folder, session.released, self.splits)
         if student is not None and self.splits is not None:
@@ -241,22 +250,27 @@ class PreparedRun:
 
     def _learn(
         self, labels: Ints, places: Floats | None, name: str, log: CurveLog
-    ) -> tuple[FittedStudent | None, Ints | None]:
-        """Fit a student to labels [pool] and the unlabelled rows; return it with the labels that it learned from.
+    ) -> tuple[FittedStudent | None, Ints | None, str | None]:
+        """Fit a student to labels [pool] and the unlabelled rows; return it, and what it learned from: labels, words.
 
         None: no student is wanted, or there is no label.
         """
         parts, splits = self.parts, self.splits
         if parts.student is None or splits is None or (labels == ABSTAIN).all():
-            return None, None
+            return None, None, None
+        words = [f"{(self.session.released != ABSTAIN).sum():,} released labels"]
+        if own := int((labels != ABSTAIN).sum() - (self.session.released != ABSTAIN).sum()):
+            words.append(f"{own:,} labels of its own")
         labels = np.concatenate([labels, np.full(len(splits.public) - len(labels), ABSTAIN)])  # votes may cover a part
         data = StudentData(splits.public.x, labels, splits.classes)
         learn = partial(parts.student.fit, seed=parts.policy.seed, trainer=parts.trainer, log=log)
         if parts.student.folds > 1:
             data = clean_labels(data, parts.student.folds, parts.policy.seed, lambda part, name: learn(part, name=name))
+            words.append(f"{data.labelled.sum():,} kept by cross-validation")
         if parts.student.spread and places is not None:
             data = spread_labels(data, places, parts.student.spread)
-        return learn(data, name=name), data.labels
+            words.append(f"spread to {data.labelled.sum():,} rows")
+        return learn(data, name=name), data.labels, ", ".join(words)
 
 
 def load(dataset: Dataset) -> DataSplits:

@@ -156,7 +156,8 @@ def _facts(result: dict[str, Any]) -> dict[str, Any]:
     audited = {} if result["epsilon"]["audited"] is None else {"audited": result["epsilon"]["audited"]}
     epsilon = {"published": result["epsilon"]["published"], **audited}
     origin = {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
-    return {key: result[key] for key in kept} | counts | {"epsilon": epsilon} | origin
+    later = {key: result.get(key) for key in ("learned_from", "grouped_by", "moved_votes")}  # unknown to old versions
+    return {key: result[key] for key in kept} | later | counts | {"epsilon": epsilon} | origin
 
 
 def _plain(value: Any) -> Any:

@@ -46,6 +46,9 @@ class RunResult:
     metrics     of the student on the test split
     warnings    what a reader of the accuracy must know, a line each
     folder      the run's folder; it is not part of result.json
+    learned_from  in words: which labels the student learned from
+    grouped_by     what names the groups that are the unit of privacy
+    moved_votes    in words: on which rows one teacher may vote differently at neighbours
     ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
     """
 
@@ -76,6 +79,9 @@ class RunResult:
     warnings: list[str] = field(default_factory=list)
     folder: Path | None = None
     ledger_trials: int | None = None
+    learned_from: str | None = None
+    grouped_by: str | None = None
+    moved_votes: str | None = None
 
     @property
     def public(self) -> "RunResult":

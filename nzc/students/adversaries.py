@@ -15,7 +15,7 @@ from nzc.networks import as_input
 from nzc.networks._layers import LATENT
 from nzc.students.config import StudentData
 from nzc.students.module import StudentModule
-from nzc.training.optimizer import make_optimizer
+from nzc.training.optimizer import as_lightning, make_optimizer
 
 if TYPE_CHECKING:
     from nzc.students.gan_ssl import GANSSL
@@ -71,14 +71,13 @@ class Adversaries(StudentModule):
             self.manual_backward(loss, inputs=list(player.parameters()), retain_graph=True)
         for optimizer in optimizers:
             optimizer.step()
-        for schedule in self.lr_schedulers():  # type: ignore[union-attr]
+        for schedule in self.lr_schedulers() or ():  # type: ignore[union-attr]
             schedule.step()
 
     def configure_optimizers(self) -> list[OptimizerLRSchedulerConfig]:  # type: ignore[override]
         config = self.config
-        made = []
+        falling = partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / config.steps))
+        own, made = (config.weight_decay, config.optimizer, config.schedule, falling), []
         for network, lr in ((self.network, config.lr), (self.generator, config.lr_generator)):
-            parameters = network.parameters()
-            made.append(make_optimizer(parameters, lr, config.weight_decay, config.optimizer, betas=(0.5, 0.999)))
-        falling = config.schedule or partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / config.steps))
-        return [{"optimizer": each, "lr_scheduler": {"scheduler": falling(each)}} for each in made]
+            made.append(make_optimizer(network.parameters(), config.steps, lr, *own, betas=(0.5, 0.999)))
+        return [as_lightning(*each) for each in made]

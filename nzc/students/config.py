@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
@@ -96,6 +96,9 @@ class StudentConfig(Student):
     optimizer: Callable[..., Any] | None = None
     schedule: Callable[..., Any] | None = None
 
+    #: Whether a step of the optimiser may compute the loss several times, as that of LBFGS does.
+    repeats_loss: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.network is not None:  # dataset=none suggests no network
             networks.check(self.network)
@@ -106,6 +109,11 @@ class StudentConfig(Student):
         below_1(average=self.average, validation=self.validation)
         share(spread=self.spread)
         below_1(label_noise_rate=self.label_noise_rate, labeled_loss_decay=self.labeled_loss_decay)
+        if self.optimizer is not None or self.schedule is not None:
+            from nzc.training.optimizer import check_optimizer
+
+            own = self.optimizer, self.schedule
+            check_optimizer(self.lr, self.weight_decay, *own, closure=lambda: 0.0 if self.repeats_loss else None)
 
     @abstractmethod
     def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":

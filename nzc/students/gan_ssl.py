@@ -33,6 +33,8 @@ class GANSSL(StudentConfig):
     entropy: float
     consistency: float
 
+    repeats_loss = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(2, unlabelled=self.unlabelled)  # the generator's batch normalisation needs two

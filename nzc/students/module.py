@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.training.optimizer import make_optimizer, make_schedule
+from nzc.training.optimizer import as_lightning, make_optimizer
 from nzc.types import AnyArray, Floats, Ints
 
 if TYPE_CHECKING:
@@ -110,9 +110,8 @@ class StudentModule(LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         config = self.config
-        optimizer = make_optimizer(self.network.parameters(), config.lr, config.weight_decay, config.optimizer)
-        schedule = make_schedule(optimizer, config.lr, config.steps, config.schedule)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        settings = config.steps, config.lr, config.weight_decay, config.optimizer, config.schedule
+        return as_lightning(*make_optimizer(self.network.parameters(), *settings))
 
     def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
         """Return `steps` batches of (labelled row numbers, pool row numbers), each without repeats before all rows."""

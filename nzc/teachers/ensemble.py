@@ -1,14 +1,14 @@
 """An ensemble of networks, trained on disjoint shards of the private split."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nzc import networks
 from nzc.data import DataSplits
 from nzc.teachers.base import VoteShape
-from nzc.teachers.fingerprint import describe, source_digest
+from nzc.teachers.fingerprint import source_digest
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.teachers.sharded import ShardedTeachers, collect, missing
 from nzc.training.trainer import TrainerSettings
@@ -20,8 +20,6 @@ _CODE = (
     *(f"nzc.teachers.{name}" for name in ("engine", "teacher", "threads", "stacked", "sharded")),
     *("nzc.data.hashing", "nzc.training.optimizer", "nzc.networks"),
 )
-#: Fields that change the speed, with predictions that agree up to rounding; and the rows, which the store knows.
-_SPEED = ("parallel", "stacked", "unfold", "label")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +28,8 @@ class Ensemble(ShardedTeachers):
 
     network              a name in nzc/networks, or what makes an nn.Module
     epochs               passes of each teacher over its shard
-    lr, weight_decay     of AdamW with a one-cycle schedule; `optimizer` and `schedule` (partials) replace them
+    lr, weight_decay     of AdamW with a one-cycle schedule
+    optimizer, schedule  partials that replace both; without a schedule, an own optimiser keeps its learning rate
     augment              augmentation of a batch: (x, torch.Generator) → x
     stacked              train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU.
                          Networks with dropout, optimisers that are not elementwise, and teachers whose shards follow
@@ -50,12 +49,19 @@ class Ensemble(ShardedTeachers):
     stacked: bool | None = None
     unfold: bool = False
 
+    #: The further fields change the speed, with predictions that agree up to rounding.
+    not_in_key = (*ShardedTeachers.not_in_key, "stacked", "unfold")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(1, epochs=self.epochs, batch_size=self.batch_size)
         fits_memory(100 * self.epochs, epochs=self.epochs)  # the list of passes
         positive(lr=self.lr)
         not_negative(weight_decay=self.weight_decay)
+        if self.optimizer is not None or self.schedule is not None:
+            from nzc.training.optimizer import check_optimizer
+
+            check_optimizer(self.lr, self.weight_decay, self.optimizer, self.schedule)
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         networks.check(self.network)
@@ -69,11 +75,9 @@ class Ensemble(ShardedTeachers):
         # The source of a network that has no name in nzc/networks is in its description.
         source = source_digest(f"nzc.networks.{self.network}") if isinstance(self.network, str) else ""
         return {
-            "data": splits.digest,
             "code": source_digest(*_CODE, follow=False) + source,
             "precision": trainer.precision,
             "device": trainer.device_kind,
-            **{field.name: describe(getattr(self, field.name)) for field in fields(self) if field.name not in _SPEED},
         }
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:

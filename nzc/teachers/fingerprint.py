@@ -8,7 +8,7 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec, resolve_name
-from inspect import signature
+from inspect import ismethod, signature
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,8 @@ def _parsed(module: str, path: Path, state: tuple[int, int]) -> tuple[str, list[
     A file whose `state` changes is read again.
     """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return ast.dump(tree), [name for name in _imports(tree, module) if _file(name)]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return ast.dump(tree), [name for name in _imports(tree, package) if _file(name)]
 
 
 def describe(value: Any) -> Any:
@@ -62,7 +63,7 @@ def describe(value: Any) -> Any:
     if isinstance(value, partial):
         return {**_named(value.func), "args": describe(value.args), **describe(value.keywords)}
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        return _named(value)
+        return {**_named(value), **({"holds": describe(held)} if (held := _held(value)) else {})}
     if dataclasses.is_dataclass(value):
         return {**_named(type(value)), **{f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)}}
     if hasattr(value, "get_params"):
@@ -82,6 +83,12 @@ def _named(of: Any) -> dict[str, Any]:
     return {"class": name, "version": getattr(import_module(top), "__version__", None)}
 
 
+def _held(function: Any) -> list[Any]:
+    """Return the values that a function brings along: those of its closure, and the object whose method it is."""
+    held = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    return [value for value in held if value is not function] + ([function.__self__] if ismethod(function) else [])
+
+
 def _file(module: str) -> Path | None:
     """Return the path of a module's Python source; None where there is none, as for a name that is no module."""
     loaded = getattr(sys.modules.get(module), "__file__", None)
@@ -92,9 +99,9 @@ def _file(module: str) -> Path | None:
     return Path(path) if path is not None and path.endswith(".py") else None
 
 
-def _imports(tree: ast.AST, module: str) -> list[str]:
-    """Return the names that a module imports: modules, and names of modules that may be modules themselves."""
-    package, found = module.rpartition(".")[0], []
+def _imports(tree: ast.AST, package: str) -> list[str]:
+    """Return the names that a module of `package` imports: modules, and names that may be modules themselves."""
+    found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]

@@ -52,13 +52,8 @@ class Neighbours(ShardedTeachers):
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         embedding = _embedding(splits)
         return {
-            "data": splits.digest,
             "embedding": sha256(embedding.private.tobytes() + embedding.public.tobytes()).hexdigest(),
             "code": source_digest(__name__, "nzc.teachers.sharded", "nzc.data.hashing", follow=False),
-            "count": self.count,
-            "seed": self.seed,
-            "stratify": self.stratify,
-            "cells": self.cells,
         }
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:

@@ -3,9 +3,9 @@
 import sys
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from nzc.data import DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.mechanisms import count_votes
 from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
-from nzc.teachers.fingerprint import source_digest
+from nzc.teachers.fingerprint import describe, source_digest
 from nzc.teachers.prediction_store import PredictionStore, load, save
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
@@ -42,6 +42,10 @@ class ShardedTeachers(Teachers):
     label: str = ALL
     records: int = 1
 
+    #: Fields without a place of their own in the store's key: `parallel` changes the speed only, `label` and `records`
+    #: are there as the rows to label and the number of teachers.
+    not_in_key: ClassVar[tuple[str, ...]] = ("parallel", "label", "records")
+
     def __post_init__(self) -> None:
         if self.count is not None:
             whole(1, count=self.count)
@@ -57,14 +61,17 @@ class ShardedTeachers(Teachers):
 
     @abstractmethod
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        """Return everything that can change a prediction, in JSON types; `stored_request` adds the rows."""
+        """Return what can change a prediction beside data and fields, such as source and device, in JSON types."""
 
     def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        """Return what identifies the stored predictions."""
+        """Return what identifies the stored predictions: all that can change one."""
+        settings = {each.name: describe(getattr(self, each.name)) for each in fields(self)}
+        settings = {name: value for name, value in settings.items() if name not in self.not_in_key}
+        settings |= {"data": splits.digest, "classes": splits.classes, "count": self.number(splits)}
         rows = {} if splits.asked is None else {"asked": splits.asked.tolist()}
         own = type(self).__module__
         source = {} if own.startswith("nzc.") else {"class": type(self).__qualname__, "source": source_digest(own)}
-        return {**self.request(splits, trainer), **rows, **source}
+        return {**settings, **self.request(splits, trainer), **rows, **source}
 
     @abstractmethod
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
@@ -75,7 +82,8 @@ class ShardedTeachers(Teachers):
 
     def neighbours(self, splits: DataSplits | None) -> str:
         if self.unit(splits) == "group":
-            return "the records of one group differ, in number too (at least one)"
+            which = f" (one value of the {splits.grouped_by})" if splits is not None and splits.grouped_by else ""
+            return f"the records of one group{which} differ, in number too (at least one)"
         if splits is not None and splits.keys is not None:
             return "one record differs and keeps its name"
         return "one record differs in its features and keeps its label" if self.stratify else "one record differs"

@@ -15,7 +15,7 @@ import numpy as np
 
 from nzc.data import DataSplits
 from nzc.teachers.base import VoteShape
-from nzc.teachers.fingerprint import describe, source_digest
+from nzc.teachers.fingerprint import source_digest
 from nzc.teachers.prediction_store import PredictionStore, save
 from nzc.teachers.sharded import ShardedTeachers, collect, missing
 from nzc.training.progress import Bar
@@ -55,14 +55,7 @@ class Sklearn(ShardedTeachers):
                 raise
 
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        return {
-            "data": splits.digest,
-            "code": source_digest(__name__, "nzc.teachers.sharded", "nzc.data.hashing", follow=False),
-            "estimator": describe(self.estimator),
-            "count": self.number(splits),
-            "seed": self.seed,
-            "stratify": self.stratify,
-        }
+        return {"code": source_digest(__name__, "nzc.teachers.sharded", "nzc.data.hashing", follow=False)}
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         from joblib import Parallel, cpu_count, delayed

@@ -50,8 +50,7 @@ class Stacked:
         """Train one pass of every teacher over its shard."""
         for x, y in self.batches():
             self.gradients(x, y)
-            self.first.optimizer.step()
-            self.first.schedule.step()
+            self.first.step()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows], equal to those of `draw_pass`.

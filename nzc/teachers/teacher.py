@@ -10,7 +10,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.training.optimizer import keeps_apart, make_optimizer, make_schedule
+from nzc.training.optimizer import keeps_apart, make_optimizer
 
 if TYPE_CHECKING:
     from nzc.teachers.ensemble import Ensemble
@@ -65,12 +65,17 @@ class Teacher:
         for rows, labels in zip(x.split(size), y.split(size), strict=True):
             self.optimizer.zero_grad()
             F.cross_entropy(self.network(rows), labels).backward()
-            self.optimizer.step()
-            self.schedule.step()
+            self.step()
 
     def set_optimizer(self, parameters: list[Tensor]) -> None:
         """Create optimiser and schedule for these parameters: this teacher's, or a cohort's stacked ones."""
         settings = self.settings
-        self.optimizer = make_optimizer(parameters, settings.lr, settings.weight_decay, settings.optimizer)
         steps = settings.epochs * -(-self.rows // settings.batch_size)
-        self.schedule = make_schedule(self.optimizer, settings.lr, steps, settings.schedule)
+        own = settings.optimizer, settings.schedule
+        self.optimizer, self.schedule = make_optimizer(parameters, steps, settings.lr, settings.weight_decay, *own)
+
+    def step(self) -> None:
+        """Update the parameters by their gradients, and then the learning rate."""
+        self.optimizer.step()
+        if self.schedule is not None:
+            self.schedule.step()

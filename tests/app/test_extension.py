@@ -23,7 +23,7 @@ def test_an_aggregator_of_known_parts_is_one_file(nzc: Nzc) -> None:
     Path("conf/aggregator/confident_gumbel.yaml").write_text(AGGREGATOR)
     ran = nzc(*TEACHERS, "aggregator=confident_gumbel", "aggregator.noise.gamma=0.2", "student=none")
     assert ran.code == 0, ran.err
-    assert ran.result["aggregator"] == "confident_gumbel"
+    assert ran.result["aggregator"] == "gumbel_threshold_screen"
     assert 0 < ran.result["answered"] < ran.result["queries"]
     assert ran.result["epsilon"]["exact"] < ran.result["epsilon"]["data_independent"]
     assert "confident_gumbel" in options("conf/aggregator")

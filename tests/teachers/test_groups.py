@@ -204,6 +204,8 @@ def test_what_groups_do_not_allow() -> None:
 def test_groups_change_what_is_stored(teachers: ShardedTeachers) -> None:
     splits = _table(np.random.default_rng(0), 150, 40)
     singly = replace(splits, groups=None)
-    asked = [teachers.request(each, QUIET) for each in (splits, singly, replace(splits, groups=splits.groups[::-1]))]
+    asked = [
+        teachers.stored_request(each, QUIET) for each in (splits, singly, replace(splits, groups=splits.groups[::-1]))
+    ]
     assert len({str(request) for request in asked}) == 3
     assert asked[1]["data"] == DataSplits(splits.private, splits.public, splits.test, 3).digest

@@ -1,0 +1,56 @@
+"""Names of what ran: results, tables and statements take them from the objects, not from the files that were chosen."""
+
+import re
+from types import NoneType
+
+from nzc.data import Dataset
+from nzc.data.mnist import MNIST
+from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
+from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
+from nzc.mechanisms.sparse_vector import SparseScreen
+from nzc.students import Student
+from nzc.students.gan_ssl import GANSSL
+from nzc.students.softmatch import SoftMatch
+
+#: The papers' names of parts: the noise, whether there is a boost, and the screen.
+_AGGREGATORS: dict[tuple[type, bool, type], str] = {
+    (NoNoise, False, NoneType): "plurality",
+    (LaplaceNoise, False, NoneType): "lnmax",
+    (GaussianNoise, False, NoneType): "gnmax",
+    (GumbelNoise, False, NoneType): "gumbel",
+    (LaplaceNoise, True, NoneType): "nzc",
+    (GaussianNoise, True, NoneType): "nzc_gaussian",
+    (GaussianNoise, False, ThresholdScreen): "confident",
+    (GaussianNoise, False, InteractiveScreen): "interactive",
+    (NoNoise, False, StabilityScreen): "stable",
+    (NoNoise, False, SparseScreen): "sparse_stable",
+}
+#: Students whose name is not their class in snake case.
+_STUDENTS: dict[type, str] = {GANSSL: "gan_ssl", SoftMatch: "softmatch"}
+
+
+def name_of(part: Dataset | NoisyArgmax | Student | None) -> str:
+    """Return the name of a dataset, aggregator or student: nzc's own, or the class of the user's in snake case."""
+    if part is None:
+        return "none"
+    if type(part) is NoisyArgmax:
+        return _name_of_parts(part)
+    if type(part) is MNIST:
+        return _snake_case(part.kind)
+    return _STUDENTS.get(type(part), _snake_case(type(part).__name__))
+
+
+def _name_of_parts(mechanism: NoisyArgmax) -> str:
+    """Return the papers' name of the parts together; if they have none, the names of all parts."""
+    noise, boosted = type(mechanism.noise), mechanism.boost.c != 0 or mechanism.boost.shift != 1
+    if name := _AGGREGATORS.get((noise, boosted, type(mechanism.screen))):
+        return name
+    words = [_AGGREGATORS.get((noise, False, NoneType), _snake_case(noise.__name__))]
+    words += ["boost"] if boosted else []
+    words += [] if mechanism.screen is None else [_snake_case(type(mechanism.screen).__name__)]
+    return "_".join(words)
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

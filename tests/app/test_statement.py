@@ -1,0 +1,122 @@
+"""The published statement says what ran: whose records, which rows a vote moves on, what the student learned from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import TEACHERS, VOTES, Nzc, newest_folder
+
+from nzc.runs.publish import read_run
+
+TREES = [
+    *TEACHERS[2:],
+    "teachers=forest",
+    "teachers.estimator.n_estimators=2",
+    "teachers.count=12",
+    "aggregator.sigma=2",
+]
+LINEAR = ["student=linear", "rng=system"]
+
+
+def _files(folder: Path) -> None:
+    """Write 300 records of 90 patients as arrays and as tables, and votes of 50 teachers."""
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    x = (np.eye(3)[y] * 3 + rng.normal(size=(300, 3))).astype(np.float32)
+    patients = np.arange(300) % 90
+    role = np.where(patients < 60, "private", np.where(patients < 80, "public", "test"))
+    np.savez(folder / "grouped.npz", x=x, y=y, group=patients, role=role)
+    np.savez(folder / "plain.npz", x=x, y=y, role=role)
+    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(patient_nbr=patients, y=y)
+    table[role == "private"].to_csv(folder / "private.csv", index=False)
+    table[role != "private"].to_csv(folder / "public.csv", index=False)
+    np.save(folder / "votes.npy", rng.multinomial(50, [0.8, 0.1, 0.1], 30))
+
+
+NPZ = ["dataset=npz", "dataset.classes=3", *LINEAR]
+TABLE = ["dataset=table", "dataset.private=private.csv", "dataset.public=public.csv", "dataset.label=y", *LINEAR]
+TABLE += ['dataset.classes=["0","1","2"]']
+CELLS = ["teachers=neighbours", "teachers.cells=true", "aggregator=gumbel", "representation=spectral"]
+CELLS += ["query_choice=representative", "queries=6", "student.spread=1", *TEACHERS[2:]]
+KINDS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "records": (
+        [*NPZ, "dataset.path=plain.npz", *TREES],
+        {"unit": "record", "grouped_by": None, "moved_votes": "any number of rows"},
+    ),
+    "array of groups": (
+        [*NPZ, "dataset.path=grouped.npz", *TREES],
+        {"unit": "group", "grouped_by": "array `group`", "moved_votes": "any number of rows"},
+    ),
+    "groups that are not the unit": (
+        [*NPZ, "dataset.path=grouped.npz", "dataset.unit=record", *TREES],
+        {"unit": "record", "grouped_by": None, "moved_votes": "any number of rows"},
+    ),
+    "column of groups": (
+        [*TABLE, "dataset.group=patient_nbr", *TREES],
+        {"unit": "group", "grouped_by": "column `patient_nbr`", "moved_votes": "any number of rows"},
+    ),
+    "cells": (
+        [*NPZ, "dataset.path=plain.npz", *CELLS],
+        {"unit": "record", "grouped_by": None, "moved_votes": "at most 2 asked rows"},
+    ),
+    "votes": (
+        [*VOTES, "teachers.path=votes.npy", "rng=system"],
+        {"unit": "teacher", "grouped_by": None, "moved_votes": "any number of rows"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> None:
+    _files(tmp_path)
+    settings, facts = KINDS[kind]
+    ran = nzc(*settings)
+    assert ran.code == 0, ran.err
+    read_run(newest_folder(ran)).publish(tmp_path / "published", None)
+    privacy = json.loads((tmp_path / "published" / "privacy.json").read_text())
+    assert {key: privacy[key] for key in facts} == {key: ran.result[key] for key in facts} == facts
+    text = " ".join((tmp_path / "published" / "README.md").read_text().split())
+    assert f"teacher votes differently, on {facts['moved_votes']}." in text
+    named = facts["grouped_by"] and f"one value of the {facts['grouped_by'].replace('`', chr(39))}"
+    assert (named is None) == ("one value of" not in text)
+    assert named is None or (named in text and facts["grouped_by"] in privacy["neighbours"])
+    assert ("whose votes came from a file" in text) == ("learned from its own part" not in text) == (kind == "votes")
+
+
+def test_a_result_of_an_older_version_is_published(nzc: Nzc, tmp_path: Path) -> None:
+    _files(tmp_path)
+    run = newest_folder(nzc(*KINDS["array of groups"][0]))
+    record = json.loads((run / "result.json").read_text())
+    for key in ("learned_from", "grouped_by", "moved_votes"):
+        del record[key]
+    (run / "result.json").write_text(json.dumps(record))
+    read_run(run).publish(tmp_path / "published", None)
+    text = " ".join((tmp_path / "published" / "README.md").read_text().split())
+    assert "at most one teacher votes differently. The number" in text
+    assert "from the released labels, and from public rows only" in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (CELLS, "6 released labels, spread to 64 rows"),
+        ([*CELLS, "student.spread=0"], "6 released labels"),
+        ([*CELLS, "student.folds=2"], None),
+    ],
+    ids=["spread", "not spread", "cross-validated"],
+)
+def test_what_the_student_learned_from_is_said(nzc: Nzc, tmp_path: Path, settings: list[str], said: str | None) -> None:
+    _files(tmp_path)
+    progress = ["trainer.progress=true"]
+    ran = nzc(*NPZ, "dataset.path=plain.npz", *[each for each in settings if "progress" not in each], *progress)
+    learned = ran.result["learned_from"]
+    public = ran.result["data"]["public"]
+    assert f"nzc: student: learned from {learned} in " in ran.err
+    if said is None:
+        released, kept, spread = (int(part.split()[part.startswith("spread") * 2]) for part in learned.split(", "))
+        assert released == 6 >= kept and spread == public
+    else:
+        assert learned == said.replace("64", str(public))

@@ -1,0 +1,186 @@
+"""Optimisers and schedules of one's own: their rate is theirs, and what cannot take a step is refused beforehand."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import Nzc
+from torch import optim
+from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR, StepLR
+
+from nzc.data import DataSplits
+from nzc.data.digits import Digits
+from nzc.mechanisms import ABSTAIN
+from nzc.students import StudentConfig, StudentData
+from nzc.students.gan_ssl import GANSSL
+from nzc.students.supervised import Supervised
+from nzc.teachers.engine import TeacherEnsemble
+from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.sharded import partition
+from nzc.teachers.stacked import Stacked
+from nzc.teachers.threads import Threads
+from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
+
+QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
+ENSEMBLE = Ensemble(count=3, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3)
+STUDENT: dict[str, Any] = {
+    "network": "mlp", "steps": 6, "batch_size": 8, "lr": 0.01, "weight_decay": 0, "average": 0, "balance": 0,
+    "validation": 0, "patience": 1, "folds": 1, "label_noise_rate": 0, "labeled_loss_decay": 0,
+}  # fmt: skip
+STUDENTS = [
+    Supervised(**STUDENT),
+    GANSSL(**STUDENT | {"network": "gan_mlp"}, unlabelled=8, lr_generator=0.01, entropy=0, consistency=0),
+]
+ENGINES = [lambda teachers: Threads(teachers, 1, nullcontext), Stacked]
+
+
+class Sign(optim.Optimizer):
+    """Descends by the sign of the gradient; it has no momentum, and no rate where torch's optimisers have theirs."""
+
+    def __init__(self, parameters: Any, stride: float) -> None:
+        super().__init__(parameters, {"stride": stride})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        loss = closure and closure()
+        for group in self.param_groups:
+            for weight in group["params"]:
+                weight -= group["stride"] * weight.grad.sign()
+        return loss
+
+
+class Noted(optim.SGD):
+    """SGD that notes its learning rate at every step."""
+
+    rates: list[float]
+
+    def step(self, closure: Any = None) -> Any:
+        self.rates.append(self.param_groups[0]["lr"])
+        return super().step(closure)
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The learning rates of all steps of `Noted`."""
+    noted: list[float] = []
+    monkeypatch.setattr(Noted, "rates", noted, raising=False)
+    return noted
+
+
+@pytest.fixture(scope="module")
+def splits() -> DataSplits:
+    return Digits(0, 120, 30).load()
+
+
+def _trained(engine: Any, settings: Ensemble, splits: DataSplits, work: Path) -> Any:
+    ensemble = TeacherEnsemble(settings, splits, partition(splits.private.y, 3, 0, stratify=False), work)
+    cohort = engine([ensemble.teacher(number) for number in range(3)])
+    for _ in range(settings.epochs):
+        cohort.train_pass()
+    return cohort
+
+
+def _share_right(cohort: Any, splits: DataSplits) -> list[float]:
+    """Return the accuracy of each teacher on the public rows."""
+    x, y = torch.from_numpy(splits.public.x), torch.from_numpy(splits.public.y)
+    return [(predicted == y).float().mean().item() for predicted in cohort.predict(x)]
+
+
+def _fit(config: StudentConfig, splits: DataSplits) -> Any:
+    labels = np.where(np.arange(30) < 20, splits.public.y, ABSTAIN)
+    return config.fit(StudentData(splits.public.x, labels, 10), 0, QUIET, "Student")
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["threads", "stacked"])
+def test_teachers_keep_the_rate_of_their_own_optimiser(
+    splits: DataSplits, tmp_path: Path, engine: Any, rates: list[float]
+) -> None:
+    own = replace(ENSEMBLE, optimizer=partial(Noted, lr=0.03))
+    steps = 9 * (1 if engine is Stacked else 3)  # three passes of three batches
+    rates.clear()  # the first step was a trial
+    _trained(engine, own, splits, tmp_path)
+    assert rates == [0.03] * steps
+    named = replace(own, count=1, schedule=partial(StepLR, step_size=3, gamma=0.1))
+    rates.clear()
+    _trained(engine, named, splits, tmp_path)
+    each_teacher = np.repeat([0.03, 0.003, 0.0003], 3)  # a pass has three steps
+    np.testing.assert_allclose(sorted(rates, reverse=True), np.repeat(each_teacher, steps // 9))
+
+
+@pytest.mark.parametrize("config", STUDENTS, ids=["supervised", "gan_ssl"])
+def test_students_keep_the_rate_of_their_own_optimiser(
+    splits: DataSplits, config: StudentConfig, rates: list[float]
+) -> None:
+    own = replace(config, optimizer=partial(Noted, lr=0.03))
+    players = 1 if config is STUDENTS[0] else 2
+    rates.clear()
+    _fit(own, splits)
+    assert rates == [0.03] * 6 * players
+    named = replace(own, schedule=partial(StepLR, step_size=3, gamma=0.1))
+    rates.clear()
+    _fit(named, splits)
+    np.testing.assert_allclose(rates, [*[0.03] * 3 * players, *[0.003] * 3 * players])
+
+
+@pytest.mark.parametrize(
+    "own",
+    [partial(optim.Adagrad, lr=0.05), partial(optim.RMSprop, lr=0.003), optim.Adadelta, partial(Sign, stride=0.003)],
+    ids=["Adagrad", "RMSprop", "Adadelta", "own"],
+)
+def test_optimisers_without_momentum_train(splits: DataSplits, tmp_path: Path, own: Any) -> None:
+    settings = replace(ENSEMBLE, optimizer=own, epochs=12)
+    alone, stacked = (_trained(engine, settings, splits, tmp_path) for engine in ENGINES)
+    labels = torch.from_numpy(splits.public.y)
+    for cohort in (alone, stacked):
+        right = [
+            (predicted == labels).float().mean() for predicted in cohort.predict(torch.from_numpy(splits.public.x))
+        ]
+        assert min(right) > 0.3  # by chance it is 0.1
+    for config in STUDENTS:
+        _fit(replace(config, optimizer=own), splits)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["threads", "stacked"])
+def test_a_rate_of_ones_own_makes_other_teachers(splits: DataSplits, tmp_path: Path, engine: Any) -> None:
+    """The smaller rate leaves the teachers about where they began."""
+    settings = [replace(ENSEMBLE, epochs=12, optimizer=partial(optim.Adam, lr=lr)) for lr in (0.003, 0.00001)]
+    fast, slow = (_share_right(_trained(engine, each, splits, tmp_path), splits) for each in settings)
+    assert min(fast) > 0.4 > max(slow)
+
+
+REFUSED = {
+    "optimizer=SparseAdam": {"optimizer": optim.SparseAdam},
+    "optimizer=SGD": {"optimizer": partial(optim.SGD, lr=-1)},
+    "schedule=OneCycleLR": {"optimizer": optim.Adagrad, "schedule": partial(OneCycleLR, max_lr=0.1)},
+    "schedule=CosineAnnealingLR": {"schedule": CosineAnnealingLR},
+    "schedule=ReduceLROnPlateau": {"schedule": optim.lr_scheduler.ReduceLROnPlateau},
+    "schedule=StepLR": {"optimizer": partial(Sign, stride=1), "schedule": partial(StepLR, step_size=3)},
+}
+
+
+@pytest.mark.parametrize("settings", [ENSEMBLE, *STUDENTS], ids=["teachers", "supervised", "gan_ssl"])
+@pytest.mark.parametrize("key", REFUSED)
+def test_what_cannot_take_a_step_is_refused(settings: Any, key: str) -> None:
+    with pytest.raises(InputError, match=f"^{key}: must be "):
+        replace(settings, **REFUSED[key])
+
+
+def test_an_optimiser_that_repeats_the_loss_needs_a_single_loss(splits: DataSplits) -> None:
+    for settings in (ENSEMBLE, STUDENTS[1]):
+        with pytest.raises(InputError, match=r"^optimizer=LBFGS: must be "):
+            replace(settings, optimizer=optim.LBFGS)
+    _fit(replace(STUDENTS[0], optimizer=optim.LBFGS), splits)
+
+
+@pytest.mark.parametrize("group", ["teachers", "student"])
+def test_it_is_refused_before_data_is_read(nzc: Nzc, group: str) -> None:
+    wrong = f"{group}.schedule={{_target_: torch.optim.lr_scheduler.CosineAnnealingLR}}"
+    ran = nzc("dataset=npz", "dataset.path=nowhere.npz", wrong)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert f"{group}.schedule=CosineAnnealingLR: must be " in ran.err
