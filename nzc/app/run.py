@@ -105,6 +105,9 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
                 f"must be true unless rng={SYSTEM}: anyone who knows the seed can subtract the noise from the labels"
             )
             raise InputError("tracking.private", False, allowed)
+        if prepared.splits is not None and prepared.splits.undeclared_classes is not None:
+            allowed = "must be declared where tracking.private=false, because else private labels decide what is sent"
+            raise InputError("dataset.classes", None, allowed)
         if not np.isfinite(session.promised):
             allowed = f"must be true: the labels of {session.policy.name} have no finite ε"
             raise InputError("tracking.private", False, allowed)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from nzc.data.files import no_file
-from nzc.data.hashing import keys_of
+from nzc.data.hashing import keys_of, texts_of
 from nzc.data.images import as_bytes, unusable
 from nzc.data.rows import gather
-from nzc.data.splits import Dataset, DataSplits, Records, Split, by_share, check_shares
+from nzc.data.splits import Dataset, DataSplits, Records, Split, by_share, check_names, check_shares
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, fits_memory, reason, whole
 
@@ -21,9 +21,9 @@ from nzc.validation import InputError, fits_memory, reason, whole
 class Folder(Dataset):
     """path/CLASS/IMAGE in any format that Pillow reads. Names that begin with a dot are ignored.
 
-    Classes are sorted by name, and images of all classes by file name together. An image is known by its file name,
-    whatever its class: the name alone decides its split and its teacher. `private` and `public` are shares of the
-    images, on average.
+    Images of all classes are sorted by file name together. An image is known by its file name, whatever its class: the
+    name alone decides its split and its teacher. `private` and `public` are shares of the images, on average.
+    `classes` are names of the folders, in order, of which some may be missing; None: all folders, sorted by name.
     Images become `size` × `size`, grey or RGB, of 8 bits; without `size` they must all have one size. What is
     transparent lies on white.
     """
@@ -34,11 +34,13 @@ class Folder(Dataset):
     public: float
     size: int | None = None
     grey: bool = False
+    classes: list[str | int | float] | None = None
 
     def __post_init__(self) -> None:
         check_shares(self.seed, self.private, self.public)
         if self.size is not None:
             whole(1, 4096, "pixels", size=self.size)
+        check_names(self.classes)
         if not isinstance(self.grey, bool):
             raise InputError("grey", self.grey, "must be true or false")
 
@@ -49,19 +51,16 @@ class Folder(Dataset):
                 "must be a folder; unpack archives first" if os.path.exists(root) else "must be a folder that exists"
             )
             raise InputError("path", self.path, allowed)
-        listed = self._listed(root)
-        folders = [path for path in listed if path.is_dir()]
-        if len(folders) < 2:
-            held = f"it holds {len(folders)} folders and {len(listed) - len(folders):,} files"
-            raise InputError("path", self.path, f"must hold a folder of images for each of 2 or more classes; {held}")
-        files = [(file, label) for label, folder in enumerate(folders) for file in self._listed(folder)]
+        folders = self._folders(root)
+        files = [(path, at) for at, folder in enumerate(folders) if folder.is_dir() for path in self._listed(folder)]
         if inner := next((file.parent for file, _ in files if file.is_dir()), None):
             allowed = (
                 f"must hold images as path/CLASS/IMAGE; {inner.name} holds folders. Is dataset.path={inner} meant?"
             )
             raise InputError("path", self.path, allowed)
         files.sort(key=lambda each: each[0].name)
-        keys = keys_of(np.array([file.name for file, _ in files], dtype=object))
+        file_names = np.array([file.name for file, _ in files], dtype=object)
+        keys = keys_of(file_names)
         chosen = by_share(keys, True, self.private, self.public, self.seed)
         y = np.array([label for _, label in files], dtype=np.int64)
         where = [np.arange(len(y))] if chosen is None else [np.flatnonzero(rows) for rows in chosen]
@@ -84,7 +83,25 @@ class Folder(Dataset):
             raise InputError("path", self.path, allowed)
         public, test = (Split(part[:], y[rows]) for part, rows in zip(x[1:], where[1:], strict=True))
         names, private = tuple(folder.name for folder in folders), Records(x[0], y[where[0]])
-        return DataSplits(private, public, test, len(folders), where[1], labels=names, keys=keys[where[0]])
+        return DataSplits(
+            private, public, test, len(folders), where[1], labels=names, ids=texts_of(file_names[where[1]]),
+            keys=keys[where[0]], declared=self.classes is not None,
+        )  # fmt: skip
+
+    def _folders(self, root: Path) -> list[Path]:
+        """Return the folder of each class, in order; those of declared classes may be missing."""
+        listed = self._listed(root)
+        folders = [path for path in listed if path.is_dir()]
+        if len(folders) < 2:
+            held = f"it holds {len(folders)} folders and {len(listed) - len(folders):,} files"
+            raise InputError("path", self.path, f"must hold a folder of images for each of 2 or more classes; {held}")
+        if self.classes is None:
+            return folders
+        declared = [root / str(name) for name in self.classes]
+        if further := set(folders) - set(declared):
+            allowed = f"must name every folder in dataset.path={self.path}, which has {len(further):,} others"
+            raise InputError("classes", self.classes, allowed)
+        return declared
 
     def _read(self, file: Path) -> AnyArray:
         """Return one image, uint8 [channels, height, width]."""

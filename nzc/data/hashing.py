@@ -32,6 +32,11 @@ def keys_of(names: AnyArray) -> Ints:
     return np.frombuffer(hashes, "<i8").astype(np.int64)
 
 
+def texts_of(names: AnyArray) -> AnyArray:
+    """Return each name [names] as the text that `keys_of` takes it for; it does not depend on the other names."""
+    return np.array([_text(name).decode("utf-8", "replace") for name in names.tolist()], dtype=object)
+
+
 def _text(name: Any) -> bytes:
     if isinstance(name, bytes):
         return name

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nzc.data.arrays import load_arrays, read_folder
-from nzc.data.hashing import keys_of
+from nzc.data.hashing import keys_of, texts_of
 from nzc.data.npz_checks import complaints
 from nzc.data.rows import FileRows
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Records, Split, by_share, check_shares
@@ -27,15 +27,14 @@ class Npz(Dataset):
              the private rows are never in memory all at once
     role     private, public or test (may be absent); the public rows of unknown class have y = −1
     group    whom a row is about, as numbers or text: one teacher learns from all private rows of a group
-    id       the row's own name, as a number or text, by which nzc knows it again. Without group and id it is known by
-             its row number
+    id       the row's own name, as a number or text, by which nzc and the user know it again. Without group and id it
+             is known by its row number
              Without role, splits are shares of the groups, or else of the rows. The name of a group or row alone
              decides its split and its teacher; shares of names hold on average
     unit     what ε protects: group or record; None: group where the file has groups
     x        uint8 is an image; other numbers, true and false are features, standardised by the public rows' mean and
              deviation
-    classes  by default the largest y plus 1, which reveals the largest label, private rows included; then every class
-             must occur
+    classes  by default the largest y plus 1, private rows included; then every class must occur
     """
 
     path: str
@@ -71,7 +70,10 @@ class Npz(Dataset):
         public, test = (Split(prepare(part), y[rows]) for part, rows in zip(others, where[1:], strict=True))
         classes = self.classes or int(y.max()) + 1
         fits_memory(8 * len(public) * classes, classes=classes)  # votes
-        splits = DataSplits(private, public, test, classes, where[1], standardizer)
+        ids = texts_of(arrays["id"][chosen[1]]) if "id" in arrays else None
+        splits = DataSplits(
+            private, public, test, classes, where[1], standardizer, ids=ids, declared=self.classes is not None
+        )
         if group is not None and self.unit != "record":
             return replace(splits, groups=group[chosen[0]], grouped_by="array `group`")
         return splits if keys is None else replace(splits, keys=keys[chosen[0]])

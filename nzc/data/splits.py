@@ -1,7 +1,10 @@
 """The private, public and test split of a dataset, and how rows are assigned to them."""
 
 import hashlib
+import json
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 SPLITS: tuple[Literal["private", "public", "test"], ...] = ("private", "public", "test")
 #: The keys of `data` in result.json.
-SummaryKey = Literal["private", "public", "test", "classes", "digest", "public_files"]
+SummaryKey = Literal["private", "public", "test", "classes", "undeclared_classes", "digest", "public_files"]
 #: The label of a public row whose class is not known.
 UNKNOWN = -1
 
@@ -58,13 +61,16 @@ class Embedding:
 class DataSplits:
     """A dataset: records that the teachers learn from, rows that may be asked, rows that only measure accuracy.
 
-    file_rows     [public] row number of each public row in the one file of all splits; None: no such file
+    file_rows     [public] row number of each public row in the one file of all splits; None: no such file. Where rows
+                  have names, it depends on how many private rows there are
     standardizer  what was applied to the features; None: rows are as in the file
     groups        [private] key of the group, a person say, that each private record belongs to: a number that follows
                   from the group's name alone (`nzc.data.hashing.keys_of`). The unit of privacy is then the group. None:
                   it is the record
-    labels        [classes] names of the classes, which are public; None: they are numbers
-    ids           [public] the user's own names of the public rows, from the column id_column; None: there are none
+    labels        [classes] names of the classes; None: they are numbers
+    declared      whether the classes are the user's or the dataset's own statement; otherwise they are what rows have
+    ids           [public] the user's own names of the public rows; None: there are none
+    id_column     the column of a table that has these names
     encoder       what turned the user's columns into features; None: rows are arrays
     private_file  SHA-256 of the file of all private records, which then identifies them; None: their rows do
     public_files  SHA-256 of the files that hold public rows and nothing private, by name
@@ -91,6 +97,7 @@ class DataSplits:
     asked: Ints | None = None
     keys: Ints | None = field(default=None, repr=False)
     grouped_by: str | None = None
+    declared: bool = True
 
     @property
     def names(self) -> Ints | None:
@@ -106,6 +113,17 @@ class DataSplits:
     def units(self) -> int:
         """How many units of privacy are private: groups, or records where there are no groups."""
         return len(self.private) if self.groups is None else len(np.unique(self.groups))
+
+    @property
+    def undeclared_classes(self) -> str | None:
+        """The value of dataset.classes that declares the classes; None: they follow from public facts.
+
+        They do where they are declared, where public rows have labels of every class, and where nothing is private. The
+        value is private.
+        """
+        if self.declared or not len(self.private) or np.isin(np.arange(self.classes), self.public.y).all():
+            return None
+        return str(self.classes) if self.labels is None else f"[{','.join(map(_typed, self.labels))}]"
 
     @cached_property
     def digest(self) -> str:
@@ -131,11 +149,18 @@ class DataSplits:
 
     @property
     def summary(self) -> dict[SummaryKey, Any]:
-        """Sizes, classes, digest and digests of public files, as recorded in result.json."""
+        """Sizes, classes, digest and digests of public files, as recorded in result.json, which is private."""
         sizes: dict[SummaryKey, Any] = {name: len(getattr(self, name)) for name in SPLITS}
         if self.public_files:
             sizes["public_files"] = self.public_files
-        return {**sizes, "classes": self.classes, "digest": self.digest}
+        classes: dict[SummaryKey, Any] = {"classes": self.classes, "undeclared_classes": self.undeclared_classes}
+        return {**sizes, **classes, "digest": self.digest}
+
+
+def _typed(name: str) -> str:
+    """Return the name of a class as one types it in a list on the command line."""
+    plain = re.fullmatch(r"[^\W\d][\w-]*", name) and name.lower() not in ("true", "false", "null", "nan", "inf")
+    return name if plain else json.dumps(name, ensure_ascii=False)
 
 
 def _take_in(digest: "hashlib._Hash", rows: Records | Ints) -> None:
@@ -183,6 +208,12 @@ def check_shares(seed: int, private: float, public: float) -> None:
     between_0_and_1(public=public)
     if private + public >= 1:
         raise InputError("private", private, f"private + public must stay below 1 (public is {public})")
+
+
+def check_names(classes: Sequence[str | float] | None) -> None:
+    """Raise InputError unless these are names of classes, or None."""
+    if classes is not None and len({*map(str, classes)}) < max(2, len(classes)):
+        raise InputError("classes", classes, "must be two or more different names")
 
 
 def by_share(units: Ints, named: bool, private: float, public: float, seed: int) -> list[Bools] | None:

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -15,7 +15,7 @@ import pandas as pd
 from nzc.data.files import Unchanged, same_file
 from nzc.data.hashing import keys_of
 from nzc.data.rows import gather
-from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Records, Split
+from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Records, Split, check_names
 from nzc.data.standardizer import ALIKE, look_alike
 from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, ColumnError, TableEncoder, blanked, measured, texts
 from nzc.data.table_files import read_chunks
@@ -45,7 +45,7 @@ class Table(Dataset):
                 public rows decide
     categories  at most so many features for a column; rare values share one
     missing     texts that stand for a missing value, beside an empty cell, NA and NaN
-    classes     names of the classes, in order; None: those of the private file, which this reveals
+    classes     names of the classes, in order; None: those of the private file
     """
 
     private: str
@@ -58,15 +58,14 @@ class Table(Dataset):
     columns: dict[str, Any] | None = None
     categories: int = 32
     missing: list[str | int | float] = field(default_factory=list)
-    classes: list[str] | None = None
+    classes: list[str | int | float] | None = None
 
     def __post_init__(self) -> None:
         whole(2, categories=self.categories)
         for key in ("group", "id"):
             if getattr(self, key) == self.label:
                 raise InputError(key, self.label, "must be another column than dataset.label")
-        if self.classes is not None and len({*map(str, self.classes)}) < max(2, len(self.classes)):
-            raise InputError("classes", self.classes, "must be two or more different names")
+        check_names(self.classes)
         for column, kind in (self.columns or {}).items():
             if not isinstance(kind, str) or (kind not in (*_KINDS, COMMA) and "%" not in kind):
                 allowed = f"must be {', '.join((*_KINDS, COMMA))}, or a date format such as %d.%m.%Y"
@@ -87,11 +86,11 @@ class Table(Dataset):
             raise InputError("public", self.public, f"must have the given kinds of columns: {error}") from error
         if not encoder.columns:
             raise InputError("public", self.public, f"must have a column whose values differ, beside {self._special}")
-        names = _Names(None if self.classes is None else tuple(map(str, self.classes)))
+        names = _Names(self.classes)
         private, keys = self._encoded("private", encoder, names)
         if len(names.of) < 2:
             raise InputError("label", self.label, "must have two or more different values among the private rows")
-        if len(names.of) > max(20, len(private) // 100):
+        if self.classes is None and len(names.of) > max(20, len(private) // 100):
             allowed = f"must name classes; it has {len(names.of):,} different values in {len(private):,} rows"
             raise InputError("label", self.label, allowed)
         labels, order = names.ordered()
@@ -117,6 +116,7 @@ class Table(Dataset):
             public_files={Path(self.public).name: files["public"].digest()},
             keys=keys if self.group is None else None,
             grouped_by=None if self.group is None else f"column `{self.group}`",
+            declared=self.classes is not None,
         )
 
     @property
@@ -230,8 +230,9 @@ def _factorized(key: str, path: str, values: pd.Series) -> tuple[Ints, AnyArray]
 class _Names:
     """Numbers of names, in order of appearance; with `given`, of these names only."""
 
-    def __init__(self, given: tuple[str, ...] | None = None) -> None:
-        self.given, self.of = given, {name: number for number, name in enumerate(given or ())}
+    def __init__(self, given: Sequence[str | float] | None = None) -> None:
+        self.given = None if given is None else tuple(map(str, given))
+        self.of = {name: number for number, name in enumerate(self.given or ())}
 
     def numbers(self, key: str, path: str, values: pd.Series) -> Ints:
         """Return the number of each value. InputError: a value is missing, or is not one of the given names."""

@@ -91,6 +91,16 @@ def class_names(splits: DataSplits | None, classes: int) -> tuple[str, ...]:
     return splits.labels if splits is not None and splits.labels else tuple(map(str, range(classes)))
 
 
+def undeclared(splits: DataSplits | None) -> list[str]:
+    """Return a line, if classes follow from private labels only: which, of how many private records. It is private."""
+    if splits is None or splits.undeclared_classes is None:
+        return []
+    counts = np.bincount(splits.private.y, minlength=splits.classes)
+    shown = [f"{name} ({count:,})" for name, count in zip(class_names(splits, splits.classes), counts, strict=True)]
+    some = ", ".join(shown[:20]) + ", …" * (len(shown) > 20)
+    return [f"dataset.classes=null: the classes are those of the private records: {some}. To publish, declare them"]
+
+
 def warnings_of(
     released: Ints, learned: Ints | None, names: Sequence[str], accuracy: float | None, metrics: Metrics
 ) -> list[str]:

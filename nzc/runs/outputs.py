@@ -26,12 +26,13 @@ _CODE = (("students", "predict.py"), ("data", "table_encoder.py"))
 def write_labels(folder: Path, released: Ints, splits: DataSplits | None) -> None:
     """Write labels.csv from released labels [pool]: the row's number, its label, and what is known of the row.
 
-    origin: its row number in the one file of all splits; id: the user's own name of it; name: that of its class.
+    origin: its row number in the one file of all splits, where rows have no names; id: the user's own name of it;
+    name: that of its class. Where rows have names, their number may depend on private rows, and so would `origin`.
     """
     rows = np.flatnonzero(released != ABSTAIN)
     columns: dict[str, AnyArray] = {"row": rows, "label": released[rows]}
     if splits is not None:
-        if splits.file_rows is not None:
+        if splits.file_rows is not None and splits.names is None:
             columns["origin"] = splits.file_rows[rows]
         if splits.ids is not None:
             columns["id"] = splits.ids[rows]
@@ -57,7 +58,7 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
     columns = {"label": np.array(names)[labels], "probability": shown, "source": source}
     rows = {"row": np.arange(len(labels))}
     if splits.ids is not None:
-        name = str(splits.id_column)
+        name = splits.id_column or "id"
         rows = {name if name not in columns else "id": splits.ids}
     _write_csv(folder / PREDICTIONS, rows | columns)
 

@@ -19,7 +19,7 @@ from nzc.runs.clock import Clock
 from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
 from nzc.runs.formatting import optional
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
-from nzc.runs.metrics import class_names, evaluate, share_right, warnings_of
+from nzc.runs.metrics import class_names, evaluate, share_right, undeclared, warnings_of
 from nzc.runs.names import name_of
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.provenance import versions
@@ -172,7 +172,7 @@ class PreparedRun:
             with clock("student"):
                 accuracy, metrics = evaluate(student, self.splits)
         names = class_names(self.splits, self.classes)
-        warnings = warnings_of(session.released, learned, names, accuracy, metrics)
+        warnings = [*undeclared(self.splits), *warnings_of(session.released, learned, names, accuracy, metrics)]
         for line in warnings:
             print(f"nzc: {line}", file=sys.stderr)
         result = RunResult(

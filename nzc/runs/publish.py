@@ -1,6 +1,6 @@
 """Publish a run: copy what may be published into a new folder, with a privacy statement, and nothing else.
 
-    labels.csv       released labels, by row of the public pool and, where there is one, of the file
+    labels.csv       released labels, by row of the public pool, and by the user's own name of the row, where it has one
     predictions.csv  a label for every public row; where there is a student, which learned from nothing else of private
                      origin. Then also student.pt2, student.json, predict.py, table_encoder.py and requirements.txt
     privacy.json     one ε and δ for everything in the folder, and the mechanism
@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -68,9 +69,10 @@ class PublishableRun:
         )  # fmt: skip
         facts, files = _facts(self.result), [name for name in self.files if name in _PUBLISHED]
         about = json.loads(self.text(STUDENT_INPUT)) if STUDENT_INPUT in files else {"labels": [], "columns": None}
+        shown = self.text(LABELS).partition("\n")[0].split(",")
         texts = student_code() if STUDENT in files else {}
         texts |= {"privacy.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n"}
-        texts |= {"README.md": template.render(facts, **_words(facts, about), files=files, budget=budget)}
+        texts |= {"README.md": template.render(facts, **_words(facts, about), files=files, shown=shown, budget=budget)}
         contents = {name: self.files[name] for name in files} | {name: text.encode() for name, text in texts.items()}
         try:
             dest.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +104,8 @@ def read_run(folder: Path) -> PublishableRun:
     except (ValueError, LookupError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError("RUN", folder, "must have the result.json that the run wrote; it has been changed") from error
+        allowed = "must have the result.json that the run wrote; it has been changed, or is of an earlier version"
+        raise InputError("RUN", folder, allowed) from error
     names = (LABELS, *((STUDENT, STUDENT_INPUT, PREDICTIONS) if has_student else ()))
     return PublishableRun(folder, files | {name: _read(folder, name) for name in names}, result)
 
@@ -134,6 +137,10 @@ def _may_be_published(result: dict[str, Any]) -> bool:
     if result["rng"] != SYSTEM:
         allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
         raise InputError("rng", result["rng"], allowed)
+    if result["data"] is not None and (found := result["data"]["undeclared_classes"]) is not None:
+        typed = shlex.quote(f"dataset.classes={found}")
+        allowed = f"must be declared, because else private labels decide which classes are published: add {typed}"
+        raise InputError("dataset.classes", None, f"{allowed}, less what must not be known, and run again")
     return bool(result["student"] != "none" and result["answered"] > 0)
 
 
@@ -174,7 +181,6 @@ def _words(facts: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     array = about.get("array")
     return {
         "person": person,
-        "ids": about.get("id") is not None,
         "times": f"{math.ceil(1000 * math.exp(facts['epsilon']['published'])) / 1000:,.3f}",
         "labels": about["labels"],
         "classes": ", ".join(about["labels"][:20]) + (", …" if len(about["labels"]) > 20 else ""),

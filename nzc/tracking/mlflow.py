@@ -54,7 +54,8 @@ class MLflow(Tracker):
         self.database = sqlite_file(uri)
         self.uri = uri if self.database is None else sqlite_uri(self.database)
         self.artifacts = Path(artifacts).absolute()
-        self.model, self.register, self.system_metrics, self.private = model, register, system_metrics, private
+        self.model, self.register, self.private = model, register, private
+        self.system_metrics = system_metrics and private  # memory and time follow from private records, too
         self.monitors: dict[str, SystemMetricsMonitor] = {}
         self.points: dict[str, list[Metric]] = {}  # of runs, not sent yet
         self.sent: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)  # keys and steps of points

@@ -131,7 +131,7 @@ def test_own_arrays(nzc: Nzc) -> None:
 def test_labels_name_the_rows_of_the_file(nzc: Nzc) -> None:
     group = np.arange(600) // 3
     y = np.random.default_rng(0).integers(0, 3, len(group))
-    np.savez("data.npz", x=y[:, None] + np.zeros(2), y=y, group=group)
+    np.savez("data.npz", x=y[:, None] + np.zeros(2), y=y, group=group, id=np.arange(len(y)))
     np.save("votes.npy", np.where(np.eye(3)[y] > 0, 8, 1))
     own = ["dataset=npz", "dataset.path=data.npz", "student=none"]
     asked = ["teachers=votes", "teachers.path=votes.npy", "aggregator=confident", "aggregator.threshold=8"]
@@ -139,7 +139,7 @@ def test_labels_name_the_rows_of_the_file(nzc: Nzc) -> None:
         ran = nzc(*own, *more)
         path = max(ran.folder.glob("outputs/*/*/labels.csv"), key=lambda path: path.stat().st_mtime)
         with path.open() as file:
-            assert file.readline() == "row,label,origin\n"
+            assert file.readline() == "row,label,id\n"
             row, label, origin = np.loadtxt(file, delimiter=",", dtype=int).T
         assert 0 < len(row) == ran.result["answered"]
         assert (y[origin] == label).all()
