@@ -6,6 +6,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # there is a worker a core
 
 import json
+import random
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from mlflow.entities import Run
 
 from nzc.app.interrupt import SIGNALS
 from nzc.app.main import main
+from nzc.labeling import randomness, run_record
 from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
@@ -76,6 +79,16 @@ def _restore_signals() -> None:
 
 
 _restore_signals()  # importing main sets them
+
+
+@pytest.fixture(autouse=True)
+def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys, nonces and unseeded generators follow from a seed: every test draws the same noise each time."""
+    entropy, seeded = random.Random(0), np.random.default_rng
+    secrets = SimpleNamespace(randbits=entropy.getrandbits, token_bytes=entropy.randbytes)
+    for module in (randomness, run_record):
+        monkeypatch.setattr(module, "secrets", secrets)
+    monkeypatch.setattr(np.random, "default_rng", lambda seed=0: seeded(seed))
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Does a run end in time when another does not answer? Servers, databases, and a stopped process with a lock.
 
-A run waits for a server or another process at most `wait` seconds: for a tracker when it starts, once while it trains,
-and when it ends. So a run must end within three times the limit, and its own time. A tracker that does not answer costs
+A run waits for a server or another process at most `wait` seconds: for a tracker when it starts and when it ends. A run
+must end within three times the limit, and its own time. A tracker that does not answer costs
 a line: exit code 0 and a whole result.json; a tracker that answers wrongly may also be refused. A file that is no
 database is refused in one line with exit code 2, within 10 seconds. A run behind a stopped one ends in one line with
 exit code 1. Pipes and devices as data are inputs of trials/fuzz.py.

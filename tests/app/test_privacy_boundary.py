@@ -55,11 +55,12 @@ def database(empty_database: Path, tmp_path: Path) -> Path:
 def test_the_systems_noise_has_the_laws_that_are_accounted_for(law: str) -> None:
     drawn = getattr(system_rng(), law)(size=20_000)
     exact = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r}[law]
-    assert stats.kstest(drawn, exact.cdf).pvalue > 1e-6  # fails once in a million honest draws
+    assert stats.kstest(drawn, exact.cdf).pvalue > 0.001
     assert len(np.unique(drawn)) == len(drawn)
 
 
-def test_every_generator_of_the_system_has_a_key_of_its_own() -> None:
+def test_every_generator_of_the_system_has_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # keys are the operating system's; two of 1,000 first words are equal once in 10^13 tests
     first_words = {system_rng().bit_generator.random_raw() for _ in range(1000)}
     assert len(first_words) == 1000
 
@@ -138,7 +139,8 @@ def _private(ran: Ran, store: Path) -> dict[str, list[bytes]]:
     classes = int(predictions.max()) + 1
     votes = np.stack([(predictions == label).sum(axis=0) for label in range(classes)], axis=1)
     result = ran.result
-    mean, shown = result["teachers"]["mean_accuracy"], (result["label_accuracy"], result["accuracy"])
+    mean = result["teachers"]["mean_accuracy"]
+    assert mean not in (result["label_accuracy"], result["accuracy"])  # public, and not equal to it by chance
     return {
         "predictions": _array(predictions[0][:30]),
         "votes": _array(votes[:8]),
@@ -146,7 +148,7 @@ def _private(ran: Ran, store: Path) -> dict[str, list[bytes]]:
         "exact": _number(result["epsilon"]["exact"]),
         "theorem": _number(result["epsilon"]["theorem"]),
         "ledger": _number(result["epsilon"]["ledger_total"]),
-        "teachers": [] if mean in shown else _number(mean),  # equal to a public accuracy by chance
+        "teachers": _number(mean),
         "digest": [str(result["data"]["digest"])[:36].encode()],
     }
 
@@ -177,7 +179,7 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
     np.savez_compressed("data.npz", x=x, y=y, group=group)
     here = Path.cwd()
     command = ["dataset=npz", "dataset.path=data.npz", "dataset.private=0.6", "dataset.public=0.2", "rng=system"]
-    command += [*settings, "aggregator.sigma=2", "tracking=mlflow", "figures=true"]
+    command += [*settings, "aggregator.sigma=6", "tracking=mlflow", "figures=true"]
     ran = nzc(*command, "tracking.private=false")
     assert ran.code == 0, ran.err
     secrets = {"record": forms, "group": [WORD.encode()]} | _private(ran, here / ".nzc")
