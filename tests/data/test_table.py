@@ -269,7 +269,7 @@ def test_what_is_wrong_is_said_in_one_line(
 
 def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files: Path, command: Command) -> None:
     ran = nzc(*RECIPE, *FILES, "dataset.id=visit", "dataset.columns={smoker: category}",
-              "dataset.group=person", "dataset.test=test.csv", "rng=system",
+              "dataset.group=person", "dataset.test=test.csv", "dataset.classes=[no,yes]", "rng=system",
               "budget.epsilon=null", "student.balance=0.5")  # fmt: skip
     assert ran.code == 0, ran.err
     run = next(files.glob("outputs/*/*"))
