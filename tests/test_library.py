@@ -29,20 +29,69 @@ HEAVY = ("torch", "hydra", "omegaconf", "mlflow", "pytorch_lightning", "sklearn"
 def _imported(code: str) -> set[str]:
     """Run code in a fresh interpreter; return the top-level modules that it has loaded."""
     script = f"{code}\nimport sys, json; print(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_mechanisms_and_accounting_import_numpy_and_scipy_only() -> None:
+#: Pretends that packages are not installed: `blocked` says which, by top-level name.
+NOT_INSTALLED = """
+import sys
+from importlib import metadata
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if blocked(name.partition(".")[0]):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Finder())
+installed = metadata.version
+def version(name):
+    if blocked(name):
+        raise metadata.PackageNotFoundError(name)
+    return installed(name)
+metadata.version = version
+"""
+
+
+def test_mechanisms_and_accounting_need_numpy_scipy_and_mpmath_only() -> None:
     assert not _imported("import nzc") & {*HEAVY, "numpy", "scipy"}
+    # The standard library itself has modules of other names, such as _sysconfigdata__linux_x86_64-linux-gnu.
+    allowed = (
+        "needed = {*sys.stdlib_module_names, 'nzc', 'numpy', 'scipy', 'mpmath'}\n"
+        "blocked = lambda name: name not in needed and name[0] != '_'"
+    )
     used = _imported(
-        "import nzc; m = nzc.Confident(10, 5, 5); c = m.cost([[30, 10]], [0]); c.epsilon(1e-5)\n"
+        f"{NOT_INSTALLED}\n{allowed}\n"
+        "import nzc.mechanisms, nzc.accounting, pkgutil, numpy as np\nfrom importlib import import_module\n"
+        "for package in (nzc.mechanisms, nzc.accounting):\n"
+        "    for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        import_module(module.name)\n"
+        "m = nzc.Confident(10, 5, 5); rng = np.random.default_rng(0)\n"
+        "c = m.cost([[30, 10]], m.release([[30, 10]], rng))\n"
+        "assert 0 < c.epsilon(1e-5).exact < 1e9\n"
+        "nzc.accounting.exact_noise.ExactGenerator(np.random.PCG64(0)).round_up(m.noise.exact, 1.0)\n"
         "nzc.calibrate(nzc.GNMax, epsilon=1, delta=1e-5, queries=10); nzc.audit(m, 40, 2, 5, trials=100)\n"
         "nzc.Plan(40, 2, 1.0, queries=(5,)).rows"
     )
-    assert not used & set(HEAVY)
-    assert {"numpy", "scipy"} <= used
-    assert "torch" in _imported("import torch")  # the check can fail
+    assert {"numpy", "scipy"} <= used and not used & {*HEAVY}
+    with pytest.raises(AssertionError, match="No module named 'torch'"):
+        _imported(f"{NOT_INSTALLED}\n{allowed}\nimport torch")  # the check can fail
+
+
+def test_a_run_without_tracking_needs_no_mlflow(tmp_path: Path) -> None:
+    np.save(tmp_path / "votes.npy", VOTES)
+    arguments = [
+        "recipe=papers", "teachers=votes", "teachers.path=votes.npy", "dataset=none", "student=none", "queries=2",
+        "aggregator=gnmax", "tracking=none", "figures=false",
+    ]  # fmt: skip
+    used = _imported(
+        f"{NOT_INSTALLED}\nblocked = lambda name: name in ('mlflow', 'mlflow-skinny')\nimport os\n"
+        f"os.chdir({str(tmp_path)!r}); sys.argv = ['nzc', *{arguments}]\nfrom nzc.app.main import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code"
+    )
+    assert "nzc" in used
+    (result,) = tmp_path.glob("outputs/**/result.json")
+    versions = json.loads(result.read_text())["versions"]
+    assert "mlflow" not in versions and versions["numpy"] == np.__version__
 
 
 @pytest.mark.parametrize("argument", ["--version", "--help", "querys=10", "student.steps=0", "seed=-1"])

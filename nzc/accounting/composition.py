@@ -19,9 +19,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, error_of
+from nzc.accounting.windows import shifted_means
 from nzc.types import Floats, Ints
 
 #: How many neighbours of a query are kept by each of two orders; a single law stands for the others (`_dominating`).
@@ -33,7 +33,7 @@ _FINER = 3
 #: Relative error allowed for the rounding of all laws and sums.
 _ROUNDING = 1e-6
 #: Larger total losses count as infinite.
-_LARGEST = 300.0
+LARGEST = 300.0
 
 
 class Neighbours(NamedTuple):
@@ -45,6 +45,9 @@ class Neighbours(NamedTuple):
 
     p: Floats
     loss: Floats
+
+    def __repr__(self) -> str:
+        return type(self).__name__  # no numbers: they follow from votes
 
 
 class Step(NamedTuple):
@@ -82,8 +85,7 @@ def compose(found: Sequence[Step], delta: float, guess: float, order: float) -> 
         laws = [(step.times, step.directions[which]) for step in found]
         return _one_direction(laws, delta, guess, order)
 
-    # More threads of BLAS only wait for each other.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(2) as pool:
         ends = list(pool.map(one_direction, range(2)))
     return max(low for low, _ in ends), max(high for _, high in ends)
 
@@ -112,15 +114,15 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
     grid = step * np.arange(ends[0], ends[1] + 1)
     value = -np.expm1(-np.maximum(grid, 0))
     for count, each in laws:
-        offsets, weights, infinite = _few(*_kernel(each, step, min(len(grid), int(_LARGEST / step))), step, order)
+        offsets, weights, infinite = _few(*_kernel(each, step, min(len(grid), int(LARGEST / step))), step, order)
         used = np.flatnonzero(weights.any(axis=0))
         offsets, weights = offsets[used], np.ascontiguousarray(weights[:, used])
         below, above = max(0, -int(offsets[0])), max(0, int(offsets[-1]))
         for _ in range(count):
             padded = np.concatenate([np.full(below, value[0]), value, np.ones(above)])
             windows = np.lib.stride_tricks.as_strided(padded, (below + above + 1, len(grid)), padded.strides * 2)
-            shifted = windows[below + offsets]
-            value = np.minimum((weights @ shifted + infinite[:, None]).max(axis=0), 1.0)
+            means = shifted_means(weights, windows, below + offsets)
+            value = np.minimum((means + infinite[:, None]).max(axis=0), 1.0)
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
         return 0.0 if at else np.inf
@@ -151,8 +153,8 @@ def _few(offsets: Ints, weights: Floats, infinite: Floats, step: float, order: f
     if len(weights) <= 2 * _KEPT + 1:
         return offsets, weights, infinite
     x = np.exp(offsets * step)
-    tilts = np.stack([np.exp(np.minimum(order * offsets * step, _LARGEST)), np.maximum(1 - 1 / x, 0.0)])
-    moments = weights @ tilts.T + infinite[:, None] * np.exp(_LARGEST)
+    tilts = np.stack([np.exp(np.minimum(order * offsets * step, LARGEST)), np.maximum(1 - 1 / x, 0.0)])
+    moments = weights @ tilts.T + infinite[:, None] * np.exp(LARGEST)
     kept = np.zeros(len(weights), dtype=bool)
     kept[np.argsort(-moments, axis=0)[:_KEPT]] = True
     rest = ~kept
@@ -184,7 +186,7 @@ def _lower(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
     mass, infinite = np.zeros((2, 2 * cells + 1)), 0.0  # under P and under Q
     mass[:, cells] = 1.0
     for count, each in laws:
-        moments = (each.p * np.exp(np.minimum((order - 1) * each.loss, _LARGEST))).sum(axis=1)
+        moments = (each.p * np.exp(np.minimum((order - 1) * each.loss, LARGEST))).sum(axis=1)
         own_p, loss = (values[moments.argmax()] for values in each)
         finite = (own_p > 0) & (loss < np.inf)
         shifts, at = np.unique(np.clip(np.rint(loss[finite] / step), -cells, cells), return_inverse=True)

@@ -1,13 +1,13 @@
 """The privacy cost of releases, before conversion to ε. Costs of several releases add."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from nzc.accounting import data_independent, sanitised
-from nzc.accounting.composition import compose, steps
+from nzc.accounting.composition import LARGEST, compose, steps
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
@@ -15,7 +15,7 @@ from nzc.accounting.exact import ExactCost
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.accounting.sanitised import Plan
 from nzc.types import AnyArray, Bools, Floats, Ints
-from nzc.validation import between_0_and_1
+from nzc.validation import InputError, between_0_and_1
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Cost:
     """
 
     queries: int
-    exact: tuple[ExactCost, ...] | None
-    bounded: tuple[tuple[DataDependentBound, AnyArray], ...]
+    exact: tuple[ExactCost, ...] | None = field(repr=False)  # private, and so is `bounded`
+    bounded: tuple[tuple[DataDependentBound, AnyArray], ...] = field(repr=False)
     worst_case: tuple[tuple[int, WorstCaseCost], ...]
     delta_cost: float = 0.0
-    claim: Callable[[int, float], float | None] | None = None
+    claim: Callable[[int, float], float | None] | None = field(default=None, repr=False)
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(
@@ -109,9 +109,18 @@ class Cost:
             found = [step for pairs, times in self.exact[0].laws() for step in steps(pairs, times)]
             self._composed[left, exact] = compose(found, left, exact, order)
         lower, upper = self._composed[left, exact]
+        exact = min(exact, upper)
         # Noise that ends a run, or a part of δ, may hide what the laws of all queries show.
-        known = self.delta_cost == 0 and self.exact[0].paid is None
-        return min(exact, upper), lower if known else None, order
+        if self.delta_cost > 0 or self.exact[0].paid is not None:
+            return exact, None, order
+        if exact < np.inf:  # e^-1000 counts as 0: an infinite loss is LARGEST at least
+            lower = min(lower, LARGEST)
+        if lower > exact * (1 + 1e-6) + 1e-9:
+            allowed = (
+                f"must hold for any votes; it limits ε to {exact:.6g}, but the law at these votes shows {lower:.6g}"
+            )
+            raise InputError("worst_case", self.data_independent(delta), f"{allowed} at δ={delta:g}")
+        return exact, lower, order
 
     @cached_property
     def _composed(self) -> dict[tuple[float, float], tuple[float, float]]:

@@ -1,7 +1,7 @@
 """Upper bounds that hold for any votes. They follow from public facts: noise, queries asked, labels released."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -24,10 +24,10 @@ class WorstCaseCost:
     many  ε of so many such releases at δ, (count, δ) → ε, where that is less than by composing `rdp` or `mu`
     """
 
-    rdp: Callable[[Floats], Floats]
+    rdp: Callable[[Floats], Floats] = field(repr=False)
     mu: float = np.inf
     pure: float = np.inf
-    many: Callable[[int, float], float] | None = None
+    many: Callable[[int, float], float] | None = field(default=None, repr=False)
 
 
 #: The cost of a release without a bound, and the cost of no release.

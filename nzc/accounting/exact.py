@@ -39,7 +39,7 @@ def error_of(log_p: Floats) -> Floats:
     return np.asarray(np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pairs:
     """Laws of pairs of neighbouring histograms.
 
@@ -111,6 +111,9 @@ class _Candidates(NamedTuple):
     widest: Floats  # max |log r|
     steepest: Floats  # max log r
 
+    def __repr__(self) -> str:
+        return type(self).__name__  # no numbers: they follow from votes
+
     @classmethod
     def of(cls, pairs: Pairs) -> "_Candidates":
         query = np.repeat(pairs.query, 2)
@@ -158,7 +161,7 @@ class _Candidates(NamedTuple):
         return np.maximum(log_total, 0.0) * (1 + _ROUNDING) / (order - 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExactCost:
     """The exact Rényi cost of queries. Equal histograms are computed once.
 

@@ -46,9 +46,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
-from threadpoolctl import threadpool_limits
 
 from nzc.accounting.data_independent import gaussian
+from nzc.accounting.windows import shifted_means
 from nzc.types import Floats
 
 #: Larger μ, or more queries, get the ε of the noisy histograms.
@@ -76,6 +76,9 @@ class _Band(NamedTuple):
     p: Floats
     infinite: Floats
 
+    def __repr__(self) -> str:
+        return type(self).__name__
+
 
 @lru_cache(maxsize=256)  # a run asks for the same ε several times
 def epsilon(queries: int, sigma: float, delta: float) -> float:
@@ -89,8 +92,7 @@ def epsilon(queries: int, sigma: float, delta: float) -> float:
         return known
     step = mu * float(np.sqrt(2 / np.pi)) / next(each for most, each in _POINTS.items() if queries <= most)
     ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
-    with threadpool_limits(1, "blas"):  # for small products more threads only wait for each other
-        return min(known, _composed(_bands(mu, step), step * np.arange(ends[0], ends[1] + 1.0), queries, left))
+    return min(known, _composed(_bands(mu, step), step * np.arange(ends[0], ends[1] + 1.0), queries, left))
 
 
 def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> float:
@@ -100,9 +102,9 @@ def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> f
     windows = np.lib.stride_tricks.sliding_window_view(padded, len(grid))
     for _ in range(queries):
         padded[:furthest], padded[furthest : furthest + len(grid)] = value[0], value
-        shifted, largest = windows.copy(), np.zeros(len(grid))
+        largest = np.zeros(len(grid))
         for reach, p, infinite in bands:
-            found = p @ shifted[furthest - reach : furthest + reach + 1]
+            found = shifted_means(p, windows, slice(furthest - reach, furthest + reach + 1))
             found += infinite[:, None]
             np.maximum(largest, found.max(axis=0), out=largest)
         value = np.minimum(largest, 1.0)

@@ -115,7 +115,7 @@ class _Drawn(LazyRows):
         return _in_chunks(self._brush.images, numbers)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Brush:
     """Draws the items of one split. Each random number of an item is a hash of (seed, split, item, index)."""
 

@@ -84,17 +84,17 @@ class DataSplits:
     public: Split
     test: Split
     classes: int
-    file_rows: Ints | None = None
+    file_rows: Ints | None = field(default=None, repr=False)
     standardizer: Standardizer | None = None
     groups: Ints | None = field(default=None, repr=False)
     labels: tuple[str, ...] | None = None
-    ids: AnyArray | None = None
+    ids: AnyArray | None = field(default=None, repr=False)
     id_column: str | None = None
     encoder: "TableEncoder | None" = None
     private_file: str | None = field(default=None, repr=False)
     public_files: dict[str, str] = field(default_factory=dict)
     embedding: Embedding | None = None
-    asked: Ints | None = None
+    asked: Ints | None = field(default=None, repr=False)
     keys: Ints | None = field(default=None, repr=False)
     grouped_by: str | None = None
     declared: bool = True

@@ -17,7 +17,7 @@ _SEEN, _HIDDEN = 1000, 1e-3
 ALIKE = "their differences are too small beside the largest values; limit these, or subtract an offset"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Standardizer:
     """Scales features to mean 0 and standard deviation 1 on the public rows. It depends on public rows only.
 

@@ -14,7 +14,7 @@ from nzc.validation import InputError, between_0_and_1, one_of
 RELEASE, TRIAL = KINDS = ("release", "trial")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LedgerEntry:
     """One release or trial, as it was first recorded.
 

@@ -38,7 +38,7 @@ from nzc.validation import InputError
 _PRECISION = 1e-3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class QueryRound:
     """One round of queries.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nzc.accounting.data_dependent import gaps
-from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
 from nzc.mechanisms.noise import Noise
 from nzc.types import Floats, Ints
 from nzc.validation import not_negative, one_of
@@ -58,5 +58,7 @@ class Boost:
 
     def worst_case(self, noise: Noise) -> WorstCaseCost:
         """Return what one label with this noise costs, whatever the votes."""
+        if np.isinf(self.shift):
+            return UNBOUNDED
         cost = noise.worst_case(self.shift)
         return cost if self.c == 0 else replace(cost, many=None)  # which is proved without a boost only

@@ -12,7 +12,7 @@ FAR = 5
 _BATCH = 2_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HistogramBatch:
     """Distinct histograms that are computed together. Classes with equal counts form one kind.
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -79,7 +79,7 @@ class Plan:
     delta: float = 1e-5
     agreement: float = 0.8
     runner_up: float = 0.5
-    measured: tuple[Ints, Ints] | None = None
+    measured: tuple[Ints, Ints] | None = field(default=None, repr=False)
     queries: tuple[int, ...] = QUERIES
     records: int | None = None
 

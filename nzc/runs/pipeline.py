@@ -109,7 +109,7 @@ def prepare(parts: RunComponents) -> "PreparedRun":
     return PreparedRun(parts, splits, truth, shape.classes, session)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PreparedRun:
     """A run whose input is known to be good.
 

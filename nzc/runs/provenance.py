@@ -5,7 +5,7 @@ import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import nzc
@@ -28,4 +28,8 @@ def versions() -> dict[str, str]:
         with suppress(OSError):  # git is not installed
             commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
             found |= {"commit": commit} if commit else {}
-    return found | {"python": platform.python_version()} | {name: version(of) for name, of in _PACKAGES.items()}
+    found["python"] = platform.python_version()
+    for name, package in _PACKAGES.items():
+        with suppress(PackageNotFoundError):  # a run without a tracker needs no MLflow
+            found[name] = version(package)
+    return found

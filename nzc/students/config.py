@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nzc.training.trainer import TrainerSettings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudentData:
     """All that a student ever sees: public rows x [rows, ...], and labels [rows], ABSTAIN where none is released."""
 

@@ -1,0 +1,110 @@
+"""A noise of one's own against its own law: does `sample` draw it, and does `worst_case` hold for it?"""
+
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import chdtrc, ndtri_exp
+
+from nzc.accounting.exact import Pairs, largest_divergence
+from nzc.accounting.rdp import ORDERS
+from nzc.mechanisms.noise.base import DEEPEST, Noise
+from nzc.mechanisms.noise.continuous import ContinuousNoise
+from nzc.types import Floats
+from nzc.validation import InputError
+
+#: How many draws [queries, classes] a sampler is judged by. They show 2 % too little or too much noise.
+_DRAWS = (2**15, 16)
+#: The probability that a right sampler is refused.
+_FALSE_ALARM = 1e-12
+#: A bound may be below what the law shows by this much, relative and absolute: both are rounded.
+_ROUNDING, _LEAST = 1e-4, 1e-9
+
+
+def require_consistent(noise: Noise, shift: float) -> None:
+    """Raise InputError where `worst_case`, `sample` or `exact` contradict the law of the noise.
+
+    shift  the most by which a moved vote shifts a count; inf: no bound is used, so none is checked
+    """
+    if np.isfinite(shift):
+        _require_worst_case(noise, shift)
+    if not isinstance(noise, ContinuousNoise):
+        return _require_winner(noise)
+    _require_sampler(noise)
+    return _require_exact(noise)
+
+
+def _require_worst_case(noise: Noise, shift: float) -> None:
+    """Compare `worst_case` with the law of two classes before and after a moved vote: at a tie and at larger gaps.
+
+    Two classes show all of μ by Φ⁻¹(p) − Φ⁻¹(q) ≤ μ (Dong, Roth, Su 2019).
+    """
+    further = noise.unit * 4.0 ** np.arange(4) if isinstance(noise, ContinuousNoise) else 2.0 ** np.arange(-20, 40)
+    gap = np.array([0.0, shift, *further])
+    here = np.stack([gap, np.zeros_like(gap)], axis=1)
+    # A probability that the law rounds to 0 counts as e^DEEPEST: its ratio is at least as large.
+    p, q = np.maximum([noise.log_law(here), noise.log_law(here + np.array([-shift, shift]))], DEEPEST)
+    z_p, z_q = (np.where(law[:, 1] < law[:, 0], ndtri_exp(law[:, 1]), -ndtri_exp(law[:, 0])) for law in (p, q))
+    orders = ORDERS[::16]
+    divergence = largest_divergence(Pairs(np.arange(len(gap)), p, q, np.ones_like(p)), len(gap), orders)
+    cost = noise.worst_case(shift)
+    named = [f"Rényi cost at order {order:.4g}" for order in orders]
+    bounds = list(zip(named, divergence.T, cost.rdp(orders), strict=True))
+    bounds += [("`pure`", np.abs(p - q).max(axis=1), cost.pure), ("`mu`", np.abs(z_p - z_q), cost.mu)]
+    for name, needed, bound in bounds:
+        if not needed.max() <= bound * (1 + _ROUNDING) + _LEAST:
+            law = f"by the law at two counts that are {gap[needed.argmax()]:g} votes apart"
+            allowed = f"must hold for any votes; its {name} is {needed.max():.6g} or more {law}"
+            raise InputError("worst_case", float(bound), allowed)
+
+
+def _require_sampler(noise: ContinuousNoise) -> None:
+    """Compare the draws with `log_cdf` in 18 cells, between quantiles of draws of their own (χ² test)."""
+    rng = np.random.default_rng(0)
+    edges = np.unique(np.sort(noise.sample((64, 16), rng), axis=None)[[7, *range(63, 1000, 64), -8]])
+    drawn = noise.sample(_DRAWS, rng)
+    below = np.array([np.count_nonzero(drawn <= edge) for edge in edges]) / drawn.size
+    with np.errstate(divide="ignore"):
+        expected = np.exp(noise.log_cdf(edges / noise.unit))
+    if not _plausible(np.diff(below, prepend=0, append=1), np.diff(expected, prepend=0, append=1), drawn.size):
+        worst = int(np.nan_to_num(np.abs(below - expected), nan=1.0).argmax())
+        allowed = (
+            "must draw with `sample`, in votes, what `log_cdf` says of x in units of `unit` votes; of the draws, "
+            f"{100 * below[worst]:.3g} % are below {edges[worst]:.4g} votes, by `log_cdf` {100 * expected[worst]:.3g} %"
+        )
+        raise InputError("noise", noise, allowed)
+
+
+def _require_winner(noise: Noise) -> None:
+    """Compare the winners of three classes with `log_law`, where the first wins in about 75 % (χ² test)."""
+    gaps = 2.0 ** np.arange(-30, 60)
+    scores = np.stack([gaps, 0 * gaps, 0 * gaps], axis=1)
+    law = np.exp(noise.log_law(scores))
+    at = int(np.abs(law[:, 0] - 0.75).argmin())
+    draws = int(np.prod(_DRAWS))
+    winners = noise.winner(np.tile(scores[at], (draws, 1)), np.ones(draws), np.random.default_rng(0))
+    share = np.bincount(winners, minlength=3) / draws
+    if not _plausible(share, law[at], draws):
+        shares = f"{100 * share[0]:.3g} % of the draws, by `log_law` in {100 * law[at, 0]:.3g} %"
+        allowed = (
+            f"must draw with `sample` what `log_law` says; a class {gaps[at]:g} votes ahead of two wins in {shares}"
+        )
+        raise InputError("noise", noise, allowed)
+
+
+def _plausible(share: Floats, law: Floats, draws: int) -> bool:
+    """Return whether shares of independent draws [cells] may come from a law [cells]."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(share == law, 0.0, draws * (share - law) ** 2 / law).sum()
+    return bool(chdtrc(len(law) - 1, statistic) >= _FALSE_ALARM)
+
+
+def _require_exact(noise: ContinuousNoise) -> None:
+    """Compare the quantiles of `exact` with `log_cdf`."""
+    if noise.exact is None:
+        return
+    at = np.arange(1, 4096) / 4096
+    quantiles = noise.exact.law.quantile(at) * float(noise.exact.scale / Fraction(float(noise.unit)))
+    off = np.abs(np.exp(noise.log_cdf(quantiles)) - at).max()
+    if not off < 1e-9:
+        allowed = "must have quantiles in `exact` of the law that `log_cdf` says"
+        raise InputError("noise", noise, f"{allowed}; the two distributions differ by {off:.2g}")

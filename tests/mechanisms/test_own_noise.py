@@ -1,0 +1,148 @@
+"""A noise of one's own: its cost is that of its law, or it is refused with what contradicts the law."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_cost
+from nzc.mechanisms import Boost, ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoisyArgmax
+from nzc.mechanisms.noise.checks import require_consistent
+from nzc.validation import InputError
+
+UNIT = 20.0
+
+
+@dataclass(frozen=True)
+class Own(ContinuousNoise):
+    """Noise of a law of SciPy's. `drawn`, `bound` and `guard` are faults: of the sampler, the bound, the logarithm."""
+
+    law: stats.rv_continuous
+    cost: object = None
+    drawn: float = 1.0
+    guard: float = 0.0
+    unit = UNIT
+
+    def sample(self, shape, rng):
+        return self.drawn * UNIT * self.law.rvs(size=shape, random_state=rng)
+
+    def log_density(self, x):
+        with np.errstate(over="ignore"):
+            return self.law.logpdf(x)
+
+    def log_cdf(self, x):
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.log(np.maximum(self.law.cdf(x), self.guard)) if self.guard else self.law.logcdf(x)
+
+    def worst_case(self, shift):
+        return super().worst_case(shift) if self.cost is None else self.cost(shift)
+
+
+@pytest.mark.parametrize("guard", [0.0, 1e-300, 1e-200, 1e-100])
+@pytest.mark.parametrize("gap", [0, 10, 40, 400])
+def test_a_guarded_logarithm_does_not_lower_the_cost(gap, guard):
+    """The difference of two exponential variables is a Laplace variable: a class g behind wins with e^(−g/20)/2."""
+    mechanism, orders = NoisyArgmax(Own(stats.expon(), pure(1.0), guard=guard)), np.array([1.5, 8.0, 100.0])
+    found = mechanism.exact_cost(np.array([[500 + gap, 500]])).per_query(orders)[0]
+
+    def law(gap):
+        return np.array([stats.laplace.sf(-gap / UNIT), stats.laplace.sf(gap / UNIT)])
+
+    here, moved = law(gap), [law(gap - 2), law(gap + 2)]
+    pairs = [pair for there in moved for pair in ((here, there), (there, here))]
+    for order, cost in zip(orders, found, strict=True):
+        # log Σ q ((p/q)^α − 1 − α (p/q − 1)) loses no digits where p and q are close
+        terms = [q * (np.expm1(order * np.log(p / q)) - order * (p / q - 1)) for p, q in pairs]
+        true = max(np.log1p(each.sum()) for each in terms) / (order - 1)
+        assert true * (1 - 1e-6) <= cost <= true * (1 + 1e-4) + 1e-15
+    votes = np.array([[130, 120, 0]] * 20)
+    epsilon = mechanism.cost(votes, np.zeros(20, int)).epsilon(1e-5)
+    assert 1.2308 < epsilon.exact_lower <= epsilon.exact < 1.2332  # with a guard of 1e-300 it was 1.201
+
+
+def pure(factor):
+    return lambda shift: pure_cost(factor * 2 * shift / UNIT)
+
+
+def gaussian(factor):
+    return lambda shift: gaussian_cost(factor * np.sqrt(2) * shift / UNIT)
+
+
+def renyi(factor):
+    return lambda shift: WorstCaseCost(lambda orders: factor * orders * (shift / UNIT) ** 2)
+
+
+RIGHT = [(stats.expon(), pure), (stats.laplace(), pure), (stats.norm(), gaussian), (stats.norm(), renyi)]
+
+
+@pytest.mark.parametrize(("law", "bound"), RIGHT)
+def test_a_bound_below_the_law_is_refused_at_once(law, bound):
+    for boost in (Boost(), Boost(c=4)):
+        NoisyArgmax(Own(law, bound(1.0)), boost)
+        for factor in (0.25, 0.9):
+            with pytest.raises(
+                InputError, match=r"^worst_case=.*must hold for any votes; its .* by the law at two cou"
+            ):
+                NoisyArgmax(Own(law, bound(factor)), boost)
+    with pytest.raises(InputError, match="worst_case"):  # it ignores the shift
+        NoisyArgmax(Own(law, lambda shift: bound(1.0)(1)), Boost(c=4))
+
+
+@pytest.mark.parametrize(
+    "law", [stats.norm(), stats.laplace(), stats.expon(), stats.gumbel_r(), stats.t(3), stats.cauchy()]
+)
+def test_two_percent_too_little_or_too_much_noise_is_refused(law):
+    require_consistent(Own(law), 1.0)
+    for drawn in (0.98, 1.02, 0.5, 1e-3, 1e3, 0.0, -1.02):
+        with pytest.raises(InputError, match=r"must draw with `sample`, in votes, what `log_cdf` says .* of the draws"):
+            require_consistent(Own(law, drawn=drawn), 1.0)
+
+
+def test_one_draw_for_all_classes_is_refused():
+    class Same(Own):
+        def sample(self, shape, rng):
+            return np.broadcast_to(super().sample((*shape[:-1], 1), rng), shape)
+
+    with pytest.raises(InputError, match="`sample`"):
+        NoisyArgmax(Same(stats.norm()))
+
+
+@dataclass(frozen=True)
+class OwnGumbel(Noise):
+    """A noise without a density: its law is a softmax."""
+
+    drawn: float
+
+    def sample(self, shape, rng):
+        return self.drawn * UNIT * rng.gumbel(size=shape)
+
+    def log_law(self, scores):
+        return GumbelNoise(1 / UNIT).log_law(scores)
+
+
+def test_a_law_without_a_density_is_compared_with_its_winners():
+    NoisyArgmax(OwnGumbel(1.0))
+    for drawn in (0.98, 1.02, 0.0):
+        with pytest.raises(InputError, match="must draw with `sample` what `log_law` says"):
+            NoisyArgmax(OwnGumbel(drawn))
+
+
+@pytest.mark.parametrize("shift", [1.0, 11.0, 1e100, np.inf])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        *(GaussianNoise(sigma) for sigma in (0.01, 1, 40, 1e10)),
+        *(kind(gamma) for kind in (LaplaceNoise, GumbelNoise) for gamma in (300, 1, 0.05, 1e-10)),
+    ],
+    ids=str,
+)
+def test_the_noises_of_nzc_are_consistent(noise, shift):
+    require_consistent(noise, shift)
+
+
+def test_an_exact_cost_below_its_lower_bound_is_refused():
+    cost = NoisyArgmax(LaplaceNoise(0.05)).cost(np.array([[130, 120]] * 20), np.zeros(20, int))
+    assert cost.epsilon(1e-5).exact_lower <= cost.epsilon(1e-5).exact
+    with pytest.raises(InputError, match=r"worst_case=.*but the law at these votes shows"):
+        replace(cost, worst_case=((20, pure_cost(0.01)),)).epsilon(1e-5)
