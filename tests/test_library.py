@@ -158,7 +158,7 @@ def test_wrong_labels_and_probabilities_are_refused() -> None:
     mechanism = nzc.Interactive(20, 5, 5, 0.9)
     for labels in ([0, 0], [0, 0, 3], [0, 0, -2]):
         with pytest.raises(InputError, match="labels="):
-            mechanism.cost(VOTES, labels)  # type: ignore[arg-type]
+            mechanism.cost(VOTES, labels, None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="student_probs="):
         mechanism.release(VOTES, np.random.default_rng(0), np.ones((3, 2)) / 2)
 

@@ -128,11 +128,11 @@ class Ledger:
             connection.execute(_INSERT, (*said, orders, rdp, entry.delta_cost, entry.labels, entry.kind))
             where = "WHERE dataset = ? AND key = ?"
             stored = self._select(connection, where, entry.dataset, entry.key)[0]
-            rdp = np.maximum(stored.rdp, entry.at(stored.orders))
-            stored = replace(stored, rdp=rdp, delta_cost=max(stored.delta_cost, entry.delta_cost))
-            costs = rdp.astype("<f8").tobytes(), stored.delta_cost
+            larger = np.maximum(stored.rdp, entry.at(stored.orders))
+            dearer = replace(stored, rdp=larger, delta_cost=max(stored.delta_cost, entry.delta_cost))
+            costs = larger.astype("<f8").tobytes(), dearer.delta_cost
             connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {where}", (*costs, entry.dataset, entry.key))
-            return stored
+            return dearer
 
     def name(self, dataset: str, name: str) -> None:
         """Give a dataset a name of the user's own. Datasets of one name are about the same people: they count together.
