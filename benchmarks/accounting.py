@@ -51,13 +51,14 @@ def timed(call: Callable[[], float]) -> tuple[float, float]:
 def measure(name: str, votes: Ints, delta: float) -> tuple[float, ...]:
     """Return exact ε, seconds and GiB; ε by theorem and seconds; sanitised ε and microseconds per query."""
     mechanism = MECHANISMS[name]
-    exact, seconds = timed(lambda: to_epsilon(mechanism.exact_cost(votes).total, delta, ORDERS)[0])
+    exact, seconds = timed(lambda: to_epsilon(mechanism.pricing.exact(votes).total, delta, ORDERS)[0])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     labels = mechanism.release(votes, np.random.default_rng(0))
     cost, rng = mechanism.cost(votes, labels), np.random.default_rng(1)
     by_theorem = replace(cost, exact=None, worst_case=())  # a cost that has only the papers' bounds
     theorem, theorem_seconds = timed(lambda: by_theorem.epsilon(delta).theorem or np.nan)
-    planned = plan([(len(votes), bound) for bound in mechanism.bounds], delta) if mechanism.bounds else None
+    bounds = mechanism.pricing.bounds
+    planned = plan([(len(votes), bound) for bound in bounds], delta) if bounds else None
     sanitised, sanitised_seconds = timed(lambda: np.nan if planned is None else cost.sanitised(delta, rng, planned))
     return exact, seconds, peak, theorem, theorem_seconds, sanitised, 1e6 * sanitised_seconds / len(votes)
 
@@ -79,7 +80,7 @@ def routes(folder: Path) -> None:
         f"{'votes':14} {'mechanism':9} {'δ':>5} {'Rényi':>7} {'exact':>7} {'lower':>7} {'ratio':>7} {'s':>6} {'s':>6}"
     )
     for name, queries, mechanism, delta in ROUTES:
-        cost = mechanism.exact_cost(np.load(folder / f"{name}_250_teachers.npy")[:queries])
+        cost = mechanism.pricing.exact(np.load(folder / f"{name}_250_teachers.npy")[:queries])
         start = time.perf_counter()
         renyi, order = to_epsilon(cost.total, delta)
         middle = time.perf_counter()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from nzc.mechanisms.plan import Plan, PlannedRun
     from nzc.runs.result import RunResult
-    from nzc.runs.sweep_table import read_sweep
+    from nzc.sweeps.table import read_sweep
     from nzc.validation import InputError
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
 _ELSEWHERE = {
     "accounting": ("Cost", "Epsilon"), "accounting.calibration": ("calibrate",), "app.run": ("run",),
     "labeling.ledger": ("Ledger",), "labeling.ledger_entry": ("LedgerEntry",), "labeling.randomness": ("system_rng",),
-    "mechanisms.plan": ("Plan", "PlannedRun"), "runs.result": ("RunResult",), "runs.sweep_table": ("read_sweep",),
+    "mechanisms.plan": ("Plan", "PlannedRun"), "runs.result": ("RunResult",), "sweeps.table": ("read_sweep",),
     "validation": ("InputError",),
 }  # fmt: skip
 

@@ -51,7 +51,7 @@ def predict(arguments: list[str]) -> int:
 
 def report(arguments: list[str]) -> int:
     """Write the page of runs or sweeps."""
-    from nzc.runs.page import write_page
+    from nzc.sweeps.page import write_page
 
     parser = Parser("nzc report", description="Write report.html into the folder of a run or of a sweep.")
     parser.add_argument("folders", nargs="+", metavar="FOLDER", type=Path, help="outputs/… of a run or a sweep")

@@ -19,8 +19,8 @@ from nzc.labeling.randomness import KINDS
 from nzc.validation import InputError, between_0_and_1, fits_memory, one_of, positive, whole
 
 _PACKAGE = Path(__file__).parents[1]
-#: The folder with conf/ and sweeps/: the package itself in a wheel, the folder above it in a checkout.
-HOME = _PACKAGE if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent
+#: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a checkout.
+HOME = _PACKAGE / "home" if (_PACKAGE / "home").is_dir() else _PACKAGE.parent
 CONF = HOME / "conf"
 #: Keys of a group that were renamed, and their new names.
 RENAMED = {"wrong": "label_noise_rate", "fade": "labeled_loss_decay"}

@@ -26,8 +26,9 @@ from nzc.app.sweep import answer_interrupted
 from nzc.app.targets import only_known_classes_in_hydra
 from nzc.runs import pipeline
 from nzc.runs.formatting import show
-from nzc.runs.layout import RESULT, as_typed, flatten, job_name, with_infinity
+from nzc.runs.layout import RESULT, as_typed, flatten, with_infinity
 from nzc.runs.result import RunResult
+from nzc.sweeps.frame import job_name
 from nzc.validation import InputError
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
@@ -12,15 +12,19 @@ from nzc.app import interrupt
 from nzc.app.components import build_tracker
 from nzc.app.config import shows_private
 from nzc.app.error_messages import report, stop, unwritable
-from nzc.app.sweep_jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
+from nzc.app.jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
 from nzc.data.own_folder import OwnFolder, require_own
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
-from nzc.runs.sweep_check import check_keys
-from nzc.runs.sweep_spec import figures_of, header_of, name_of, rows_of
+from nzc.sweeps.check import check_keys
+from nzc.sweeps.frame import JOBS, read_jobs, write_jobs
+from nzc.sweeps.spec import changed_settings, figures_of, header_of, keys_of, name_of, rows_of
 from nzc.tracking.outbox import RECORD, TrackedRun, tracked_name
 
-_SWEEP_FILES = (layout.SWEEP, layout.JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_SWEEP_FILES = (layout.SWEEP, JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
 
 
 class SweepHooks(Callback):
@@ -61,36 +65,38 @@ class SweepHooks(Callback):
                 layout.write_error(job, layout.NOT_STARTED)
         OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
         if jobs:
-            layout.write_jobs(self.folder, [vars(job) | {"row": job.row.model_dump()} for job in jobs])
+            write_jobs(self.folder, [vars(job) | {"row": job.row.model_dump()} for job in jobs])
         SweepHooks.current = self
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         jobs = self.answer()
-        failed = sum(not job.result for job in jobs)
+        failed = int(jobs["error"].notna().sum())
         self.tracked.finish(failed=failed > 0)
         self.own.close()
         SweepHooks.current = None
         if failed:
-            from nzc.runs.sweep_table import failures
+            from nzc.sweeps.table import failures
 
-            stop(2, *failures(jobs), f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
+            lines = [f"{count}: {why} ({which})" for count, why, which in failures(jobs)]
+            stop(2, *lines, f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
 
-    def answer(self) -> list[layout.Job]:
+    def answer(self) -> "DataFrame":
         """Write table, figures and page of the finished jobs, and return all jobs."""
-        from nzc.runs.page import write_page
-        from nzc.runs.sweep_table import SweepTable, write_csv
+        from nzc.sweeps.page import write_page
+        from nzc.sweeps.table import SweepTable, write_csv
 
-        jobs = layout.read_jobs(self.folder)
-        table = SweepTable(jobs, [key for figure in self.figures for key in figure.y], name_of(self.config))
+        jobs = read_jobs(self.folder, keys_of(self.figures))
+        keys = [key for figure in self.figures for key in figure.y]
+        table = SweepTable(jobs, keys, name_of(self.config), changed_settings(self.config))
         with optional("table"):
             (self.folder / layout.TABLE).write_text(table.markdown(), encoding="utf-8")
             write_csv(self.folder, jobs)
         if shows_private(self.config):
             show(table)
-        finished = [job for job in jobs if job.result]
-        for figure in self.figures if finished and self.config.figures is not False else []:
+        finished = jobs[jobs["error"].isna()]
+        for figure in self.figures if len(finished) and self.config.figures is not False else []:
             with optional(f"figure {figure.name}"):
-                from nzc.runs.sweep_plots import plot_sweep  # only here: it imports matplotlib
+                from nzc.sweeps.figures import plot_sweep  # only here: it imports matplotlib
 
                 plot_sweep(self.folder, figure, finished)
         with optional("page"):

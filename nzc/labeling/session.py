@@ -89,10 +89,12 @@ class LabelingSession:
         if len(sizes) > 1 and any(each.moved is not None for each in self.mechanisms):
             allowed = "must be 1 where a record moves votes on a few queries of a round only"
             raise InputError("rounds", len(sizes), allowed)
-        planned = [(size, bound) for size, each in zip(sizes, self.mechanisms, strict=True) for bound in each.bounds]
+        planned = [
+            (size, bound) for size, each in zip(sizes, self.mechanisms, strict=True) for bound in each.pricing.bounds
+        ]
         self.plan: Plan | None = None
         if policy.publish == SANITISED:
-            if not all(each.bounds for each in self.mechanisms):
+            if not all(each.pricing.bounds for each in self.mechanisms):
                 allowed = f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for {policy.name}"
                 raise InputError("publish", SANITISED, allowed)
             self.plan = policy.plan(planned, policy.delta)
@@ -238,7 +240,7 @@ class LabelingSession:
             queries = queries if self.policy.answers is None else min(queries, self.policy.answers)
             privacy_filter = count_filter(price, budget, queries)
         else:
-            privacy_filter = mechanism.privacy_filter(budget, delta, queries, self.bound_release)
+            privacy_filter = mechanism.pricing.filter(budget, delta, queries, self.bound_release)
         if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
             allowed = f"must be null: {self.policy.name} has no finite ε, so no budget can be kept"
             if np.isfinite(price(1)):

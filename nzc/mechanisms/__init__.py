@@ -3,14 +3,14 @@
 from nzc.mechanisms.boost import Boost
 from nzc.mechanisms.ground_truth import GroundTruth
 from nzc.mechanisms.noise import ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoNoise
-from nzc.mechanisms.noisy_argmax import ABSTAIN, NoisyArgmax, audit
+from nzc.mechanisms.noisy_argmax import NoisyArgmax, audit
 
 from nzc.mechanisms.presets import (  # isort: skip
     NZC, Confident, GNMax, Gumbel, Interactive, LNMax, NZCGaussian, Plurality, SparseStable, Stable,
 )  # fmt: skip
 from nzc.mechanisms.screen import InteractiveScreen, Screen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
-from nzc.mechanisms.votes import count_votes
+from nzc.mechanisms.votes import ABSTAIN, count_votes
 
 __all__ = [
     "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel",

@@ -13,7 +13,7 @@ class GroundTruth(NoisyArgmax):
         super().__init__(NoNoise())
 
     def cost(self, votes: Ints, labels: Ints, student_probs: Floats | None = None) -> Cost:
-        return Cost(len(votes), None, (), self._worst_case(len(votes), len(votes)))
+        return Cost(len(votes), None, (), self.pricing.worst_case(len(votes), len(votes)))
 
     def audit(self, *_: object, **__: object) -> None:
         return None

@@ -7,6 +7,9 @@ import numpy as np
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
+#: The label of a query that was not answered.
+ABSTAIN = -1
+
 
 def count_votes(predictions: Any, classes: int) -> Ints:
     """Return vote histograms [queries, classes] of predicted labels [teachers, queries], whole numbers from 0."""

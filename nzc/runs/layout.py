@@ -1,10 +1,7 @@
-"""The files in the folder of a run or a sweep, and how the jobs of a sweep are read back from it."""
+"""The files in the folder of a run or a sweep."""
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,8 @@ PREDICTIONS, LEARNING_CURVES = "predictions.csv", "student.csv"
 CURVES, FIGURES, PAGE = "curves.csv", "figures", "report.html"
 #: A job of a sweep that failed: the file of the line that it printed; the line of a job that has not begun.
 ERROR, NOT_STARTED = "error.txt", "was not started"
-#: A sweep: its configuration; its jobs with their rows and overrides; its table, for people and for programs.
-SWEEP, JOBS, TABLE, TABLE_CSV = "multirun.yaml", "jobs.json", "table.md", "table.csv"
+#: A sweep: its configuration; its table, for people and for programs.
+SWEEP, TABLE, TABLE_CSV = "multirun.yaml", "table.md", "table.csv"
 #: All files that a run may leave, and the figures that it may draw.
 RUN_FILES = (RESULT, ERROR, LABELS, STUDENT, STUDENT_INPUT, PREDICTIONS, LEARNING_CURVES, CURVES, PAGE)
 RUN_FIGURES = {
@@ -29,76 +26,6 @@ RUN_FIGURES = {
     "cost": "ε from label to label",
     "confusion": "The released labels against the true classes",
 }
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of a sweep.
-
-    row        name and paper's values of its row in the sweep file
-    name       what distinguishes it from the other jobs
-    overrides  of the command line, the grid and the row
-    replaced   those of the command line that change the experiment of the sweep file: its paper values do not hold
-    """
-
-    folder: Path
-    row: dict[str, Any] = field(default_factory=dict)
-    name: str = ""
-    overrides: Sequence[str] = ()
-    replaced: Sequence[str] = ()
-
-    @property
-    def failure(self) -> str:
-        """Why there is no result."""
-        if (self.folder / ERROR).is_file():
-            return (self.folder / ERROR).read_text(encoding="utf-8").strip()
-        return "did not finish" if self.folder.is_dir() else NOT_STARTED
-
-    @cached_property
-    def result(self) -> dict[str, Any]:
-        """result.json with dotted keys and infinite numbers as float; empty where the run did not finish."""
-        path = self.folder / RESULT
-        if not path.is_file() or (self.folder / ERROR).is_file():  # it may be an earlier sweep's
-            return {}
-        return flatten(json.loads(path.read_text(encoding="utf-8"), object_hook=with_infinity))
-
-    @cached_property
-    def paper(self) -> dict[str, Any]:
-        """The paper's values by whole keys; empty where the run did not finish, or is another experiment."""
-        printed = (self.row.get("paper") or {}) if self.result and not self.replaced else {}
-        return {self.whole_key(key): value for key, value in printed.items()}
-
-    @cached_property
-    def _config(self) -> Any:
-        return read_config(self.folder / ".hydra" / "config.yaml")
-
-    def whole_key(self, key: str) -> str:
-        """Return mean_accuracy as teachers.mean_accuracy; a whole or an unknown key as it is."""
-        return whole_key(key, self.result)
-
-    def value(self, key: str) -> Any:
-        """Return the value of a whole key in result.json or the configuration, its number or row; None: no value."""
-        if key == "run":
-            return int(self.folder.name) + 1
-        if key == "row" and self.row.get("name"):
-            return re.sub(r"(, [^ =,]+=[^ =]+)+$", "", self.row["name"])  # without the values that expand_rows adds
-        return self.result[key] if key in self.result else setting(self._config, key)
-
-    def is_setting(self, key: str) -> bool:
-        """Return whether a whole key is set before the run; otherwise the run measures its value."""
-        return key in ("run", "row") or setting(self._config, key) is not None
-
-
-def whole_key(key: str, known: Iterable[str]) -> str:
-    """Return the first of the known dotted keys that `key` is, or ends; otherwise `key`."""
-    names = list(known)
-    return key if key in names else next((name for name in names if name.endswith(f".{key}")), key)
-
-
-def setting(config: Any, key: str) -> Any:
-    """Return the value of a key of a composed configuration; None for none, for null, and for a section or a list."""
-    value = OmegaConf.select(config, key)
-    return None if OmegaConf.is_config(value) else value
 
 
 def with_infinity(record: dict[str, Any]) -> dict[str, Any]:
@@ -150,47 +77,16 @@ def _inert(tree: Any) -> Any:
     return re.sub(r"\\*\$\{", r"\\${", tree) if "${" in left else tree
 
 
-def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
-    """Write a sweep's jobs, in order, before they run: row, overrides and replaced of each `Job`."""
-    (folder / JOBS).write_text(json.dumps([masked_tree(dict(job)) for job in jobs]), encoding="utf-8")
-
-
 def read_overrides(folder: Path) -> list[str]:
     """Return the overrides that Hydra recorded for the run in `folder`; none where it did not begin."""
     path = folder / ".hydra" / "overrides.yaml"
     return [masked(each) for each in as_typed(OmegaConf.load(path))] if path.is_file() else []
 
 
-def sweep_overrides(folder: Path) -> dict[str, list[str]]:
-    """Return the overrides that Hydra recorded for a sweep: `hydra` and `task`, with interpolations as they are."""
-    tree: Any = OmegaConf.to_container(OmegaConf.load(folder / SWEEP), resolve=False)
-    overrides = tree["hydra"]["overrides"]
-    return {kind: [str(each) for each in overrides.get(kind, [])] for kind in ("hydra", "task")}
-
-
 def as_typed(overrides: Any) -> list[str]:
     """Return a configuration's list of overrides with interpolations as they are: ${oc.env:NAME} may be a secret."""
     typed: Any = OmegaConf.to_container(overrides, resolve=False)
     return [str(override) for override in typed]
-
-
-def read_jobs(folder: Path) -> list[Job]:
-    """Return the jobs of a sweep's folder, also those that never began. A search leaves only those that did."""
-    jobs = [Job(folder / str(at), **each) for at, each in enumerate(_asked(folder))]
-    if not jobs:
-        folders = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-        jobs = [job for path in folders if (job := Job(path, overrides=read_overrides(path))).failure != NOT_STARTED]
-    common = set.intersection(*(set(job.overrides) for job in jobs)) if jobs else set()
-    seedless = [[each for each in job.overrides if not each.startswith("seed=")] for job in jobs]
-    return [replace(job, name=_name(job.row, own, common) or "run") for job, own in zip(jobs, seedless, strict=True)]
-
-
-def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
-    """Return what distinguishes job `at` of a running sweep: the name of its row, and its own overrides."""
-    overrides = [masked(each) for each in overrides]  # as in jobs.json
-    if asked := _asked(folder):
-        return _name(asked[at]["row"], overrides, set.intersection(*(set(each["overrides"]) for each in asked)))
-    return _name({}, overrides, set(sweep_overrides(folder)["task"]))
 
 
 def write_error(job: Path, line: str) -> None:
@@ -210,15 +106,3 @@ def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
     drawn = [folder / FIGURES / f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
     for path in [*(folder / name for name in names), *drawn]:
         path.unlink(missing_ok=True)
-
-
-def _asked(folder: Path) -> list[dict[str, Any]]:
-    asked: list[dict[str, Any]] = (
-        json.loads((folder / JOBS).read_text(encoding="utf-8")) if (folder / JOBS).is_file() else []
-    )
-    return asked
-
-
-def _name(row: dict[str, Any], overrides: Iterable[str], common: set[str]) -> str:
-    known = {*common, *row.get("set", [])}
-    return ", ".join(filter(None, [row.get("name"), " ".join(each for each in overrides if each not in known)]))

@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nzc.runs.layout import JOBS, LABELS, LEARNING_CURVES, PREDICTIONS, STUDENT_INPUT, SWEEP
+from nzc.runs.layout import LABELS, LEARNING_CURVES, PREDICTIONS, STUDENT_INPUT, SWEEP
 
 #: Files of a run or a sweep that depend on no vote, and on no ε that follows from votes.
-PUBLIC_FILES = (LABELS, PREDICTIONS, STUDENT_INPUT, LEARNING_CURVES, SWEEP, JOBS, "confusion.svg", "confusion.png")
+PUBLIC_FILES = (
+    LABELS,
+    PREDICTIONS,
+    STUDENT_INPUT,
+    LEARNING_CURVES,
+    SWEEP,
+    "jobs.json",
+    "confusion.svg",
+    "confusion.png",
+)
 
 
 class Unreachable(Exception):

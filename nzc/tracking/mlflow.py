@@ -26,11 +26,12 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 from nzc.runs.formatting import EPSILONS, number
 from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT, SWEEP, masked_file
 from nzc.runs.result import RunResult
+from nzc.sweeps.summary import summarise
 from nzc.tracking.base import PUBLIC_FILES, Tracker, Unreachable
 from nzc.tracking.database import create_database, require_database, sqlite_file, sqlite_uri
 from nzc.tracking.mlflow_model import log_student
 from nzc.tracking.outbox import LOCK, RECORD, is_dead, process, read_record
-from nzc.tracking.summary import describe, describe_student, summarise
+from nzc.tracking.summary import describe, describe_student
 from nzc.validation import InputError, in_a_line, masked
 
 #: Tags of a run: its process, by which runs of dead processes are found; its key, by which it is found again.

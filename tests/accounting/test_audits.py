@@ -84,7 +84,7 @@ def _sparse(trials: int) -> Row:
         answer = [0, -1][np.argmax(there)]  # the score of a label 1, where only `there` has it
 
         def score(votes: list[int], runs: int, rng: np.random.Generator, answer: int = answer) -> np.ndarray:
-            drawn = mechanism._release(np.tile([votes], (runs * queries, 1)), rng).reshape(runs, queries)
+            drawn = mechanism.draw(np.tile([votes], (runs * queries, 1)), rng).reshape(runs, queries)
             labels = np.where(np.cumsum(drawn == -1, axis=1) >= 5, -1, drawn)
             return ((labels == 0) + answer * (labels == 1)).sum(axis=1).astype(float)
 
@@ -101,7 +101,7 @@ def _sanitised(trials: int) -> Row:
     is the one of several e with the least room.
     """
     mechanism, queries, rows = nzc.GNMax(1), 2, []
-    (bound,) = mechanism.bounds
+    (bound,) = mechanism.pricing.bounds
     chosen, pair = plan([(queries, bound)], DELTA), np.array([[25, 25], [26, 24]])
     ceiling = queries * float(bound.worst_case(np.array([chosen.order]))[0])
     log_bounds = [log_smooth_bound([(bound, np.array([votes] * queries))], chosen.order, chosen.beta) for votes in pair]

@@ -39,7 +39,7 @@ def test_brute_force_agrees_from_below(name, count, seed):
     for votes, probabilities in histograms(count, seed):
         student_probs = probabilities if name == "interactive" else None
         true = brute.cost(mechanism, votes[0], GRID, None if student_probs is None else student_probs[0])
-        found = mechanism.exact_cost(votes, student_probs).per_query(GRID)[0]
+        found = mechanism.pricing.exact(votes, student_probs).per_query(GRID)[0]
         assert (found >= true).all(), (votes, found, true)
         assert (found <= true * (1 + 1e-6) + FLOOR).all(), (votes, found, true)
 
@@ -78,8 +78,8 @@ def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
         there = mechanism.log_law(np.array(list(brute.moves(votes))))
         here = np.broadcast_to(mechanism.log_law(np.array([votes])), there.shape)
         alone = largest_divergence(Pairs(np.zeros(len(there), dtype=int), here, there, np.ones_like(there)), 1, GRID)
-        found = mechanism.exact_cost(np.array([votes])).per_query(GRID)
-        ceiling = mechanism.exact_cost(np.array([votes])).ceiling(GRID).sum(axis=0)
+        found = mechanism.pricing.exact(np.array([votes])).per_query(GRID)
+        ceiling = mechanism.pricing.exact(np.array([votes])).ceiling(GRID).sum(axis=0)
         np.testing.assert_allclose(found, np.minimum(alone, ceiling), rtol=1e-6, atol=FLOOR)
 
 
@@ -119,7 +119,7 @@ def test_published_votes(name, rows, noise, delta, epsilon):
 def test_no_query_costs_more_than_the_papers_theorem(name, noise):
     votes = published_votes(name, 300)
     assert (
-        NoisyArgmax(noise).exact_cost(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) * (1 + 1e-9)
+        NoisyArgmax(noise).pricing.exact(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) * (1 + 1e-9)
     ).all()
 
 
@@ -131,7 +131,7 @@ def test_probabilities_at_the_edge_of_what_is_possible_cost_no_more_than_the_the
     rare = noise.log_law(votes.astype(float))[:, 1]
     assert rare.min() < IMPOSSIBLE < rare.max()
     # The theorem, as coded, rounds at 1e-16.
-    assert (NoisyArgmax(noise).exact_cost(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) + 1e-13).all()
+    assert (NoisyArgmax(noise).pricing.exact(votes).per_query(ORDERS) <= noise.bound.cost(votes)(ORDERS) + 1e-13).all()
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_the_edge_of_what_is_possible_is_no_cliff(mechanism, first):
     votes = np.array([[first + more, 1] for more in range(18)])
     edge = int((mechanism.log_law(votes)[:, 1] < IMPOSSIBLE).argmax())
     assert edge > 0
-    cost = mechanism.exact_cost(votes).per_query(GRID)
-    assert (cost <= sum(release.rdp(GRID) for _, release in mechanism._worst_case(1, 1))).all()
+    cost = mechanism.pricing.exact(votes).per_query(GRID)
+    assert (cost <= sum(release.rdp(GRID) for _, release in mechanism.pricing.worst_case(1, 1))).all()
     true = brute.cost(mechanism, votes[edge], GRID[:4])
     np.testing.assert_allclose(cost[edge, :4], true, rtol=1e-6, atol=FLOOR)
 
@@ -172,13 +172,13 @@ def test_the_theorem_of_2018_bounds_one_direction_only():
     theorem = mechanism.noise.bound.cost(np.array([votes]))(order)[0, 0]
     assert max(brute.divergence(here, there, 16) for there in laws) < theorem
     assert theorem < max(brute.divergence(there, here, 16) for there in laws)
-    assert mechanism.exact_cost(np.array([votes])).per_query(order)[0, 0] > theorem
+    assert mechanism.pricing.exact(np.array([votes])).per_query(order)[0, 0] > theorem
 
 
 def test_near_zero_cost_has_no_bound_where_one_vote_flips_the_label():
     votes = np.array([[125, 125], [126, 124], [124, 126], [127, 123], [123, 127], [128, 122]])
     for name in ("nzc", "nzc_gaussian", "plurality"):
-        cost = presets.build(name).exact_cost(votes).per_query(GRID)
+        cost = presets.build(name).pricing.exact(votes).per_query(GRID)
         # A gap of 2 flips only where the tie that it becomes breaks the other way.
         assert (cost == np.array([np.inf, 0, np.inf, 0, 0, 0])[:, None]).all()
 
@@ -186,12 +186,12 @@ def test_near_zero_cost_has_no_bound_where_one_vote_flips_the_label():
 @pytest.mark.parametrize("name", presets.MECHANISMS)
 def test_equal_queries_cost_as_often_as_they_are_asked(name):
     mechanism, votes = presets.build(name), np.array([[180, 50, 20]])
-    once = mechanism.exact_cost(votes).total(ORDERS)
-    np.testing.assert_allclose(mechanism.exact_cost(np.repeat(votes, 7, axis=0)).total(ORDERS), 7 * once, rtol=1e-12)
+    once = mechanism.pricing.exact(votes).total(ORDERS)
+    np.testing.assert_allclose(mechanism.pricing.exact(np.repeat(votes, 7, axis=0)).total(ORDERS), 7 * once, rtol=1e-12)
     np.testing.assert_array_equal(
-        mechanism.exact_cost(np.repeat(votes, 2, axis=0)).per_query(ORDERS).sum(axis=0), 2 * once
+        mechanism.pricing.exact(np.repeat(votes, 2, axis=0)).per_query(ORDERS).sum(axis=0), 2 * once
     )
-    assert (mechanism.exact_cost(votes[:0]).total(ORDERS) == 0).all()
+    assert (mechanism.pricing.exact(votes[:0]).total(ORDERS) == 0).all()
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -203,8 +203,8 @@ def test_class_order_changes_nothing(order, votes, name):
     if name in ("plurality", "nzc", "nzc_gaussian"):
         votes[0, 2] += 2 * votes.sum()  # out of reach of a tie: ties break by class order
     mechanism, student_probs = presets.build(name), np.array([[0.1, 0.2, 0.4, 0.2, 0.1]])
-    one = mechanism.exact_cost(votes, student_probs).per_query(GRID)
-    other = mechanism.exact_cost(votes[:, order], student_probs[:, order]).per_query(GRID)
+    one = mechanism.pricing.exact(votes, student_probs).per_query(GRID)
+    other = mechanism.pricing.exact(votes[:, order], student_probs[:, order]).per_query(GRID)
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=FLOOR)
 
 
@@ -222,7 +222,7 @@ def test_the_data_independent_cost_is_never_passed(votes, more, name):
         "GumbelNoise": lambda x: GumbelNoise(0.5 / x),
     }
     for size in (1, more):
-        cost = NoisyArgmax(noise[name](size)).exact_cost(votes)
+        cost = NoisyArgmax(noise[name](size)).pricing.exact(votes)
         assert (cost.per_query(GRID) <= noise[name](size).worst_case(1).rdp(GRID)).all()
 
 
@@ -230,26 +230,26 @@ def test_the_data_independent_cost_is_never_passed(votes, more, name):
 def test_more_noise_never_costs_more(noise):
     votes = np.random.default_rng(3).multinomial(60, [0.4, 0.3, 0.2, 0.1], size=20)
     sizes = [5, 10, 20, 40, 80] if noise is GaussianNoise else [0.5, 0.2, 0.1, 0.05, 0.01]
-    costs = np.array([NoisyArgmax(noise(size)).exact_cost(votes).total(ORDERS) for size in sizes])
+    costs = np.array([NoisyArgmax(noise(size)).pricing.exact(votes).total(ORDERS) for size in sizes])
     assert (np.diff(costs, axis=0) <= 0).all()
 
 
 def test_a_longer_grid_of_orders_changes_no_cost():
     votes = np.array([[180, 50, 20], [90, 85, 75]])
-    cost = NoisyArgmax(GaussianNoise(40)).exact_cost(votes)
+    cost = NoisyArgmax(GaussianNoise(40)).pricing.exact(votes)
     np.testing.assert_allclose(cost.per_query(ORDERS)[:, ::-7], cost.per_query(ORDERS[::-7]), rtol=1e-10)
     assert np.isfinite(cost.per_query(np.array([1.0001, 1e7]))).all()
 
 
 def test_no_order_is_left_out_where_rounding_is_all_there_is():
     """e^-100 against e^-900: no cost is 0, as none is, and none falls by more than its rounding."""
-    cost = NoisyArgmax(GaussianNoise(0.05)).exact_cost(np.array([[127, 124]])).per_query(ORDERS)[0]
+    cost = NoisyArgmax(GaussianNoise(0.05)).pricing.exact(np.array([[127, 124]])).per_query(ORDERS)[0]
     assert (cost > 0).all()
     assert (cost[1:] >= cost[:-1] - 1e-11).all()
 
 
 def test_plurality_costs_nothing_where_it_cannot_change_and_has_no_bound_where_it_can():
-    cost = NoisyArgmax(NoNoise()).exact_cost(np.array([[9, 2, 1], [5, 5, 2]])).per_query(GRID)
+    cost = NoisyArgmax(NoNoise()).pricing.exact(np.array([[9, 2, 1], [5, 5, 2]])).per_query(GRID)
     assert (cost == np.array([0, np.inf])[:, None]).all()
 
 
@@ -258,15 +258,17 @@ def test_classes_alike_to_the_screen_stand_for_each_other(monkeypatch):
     rng = np.random.default_rng(4)
     votes, student_probs = rng.multinomial(30, np.full(12, 1 / 12), size=5), rng.dirichlet(np.ones(12), size=5)
     mechanism = presets.build("interactive")
-    found = mechanism.exact_cost(votes, student_probs).per_query(GRID)
+    found = mechanism.pricing.exact(votes, student_probs).per_query(GRID)
     monkeypatch.setattr(type(mechanism.screen), "relevant_probs", lambda screen, votes, student_probs: student_probs)
-    np.testing.assert_allclose(found, mechanism.exact_cost(votes, student_probs).per_query(GRID), rtol=1e-9, atol=FLOOR)
+    np.testing.assert_allclose(
+        found, mechanism.pricing.exact(votes, student_probs).per_query(GRID), rtol=1e-9, atol=FLOOR
+    )
 
 
 def test_many_classes_told_apart_come_one_by_one():
     """So many kinds that a single histogram fills a batch: no batch may be empty. One row is far from a flip."""
     votes = np.random.default_rng(0).multinomial(100, np.full(150, 1 / 150), size=3)
     votes[2] = np.eye(150, dtype=int)[7] * 100
-    cost = NoisyArgmax(NoNoise()).exact_cost(votes).per_query(GRID)
+    cost = NoisyArgmax(NoNoise()).pricing.exact(votes).per_query(GRID)
     assert np.isinf(cost[:2]).all()
     assert (cost[2] == 0).all()

@@ -80,8 +80,8 @@ def test_what_comes_first_moves_the_same_queries() -> None:
 def test_a_screen_within_its_budget_asks_everything() -> None:
     confident = nzc.Confident(5, 5, 5).moving(2)
     whole = confident.worst_case_epsilon(50, DELTA)
-    assert confident.privacy_filter(1.001 * whole, DELTA, 50).admit(np.ones(50, dtype=bool)).all()
-    assert not confident.privacy_filter(0.999 * whole, DELTA, 50).admit(np.ones(50, dtype=bool)).all()
+    assert confident.pricing.filter(1.001 * whole, DELTA, 50).admit(np.ones(50, dtype=bool)).all()
+    assert not confident.pricing.filter(0.999 * whole, DELTA, 50).admit(np.ones(50, dtype=bool)).all()
 
 
 def test_a_budget_buys_any_number_of_queries() -> None:

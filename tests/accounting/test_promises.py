@@ -38,7 +38,7 @@ def folder(settings: int, separate: bool = False) -> float:
     for _ in range(settings):
         sigma, queries, delta = float(np.exp(rng.uniform(1, 4.5))), int(rng.integers(1, 11)), 10 ** rng.uniform(-7, -3)
         mechanism, pair = nzc.GNMax(sigma), _votes(rng)
-        (bound,) = mechanism.bounds
+        (bound,) = mechanism.pricing.bounds
         chosen = plan([(queries, bound)], delta)
         laws, means = [], []
         for votes in pair:
@@ -89,7 +89,7 @@ def adaptive(settings: int, afterwards: bool = False) -> float:
         first, *second = (nzc.LNMax(float(np.exp(rng.uniform(-5, 1.5)))) for _ in range(3))
         pair, delta = _votes(rng), 10 ** rng.uniform(-6, -1)
         orders = ORDERS if afterwards else CHOICES
-        costs = [[each.exact_cost(votes).total(orders) for votes in pair] for each in (first, *second)]
+        costs = [[each.pricing.exact(votes).total(orders) for votes in pair] for each in (first, *second)]
         laws = [[np.exp(each.log_law(votes))[0, :2] for votes in pair] for each in (first, *second)]
         for here, there in ((0, 1), (1, 0)):
             p, q, stated = [], [], []

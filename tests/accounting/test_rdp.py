@@ -43,7 +43,7 @@ def test_the_best_order_of_exact_costs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     votes = rng.multinomial(40, rng.dirichlet(np.ones(3)), 2)
     for mechanism in (nzc.GNMax(0.3), nzc.LNMax(0.2), nzc.Gumbel(3.0)):
-        total = mechanism.exact_cost(votes).total
+        total = mechanism.pricing.exact(votes).total
         found, order = to_epsilon(total, 1e-6)
         near = 1 + (order - 1) * np.geomspace(0.5, 2, 200)
         assert found <= (1 + 1e-3) * max(0.0, cks(total(near), near, 1e-6).min())

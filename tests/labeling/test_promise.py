@@ -97,7 +97,7 @@ def _asking(session: LabelingSession, run: Run, rows: np.ndarray, labels: np.nda
         return labels
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NoisyArgmax, "_release", drawn)
+        patch.setattr(NoisyArgmax, "draw", drawn)
         session.ask(votes, rows, probs)
     return used[0], probs is not None
 
@@ -193,7 +193,7 @@ def runs(draw: st.DrawFn) -> Run:
     sizes = draw(st.sampled_from(SIZES[: 2 if any(each.one_round for each in used) else None]))
     if len(sizes) == 1:
         mechanism = mechanism.moving(draw(st.sampled_from([None, 1, 2])))
-    publish = ["data_independent", *(["sanitised"] if all(each.bounds for each in used) else [])]
+    publish = ["data_independent", *(["sanitised"] if all(each.pricing.bounds for each in used) else [])]
     return Run(
         mechanism,
         sizes,

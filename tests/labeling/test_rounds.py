@@ -253,7 +253,7 @@ def test_rounds_of_two_mechanisms_add_up() -> None:
     orders = np.array([2.0, 8.0, 40.0])
     first = _interactive().first
     assert first is not None
-    by_hand = first.exact_cost(votes[one.rows]).total(orders) + _interactive().exact_cost(
+    by_hand = first.pricing.exact(votes[one.rows]).total(orders) + _interactive().pricing.exact(
         votes[two.rows], probs[two.rows]
     ).total(orders)
     np.testing.assert_allclose((one.cost + two.cost).rdp(orders), by_hand, rtol=1e-12)

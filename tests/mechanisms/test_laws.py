@@ -153,7 +153,7 @@ def test_a_law_of_ones_own_is_within_the_stated_error():
 
 def test_the_exact_cost_of_a_noise_of_ones_own_is_the_largest_divergence():
     votes, orders = [60, 40, 20], np.array([1.5, 2.0, 8.0, 64.0])
-    found = NoisyArgmax(StudentT()).exact_cost(np.array([votes])).total(orders)
+    found = NoisyArgmax(StudentT()).pricing.exact(np.array([votes])).total(orders)
     here = student_t_law(votes)
     laws = [student_t_law(moved) for moved in brute.moves(votes)]
     for order, cost in zip(orders, found, strict=True):

@@ -44,7 +44,7 @@ class Own(ContinuousNoise):
 def test_a_guarded_logarithm_does_not_lower_the_cost(gap, guard):
     """The difference of two exponential variables is a Laplace variable: a class g behind wins with e^(−g/20)/2."""
     mechanism, orders = NoisyArgmax(Own(stats.expon(), pure(1.0), guard=guard)), np.array([1.5, 8.0, 100.0])
-    found = mechanism.exact_cost(np.array([[500 + gap, 500]])).per_query(orders)[0]
+    found = mechanism.pricing.exact(np.array([[500 + gap, 500]])).per_query(orders)[0]
 
     def law(gap):
         return np.array([stats.laplace.sf(-gap / UNIT), stats.laplace.sf(gap / UNIT)])

@@ -258,5 +258,5 @@ def test_labels_with_noise_are_all_paid():
 def test_a_budget_admits_a_whole_run_or_none():
     mechanism = SparseStable(25, teachers=250, delta=1e-5)
     whole = mechanism.worst_case_epsilon(1000, 1e-5)
-    assert mechanism.privacy_filter(whole, 1e-5, 1000).admit(np.ones(1000, dtype=bool)).all()
-    assert not mechanism.privacy_filter(whole * 0.999, 1e-5, 1000).admit(np.ones(1000, dtype=bool)).any()
+    assert mechanism.pricing.filter(whole, 1e-5, 1000).admit(np.ones(1000, dtype=bool)).all()
+    assert not mechanism.pricing.filter(whole * 0.999, 1e-5, 1000).admit(np.ones(1000, dtype=bool)).any()

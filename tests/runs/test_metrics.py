@@ -13,8 +13,8 @@ from sklearn.metrics import balanced_accuracy_score, recall_score, roc_auc_score
 import nzc as package
 from nzc.app.main import _objective
 from nzc.runs.metrics import Metrics, unequal_classes, warnings_of
-from nzc.runs.page import write_page
 from nzc.runs.result import RunResult
+from nzc.sweeps.page import write_page
 from nzc.tracking.mlflow import _by_class
 
 PATIENTS = ("healthy", "ill")

@@ -24,8 +24,8 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from nzc.app.config import HOME
 from nzc.data.digits import Digits
 from nzc.runs.formatting import number
-from nzc.runs.page import write_page
 from nzc.runs.pipeline import PreparedRun
+from nzc.sweeps.page import write_page
 from nzc.tracking.mlflow import _PROCESS, MLflow
 from nzc.tracking.outbox import tracked_name
 from nzc.tracking.summary import _shortened

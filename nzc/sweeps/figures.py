@@ -1,9 +1,8 @@
 """Figures that a sweep file declares: keys of its runs as lines, or one curve of each run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import cycle, islice
 from pathlib import Path
-from statistics import fmean
 from typing import Any, cast
 
 import numpy as np
@@ -11,13 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import blended_transform_factory
+from pandas import DataFrame
 
 from nzc.runs.curves import AXES
 from nzc.runs.formatting import heading, is_share
-from nzc.runs.layout import Job
 from nzc.runs.plots import BARS, COSTS, LINES, SIZE, new_figure
-from nzc.runs.sweep_lines import Line, curves_of_jobs, lines_of, notes_of, others_of
-from nzc.runs.sweep_spec import SweepFigure
+from nzc.sweeps.frame import whole_key
+from nzc.sweeps.points import curves_of_jobs, finite, notes_of, points_of, spread
+from nzc.sweeps.spec import SweepFigure
 
 _COUNTS = ("asked", "answered", "plurality")
 _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:g}")
@@ -27,43 +27,36 @@ _BAND = 0.18  # opacity of the band of several seeds
 _INSIDE = 4  # up to so many lines the legend is inside the axes
 
 
-def plot_sweep(folder: Path, figure: SweepFigure, jobs: Sequence[Job]) -> None:
-    """Draw a figure of finished jobs, unless it would be empty (sweep_lines.notes_of)."""
+def plot_sweep(folder: Path, figure: SweepFigure, jobs: DataFrame) -> None:
+    """Draw a figure of finished jobs, unless it would be empty (points.notes_of)."""
     if notes_of(figure, jobs)[1]:
         return
     with new_figure(folder, figure.name) as axes:
         for axis, most in ((axes.xaxis, 8), (axes.yaxis, 6)):
             axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter("{x:,g}")
-        if figure.curve is None:
-            _by_key(axes, figure, jobs)
-        else:
-            _curve_of_each(axes, figure, jobs)
+        (draw_lines if figure.curve is None else draw_curves)(axes, figure, jobs)
         if figure.ylim is not None:
             axes.set_ylim(figure.ylim)
 
 
-def _by_key(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
-    """Draw a line for each y and each value of `by`. The paper's values are hollow markers."""
-    found = lines_of(figure, jobs)
-    xs, ys = set[float](), set[float]()
-    for line, (colour, marker, dashes) in zip(found.lines, cycle(LINES), strict=False):
+def draw_lines(axes: Axes, figure: SweepFigure, jobs: DataFrame) -> None:
+    """Draw a line for each y and each value of `by`. Hollow markers: the paper's values, and other programs."""
+    points, keys = points_of(figure, jobs), [whole_key(key) for key in figure.y]
+    lines = list(points.groupby(["group", "key"], sort=False))
+    for ((group, key), line), (colour, marker, dashes) in zip(lines, cycle(LINES), strict=False):
         style: dict[str, Any] = {"color": colour, "marker": marker}
-        if line.paper:
-            axes.plot(*zip(*line.paper, strict=True), **style, markerfacecolor="white", linestyle="none", zorder=3)
-        names = [line.group] if line.group and len(found.keys) == 1 else filter(None, [line.group, heading(line.key)])
+        if len(printed := finite(line.dropna(subset="paper")).drop_duplicates(["x", "paper"])):
+            axes.plot(printed["x"], printed["paper"], **style, markerfacecolor="white", linestyle="none", zorder=3)
+        names = [group] if group and len(keys) == 1 else filter(None, [group, heading(key)])
         _line(axes, line, style, linestyle=dashes, label=", ".join(names))
-        xs |= {x for x in line.points if np.isfinite(x)}
-        ys |= {y for values in line.points.values() for y in values if np.isfinite(y)}
-    others = others_of(figure, jobs)
-    for other, (colour, marker, dashes) in zip(others, islice(cycle(LINES), len(found.lines), None), strict=False):
-        axes.plot(
-            other.x, other.y, color=colour, marker=marker, linestyle=dashes, label=other.name, markerfacecolor="white"
-        )
-        xs, ys = xs | set(other.x), ys | set(other.y)
-    axes.set_xlabel(heading(found.x))
-    axes.set_ylabel(" · ".join(dict.fromkeys(_quantity(key) for key in found.keys)))
-    if all(is_share(key) for key in found.keys):
+    for other, (colour, marker, dashes) in zip(figure.points, islice(cycle(LINES), len(lines), None), strict=False):
+        style = {"color": colour, "marker": marker, "linestyle": dashes, "label": other.name}
+        axes.plot(other.x, other.y, **style, markerfacecolor="white")
+    axes.set_xlabel(heading(whole_key(str(figure.x))))
+    axes.set_ylabel(" · ".join(dict.fromkeys(_quantity(key) for key in keys)))
+    xs, ys = ([*points[axis], *(value for other in figure.points for value in getattr(other, axis))] for axis in "xy")
+    if all(is_share(key) for key in keys):
         axes.yaxis.set_major_formatter(_PERCENT)
     elif _wide(ys):
         axes.set_yscale("log")
@@ -71,58 +64,55 @@ def _by_key(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter("{x:,g}")
     if _wide(xs):
-        _logarithmic_x(axes, "log", sorted(xs))
-    if found.spread:
-        axes.set_title(found.spread, fontsize=8, color="0.35", loc="left")
-    printed = any(line.paper for line in found.lines)
-    if len(found.lines) > 1 or others or printed:
-        _legend(axes, "hollow: the paper" if printed else None)
+        _logarithmic_x(axes, "log", sorted({x for x in xs if np.isfinite(x)}))
+    if seeds := spread(points):
+        axes.set_title(seeds, fontsize=8, color="0.35", loc="left")
+    compared = finite(points)["paper"].notna().any()
+    if len(lines) > 1 or figure.points or compared:
+        _legend(axes, "hollow: the paper" if compared else None)
 
 
-def _line(axes: Axes, line: Line, style: dict[str, Any], **drawn: Any) -> None:
+def _line(axes: Axes, line: DataFrame, style: dict[str, Any], **drawn: Any) -> None:
     """Draw the mean at each x, with a band from the smallest to the largest (for a single x: a bar); ∞ at the edge."""
-    if not line.points:
-        return
-    finite = line.finite
-    axes.plot(list(finite), [fmean(ys) for ys in finite.values()], **style, **drawn)
-    low, high = [min(ys) for ys in finite.values()], [max(ys) for ys in finite.values()]
-    if len(finite) == 1:
-        axes.vlines(list(finite), low, high, style["color"])
-    elif low != high:
-        axes.fill_between(list(finite), low, high, color=style["color"], alpha=_BAND, linewidth=0)
-    for x, y in [(x, np.mean(ys)) for x, ys in line.points.items() if x not in finite]:
+    seeds = finite(line).groupby("x")["y"].agg(["mean", "min", "max"])
+    axes.plot(seeds.index, seeds["mean"], **style, **drawn)
+    if len(seeds) == 1:
+        axes.vlines(seeds.index, seeds["min"], seeds["max"], style["color"])
+    elif (seeds["min"] < seeds["max"]).any():
+        axes.fill_between(seeds.index, seeds["min"], seeds["max"], color=style["color"], alpha=_BAND, linewidth=0)
+    for x, y in line.drop(finite(line).index).groupby("x")["y"].mean().items():
         at = (x if np.isfinite(x) else 1.0, y if np.isfinite(y) else 1.0)
-        edge = blended_transform_factory(*(axes.transData if np.isfinite(each) else axes.transAxes for each in (x, y)))
+        edge = blended_transform_factory(*(axes.transData if np.isfinite(v) else axes.transAxes for v in (x, y)))
         axes.plot(*at, **style, transform=edge, clip_on=False)
         axes.annotate("∞", at, (4, 4), xycoords=edge, textcoords="offset points")
 
 
-def _curve_of_each(axes: Axes, figure: SweepFigure, jobs: Sequence[Job]) -> None:
+def draw_curves(axes: Axes, figure: SweepFigure, jobs: DataFrame) -> None:
     """Draw one curve of each run that has it. Runs of one name, which differ in their seed, have one style."""
-    name = str(figure.curve)
-    lines = curves_of_jobs(figure, jobs)
-    named = list(dict.fromkeys(label for label, _ in lines))
-    for at, (label, (x, y)) in enumerate(lines):
-        colour, marker, dashes = LINES[named.index(label) % len(LINES)]
+    curve = str(figure.curve)
+    lines = curves_of_jobs(curve, jobs)
+    names = list(dict.fromkeys(name for name, _ in lines))
+    for at, (name, (x, y)) in enumerate(lines):
+        colour, marker, dashes = LINES[names.index(name) % len(LINES)]
         style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes}
-        if label not in [before for before, _ in lines[:at]]:
-            style["label"] = label
-        if name in _COUNTS:
+        if name not in [before for before, _ in lines[:at]]:
+            style["label"] = name
+        if curve in _COUNTS:
             starts = np.arange(0, len(x), -(-2 * len(x) // BARS))
             x, y = x[starts], np.add.reduceat(y, starts)
-        steps = "default" if name in COSTS else "steps-post"
+        steps = "default" if curve in COSTS else "steps-post"
         axes.plot(x, y, **style, drawstyle=steps, markevery=(0.02 * at, 0.15))
-    axes.set(xlabel=AXES[name][0], ylabel=AXES[name][1])
-    if is_share(name):
+    axes.set(xlabel=AXES[curve][0], ylabel=AXES[curve][1])
+    if is_share(curve):
         axes.yaxis.set_major_formatter(_PERCENT)
-    if _wide(ends := {float(x[-1]) for _, (x, _) in lines}):  # the lengths differ too much for a linear scale
-        _logarithmic_x(axes, "symlog", [0, *sorted(ends)], linthresh=1)
-    if len(named) > 1:
-        _legend(axes, beside=name in _COUNTS)
+    if _wide(ends := [float(x[-1]) for _, (x, _) in lines]):  # the lengths differ too much for a linear scale
+        _logarithmic_x(axes, "symlog", [0, *sorted({*ends})], linthresh=1)
+    if len(names) > 1:
+        _legend(axes, beside=curve in _COUNTS)
 
 
-def _wide(values: Iterable[float]) -> bool:
-    known = list(values)
+def _wide(values: Sequence[float]) -> bool:
+    known = [value for value in values if np.isfinite(value)]
     return bool(known) and min(known) > 0 and max(known) >= _LOG_FROM * min(known)
 
 

@@ -1,6 +1,7 @@
 """What a sweep file asks: its rows and figures, and their checks."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -10,6 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from nzc.validation import InputError, from_pydantic
 
 Model = TypeVar("Model", bound=BaseModel)
+#: What a command line may set without changing the experiment of a sweep file: how and where it runs, and its seeds.
+_MACHINERY = ("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "audit", "audit_trials", "rng", "objective")
+_PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "unfold", "only")
 #: One key or a list of keys.
 Keys = Annotated[tuple[str, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
 
@@ -49,7 +53,8 @@ class SweepFigure(BaseModel):
     """An entry of `sweep.figures`: keys y of the runs against their key x; or one curve of each run.
 
     A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short), one of the configuration
-    (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row. A curve is one of runs/curves.py.
+    (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row. A curve is one of
+    nzc/runs/curves.py.
 
     by      keys: one line for each of their values
     points  further lines, with hollow markers; they hold for the settings of the sweep file, as paper values do
@@ -106,6 +111,19 @@ def header_of(config: Any) -> dict[str, str]:
             plain = " ".join(re.sub(r"^#+", "", comments, flags=re.MULTILINE).split())
             return named or ({"Question": plain} if plain else {})
     return {}
+
+
+def keys_of(figures: Sequence[SweepFigure]) -> list[str]:
+    """Return all keys of the figures."""
+    return [key for figure in figures for key in (*filter(None, [figure.x]), *figure.y, *figure.by)]
+
+
+def changed_settings(config: Any) -> list[str]:
+    """Return the overrides of the command line that change the experiment of a sweep file: not how and where it runs,
+    nor its seeds."""
+    typed = OmegaConf.to_container(config, resolve=False)["hydra"]["overrides"]["task"]  # type: ignore[call-overload, index]
+    parts = {text: text.split("=")[0].lstrip("+~").replace("/", ".").split(".") for text in map(str, typed)}
+    return [text for text, key in parts.items() if key[0] not in _MACHINERY and key[-1] not in _PLACES_AND_SEEDS]
 
 
 def _entries(config: DictConfig, key: str, model: type[Model]) -> list[Model]:

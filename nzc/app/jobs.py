@@ -1,6 +1,6 @@
 """The jobs of a sweep: every row with every point of the grid, and the check of all keys before the first job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -8,30 +8,20 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.components import KINDS, build
 from nzc.app.error_messages import check_overrides, error_line
-from nzc.runs.sweep_spec import SweepRow, figures_of, rows_of
+from nzc.sweeps.spec import SweepRow, rows_of
 from nzc.validation import InputError
-
-#: What a command line may set without changing the experiment of a sweep file: how and where it runs, and its seeds.
-_MACHINERY = ("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "audit", "audit_trials", "rng", "objective")
-_PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "unfold", "only")
 
 
 @dataclass(frozen=True)
 class SweepJob:
-    """One job of a sweep.
-
-    overrides  of the command line, the grid and the row, KEY=VALUE
-    replaced   those of the command line that replace a setting of the sweep file: its paper values do not hold then
-    """
+    """One job of a sweep: its row, and the overrides KEY=VALUE of the command line, the grid and the row."""
 
     row: SweepRow
     overrides: list[str]
-    replaced: list[str]
 
 
 def expand_rows(config: DictConfig) -> list[SweepRow]:
@@ -57,11 +47,10 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     typed, params = list(config.hydra.overrides.task), config.hydra.sweeper.get("params") or {}
     grid = _values(parser.parse_overrides([*(f"{key}={value}" for key, value in params.items()), *typed]))
-    replaced, jobs = _replaced(config, _values(parser.parse_overrides(typed))), []
+    jobs = []
     for point, row in product(product(*grid.values()), expand_rows(config) or [SweepRow()]):
-        taken = {each.split("=", 1)[0] for each in row.set}
-        kept = [each for each in point if each.split("=", 1)[0] not in taken]
-        jobs.append(SweepJob(row, [*kept, *row.set], [each for each in kept if each in replaced]))
+        taken = {text.split("=", 1)[0] for text in row.set}
+        jobs.append(SweepJob(row, [*(text for text in point if text.split("=", 1)[0] not in taken), *row.set]))
     return jobs
 
 
@@ -86,11 +75,6 @@ def check_sweeper(hydra: DictConfig) -> None:
     if search and hydra.runtime.choices["hydra/sweeper"] == "rows":
         wanted = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
         raise InputError("hydra/sweeper", "rows", wanted)
-    from nzc.tracking.database import has_tables, sqlite_file  # imports MLflow
-
-    storage = str(hydra.sweeper.get("storage") or "")
-    if (file := sqlite_file(storage)) is not None and file.exists() and not has_tables(file, "studies", "trials"):
-        raise InputError("hydra.sweeper.storage", storage, "must be a database of Optuna, or a new file")
     subdir = OmegaConf.to_container(hydra.sweep, resolve=False)["subdir"]  # type: ignore[call-overload, index]
     if subdir != "${hydra.job.num}":
         raise InputError("hydra.sweep.subdir", subdir, "must be ${hydra.job.num}, the number of the job")
@@ -126,33 +110,6 @@ def _values(overrides: Sequence[Override]) -> dict[str, list[str]]:
         else:
             raise InputError(key, override.value(), "must list its values; a search needs hydra/sweeper=optuna")
     return values
-
-
-def _replaced(config: DictConfig, typed: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the overrides KEY=VALUE of the command line that change the experiment that the sweep file describes."""
-    if not (any(row.paper for row in rows_of(config)) or any(figure.points for figure in figures_of(config))):
-        return set()  # nothing is compared
-    asked = {each for key, values in typed.items() if not _is_kept(key) for each in values}
-    if not asked:
-        return asked
-    file = [each for key, values in typed.items() if key.strip("+") == "sweeps" for each in values]
-    loader = GlobalHydra.instance().config_loader()
-    written = loader.load_configuration(config.hydra.job.config_name, file, RunMode.MULTIRUN)
-    return {each for each in asked if not _is_written(each, written)}
-
-
-def _is_kept(key: str) -> bool:
-    """Return whether a key, as it is typed, is one that does not change the experiment."""
-    parts = key.lstrip("+~").replace("/", ".").split(".")
-    return parts[0] in _MACHINERY or parts[-1] in _PLACES_AND_SEEDS
-
-
-def _is_written(override: str, written: DictConfig) -> bool:
-    """Return whether the sweep file, composed as `written`, has the value of an override already."""
-    parsed = OverridesParser.create().parse_override(override)
-    key, choices = parsed.key_or_group, written.hydra.runtime.choices
-    value = choices[key] if key in choices else OmegaConf.select(written, key)
-    return not parsed.is_delete() and bool(parsed.value() == value)
 
 
 def _check_added(config: DictConfig, overrides: Sequence[str]) -> None:

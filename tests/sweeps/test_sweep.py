@@ -1,22 +1,19 @@
 """Sweeps: rows and grids, children under one parent, and a table with the paper's numbers."""
 
-import re
 from pathlib import Path
 
 import pytest
 from conftest import SMALL, TEACHERS, VOTES, Nzc
 from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf, open_dict
+from omegaconf import OmegaConf
 
 from nzc.app import config
+from nzc.app.jobs import SweepJob, compose_jobs, expand_rows
 from nzc.app.publish import publish_run as publish
-from nzc.app.sweep_jobs import SweepJob, compose_jobs, expand_rows, plan_jobs
-from nzc.runs.layout import job_name, read_jobs
 from nzc.runs.pipeline import PreparedRun
-from nzc.runs.sweep_check import check_keys
-from nzc.runs.sweep_spec import SweepRow, figures_of, rows_of
-from nzc.runs.sweep_table import _measured
+from nzc.sweeps.check import check_keys
+from nzc.sweeps.frame import job_name, read_jobs
+from nzc.sweeps.spec import SweepRow, changed_settings, figures_of, rows_of
 from nzc.validation import InputError
 
 SWEEP = """# @package _global_
@@ -80,7 +77,7 @@ def test_what_a_sweep_did_not_begin_shows_nothing_of_an_earlier_one(
         "| queries=15", "", "- 1 job: was not started (job 1: queries=25)"
     ]  # fmt: skip
     Path("sw/jobs.json").unlink()  # as of a sweeper that leaves none
-    assert [job.folder.name for job in read_jobs(Path("sw"))] == ["0"]
+    assert [folder.name for folder in read_jobs(Path("sw"))["folder"]] == ["0"]
     with pytest.raises(InputError, match="must be finished"):
         publish(Path("sw/1"), Path("published"))
 
@@ -110,16 +107,6 @@ def test_seeds_are_one_line_and_the_rest_of_the_grid_is_told_apart(nzc: Nzc) -> 
         "| first, delta=1e-05", "| second, delta=1e-05",
         "| first, delta=1e-06", "| second, delta=1e-06",
     ]  # fmt: skip
-
-
-def test_a_line_of_several_seeds_is_mean_and_deviation() -> None:
-    assert _measured("accuracy", [0.9, 0.92, 0.94]) == "92.0 ± 2.0 %"
-    assert _measured("epsilon.exact", [1.0, 2.0]) == "1.500 ± 0.707"
-    assert _measured("epsilon.exact", [1.0, float("inf")]) == "∞"
-    assert _measured("answered", [1000, 3000]) == "2,000 ± 1,414"
-    assert _measured("answered", [1000, 1000]) == "1,000"
-    assert _measured("accuracy", [None, None]) == "–"
-    assert _measured("accuracy", []) == "–"
 
 
 def test_a_row_may_be_a_grid_and_the_command_line_has_the_last_word(nzc: Nzc) -> None:
@@ -182,43 +169,15 @@ def test_a_row_sets_a_key_once(nzc: Nzc) -> None:
     assert (ran.code, ran.err) == (2, "nzc: sweep.rows.1.set=aggregator=lnmax: must set each key once\n")
 
 
-POINTS = """  figures:
-    - {name: f, x: queries, y: accuracy, points: [{name: other, x: [1], y: [1]}]}
-"""
-
-
-def test_papers_values_hold_for_the_experiment_of_the_file(nzc: Nzc) -> None:
-    _sweep(SWEEP + POINTS)
-    jobs = {}
-    for typed in ("dataset=digits", "dataset=mnist", "queries=10", "seed=3", "dataset=digits,mnist", "teachers.path=a"):
-        GlobalHydra.instance().clear()
-        config.register()
-        with initialize_config_dir(str(config.CONF), version_base="1.3"):
-            sweep = compose("config", ["+sweeps=mine"], return_hydra_config=True)
-            with open_dict(sweep):
-                sweep.hydra.overrides.task = ["+sweeps=mine", typed]
-            jobs[typed] = [(job.row.name, job.replaced) for job in plan_jobs(sweep)]
-    assert jobs["dataset=digits"] == jobs["seed=3"] == jobs["teachers.path=a"] == [("first", []), ("second", [])]
-    assert jobs["dataset=mnist"] == [("first", ["dataset=mnist"]), ("second", ["dataset=mnist"])]
-    assert jobs["queries=10"] == [("first", ["queries=10"]), ("second", [])]  # the second row sets it itself
-    assert jobs["dataset=digits,mnist"] == [
-        ("first", []), ("second", []), ("first", ["dataset=mnist"]), ("second", ["dataset=mnist"]),
-    ]  # fmt: skip
-
-
-def test_papers_values_are_not_shown_beside_another_experiment(nzc: Nzc) -> None:
-    _sweep(SWEEP + POINTS)
-    ran = nzc("+sweeps=mine", *SMALL, "dataset.private=600")
-    folder = next(ran.folder.glob("outputs/sweeps/*/*"))
+def test_the_table_names_what_the_command_line_changed(nzc: Nzc) -> None:
+    _sweep()
+    ran = nzc("+sweeps=mine", *SMALL, "dataset.private=600", "seed=3")
     assert ran.code == 0, ran.err
-    note = "The paper's values are not shown: they hold for the sweep file's settings, not for dataset.private=600."
-    for shown in (
-        ran.out,
-        (folder / "table.md").read_text(),
-        re.sub("<wbr>|&#39;", "'", (folder / "report.html").read_text()),
-    ):
-        assert note.replace("'", "") in shown.replace("'", "")
-        assert ": paper" not in shown
+    folder = next(ran.folder.glob("outputs/sweeps/*/*"))
+    changed = changed_settings(OmegaConf.load(folder / "multirun.yaml"))
+    assert {"dataset.private=600", "teachers.count=6"} <= {*changed} and not {"seed=3", "+sweeps=mine"} & {*changed}
+    for text in (ran.out, (folder / "table.md").read_text()):
+        assert "paper's values" in text and "dataset.private=600" in text
 
 
 def test_children_stand_under_one_parent(nzc: Nzc) -> None:
@@ -245,7 +204,7 @@ def test_every_sweep_file_composes_row_by_row(path: Path) -> None:
     with initialize_config_dir(str(config.CONF), version_base="1.3"):
         sweep = compose("config", [f"+sweeps={path.stem}"], return_hydra_config=True)
         rows = expand_rows(sweep) or [SweepRow()]
-        configs, mistakes = compose_jobs(sweep, [SweepJob(row, [f"+sweeps={path.stem}", *row.set], []) for row in rows])
+        configs, mistakes = compose_jobs(sweep, [SweepJob(row, [f"+sweeps={path.stem}", *row.set]) for row in rows])
     assert mistakes == []
     assert check_keys(rows_of(sweep), figures_of(sweep), configs) == []
     assert not any(OmegaConf.missing_keys(cfg.aggregator) for cfg in configs)

@@ -1,0 +1,129 @@
+"""What labels of a noisy argmax cost: beforehand for any votes, and afterwards at the votes."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from nzc.accounting import audit as empirical
+from nzc.accounting.cost import Cost
+from nzc.accounting.data_dependent import DataDependentBound
+from nzc.accounting.data_independent import FREE, WorstCaseCost
+from nzc.accounting.exact import ExactCost
+from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
+from nzc.accounting.rdp import ORDERS
+from nzc.mechanisms.histograms import distinct
+from nzc.mechanisms.neighbours import Mechanism, ordered, pairs_of
+from nzc.mechanisms.noise import NoNoise
+from nzc.mechanisms.votes import ABSTAIN, as_labels, as_probabilities, as_votes
+from nzc.types import Floats, Ints
+from nzc.validation import InputError
+
+#: Stands for `student_probs` that the caller of `of` left out.
+UNSTATED: Floats = np.empty(0)
+#: An audit runs at most so many queries; its result bounds every longer run from below as well.
+AUDITED = 100
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """The prices of a mechanism. Neighbours differ by one moved vote, on all queries or on at most `moved` of them."""
+
+    mechanism: Mechanism
+
+    def of(self, votes: Ints, labels: Ints, student_probs: Floats | None = UNSTATED) -> Cost:
+        """Return what releasing `labels` at these votes cost; the arguments are those of `release`.
+
+        InputError: `student_probs` is left out although the screen uses it. Where `release` had none, it is None.
+        """
+        if student_probs is UNSTATED:
+            if self.mechanism.asks_student:
+                raise InputError("student_probs", "missing", "must be what `release` was given; None if it had none")
+            student_probs = None
+        votes = as_votes(votes)
+        labels, student_probs = as_labels(labels, votes), as_probabilities(student_probs, votes)
+        asked, answered = len(votes), votes[labels != ABSTAIN]
+        screened = [] if self.mechanism.screen is None else [self.mechanism.screen.histograms(votes, student_probs)]
+        return replace(
+            self.promise(asked, asked),
+            exact=(self.exact(votes, student_probs),),
+            bounded=tuple(zip(self.bounds, [*screened, answered], strict=True)) if self.bounds else (),
+            claim=self.mechanism.noise.claimed if self.mechanism.boost.c > 0 else None,
+        )
+
+    def exact(self, votes: Ints, student_probs: Floats | None = None) -> ExactCost:
+        """Return the exact Rényi cost of these queries, screening included, for a neighbour that moves one vote."""
+        votes = as_votes(votes, one_sum=False)
+        if student_probs is not None:
+            student_probs = (
+                None if self.mechanism.screen is None else self.mechanism.screen.relevant_probs(votes, student_probs)
+            )
+        batches, inverse = distinct(votes, student_probs, ordered(self.mechanism, votes))
+        return ExactCost(
+            [(batch.places, partial(pairs_of, self.mechanism, batch)) for batch in batches],
+            inverse,
+            ceiling=lambda orders: np.stack([cost.rdp(orders) for _, cost in self.worst_case()]),
+            paid=self.paid(len(votes)) if self.mechanism.one_round else None,
+            moved=None if self.mechanism.one_round else self.mechanism.moved,
+        )
+
+    def promise(self, asked: int, answered: int) -> Cost:
+        """Return what so many queries and labels cost at most, whatever the votes; only ε data-independent is known."""
+        queries = asked
+        if self.mechanism.moved is not None and not self.mechanism.one_round:
+            asked, answered = min(asked, self.mechanism.moved), min(answered, self.mechanism.moved)
+        delta_cost = self.paid(asked) * (self._delta_cost or 0.0)
+        return Cost(queries, None, (), self.worst_case(asked, answered), delta_cost)
+
+    def filter(self, epsilon: float, delta: float, queries: int, other: WorstCaseCost = FREE) -> PrivacyFilter:
+        """Return the filter that keeps `queries` queries and `other` within a budget ε at δ, whatever the votes."""
+        together = self.promise(queries, queries) + Cost(0, None, (), ((1, other),))
+        if self.mechanism.one_round or together.delta_cost >= delta:
+            return OPEN if together.data_independent(delta) <= epsilon else CLOSED
+        if self.mechanism.moved is not None and together.data_independent(delta) <= epsilon:
+            return OPEN  # however many queries are answered
+        left = delta - together.delta_cost
+        (_, ask), (_, answer) = self.worst_case()
+        if np.isfinite(ask.mu + answer.mu):
+            return gaussian_filter(epsilon, left, ask.mu, answer.mu, other.mu)
+        return renyi_filter(epsilon, left, ask.rdp(ORDERS), answer.rdp(ORDERS), other.rdp(ORDERS))
+
+    def audit(
+        self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator
+    ) -> float | None:
+        """Return the lower bound of `nzc.audit`."""
+        largest = [] if self.mechanism.screen is None else [round(min(self.mechanism.screen.threshold, teachers))]
+        pair = empirical.worst_pair(self.mechanism.log_law, teachers, classes, largest)
+        queries = self.paid(min(queries, AUDITED))  # no run of so few queries ends early
+        queries = queries if self.mechanism.moved is None else min(queries, self.mechanism.moved)
+        found = empirical.audit(self.mechanism.draw, self.mechanism.log_law, pair, queries, trials, delta, rng)
+        empirical.check(found, data_independent=self.promise(queries, queries).data_independent(delta))
+        return found.epsilon
+
+    @property
+    def bounds(self) -> tuple[DataDependentBound, ...]:
+        """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies.
+
+        The theorems cover the noisy argmax without a boost.
+        """
+        screen, boost, label = self.mechanism.screen, self.mechanism.boost, self.mechanism.noise.bound
+        plain = boost.c == 0 and boost.shift == 1 and self._delta_cost is None
+        parts = [label] if screen is None else [screen.bound, label]
+        known = tuple(bound for bound in parts if bound is not None)
+        return known if plain and len(known) == len(parts) else ()
+
+    @property
+    def _delta_cost(self) -> float | None:
+        """The δ per query that a label without noise uses behind a screen that protects it; None: no such screen."""
+        screen, noise = self.mechanism.screen, self.mechanism.noise
+        return screen.delta_cost if screen is not None and isinstance(noise, NoNoise) else None
+
+    def paid(self, asked: int) -> int:
+        """Return how many of so many queries asked are paid for."""
+        return asked if self.mechanism.screen is None else self.mechanism.screen.paid(asked)
+
+    def worst_case(self, asked: int = 1, answered: int = 1) -> tuple[tuple[int, WorstCaseCost], ...]:
+        """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
+        ask = FREE if self.mechanism.screen is None else self.mechanism.screen.worst_case()
+        label = FREE if self._delta_cost is not None else self.mechanism.boost.worst_case(self.mechanism.noise)
+        return (self.paid(asked), ask), (answered, label)
