@@ -1,4 +1,4 @@
-"""Is the GPU path right, and which variant of it is fastest? One command of at most 8 minutes; docs/gpu.md explains it.
+"""Is the GPU path right, and how fast is it? One command of at most 8 minutes; docs/gpu.md has figures of an H100.
 
     python benchmarks/gpu.py --out gpu.json              every part; without a GPU in small, on the CPU
     python benchmarks/gpu.py --out gpu.json agree step   these parts only
@@ -20,22 +20,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from gpu_parts import PARTS
-from gpu_tools import FULL, SMALL, Figure, has_gpu
-
-from nzc.runs.formatting import show
-from nzc.validation import in_a_line
+from gpu_parts import FULL, PARTS, SMALL, Figure, has_gpu
 
 
 def _work(sender: Connection, part: str, small: bool) -> None:
     """Send the figures of a part, and then None or the line of its error."""
-    os.setsid()  # so that a kill also reaches the processes that torch.compile starts
+    os.setsid()  # so that a kill also reaches the processes that it starts
     try:
-        for figure in PARTS[part].figures(SMALL if small or not has_gpu() else FULL):
+        for figure in PARTS[part][0](SMALL if small or not has_gpu() else FULL):
             sender.send(figure)
         sender.send(None)
     except Exception as error:  # any error of a part is a result of it
-        sender.send(in_a_line(f"{type(error).__name__}: {error}", 500))
+        sender.send(" ".join(f"{type(error).__name__}: {error}".split())[:500])
 
 
 class Report:
@@ -44,14 +40,8 @@ class Report:
     def __init__(self, path: Path | None) -> None:
         self.path, self.parts = path, dict[str, dict[str, Any]]()
 
-    def add(self, part: str, figure: Figure) -> None:
-        self.parts[part]["figures"].append(asdict(figure))
-        found = figure.error or f"{_number(figure.value):>12} {figure.unit}"
-        memory = f"   {figure.peak_gib:.2f} GiB" if figure.peak_gib is not None else ""
-        show(f"{part:9} {figure.name:58} {found}{memory}")
-        self.write()
-
-    def write(self) -> None:
+    def write(self, line: str) -> None:
+        print(line, flush=True)
         if self.path is not None:
             text = json.dumps({"command": sys.argv, "parts": self.parts}, indent=1, ensure_ascii=False)
             partial = self.path.with_name(self.path.name + ".partial")
@@ -69,17 +59,15 @@ class Report:
         worker.start()
         sender.close()
         try:
-            error = self._receive(receiver, part, start + budget)
+            entry["error"] = self._receive(receiver, part, start + budget)
         finally:
             assert worker.pid is not None
             for kill in (os.killpg, os.kill):  # the group, and the worker itself if it has none yet
                 with suppress(ProcessLookupError):
                     kill(worker.pid, signal.SIGKILL)
             worker.join()
-        entry["seconds"], entry["error"] = round(time.monotonic() - start, 1), error
-        if error:
-            show(f"{part:9} {error}")
-        self.write()
+        entry["seconds"] = round(time.monotonic() - start, 1)
+        self.write(f"{part:9} {entry['error'] or 'done'}, {entry['seconds']} s")
 
     def _receive(self, receiver: Connection, part: str, end: float) -> str | None:
         """Add the figures of a part. Return its error, if there is one."""
@@ -90,12 +78,9 @@ class Report:
                 return "ended without a message, as when it is killed"
             if not isinstance(received, Figure):
                 return received
-            self.add(part, received)
+            self.parts[part]["figures"].append(asdict(received))
+            self.write(f"{part:9} {received}")
         return "stopped: its budget was used up"
-
-
-def _number(value: float | str | bool | None) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
 
 
 def main() -> None:
@@ -103,12 +88,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all, in this order)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write all figures as JSON; FILE must not exist")
     parser.add_argument("--small", action="store_true", help="smallest sizes, as without a GPU")
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=8.0,
-        help="stop after so many minutes (default 8); the budgets are in proportion",
-    )
+    parser.add_argument("--minutes", type=float, default=8.0, help="at most (default 8); budgets are in proportion")
     args = parser.parse_args()
     if unknown := sorted({*args.parts} - PARTS.keys()):
         parser.error(f"PART={unknown[0]}: must be one of {', '.join(PARTS)}")
@@ -117,7 +97,7 @@ def main() -> None:
     end = time.monotonic() + 60 * args.minutes
     report = Report(args.out)
     for part in args.parts or PARTS:
-        budget = min(PARTS[part].seconds * args.minutes / 8, end - time.monotonic())
+        budget = min(PARTS[part][1] * args.minutes / 8, end - time.monotonic())
         if budget > 0:
             report.run(part, args.small, budget)
 

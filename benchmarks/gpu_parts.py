@@ -1,26 +1,155 @@
 """The parts of gpu.py. Each yields figures; docs/gpu.md says how to read them."""
 # ruff: noqa: B023 (figure() calls the function that it is given at once)
 
+import statistics
+import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any, NamedTuple
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import gpu_tools as tools
 import numpy as np
 import torch
-from gpu_tools import CONVOLUTIONS, PRECISIONS, Figure, Size, figure, has_gpu, precision, seconds, stacked, task
-from teachers import CLASSES, Task, train_one_model, train_with_lightning
+from teachers import CLASSES, Task, ensemble, train_one_model, train_with_lightning
+from torch._C._autograd import DeviceType
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
 
+from nzc.data import Split
 from nzc.data.augment import Affine, Strong
 from nzc.students import StudentConfig, StudentData, module
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.softmatch import SoftMatch
 from nzc.students.vat import VAT
+from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.stacked import Stacked
+from nzc.teachers.teacher import Teacher
 from nzc.teachers.threads import Threads
 from nzc.training.trainer import TrainerSettings
+
+#: Names of the two ways to compute the convolutions of stacked teachers, by the value of `Ensemble.unfold`.
+CONVOLUTIONS = {True: "unfold + bmm", False: "grouped conv"}
+PRECISIONS = ("TF32", "float32", "bf16-mixed")
+AFFINE = Affine(10, 0.1, 0.06, 0.1)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure, or the line of the error that prevented it."""
+
+    name: str
+    value: float | str | bool | None
+    unit: str = ""
+    peak_gib: float | None = None
+    error: str | None = None
+
+    def __str__(self) -> str:
+        value = f"{self.value:,.4g}" if isinstance(self.value, float) else str(self.value)
+        memory = "" if self.peak_gib is None else f"   {self.peak_gib:.2f} GiB"
+        return f"{self.name:58} {self.error or f'{value:>12} {self.unit}'}{memory}"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured: an ensemble (its records are those of one teacher), larger ensembles, students."""
+
+    teachers: int
+    records: int
+    passes: int
+    public: int
+    batch: int
+    larger: tuple[int, ...]
+    product: int
+    steps: int
+    rows: int  # of the papers' student batches, how many are one here
+
+
+FULL = Size(250, 240, 60, 9_000, 32, (1_000, 5_000), 8_192, 100, 1)
+SMALL = Size(2, 8, 3, 20, 4, (4,), 64, 2, 32)
+
+
+def has_gpu() -> bool:
+    return torch.cuda.is_available()
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if has_gpu() else "cpu")
+
+
+def seconds(run: Callable[[], object], most: float = 3.0, warm: bool = True) -> float:
+    """Return the median seconds of a call, of as many calls as fit into `most` seconds, at least one and at most 20."""
+    times: list[float] = []
+    sync: Callable[[], object] = torch.cuda.synchronize if has_gpu() else int
+    if warm:
+        run()
+    while not times or (sum(times) < most and len(times) < 20):
+        sync()
+        start = time.perf_counter()
+        run()
+        sync()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def figure(name: str, unit: str, measure: Callable[[], float | str | bool]) -> Figure:
+    """Return what `measure` returns, with the peak of the GPU's memory; or its error, and other figures can follow."""
+    if has_gpu():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    try:
+        value = measure()
+    except Exception as error:  # out of memory, an operation that a version of torch cannot compile, …
+        return Figure(name, None, unit, error=" ".join(f"{type(error).__name__}: {error}".split())[:300])
+    return Figure(name, value, unit, torch.cuda.max_memory_allocated() / 2**30 if has_gpu() else None)
+
+
+@contextmanager
+def precision(name: str) -> Iterator[None]:
+    """Compute in float32 throughout, in float32 with TF32 products, or in bf16 with float32 weights."""
+    torch.set_float32_matmul_precision("highest" if name == "float32" else "high")
+    torch.backends.cudnn.allow_tf32 = name != "float32"
+    with torch.autocast(device().type, torch.bfloat16) if name == "bf16-mixed" else nullcontext():
+        yield
+
+
+def images(rows: int) -> Split:
+    """Return grey images of ten classes that can be learned: one random pattern a class, and noise."""
+    rng = np.random.default_rng(0)
+    pattern = rng.integers(0, 256, (CLASSES, 1, 7, 7)).repeat(4, axis=2).repeat(4, axis=3)
+    labels = rng.integers(0, CLASSES, rows)
+    noisy = pattern[labels] // 2 + rng.integers(0, 128, (rows, 1, 28, 28))
+    return Split(noisy.astype(np.uint8), labels)
+
+
+def task(size: Size, **changes: Any) -> Task:
+    """Return an ensemble of the size to train."""
+    options: dict[str, Any] = {"epochs": size.passes, "batch_size": size.batch, **changes}
+    return ensemble(images(size.teachers * size.records), images(size.public), size.teachers, **options)
+
+
+def teachers(of: Task, double: bool = False) -> list[Teacher]:
+    engine = TeacherEnsemble(of.settings, of.splits, of.shards, Path()).to(device())
+    made = [engine.teacher(number) for number in range(len(of.shards))]
+    for teacher in made if double else []:
+        teacher.network, teacher.x = teacher.network.double(), teacher.x.double()
+    return made
+
+
+def stacked(of: Task) -> Stacked:
+    """Return the stacked teachers of a task, not trained yet, for as many passes as are timed."""
+    return Stacked(teachers(replace(of, settings=replace(of.settings, epochs=1_000))))
+
+
+def predictions(of: Task) -> np.ndarray[Any, Any]:
+    """Return the labels that the engine's teachers give the public rows, [teachers, rows]."""
+    with TemporaryDirectory() as folder:
+        trainer = TrainerSettings(progress=False, accelerator=of.accelerator, devices=1)
+        return of.settings.teach(of.splits, trainer, Path(folder))
 
 
 def machine(size: Size) -> Iterator[Figure]:
@@ -31,32 +160,30 @@ def machine(size: Size) -> Iterator[Figure]:
     for name in PRECISIONS:
         with precision(name):
             dtype = torch.bfloat16 if name == "bf16-mixed" else torch.float32
-            a, b = torch.randn(2, side, side, device=tools.device(), dtype=dtype)
+            a, b = torch.randn(2, side, side, device=device(), dtype=dtype)
             rate = figure(f"matrix product, {name}", "TFLOP/s", lambda: 2 * side**3 / seconds(lambda: a @ b, 1) / 1e12)
         yield rate
-    x = torch.randn(side * side * 8, device=tools.device())
+    x = torch.randn(side * side * 8, device=device())
     yield figure("copy, bytes read and written", "TB/s", lambda: 8 * len(x) / seconds(x.clone, 1) / 1e12)
 
 
 def agree(size: Size) -> Iterator[Figure]:
     """Stacked teachers against teachers alone: their labels, their logits in double precision, their independence."""
     few = replace(size, teachers=min(20, size.teachers), passes=min(10, size.passes), public=min(2000, size.public))
-    affine = Affine(10, 0.1, 0.06, 0.1)
-    alone = task(few, augment=affine, stacked=False)
-    labels = tools.predictions(alone)
+    alone = task(few, augment=AFFINE, stacked=False)
+    labels = predictions(alone)
     for unfold, name in CONVOLUTIONS.items():
-        own = task(few, augment=affine, stacked=True, unfold=unfold)
-        share = lambda: float((tools.predictions(own) == labels).mean())  # noqa: E731
+        own = task(few, augment=AFFINE, stacked=True, unfold=unfold)
+        share = lambda: float((predictions(own) == labels).mean())  # noqa: E731
         yield figure(f"same labels as threads, {name}", "share", share)
-    x = torch.rand(min(200, few.public), 1, 28, 28, dtype=torch.float64, device=tools.device())
-    threads = Threads(tools.teachers(alone, double=True), 1, nullcontext)
+    x = torch.rand(min(200, few.public), 1, 28, 28, dtype=torch.float64, device=device())
+    threads = Threads(teachers(alone, double=True), 1, nullcontext)
     for _ in range(2):
         threads.train_pass()
     with torch.no_grad():
         expected = torch.stack([teacher.network.eval()(x) for teacher in threads.teachers])
     for unfold, name in CONVOLUTIONS.items():
-        own = replace(alone, settings=replace(alone.settings, unfold=unfold))
-        cohort = Stacked(tools.teachers(own, double=True))
+        cohort = Stacked(teachers(replace(alone, settings=replace(alone.settings, unfold=unfold)), double=True))
 
         def apart() -> float:
             for _ in range(2):
@@ -78,117 +205,71 @@ def stays(cohort: Stacked) -> bool:
 
 def engine(size: Size) -> Iterator[Figure]:
     """The whole run: all passes and the labels of all public rows, against the ways to do without stacked teachers."""
-    short = replace(size, passes=2, public=min(100, size.public))
-    found = {}
-    for unfold, name in CONVOLUTIONS.items():
-        of = task(short, unfold=unfold, stacked=True)
-        measured = figure(f"2 passes, {name}", "s", lambda: seconds(lambda: tools.predictions(of), 0))
-        yield measured
-        found[unfold] = measured.seconds or float("inf")
-    unfold = min(found, key=lambda key: found[key])
-    whole, few = task(size, unfold=unfold, stacked=True), min(2, size.teachers)
-    one_by_one = task(replace(size, teachers=few))
-    at_once = replace(task(size), settings=replace(whole.settings, batch_size=size.batch * size.teachers))
-    short_model = task(replace(size, passes=1))
-    methods: dict[str, Callable[[], float]] = {
-        f"{size.teachers} teachers, {size.passes} passes, {size.public:,} rows, {CONVOLUTIONS[unfold]}": lambda: (
-            seconds(lambda: tools.predictions(whole), 0, warm=False)
-        ),
-        f"a Trainer per teacher ({few} × {size.teachers / few:g})": lambda: (
-            seconds(lambda: train_with_lightning(one_by_one), 0) * size.teachers / few
-        ),
-        "one model, the same rows a step": lambda: seconds(lambda: train_one_model(at_once), 0),
-        f"one model, {size.batch} rows a step (1 pass × {size.passes})": lambda: (
-            seconds(lambda: train_one_model(short_model), 0, warm=False) * size.passes
-        ),
-    }
-    base: float | None = None
-    for i, (name, method) in enumerate(methods.items()):
-        measured = figure(name, "s", method)
-        yield measured
-        if i == 0:
-            base = measured.seconds
-        elif base is not None and measured.seconds is not None:
-            yield Figure("… in times of the stacked run", measured.seconds / base, "×")
+    few, whole = min(2, size.teachers), task(size)
+    predictions(replace(whole, settings=replace(whole.settings, epochs=1, stacked=True)))  # warms up
+    best, all_teachers = float("inf"), f"{size.teachers} teachers, {size.passes} passes, {size.public:,} rows"
+    for unfold, conv in CONVOLUTIONS.items():
+        own = partial(predictions, task(size, unfold=unfold, stacked=True))
+        yield (run := figure(f"{all_teachers}, {conv}", "s", lambda: seconds(own, 0, warm=False)))
+        best = min(best, run.value if isinstance(run.value, float) else best)
+    at_once, short = task(size, batch_size=size.batch * size.teachers), task(replace(size, passes=1))
+    one_by_one, times = task(replace(size, teachers=few)), size.teachers / few
+    for name, method, of, factor in (
+        (f"a Trainer per teacher ({few} × {times:g})", train_with_lightning, one_by_one, times),
+        ("one model, the same rows a step", train_one_model, at_once, 1),
+        (f"one model, {size.batch} rows a step (1 pass × {size.passes})", train_one_model, short, size.passes),
+    ):
+        yield (run := figure(name, "s", lambda: seconds(partial(method, of), 0, warm=False) * factor))
+        if isinstance(run.value, float):
+            yield Figure("… in times of the faster stacked run", run.value / best, "×")
+
+
+def kernels(cohort: Stacked) -> float:
+    """Return how many kernels a training step starts on the GPU; on a CPU, how many events a profile of it has."""
+    x, y = next(cohort.batches())
+
+    def step() -> None:
+        cohort.gradients(x, y)
+        cohort.first.optimizer.step()
+
+    step()  # sets up the optimiser
+    with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if has_gpu() else [])]) as profiled:
+        step()
+    kind = DeviceType.CUDA if has_gpu() else DeviceType.CPU
+    return float(sum(event.device_type == kind for event in profiled.events() or []))
 
 
 def step(size: Size) -> Iterator[Figure]:
-    """A pass by precision, convolution and CUDA graph, and the arithmetic of a pass."""
+    """A pass by precision and convolution, its arithmetic, and the kernels of a step."""
     whole = replace(size, records=size.records // size.batch * size.batch)  # every batch has the same shape
-    yield figure(
-        f"arithmetic of a pass of {whole.teachers} × {whole.records} rows", "TFLOP", lambda: tools.flops(whole)
-    )
+    (teacher,) = teachers(task(replace(whole, teachers=1, records=size.batch)))
+    with FlopCounterMode(display=False) as counter:
+        F.cross_entropy(teacher.network(teacher.x), teacher.y).backward()
+    rows = whole.teachers * whole.records
+    arithmetic = float(counter.get_total_flops()) / len(teacher.y) * rows / 1e12
+    yield Figure(f"arithmetic of a pass of {whole.teachers} × {whole.records} rows", arithmetic, "TFLOP")
     for unfold, conv in CONVOLUTIONS.items():
         own = task(whole, unfold=unfold)
         for name in PRECISIONS:
             with precision(name):
                 yield figure(f"pass, {name}, {conv}", "s", lambda: seconds(stacked(own).train_pass))
-        if has_gpu():
-            yield figure(
-                f"a step never waits for the GPU, {conv}", "", lambda: tools.never_waits(tools.step_of(stacked(own)))
-            )
-            with precision("TF32"):
-                yield from variant(f"TF32, {conv}, CUDA graph", own, tools.graphed)
-
-
-def count(size: Size) -> Iterator[Figure]:
-    """How many kernels a training step starts; the rows of a batch do not matter."""
-    tiny = replace(size, records=2, batch=2)
-    for number in sorted({1, *size.few, size.teachers}):
-        own = task(replace(tiny, teachers=number))
-        yield figure(f"kernels of a step, {number} alone", "", lambda: number * tools.kernels(tools.step_alone(own)))
-        for unfold, conv in CONVOLUTIONS.items():
-            of = replace(own, settings=replace(own.settings, unfold=unfold))
-            yield figure(
-                f"kernels of a step, {number} stacked, {conv}", "", lambda: tools.kernels(tools.step_of(stacked(of)))
-            )
-
-
-def compiled(size: Size) -> Iterator[Figure]:
-    """The same pass after torch.compile, without and with CUDA graphs; the first call compiles."""
-    whole = replace(size, records=size.records // size.batch * size.batch)
-    for mode in ("default", "reduce-overhead") if has_gpu() else ("default",):
-        for unfold, conv in CONVOLUTIONS.items():
-
-            def compile_losses(cohort: Stacked) -> None:
-                setattr(cohort, "losses", torch.compile(cohort.losses, mode=mode, dynamic=False))  # noqa: B010
-
-            torch.compiler.reset()
-            with precision("TF32"):
-                yield from variant(f"TF32, {conv}, compiled ({mode})", task(whole, unfold=unfold), compile_losses)
-
-
-def variant(name: str, of: Task, change: Callable[[Stacked], None]) -> Iterator[Figure]:
-    """Yield seconds of a pass of the changed teachers, their gradients against those of unchanged ones, kernels."""
-    plain, cohort = stacked(of), stacked(of)
-    change(cohort)
-    first = figure(
-        f"first gradients, {name}", "s", lambda: seconds(lambda: tools.gradients(cohort, plain), 0, warm=False)
-    )
-    yield first
-    if first.error is None:
-        yield figure(f"largest difference of a gradient, {name}", "of its size", lambda: tools.gradients(cohort, plain))
-        yield figure(f"pass, {name}", "s", lambda: seconds(cohort.train_pass))
-        if has_gpu():
-            yield figure(f"kernels of a step, {name}", "", lambda: tools.kernels(tools.step_of(cohort)))
-        yield figure(f"NaN in the rows of one teacher stays there, {name}", "", lambda: stays(cohort))
+        yield figure(f"kernels of a step, {conv}", "", lambda: kernels(stacked(own)))
 
 
 def many(size: Size) -> Iterator[Figure]:
     """A pass over the same rows, divided among more teachers."""
     rows = size.teachers * size.records
-    for count in (size.teachers, *size.larger):
-        cohort = stacked(task(replace(size, teachers=count, records=max(1, rows // count))))
+    for number in (size.teachers, *size.larger):
+        cohort = stacked(task(replace(size, teachers=number, records=max(1, rows // number))))
         for unfold, conv in CONVOLUTIONS.items():
             cohort.first.settings = replace(cohort.first.settings, unfold=unfold)
             with precision("TF32"):
-                yield figure(f"pass, {count:,} teachers, TF32, {conv}", "s", lambda: seconds(cohort.train_pass))
+                yield figure(f"pass, {number:,} teachers, TF32, {conv}", "s", lambda: seconds(cohort.train_pass))
 
 
 def augment(size: Size) -> Iterator[Figure]:
     """The batches of a pass: augmented for all teachers at once, and a teacher at a time."""
-    affine = Affine(10, 0.1, 0.06, 0.1)
-    ways = {"at once": affine, "a teacher at a time": lambda x, rng: affine(x, rng), "none": None}
+    ways = {"at once": AFFINE, "a teacher at a time": lambda x, rng: AFFINE(x, rng), "none": None}
     for name, way in ways.items():
         cohort = stacked(task(size, augment=way))
         yield figure(f"batches of a pass, augmented {name}", "s", lambda: seconds(lambda: list(cohort.batches())))
@@ -196,19 +277,16 @@ def augment(size: Size) -> Iterator[Figure]:
 
 def label(size: Size) -> Iterator[Figure]:
     """Labels of all public rows by all teachers."""
+    public = torch.from_numpy(images(size.public).x)
     for unfold, conv in CONVOLUTIONS.items():
         cohort = stacked(task(size, unfold=unfold))
-        public = torch.from_numpy(tools.images(size.public).x)
-
-        def rate() -> float:
-            return len(cohort.teachers) * len(public) / seconds(lambda: list(cohort.predict(public)))
-
+        rate = lambda: size.teachers * size.public / seconds(lambda: list(cohort.predict(public)), 1)  # noqa: E731
         for name in PRECISIONS:
             with precision(name):
                 yield figure(f"votes, {name}, {conv}", "a second", rate)
 
 
-def student_kinds(size: Size) -> dict[str, StudentConfig]:
+def student_kinds(size: Size) -> list[StudentConfig]:
     """Return students at the papers' size: their batches, and networks for SVHN."""
     usual = {"lr": 1e-3, "weight_decay": 0.0, "average": 0.99, "balance": 0.0, "validation": 0.0, "patience": 1,
              "label_noise_rate": 0.1, "labeled_loss_decay": 0.0, "folds": 1, "steps": 1}  # fmt: skip
@@ -216,15 +294,13 @@ def student_kinds(size: Size) -> dict[str, StudentConfig]:
     def rows(labelled: int, pool: int) -> dict[str, Any]:
         return {**usual, "batch_size": max(2, labelled // size.rows), "unlabelled": max(2, pool // size.rows)}
 
-    gan = GANSSL(network="gan_conv", lr_generator=1e-3, entropy=0.0, consistency=0.0, **rows(100, 100))
-    vat = VAT(network="conv_large", alpha=1.0, entropy=1.0, radius=2.5, xi=0.01, power=1, **rows(32, 128))
     strong = Strong(Affine(10, 0.1, 0.06), stretch=1.5, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1)
     own: dict[str, Any] = {"strong": strong, "weight": 1.0, "momentum": 0.99, "width": 2.0}
-    softmatch = SoftMatch(network="conv_large", **own, **rows(64, 448))
-    return {
-        f"{type(each).__name__}, {each.network}, {each.batch_size} + {each.unlabelled} rows": each
-        for each in (gan, vat, softmatch)
-    }
+    return [
+        GANSSL(network="gan_conv", lr_generator=1e-3, entropy=0.0, consistency=0.0, **rows(100, 100)),
+        VAT(network="conv_large", alpha=1.0, entropy=1.0, radius=2.5, xi=0.01, power=1, **rows(32, 128)),
+        SoftMatch(network="conv_large", **own, **rows(64, 448)),
+    ]
 
 
 def students(size: Size) -> Iterator[Figure]:
@@ -232,39 +308,31 @@ def students(size: Size) -> Iterator[Figure]:
     module.EVALUATIONS = 1
     rng = np.random.default_rng(0)
     data = StudentData(rng.integers(0, 256, (1_000, 3, 32, 32), np.uint8), rng.integers(0, CLASSES, 1_000), CLASSES)
-    for name, config in student_kinds(size).items():
+    for config in student_kinds(size):
         for kind in ("32-true", "bf16-mixed"):
-            options: dict[str, Any] = {"accelerator": "gpu" if has_gpu() else "cpu", "devices": 1, "precision": kind}
+            trainer = TrainerSettings(progress=False, accelerator="auto", devices=1, precision=kind)
 
             def fit(steps: int) -> None:
-                replace(config, steps=steps).fit(data, 0, TrainerSettings(progress=False, **options), "")
+                replace(config, steps=steps).fit(data, 0, trainer, "")
 
             def rate() -> float:
                 short = seconds(lambda: fit(size.steps // 2), 0)
                 return size.steps / (seconds(lambda: fit(size.steps // 2 + size.steps), 0, warm=False) - short)
 
-            yield figure(f"{name}, {kind}", "steps/s", rate)
+            name = f"{type(config).__name__}, {config.network}, {config.batch_size} + {config.unlabelled} rows, {kind}"
+            yield figure(name, "steps/s", rate)
 
 
-class Part(NamedTuple):
-    """A part, and the seconds after which it is stopped."""
-
-    figures: Callable[[Size], Iterator[Figure]]
-    seconds: float
-
-
-#: By importance: what comes last has the least time where the parts before use all of theirs.
-PARTS = {
-    "machine": Part(machine, 30),
-    "agree": Part(agree, 50),
-    "engine": Part(engine, 100),
-    "step": Part(step, 60),
-    "count": Part(count, 20),
-    "many": Part(many, 60),
-    "students": Part(students, 55),
-    "label": Part(label, 20),
-    "augment": Part(augment, 15),
-    "compiled": Part(compiled, 70),
+#: The parts, and the seconds after which each is stopped. What comes last has the least time where others use theirs.
+PARTS: dict[str, tuple[Callable[[Size], Iterator[Figure]], float]] = {
+    "machine": (machine, 30),
+    "agree": (agree, 50),
+    "engine": (engine, 100),
+    "step": (step, 70),
+    "many": (many, 60),
+    "students": (students, 55),
+    "label": (label, 30),
+    "augment": (augment, 15),
 }
 
 warnings.filterwarnings("ignore")

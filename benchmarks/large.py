@@ -19,10 +19,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from nzc.runs.formatting import show
-
 CLASSES, PUBLIC = 10, 2_000
-_WAIT = 0.2
 
 
 def write_records(folder: Path, rows: int, columns: int) -> None:
@@ -37,24 +34,22 @@ def write_records(folder: Path, rows: int, columns: int) -> None:
     np.save(folder / "y.npy", y)
 
 
-def start(folder: Path, overrides: list[str]) -> subprocess.Popen[bytes]:
-    """Start the command in a process group of its own."""
+def run(folder: Path, overrides: list[str], most: int) -> None:
+    """Run nzc until it ends, or until `most` teachers are trained: then kill it. Print seconds and peak memory."""
+    begun, peak = time.perf_counter(), 0
     command = [sys.executable, "-m", "nzc", *overrides, "hydra.run.dir=run"]
     with open(folder / "out.txt", "wb") as out:
-        return subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, start_new_session=True)
-
-
-def watch(process: subprocess.Popen[bytes], work: Path, most: int) -> tuple[float, int]:
-    """Wait until the process ends, or `most` teachers are trained: then kill it. Return seconds and peak bytes."""
-    begun = time.perf_counter()
-    peak = 0
+        process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, start_new_session=True)
     while process.poll() is None:
         with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
             peak = max([peak, *(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))])
-        if len(list(work.glob(".nzc/predictions/*.work/*.npz"))) >= most:
+        if (trained := len(list(folder.glob(".nzc/predictions/*.work/*.npz")))) >= most:
+            print(f"{trained:,} teachers are trained: killed")
             os.killpg(process.pid, signal.SIGKILL)
-        time.sleep(_WAIT)
-    return time.perf_counter() - begun, peak
+        time.sleep(0.2)
+    print(f"exit code {process.returncode}, {time.perf_counter() - begun:.0f} s, at most {peak / 2**30:.2f} GiB")
+    if process.returncode not in (0, -signal.SIGKILL):
+        sys.exit((folder / "out.txt").read_text())
 
 
 def main() -> None:
@@ -65,7 +60,6 @@ def main() -> None:
     parser.add_argument("--glyphs", action="store_true", help="glyphs of 28 × 28 pixels instead")
     parser.add_argument("--folder", type=Path, help="where the records and the run are written (default: temporary)")
     args = parser.parse_args()
-
     with TemporaryDirectory(dir=args.folder) as name:
         folder = Path(name)
         overrides = ["recipe=papers", "student=none", "tracking=none", "queries=1000", "figures=false",
@@ -74,22 +68,14 @@ def main() -> None:
         if args.glyphs:
             overrides += ["dataset=glyph", f"dataset.private={args.records}", f"dataset.public={PUBLIC}"]
         else:
-            begun = time.perf_counter()
             rows = args.records + 2 * PUBLIC
             write_records(folder, rows, args.columns)
-            show(f"{rows:,} records of {args.columns} columns written in {time.perf_counter() - begun:.0f} s")
             shares = [f"dataset.private={args.records / rows!r}", f"dataset.public={PUBLIC / rows!r}"]
             overrides += ["dataset=npz", "dataset.path=.", *shares, "dataset.classes=10"]
-        seconds, peak = watch(start(folder, overrides), folder, args.teachers // 2)
-        done = len(list(folder.glob(".nzc/predictions/*.work/*.npz")))
-        show(f"killed after {done:,} of {args.teachers:,} teachers: {seconds:.0f} s, at most {peak / 2**30:.2f} GiB")
-        again = start(folder, overrides)
-        seconds, peak = watch(again, folder, args.teachers + 1)
-        show(f"resumed: {seconds:.0f} s, at most {peak / 2**30:.2f} GiB, exit code {again.returncode}")
-        if again.returncode:
-            sys.exit((folder / "out.txt").read_text())
+        run(folder, overrides, args.teachers // 2)
+        run(folder, overrides, args.teachers + 1)
         result = json.loads((folder / "run" / "result.json").read_text())
-        show(f"{result['label_accuracy']:.1%} of {result['queries']:,} labels are right; seconds {result['seconds']}")
+        print(f"{result['label_accuracy']:.1%} of {result['queries']:,} labels are right; seconds {result['seconds']}")
 
 
 if __name__ == "__main__":

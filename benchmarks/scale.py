@@ -1,4 +1,4 @@
-"""What will a run cost? Teachers, records, epochs and queries give hours, store and memory; small runs check the model.
+"""What will a run cost? Teachers, records, epochs and queries give hours, store and memory; a run checks the model.
 
 The rates are measured first: on a GPU where there is one, else on one core. On a busy machine they are too slow.
 
@@ -8,24 +8,18 @@ The rates are measured first: on a GPU where there is one, else on one core. On 
 """
 
 import argparse
-import resource
 import time
 from dataclasses import dataclass, replace
 from math import prod
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-import psutil
 import torch
+from teachers import ensemble, random_rows
 
-from nzc.data import DataSplits, Split
-from nzc.runs.formatting import show
-from nzc.teachers.ensemble import Ensemble
-from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 
 GPU = torch.cuda.is_available()
-CLASSES = 10
 #: Bytes of a private record that is drawn where its teacher needs it.
 DRAWN = 24
 RUNS = {  # name: image shape, teachers, private records, epochs, public rows
@@ -79,67 +73,35 @@ class Rates:
         return self.fit + work / workers
 
 
-def run(network: str, size: Size) -> tuple[float, int]:
-    """Train teachers on random images. Return the seconds until their predictions are stored, and the stored bytes."""
-    rng = np.random.default_rng(0)
-
-    def split(rows: int) -> Split:
-        return Split(rng.integers(0, 256, (rows, *size.shape), np.uint8), rng.integers(0, CLASSES, rows))
-
-    splits = DataSplits(split(size.records), split(size.queries), split(1), CLASSES)
-    teachers = Ensemble(count=size.teachers, network=network, epochs=size.epochs, batch_size=32, lr=0.004,
-                        weight_decay=0.0, seed=0, parallel=None if GPU else 1)  # fmt: skip
-    trainer = TrainerSettings(progress=False, accelerator="gpu" if GPU else "cpu", devices=1)
+def run(network: str, size: Size) -> float:
+    """Train teachers on random images. Return the seconds until their predictions are there."""
+    private, public = random_rows(size.records, size.shape), random_rows(size.queries, size.shape)
+    options = {"network": network, "epochs": size.epochs, "parallel": None if GPU else 1}
+    task = ensemble(private, public, size.teachers, **options)
+    trainer = TrainerSettings(progress=False, accelerator=task.accelerator, devices=1)
     with TemporaryDirectory() as folder:
-        store = PredictionStore(folder)
         start = time.perf_counter()
-        teachers.train(splits, store, trainer)
-        return time.perf_counter() - start, sum(entry.bytes for entry in store.entries())
+        task.settings.teach(task.splits, trainer, Path(folder))
+        return time.perf_counter() - start
 
 
 def measure(network: str, shape: tuple[int, ...], seconds: float) -> Rates:
     """Return each rate as the cost of one more of its kind, measured over about so many seconds."""
     tiny = Size(shape, 2, 480, 1, 1)
     run(network, tiny)
-    base = run(network, tiny)[0]
+    base = run(network, tiny)
 
     def slope(steps: int, **more: int) -> float:
         """Return how much longer one more takes; `steps` grow until they take at least half of the seconds."""
-        spent = run(network, replace(tiny, **{key: steps + getattr(tiny, key) for key in more}))[0] - base
+        spent = run(network, replace(tiny, **{key: steps + getattr(tiny, key) for key in more})) - base
         if spent < seconds / 2:
             return slope(int(steps * min(50, max(2, seconds / max(spent, 0.01)))), **more)
         return spent / steps
 
     record = slope(4, epochs=1) / tiny.records
     vote = slope(500, queries=1) / tiny.teachers
-    teacher = max(0.0, (run(network, replace(tiny, teachers=60))[0] - base) / 58)
+    teacher = max(0.0, (run(network, replace(tiny, teachers=60)) - base) / 58)
     return Rates(max(0.0, base - tiny.teachers * teacher - tiny.records * record), teacher, record, vote)
-
-
-def check(network: str, rates: Rates, shape: tuple[int, ...], seconds: float) -> None:
-    """Show predicted and measured cost at a size that was not used for any rate, and that takes about 4 · `seconds`."""
-    epochs = max(1, round(2.5 * seconds / rates.record / 2880))
-    size = Size(shape, 12, 12 * 240, epochs, max(1, round(1.25 * seconds / rates.vote / 12)))
-    spent, stored = run(network, size)
-    show(f"\n{size.teachers} teachers × {size.records // size.teachers} records × {size.epochs} passes, "
-         f"{size.queries:,} public rows: predicted | measured")  # fmt: skip
-    show(f"seconds  {rates.seconds(size):14.1f} | {spent:.1f}")
-    show(f"store    {size.store:14,} | {stored:,} bytes")
-    if GPU:
-        return
-    large, before = Size(shape, 4, 400_000, 1, 20_000), psutil.Process().memory_info().rss
-    run("mlp", large)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    predicted = large.memory(1) / 2**20
-    show(f"memory   {predicted:14.0f} | {grown / 2**20:.0f} MiB more, of {large.records:,} records")
-
-
-def show_cost(name: str, size: Size, rates: Rates, workers: int) -> None:
-    """Show hours, store and memory of a run."""
-    hours, unit = rates.seconds(size) / 3600, "GPU" if GPU else "core"
-    memory = size.memory(workers, drawn=name.startswith("Glyph"))
-    show(f"{name:20} {hours:10,.2f} {unit} hours, {rates.seconds(size, workers) / 3600:,.2f} h on {workers}; "
-         f"store {size.store / 2**20:,.1f} MiB; memory {memory / 2**30:.1f} GiB")  # fmt: skip
 
 
 def main() -> None:
@@ -153,17 +115,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4, help="seconds over which a rate is measured (default 4)")
     args = parser.parse_args()
 
-    shape, asked = tuple(args.shape), (args.teachers, args.records, args.epochs, args.queries)
+    shape, size = tuple(args.shape), (args.teachers, args.records, args.epochs, args.queries)
     rates = measure(args.network, shape, args.seconds)
-    show(f"{args.network} on {'×'.join(map(str, shape))}, {torch.cuda.get_device_name() if GPU else 'one core'}: "
-         f"{1 / rates.record:,.0f} records in passes, or {1 / rates.vote:,.0f} predictions, per second; "
-         f"{rates.teacher:.3f} s per teacher, {rates.fit:.1f} s per fit")  # fmt: skip
-    check(args.network, rates, shape, args.seconds)
-    if all(asked):
-        show_cost("asked", Size(shape, *asked), rates, args.workers)
-    for name, (image, *numbers) in RUNS.items() if args.runs else ():
-        if image == shape:
-            show_cost(name, Size(shape, *numbers), rates, args.workers)
+    print(f"{args.network} on {'×'.join(map(str, shape))}, {torch.cuda.get_device_name() if GPU else 'one core'}: "
+          f"{1 / rates.record:,.0f} records in passes, or {1 / rates.vote:,.0f} predictions, per second; "
+          f"{rates.teacher:.3f} s per teacher, {rates.fit:.1f} s per fit")  # fmt: skip
+    epochs = max(1, round(2.5 * args.seconds / rates.record / 2880))  # a size that was not used for any rate
+    other = Size(shape, 12, 2880, epochs, max(1, round(1.25 * args.seconds / rates.vote / 12)))
+    print(f"12 teachers × 240 records × {other.epochs} passes, {other.queries:,} public rows: "
+          f"{rates.seconds(other):.1f} s predicted, {run(args.network, other):.1f} s measured")  # fmt: skip
+    runs = {name: Size(*numbers) for name, numbers in RUNS.items() if args.runs and numbers[0] == shape}
+    if all(size):
+        runs["yours"] = Size(shape, *size)
+    for name, each in runs.items():
+        hours, unit = rates.seconds(each) / 3600, "GPU" if GPU else "core"
+        memory = each.memory(args.workers, drawn=name.startswith("Glyph"))
+        wall = f"{rates.seconds(each, args.workers) / 3600:,.2f} h on {args.workers}"
+        print(f"{name:20} {hours:10,.2f} {unit} hours, {wall}; store {each.store / 2**20:,.1f} MiB; "
+              f"memory {memory / 2**30:.1f} GiB")  # fmt: skip
 
 
 if __name__ == "__main__":

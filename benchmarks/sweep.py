@@ -8,21 +8,18 @@ The figures are seconds per setting, each printed when it is known. All separate
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nzc.runs.formatting import show
-
 
 def seconds(folder: Path, *overrides: str) -> float:
     """Return how many seconds `nzc` takes with these overrides, imports included."""
     start = time.perf_counter()
     command = [sys.executable, "-m", "nzc", "recipe=papers", *overrides, "student=none"]
-    subprocess.run(command, cwd=folder, env=os.environ, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
 
 
@@ -33,26 +30,19 @@ def main() -> None:
     parser.add_argument("--launcher", action="append", default=[], help="also time the grid with it (repeatable)")
     args, overrides = parser.parse_known_args()
 
-    sigmas = [str(10 + at) for at in range(args.points)]
-    grid = ["--multirun", "paths.store=store0", f"aggregator.sigma={','.join(sigmas)}", *overrides]
-    show(f"{args.points} settings of an aggregator, {' '.join(['recipe=papers', *overrides])}; seconds per setting:")
-
-    def told(name: str, settings: list[list[str]], each: int = 1) -> None:
-        value = sum(seconds(path, *setting) for setting in settings) / len(settings) / each
-        show(f"{name:33} {value:7.2f}")
-
+    sigmas, store = [f"aggregator.sigma={10 + at}" for at in range(args.points)], "paths.store=store0"
+    grid = ["--multirun", store, ",".join(sigmas).replace(",aggregator.sigma=", ","), *overrides]
+    settings = {
+        "a process each, teachers trained": [[f"paths.store=store{at}", *overrides] for at in range(args.separate)],
+        "a process each, teachers stored": [[store, sigma, *overrides] for sigma in sigmas[: args.separate]],
+        "one process, teachers stored": [grid],
+        **{f"{name}, teachers stored": [[f"hydra/launcher={name}", *grid]] for name in args.launcher},
+    }
+    print(f"{args.points} settings of an aggregator, {' '.join(['recipe=papers', *overrides])}; seconds per setting:")
     with TemporaryDirectory() as folder:
-        path = Path(folder)
-        told(
-            "a process each, teachers trained", [[f"paths.store=store{at}", *overrides] for at in range(args.separate)]
-        )
-        told(
-            "a process each, teachers stored",
-            [["paths.store=store0", f"aggregator.sigma={sigma}", *overrides] for sigma in sigmas[: args.separate]],
-        )
-        told("one process, teachers stored", [grid], args.points)
-        for name in args.launcher:
-            told(f"{name}, teachers stored", [[f"hydra/launcher={name}", *grid]], args.points)
+        for name, commands in settings.items():
+            spent = sum(seconds(Path(folder), *command) for command in commands)
+            print(f"{name:33} {spent / (args.points if grid == commands[0][-len(grid) :] else len(commands)):7.2f}")
 
 
 if __name__ == "__main__":

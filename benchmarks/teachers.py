@@ -5,7 +5,6 @@ All have the same network, data, batches, optimiser and steps, in one process. T
     python benchmarks/teachers.py [--teachers 12] [--records 240] [--epochs 20] [--repeats 3] [--root DIR]
     python benchmarks/teachers.py --growth        1 to 1,000 teachers on the same records: equal times are the goal
     python benchmarks/teachers.py --growth 250 1000 --teachers 250 --epochs 60 --public 9000
-    python benchmarks/teachers.py --peak          the share of one core's matrix products that a teacher reaches
 """
 
 import argparse
@@ -33,7 +32,6 @@ from torch.utils.data import DataLoader, TensorDataset
 from nzc import networks
 from nzc.data import DataSplits, Split
 from nzc.networks import as_input
-from nzc.runs.formatting import show
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import partition
@@ -56,19 +54,18 @@ class Task:
     accelerator: str
 
 
-def load(rows: int, public_rows: int, root: str | None) -> DataSplits:
-    """Return private records of MNIST in `root`, or random images, which take the same time; and public rows."""
-    if root is not None:
-        from nzc.data.mnist import MNIST
+def random_rows(rows: int, shape: tuple[int, ...] = (1, 28, 28)) -> Split:
+    """Return random images, which take the same time as others."""
+    rng = np.random.default_rng(0)
+    return Split(rng.integers(0, 256, (rows, *shape), dtype=np.uint8), rng.integers(0, CLASSES, rows))
 
-        mnist = MNIST(root).load().private
-        private = Split(mnist.x[:rows], mnist.y[:rows])
-    else:
-        rng = np.random.default_rng(0)
-        private = Split(rng.integers(0, 256, (rows, 1, 28, 28), dtype=np.uint8), rng.integers(0, CLASSES, rows))
-    again = np.arange(public_rows) % rows
-    public = Split(private.x[again], private.y[again])
-    return DataSplits(private, public, public, CLASSES)
+
+def ensemble(private: Split, public: Split, count: int, **options: Any) -> Task:
+    """Return the task to train `count` teachers."""
+    options = {"network": "cnn", "batch_size": 32, "lr": 0.004, "weight_decay": 0.0, "seed": 0, **options}
+    shards = partition(private.y, count, seed=0, stratify=False)
+    accelerator = "gpu" if torch.cuda.is_available() else "cpu"
+    return Task(Ensemble(count=count, **options), DataSplits(private, public, public, CLASSES), shards, accelerator)
 
 
 def optimizer_of(net: torch.nn.Module, settings: Ensemble, rows: int) -> tuple[torch.optim.Optimizer, LRScheduler]:
@@ -147,79 +144,46 @@ def train_one_model(task: Task) -> None:
     train_bare(replace(task, shards=[np.concatenate(task.shards)]))
 
 
-def show_growth(task: Task, counts: list[int]) -> None:
-    """Show the engine's time for the same records and passes, divided among each of these numbers of teachers."""
+METHODS: dict[str, Callable[[Task], None]] = {
+    "bare loop": train_bare,
+    "engine": train_with_engine,
+    "a Trainer per teacher": train_with_lightning,
+    "one model": train_one_model,
+}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the seconds of a call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compare(task: Task, repeats: int) -> None:
+    """Print the seconds of every method, the fastest of so many."""
+    times: dict[str, list[float]] = {name: [] for name in METHODS}
+    threads = torch.get_num_threads()
+    for _ in range(repeats + 1):  # the first round warms up; methods alternate, so other load slows all of them
+        for name, method in METHODS.items():
+            torch.set_num_threads(threads)  # the engine changes it
+            times[name].append(seconds(partial(method, task)))
+    print(f"{task.settings.count} teachers, {len(task.splits.private):,} records, {task.settings.epochs} passes, "
+          f"{task.settings.network}, {task.accelerator}, torch {torch.__version__}, {threads} threads")  # fmt: skip
+    fastest = {name: min(values[1:]) for name, values in times.items()}
+    for name, value in fastest.items():
+        print(f"{name:22} {value:7.2f} s   {value / fastest['bare loop']:.2f} × the bare loop")
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+
+
+def compare_growth(task: Task, counts: list[int]) -> None:
+    """Print the engine's time for the same records and passes, divided among each of these numbers of teachers."""
     base, records = None, len(task.splits.private)
     for count in counts:
         shards = partition(task.splits.private.y, count, seed=0, stratify=False)
-        start = time.perf_counter()
-        train_with_engine(replace(task, settings=replace(task.settings, count=count), shards=shards))
-        seconds = time.perf_counter() - start
-        base = base or seconds
-        show(f"{count:5} teachers × {records // count:6,} records: {seconds:7.2f} s   {seconds / base:.2f} × the first")
-
-
-def products(net: torch.nn.Module, rows: Tensor) -> list[tuple[int, int, int]]:
-    """Return the matrix product that each layer is, (m, k, n) for [m, k] · [k, n], of these rows."""
-    found = []
-
-    def take(layer: torch.nn.Module, inputs: object, output: Tensor) -> None:
-        assert isinstance(layer, torch.nn.Conv2d | torch.nn.Linear)
-        k, n = layer.weight[0].numel(), len(layer.weight)
-        found.append((output.numel() // n, k, n))
-
-    layers = [layer for layer in net.modules() if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear)]
-    hooks = [layer.register_forward_hook(take) for layer in layers]
-    net(rows)
-    for hook in hooks:
-        hook.remove()
-    return found
-
-
-def rate(work: Callable[[], object], operations: float, seconds: float = 0.5) -> float:
-    """Return the most operations a second of ten tries, in billions."""
-    times = []
-    for _ in range(10):
-        start, count = time.perf_counter(), 0
-        while time.perf_counter() - start < seconds / 10:
-            work()
-            count += 1
-        times.append((time.perf_counter() - start) / count)
-    return operations / min(times) / 1e9
-
-
-def show_peak(task: Task) -> None:
-    """Show what training and labelling reach of the matrix products that their layers are, on one core."""
-    torch.set_num_threads(1)
-    settings = task.settings
-    x = as_input(torch.from_numpy(task.splits.private.x[: settings.batch_size]))
-    y = torch.from_numpy(task.splits.private.y[: settings.batch_size])
-    net = networks.build(settings.network, tuple(x.shape[1:]), CLASSES)
-    adam, schedule = optimizer_of(net, settings, 10**6)
-
-    def step() -> None:
-        adam.zero_grad()
-        F.cross_entropy(net(x), y).backward()
-        adam.step()
-        schedule.step()
-
-    def label(rows: Tensor) -> None:
-        with torch.no_grad():
-            net(rows).argmax(dim=1)
-
-    public = as_input(torch.from_numpy(task.splits.public.x))
-    shapes = products(net, x)
-    forward = sum(2 * m * k * n for m, k, n in shapes)
-    pairs = [(torch.rand(m, k), torch.rand(k, n)) for m, k, n in shapes]
-    peak = rate(lambda: [a @ b for a, b in pairs], forward)
-    m, k, n = shapes[0]  # rows need no gradient
-    reached = {f"training, batches of {len(x)}": rate(step, 3 * forward - 2 * m * k * n)}
-    for at_once in (1000, 200):
-        rows = public[:at_once]
-        reached[f"labelling {at_once:,} rows at a time"] = rate(partial(label, rows), forward / len(x) * len(rows))
-    show(f"{settings.network}: matrix products of its shapes reach {peak:.0f} GFLOP/s on one core")
-    for name, value in reached.items():
-        show(f"{name:32} {value:6.1f} GFLOP/s   {value / peak:.0%}")
+        own = replace(task, settings=replace(task.settings, count=count), shards=shards)
+        spent = seconds(partial(train_with_engine, own))
+        base = base or spent
+        print(f"{count:5} teachers × {records // count:6,} records: {spent:7.2f} s   {spent / base:.2f} × the first")
 
 
 def main() -> None:
@@ -231,41 +195,21 @@ def main() -> None:
     parser.add_argument("--network", default="cnn")
     parser.add_argument("--growth", type=int, nargs="*", metavar="TEACHERS",
                         help="time by number of teachers, with the same records (default 1 10 100 1000)")  # fmt: skip
-    parser.add_argument("--peak", action="store_true", help="share of one core's matrix products")
     parser.add_argument("--public", type=int, default=1000, help="rows that each teacher labels (default 1,000)")
     parser.add_argument("--root", help="folder of MNIST; by default images are random")
     args = parser.parse_args()
+    private, again = random_rows(args.teachers * args.records), np.arange(args.public)
+    if args.root is not None:
+        from nzc.data.mnist import MNIST
 
-    splits = load(args.teachers * args.records, args.public, args.root)
-    settings = Ensemble(
-        count=args.teachers, network=args.network, epochs=args.epochs, batch_size=32, lr=0.004, weight_decay=0.0, seed=0
-    )
-    shards = partition(splits.private.y, args.teachers, seed=0, stratify=False)
-    task = Task(settings, splits, shards, "gpu" if torch.cuda.is_available() else "cpu")
-    if args.peak:
-        return show_peak(task)
+        mnist = MNIST(args.root).load().private
+        private = Split(mnist.x[: len(private)], mnist.y[: len(private)])
+    public = Split(private.x[again % len(private)], private.y[again % len(private)])
+    task = ensemble(private, public, args.teachers, network=args.network, epochs=args.epochs)
     if args.growth is not None:
-        return show_growth(task, args.growth or [1, 10, 100, 1000])
-    methods: dict[str, Callable[[Task], None]] = {
-        "bare loop": train_bare,
-        "engine": train_with_engine,
-        "a Trainer per teacher": train_with_lightning,
-        "one model": train_one_model,
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in methods}
-    threads = torch.get_num_threads()
-    for _ in range(args.repeats + 1):  # the first round warms up; methods alternate, so other load slows all of them
-        for name, method in methods.items():
-            torch.set_num_threads(threads)  # the engine changes it
-            start = time.perf_counter()
-            method(task)
-            seconds[name].append(time.perf_counter() - start)
-    show(f"{args.teachers} teachers × {args.records} records × {args.epochs} passes, {args.network}, "
-         f"{task.accelerator}, torch {torch.__version__}, {threads} threads")  # fmt: skip
-    fastest = {name: min(times[1:]) for name, times in seconds.items()}
-    for name, value in fastest.items():
-        show(f"{name:22} {value:7.2f} s   {value / fastest['bare loop']:.2f} × the bare loop")
-    show(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+        compare_growth(task, args.growth or [1, 10, 100, 1000])
+    else:
+        compare(task, args.repeats)
 
 
 if __name__ == "__main__":

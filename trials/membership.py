@@ -1,46 +1,46 @@
 """Who was in the private data? Attacks on what is released, beside the ε that bounds their success.
 
 In every world each teacher learns from a random half of its own shard of digits. So a record that is in replaces
-another record, as in neighbouring datasets of nzc. Each world is attacked by all others. Attackers, from realistic to
-worst case:
+another record, as in neighbouring datasets of nzc. Each world is attacked by all others. Attackers:
 
   LiRA      sees a model, and has shadow models: Carlini et al. 2022, arXiv 2112.03570, online, one query per record.
             Its rows without privacy show what it can do: a network that has memorised random labels, a network that
             learned from the records as they are, and the same network where membership is a coin flip.
   labels    sees the released labels and knows everything else: all other records, all seeds, and the record that may
-            stand in the place of the attacked one. It uses the mechanism's law at both vote histograms, so no attack
-            on the labels of these records does better.
-  crafted   the same where teachers disagree over one record on every query in the way that is worst for the mechanism
-            (nzc.accounting.audit.worst_pair).
+            stand in the place of the attacked one. No attack on the labels of these records does better.
+  crafted   the same where teachers disagree over one record on every query in the way that is worst for the mechanism.
 
 (ε, δ) promises: true positives ≤ e^ε · false positives + δ. Brackets hold 95 % intervals (see `measure`).
 
     python trials/membership.py [--worlds 32]
+
+`--cells` tries the attacker `labels` on what recipe=near_zero releases: `random` are pairs of records, `crafted` the
+worst votes. Only one or two queries have other votes with the record than without, so nothing has to be sampled.
+
+    python trials/membership.py --cells dataset=mnist dataset.root=DIR representation=contrastive queries=10 \\
+        aggregator=gnmax aggregator.sigma=848.2
 """
 
 import argparse
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import hydra
 import numpy as np
-from hydra import initialize_config_dir
-from membership_attacks import attack_labels, lira, measure, worst_pair
-from omegaconf import DictConfig
+from _nzc import compose, show_table
 from rich.progress import track
-from rich.table import Table
 
-from nzc.accounting import Epsilon
-from nzc.app.components import build
-from nzc.app.config import CONF, register
+from nzc.accounting import Epsilon, audit
+from nzc.app.components import build, build_components
 from nzc.data import DataSplits
 from nzc.mechanisms import ABSTAIN, NoisyArgmax, count_votes
-from nzc.runs.formatting import number, percent, show
+from nzc.runs.formatting import number, percent
 from nzc.students import StudentConfig, StudentData
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.neighbours import Neighbours
 from nzc.teachers.sharded import collect
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -51,21 +51,108 @@ ATTACKED = {
     "LNMax, γ 0.05": ["aggregator=lnmax", "aggregator.gamma=0.05"],
     "GNMax, σ 15": ["aggregator=gnmax", "aggregator.sigma=15"],
     "Confident, T 25, σ₁ 20, σ 10": [
-        "aggregator=confident",
-        "aggregator.threshold=25",
-        "aggregator.sigma1=20",
-        "aggregator.sigma=10",
+        "aggregator=confident", "aggregator.threshold=25", "aggregator.sigma1=20", "aggregator.sigma=10",
     ],
     "GNMax, σ 30, 50 queries": ["aggregator=gnmax", "aggregator.sigma=30", "queries=50"],
-}
+}  # fmt: skip
 #: The rows without privacy.
 RANDOM, RECORDS = "random labels, memorised", "the records, no privacy"
 
 
-def compose(*overrides: str) -> DictConfig:
-    """Return the configuration of `nzc OVERRIDES`."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return hydra.compose("config", overrides=["recipe=papers", *overrides])
+class Estimate(NamedTuple):
+    """A share, and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} – {100 * self.high:.1f})"
+
+
+def lira(scores: Floats, member: Bools) -> Floats:
+    """Return log Pr[score | in] − log Pr[score | out], [worlds, records] (LiRA, online, with one query per record).
+
+    Each world is attacked with all other worlds as its shadow models. Scores are Gaussian for each record, in and out;
+    because shadow models are few, all records share one variance for in and one for out.
+
+    scores, member  [worlds, records]: what a model says of a record, and whether the record was in its data
+    """
+    distances, known = [], np.ones_like(member)
+    for side in (member, ~member):
+        count, total, squares = (
+            part.sum(axis=0) - part for part in (side.astype(int), side * scores, side * scores**2)
+        )
+        mean = total / np.maximum(count, 1)
+        freedom = (count - 1).clip(0).sum(axis=1, keepdims=True)
+        variance = (squares - count * mean**2).sum(axis=1, keepdims=True) / freedom
+        distances.append((scores - mean) ** 2 / variance + np.log(variance))
+        known &= count > 0
+    return np.where(known, distances[1] - distances[0], 0.0) / 2
+
+
+def measure(
+    scores: Floats, member: Bools, fpr: float, rng: np.random.Generator, resamples: int = 400
+) -> list[Estimate]:
+    """Return AUC, rate of true positives at the rate `fpr` of false positives, and balanced accuracy at threshold 0.
+
+    Equal scores are decided by a coin. Intervals: bootstrap over worlds and records at once, which is rather too wide
+    than too narrow (Owen 2007); Clopper–Pearson where an attack always succeeds, or never.
+
+    scores, member  [worlds, records]
+    """
+    order = np.argsort(-scores, axis=None)
+    value, hit = scores.ravel()[order], member.ravel()[order]
+    world, record = np.divmod(order, scores.shape[1])
+    ends = np.append(np.flatnonzero(np.diff(value)), len(value) - 1)
+    guess = (np.sign(value) + 1) / 2
+
+    def evaluate(worlds: Ints, records: Ints) -> list[float]:
+        """Return the three figures where each world and each record counts so many times."""
+        weight = worlds[world] * records[record]
+        positive, negative = weight * hit, weight * ~hit
+        true, false = (np.append(0, np.cumsum(side)[ends] / side.sum()) for side in (positive, negative))
+        right = (positive @ guess / positive.sum() + negative @ (1 - guess) / negative.sum()) / 2
+        return [float(np.trapezoid(true, false)), float(np.interp(fpr, false, true)), float(right)]
+
+    def resample(count: int) -> Ints:
+        return rng.multinomial(count, np.full(count, 1 / count)) if count > 1 else np.ones(1, np.int64)
+
+    figures = evaluate(*(np.ones(count, np.int64) for count in scores.shape))
+    drawn = [evaluate(*map(resample, scores.shape)) for _ in range(resamples)]
+    intervals = np.quantile(drawn, [0.025, 0.975], axis=0)
+    certain = 0.025 ** (1 / hit.sum())  # the lower end of the interval of a share of 1
+    return [
+        Estimate(value, min(low, certain) if value == 1 else low, max(high, 1 - certain) if value == 0 else high)
+        for value, low, high in zip(figures, *intervals, strict=True)
+    ]
+
+
+def attack_labels(
+    mechanism: NoisyArgmax, votes: Ints, moved: Ints, record: Ints, records: int, games: int, rng: np.random.Generator
+) -> tuple[Floats, Bools]:
+    """Play `games` games with each record in and out, against an attacker who knows both vote histograms.
+
+    Return the attacker's scores and the membership, [2 · games, records]. The score is the log-likelihood ratio of the
+    released labels, so no attack on these labels does better.
+
+    votes, moved  [queries, classes] with and without the record, at the queries where they differ
+    record        [queries] which record the two differ by
+    """
+    ratio = np.subtract(*(np.maximum(mechanism.log_law(side), -700.0) for side in (votes, moved)))
+    every = np.arange(len(record))
+    scores = [
+        np.bincount(record, ratio[every, mechanism.release(side, rng)], records)  # label −1 (abstaining) reads the last
+        for side in (votes, moved)
+        for _ in range(games)
+    ]
+    return np.stack(scores), np.repeat([True, False], games)[:, None] & np.ones(records, dtype=bool)
+
+
+def worst_pair(mechanism: NoisyArgmax, teachers: int, classes: int) -> tuple[Ints, Ints]:
+    """Return the neighbouring histograms, [classes] each, at which the mechanism's labels differ most."""
+    largest = [] if mechanism.screen is None else [round(min(mechanism.screen.threshold, teachers))]
+    return audit.worst_pair(mechanism.log_law, teachers, classes, largest)
 
 
 class World(NamedTuple):
@@ -82,19 +169,20 @@ class Experiment:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments, self.rng = arguments, np.random.default_rng([arguments.seed, 0])
+        self.resampler = np.random.default_rng([arguments.seed, 2])
         settings = [f"seed={arguments.seed}", f"teachers.count={arguments.teachers}"]
-        cfg = compose(*settings, "trainer.progress=false", "trainer.accelerator=cpu")
+        cfg = compose(["recipe=papers", *settings, "trainer.progress=false", "trainer.accelerator=cpu"])
         self.teachers: Ensemble = build(cfg, "teachers")
         self.trainer: TrainerSettings = build(cfg, "trainer")
         self.splits: DataSplits = build(cfg, "dataset").load()
         self.shards = self.teachers.shards(self.splits)
-        attacked = {name: compose(*overrides) for name, overrides in ATTACKED.items()}
+        attacked = {name: compose(["recipe=papers", *overrides]) for name, overrides in ATTACKED.items()}
         self.mechanisms: dict[str, NoisyArgmax] = {name: build(cfg, "aggregator") for name, cfg in attacked.items()}
         self.queries = {name: cfg.queries or len(self.splits.public) for name, cfg in attacked.items()}
-        self.student: StudentConfig = build(compose(), "student")
-        unregularised = ["student.augment=null", "student.weight_decay=0", "student.lr=0.01", "student.steps=1000"]
-        self.memoriser: StudentConfig = build(compose(*unregularised), "student")
+        self.student: StudentConfig = build(cfg, "student")
+        self.memoriser = replace(self.student, augment=None, weight_decay=0.0, lr=0.01, steps=1000)
         self.random_labels = self.rng.integers(self.splits.classes, size=len(self.splits.private))
+        self.first, self.epsilon = self.world(0), dict[str, Epsilon]()
 
     def world(self, number: int) -> World:
         """Train the teachers of one world. All shards have the same size, so that they are trained as one network."""
@@ -132,74 +220,129 @@ class Experiment:
         """
         half, one_hot = len(world.inside[0]), np.eye(self.splits.classes, dtype=np.int64)
         pairs = list(zip(world.inside, world.outside, strict=True))
-        exchanged = np.stack(
-            [
-                self.predictions([np.where(np.arange(half) == at, out, into) for into, out in pairs], 0)
-                for at in track(range(half), "Records", transient=True)
-            ]
-        )  # [half, teachers, queries]
+        shards = [[np.where(np.arange(half) == at, out, into) for into, out in pairs] for at in range(half)]
+        exchanged = np.stack([self.predictions(each, 0) for each in track(shards, "Records", transient=True)])
         record, teacher, query = np.nonzero(exchanged != world.predictions)
         with_record = world.votes[query]
         without = with_record - one_hot[world.predictions[teacher, query]] + one_hot[exchanged[record, teacher, query]]
         return with_record, without, record * len(pairs) + teacher, query
 
-
-class AttackTable:
-    """The table of attacks, row by row."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self.fpr, self.delta, self.rng = arguments.fpr, arguments.delta, np.random.default_rng([arguments.seed, 2])
-        self.table = Table(
-            title=f"digits, {arguments.teachers} teachers, {arguments.worlds} worlds", title_style="bold"
-        )
-        rate = f"true positives at {100 * arguments.fpr:g} % false"
-        for name in ("attack", "accuracy", "ε claimed", "ε exact", "ε any votes", "ε allows", rate, "AUC", "balanced"):
-            self.table.add_column(name, justify="left" if name == "attack" else "right")
-
-    def add(
+    def row(
         self, name: str, scores: Floats, member: Bools, epsilon: Epsilon | None, accuracy: float | None = None
-    ) -> None:
-        """Add a row: the success of an attack with these scores [worlds, records], and what ε allows."""
-        area, true, balanced = measure(scores, member, self.fpr, self.rng)
-        costs = ["–"] * 4
+    ) -> list[str]:
+        """Return a row of the table: the success of an attack with these scores, and what ε allows."""
+        fpr, costs = self.arguments.fpr, ["–"] * 4
+        area, true, balanced = measure(scores, member, fpr, self.resampler)
         if epsilon is not None and (bound := epsilon.data_independent) is not None:
-            allows = 1.0 if bound > 700 else min(1.0, float(np.exp(bound)) * self.fpr + self.delta)
+            allows = 1.0 if bound > 700 else min(1.0, float(np.exp(bound)) * fpr + self.arguments.delta)
             costs = [number(epsilon.claimed), number(epsilon.exact), number(bound), percent(allows)]
-        self.table.add_row(name, percent(accuracy), *costs, str(true), str(area), str(balanced))
+        return [name, percent(accuracy), *costs, str(true), str(area), str(balanced)]
+
+    def attack_models(self) -> Iterator[list[str]]:
+        """Yield the rows of LiRA. Keep the ε of the first world's released labels by setting."""
+        splits, shape = self.splits, (self.arguments.worlds, len(self.splits.private))
+        names, member = [RANDOM, RECORDS, *ATTACKED], np.zeros(shape, dtype=bool)
+        scores, accuracies = {name: np.zeros(shape) for name in names}, {name: np.zeros(shape[0]) for name in names}
+        for at in track(range(shape[0]), "Worlds", transient=True):
+            world = self.first if at == 0 else self.world(at)
+            member[at, np.concatenate(world.inside)] = True
+            lessons = {
+                name: (self.memoriser, splits.private.x[:], np.where(member[at], labels, ABSTAIN), labels)
+                for name, labels in ((RANDOM, self.random_labels), (RECORDS, splits.private.y))
+            }
+            for name, mechanism in self.mechanisms.items():
+                asked = world.votes[: self.queries[name]]
+                labels = mechanism.release(asked, self.rng)
+                if at == 0:
+                    self.epsilon[name] = mechanism.cost(asked, labels).epsilon(self.arguments.delta)
+                lessons[name] = (self.student, splits.public.x[: len(asked)], labels, splits.private.y)
+            for name, (config, x, labels, about) in lessons.items():
+                scores[name][at], accuracies[name][at] = self.learn(config, x, labels, at, about)
+        for name in names:
+            accuracy = float(accuracies[name].mean())
+            yield self.row(f"LiRA: {name}", lira(scores[name], member), member, self.epsilon.get(name), accuracy)
+            if name == RECORDS:
+                coins = self.rng.random(shape) < 0.5
+                scored = lira(scores[name], coins)
+                yield self.row("LiRA: the same, membership a coin flip", scored, coins, None, accuracy)
+
+    def rows(self) -> Iterator[list[str]]:
+        """Yield all rows of the table; an empty one is a line."""
+        yield from self.attack_models()
+        yield []
+        records = len(self.first.inside) * len(self.first.inside[0])
+        votes, moved, record, query = self.without_record(self.first)
+        for name, mechanism in self.mechanisms.items():
+            asked = query < self.queries[name]
+            played = attack_labels(mechanism, votes[asked], moved[asked], record[asked], records, 20, self.rng)
+            yield self.row(f"labels: {name}", *played, self.epsilon[name])
+        yield []
+        for name, mechanism in self.mechanisms.items():
+            count = 1 if name == "NZC" else self.queries[name]
+            pair = worst_pair(mechanism, self.arguments.teachers, self.splits.classes)
+            here, there = (np.tile(side, (count, 1)) for side in pair)
+            nobody = np.zeros(count, np.int64)
+            played = attack_labels(mechanism, here, there, nobody, 1, self.arguments.games, self.rng)
+            cost = mechanism.cost(here, mechanism.release(here, self.rng)).epsilon(self.arguments.delta)
+            yield self.row(f"crafted: {name}{', 1 query' if count == 1 else ''}", *played, cost)
 
 
-def attack_models(experiment: Experiment, table: AttackTable) -> tuple[World, dict[str, Epsilon]]:
-    """Add the rows of LiRA. Return the first world, and the ε of its released labels by setting."""
-    arguments, splits, rng = experiment.arguments, experiment.splits, experiment.rng
-    shape, names = (arguments.worlds, len(splits.private)), [RANDOM, RECORDS, *ATTACKED]
-    member, scores = np.zeros(shape, dtype=bool), {name: np.zeros(shape) for name in names}
-    accuracies: dict[str, list[float]] = {name: [] for name in names}
-    epsilon: dict[str, Epsilon] = {}
-    for at in track(range(arguments.worlds), "Worlds", transient=True):
-        world = experiment.world(at)
-        if at == 0:
-            first = world
-        member[at, np.concatenate(world.inside)] = True
-        lessons = {
-            name: (experiment.memoriser, splits.private.x[:], np.where(member[at], labels, ABSTAIN), labels)
-            for name, labels in ((RANDOM, experiment.random_labels), (RECORDS, splits.private.y))
-        }
-        for name, mechanism in experiment.mechanisms.items():
-            asked = world.votes[: experiment.queries[name]]
-            labels = mechanism.release(asked, rng)
-            if at == 0:
-                epsilon[name] = mechanism.cost(asked, labels).epsilon(arguments.delta)
-            lessons[name] = (experiment.student, splits.public.x[: len(asked)], labels, splits.private.y)
-        for name, (config, x, labels, about) in lessons.items():
-            scores[name][at], accuracy = experiment.learn(config, x, labels, at, about)
-            accuracies[name].append(accuracy)
-    for name in names:
-        accuracy = float(np.mean(accuracies[name]))
-        table.add(f"LiRA: {name}", lira(scores[name], member), member, epsilon.get(name), accuracy)
-        if name == RECORDS:
-            coins = rng.random(shape) < 0.5
-            table.add("LiRA: the same, membership a coin flip", lira(scores[name], coins), coins, None, accuracy)
-    return first, epsilon
+def best_attack(mechanism: NoisyArgmax, here: Ints, there: Ints, fpr: float) -> tuple[float, float]:
+    """Return true positives of the likelihood ratio at `fpr` false positives, and balanced accuracy, without sampling.
+
+    here, there  [queries, classes] histograms of one or two queries with and without the record
+    """
+    laws = []
+    for votes in (here, there):
+        law = np.ones(1)
+        for outcomes in np.exp(mechanism.log_law(votes)):
+            law = np.outer(law, outcomes).ravel()
+        laws.append(law)
+    p, q = laws
+    order = np.argsort(np.log(np.maximum(q, 1e-300)) - np.log(np.maximum(p, 1e-300)))
+    false, true = np.concatenate([[0], q[order].cumsum()]), np.concatenate([[0], p[order].cumsum()])
+    return float(np.interp(fpr, false, true)), float(0.5 + np.abs(p - q).sum() / 4)
+
+
+def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
+    """Show the best attacks on the labels of recipe=near_zero."""
+    cfg = compose([*overrides, "student=none"], return_hydra_config=True)
+    parts = build_components(cfg, cfg.hydra.runtime.choices, figures=False)
+    teachers, policy = parts.teachers, parts.policy
+    assert isinstance(teachers, Neighbours) and parts.dataset is not None and parts.representation is not None
+    splits, mechanism, rng = parts.dataset.load(), policy.mechanism, np.random.default_rng([policy.seed, 4, 0])
+    embedding = parts.representation.embed(splits, parts.store, parts.trainer)
+    asked = policy.selection.choose(np.arange(len(splits.public)), parts.queries or 1, None, rng, embedding.public)
+    splits = replace(splits, embedding=embedding, asked=asked)
+    votes = teachers.vote(splits, teachers.train(splits, parts.store, parts.trainer)).votes[asked]
+
+    own, y = np.empty(len(splits.private), np.int64), splits.private.y  # what a teacher votes for outside its cell
+    for teacher, shard in enumerate(teachers.shards(splits)):
+        own[shard] = teacher % splits.classes
+    places = embedding.public[asked]
+    home = ((places**2).sum(axis=1) - 2 * embedding.private @ places.T).argmin(axis=1)
+    attacks = []
+    for record, other in np.random.default_rng(0).integers(len(y), size=(pairs, 2)):
+        there = votes.copy()
+        there[home[record], [y[record]]] -= 1
+        there[home[record], [own[record]]] += 1
+        there[home[other], [own[record]]] -= 1
+        there[home[other], [y[other]]] += 1
+        cells = np.unique([home[record], home[other]])
+        attacks.append(best_attack(mechanism, votes[cells], there[cells], fpr))
+    worst = np.stack(worst_pair(mechanism, int(votes[0].sum()), splits.classes))
+    crafted = best_attack(mechanism, worst[[0, 0]], worst[[1, 1]], fpr)
+    epsilon = mechanism.worst_case_epsilon(len(asked), policy.delta)
+    cost = mechanism.cost(votes, votes.argmax(axis=1)).epsilon(policy.delta)
+    factor = float(np.exp(epsilon))
+    allows = factor * fpr + policy.delta, (factor + policy.delta) / (1 + factor)
+    rates = {"random, mean": np.mean(attacks, axis=0), "random, most": np.max(attacks, axis=0), "crafted": crafted}
+    rates["what ε allows"] = allows
+    show_table(
+        f"{len(y):,} records, {len(asked)} labels, ε published {epsilon:.4g}, ε exact {number(cost.exact)}",
+        ("attack", f"true positives at {100 * fpr:g} % false", "balanced accuracy"),
+        [(name, *(f"{100 * rate:.4f} %" for rate in pair)) for name, pair in rates.items()],
+    )
 
 
 def main() -> None:
@@ -210,32 +353,20 @@ def main() -> None:
     parser.add_argument("--fpr", type=float, default=0.01, help="rate of false positives")
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cells", nargs="*", metavar="OVERRIDE", help="attack recipe=near_zero with these overrides")
     arguments = parser.parse_args()
+    if arguments.cells is not None:
+        return attack_cells(arguments.cells, arguments.fpr)
     if arguments.worlds < 4:
         parser.error(f"--worlds {arguments.worlds}: must be 4 or more, because the others are the shadow models")
-    register()
-
-    experiment, table = Experiment(arguments), AttackTable(arguments)
-    first, epsilon = attack_models(experiment, table)
-    table.table.add_section()
-
-    rng, records = experiment.rng, len(first.inside) * len(first.inside[0])
-    votes, moved, record, query = experiment.without_record(first)
-    for name, mechanism in experiment.mechanisms.items():
-        asked = query < experiment.queries[name]
-        played = attack_labels(mechanism, votes[asked], moved[asked], record[asked], records, 20, rng)
-        table.add(f"labels: {name}", *played, epsilon[name])
-    table.table.add_section()
-
-    for name, mechanism in experiment.mechanisms.items():
-        count = 1 if name == "NZC" else experiment.queries[name]
-        pair = worst_pair(mechanism, arguments.teachers, experiment.splits.classes)
-        here, there = (np.tile(side, (count, 1)) for side in pair)
-        played = attack_labels(mechanism, here, there, np.zeros(count, np.int64), 1, arguments.games, rng)
-        cost = mechanism.cost(here, mechanism.release(here, rng)).epsilon(arguments.delta)
-        table.add(f"crafted: {name}{', 1 query' if count == 1 else ''}", *played, cost)
-    table.table.caption = f"δ = {arguments.delta:g}; ε exact at the votes of the first world, or at the crafted ones"
-    show(table.table)
+    rate = f"true positives at {100 * arguments.fpr:g} % false"
+    columns = ("attack", "accuracy", "ε claimed", "ε exact", "ε any votes", "ε allows", rate, "AUC", "balanced")
+    show_table(
+        f"digits, {arguments.teachers} teachers, {arguments.worlds} worlds",
+        columns,
+        list(Experiment(arguments).rows()),
+        f"δ = {arguments.delta:g}; ε exact at the votes of the first world, or at the crafted ones",
+    )
 
 
 if __name__ == "__main__":
