@@ -22,7 +22,6 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from nzc.app.interrupt import SIGNALS
 from nzc.app.main import main
 from nzc.labeling import randomness, run_record
 from nzc.tracking import mlflow
@@ -63,22 +62,14 @@ Nzc = Callable[..., Ran]
 
 
 def _main() -> int:
-    """Run the command in this process, whose Ctrl-C stays pytest's: exit code."""
+    """Run the command in this process, where SIGTERM stays as it was: exit code."""
     try:
         main()
     except SystemExit as stop:
         return int(stop.code or 0)
     finally:
-        _restore_signals()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return 0
-
-
-def _restore_signals() -> None:
-    for number in SIGNALS:
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-
-
-_restore_signals()  # importing main sets them
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from nzc.app.config import CONF, HOME, register
-from nzc.app.error_messages import check_overrides
+from nzc.app.errors import check_overrides
 
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 #: Placeholders of the pages, and values that compose.

@@ -48,7 +48,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nzc import networks
 from nzc.accounting.data_independent import gaussian
-from nzc.app.components import build
+from nzc.app.build import build
 from nzc.data import DataSplits
 from nzc.networks import as_input
 from nzc.runs.formatting import number

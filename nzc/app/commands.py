@@ -1,6 +1,7 @@
 """The subcommands: nzc predict, report, store and sync; nzc plan and nzc publish have files of their own."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,9 @@ from filelock import Timeout
 from rich.table import Table
 
 from nzc.app.components import stored_tracker
-from nzc.app.parser import Parser
+from nzc.app.errors import Parser
 from nzc.app.plan import plan
 from nzc.app.publish import publish
-from nzc.app.streams import required_output
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, show
@@ -41,8 +41,10 @@ def predict(arguments: list[str]) -> int:
         allowed = f"must have a student that can be read ({in_a_line(error, 200)})"
         raise InputError("FOLDER", chosen.folder, allowed) from error
     try:
-        with required_output():
-            write(student, str(chosen.file))
+        write(student, str(chosen.file))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError) as error:
         allowed = f"must have records such as the student takes ({in_a_line(error, 200)})"
         raise InputError("FILE", chosen.file, allowed) from error

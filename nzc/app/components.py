@@ -1,49 +1,29 @@
-"""Build the objects that a composed configuration describes. Errors name the whole key, as it is typed."""
+"""Everything that a composed configuration describes: the parts of a run, its tracker, its parameters."""
 
-import inspect
 from collections.abc import Mapping
 from contextlib import chdir
-from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from nzc.accounting import sanitised
+from nzc.app.build import build
 from nzc.app.calibrated import fill_in_noise
-from nzc.app.config import RENAMED, check_values
-from nzc.app.targets import Wanted, derived, resolve, wanted_inside
-from nzc.data import Dataset
+from nzc.app.config import check_values
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import NoisyArgmax
-from nzc.representation import Representation
 from nzc.runs.layout import SWEEP, flatten
 from nzc.runs.names import name_of
 from nzc.runs.pipeline import RunComponents
-from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.teachers.prediction_store import PredictionStore
 from nzc.tracking import Tracker
 from nzc.tracking.time_limit import TimeLimited
-from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError, from_pydantic, in_a_line, positive
-
-#: What the class named by a group must be, and whether the group may be empty.
-KINDS: dict[str, tuple[type, bool]] = {
-    "dataset": (Dataset, True),
-    "representation": (Representation, True),
-    "teachers": (Teachers, False),
-    "aggregator": (NoisyArgmax, False),
-    "student": (Student, True),
-    "trainer": (TrainerSettings, False),
-    "tracking": (Tracker, True),
-}
-#: Keys whose `_target_` is called later, with further arguments, also without `_partial_: true`.
-_FACTORIES = ("network", "optimizer", "schedule")
-_SPECIAL = ("_target_", "_partial_", "_args_", "_convert_", "_recursive_")
+from nzc.validation import InputError, from_pydantic, positive
 
 
 def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
@@ -94,25 +74,6 @@ def build_tracker(cfg: DictConfig, each_answer: bool = False) -> Tracker | None:
     return None if tracker is None else TimeLimited(tracker, cfg.wait, each_answer)
 
 
-def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
-    """Return the object that a group describes; None for an empty group.
-
-    chosen  the group's option: only `none` may have settings without a class, such as those of a recipe
-    """
-    node, (kind, may_be_empty) = cfg[group], KINDS[group]
-    wanted = derived(kind)
-    if not (node is None or OmegaConf.is_dict(node)):
-        raise InputError(group, node, "must be a mapping whose _target_ is a class")
-    if not node or "_target_" not in node:
-        if may_be_empty and (not node or chosen == "none"):
-            return None
-        raise InputError(f"{group}._target_", None, f"must be {wanted.said}" + f"; or {group}=none" * may_be_empty)
-    built = instantiate(node, group, wanted)
-    if not isinstance(built, kind):  # as of a function without annotation
-        raise InputError(f"{group}._target_", node._target_, f"must be {wanted.said}")
-    return built
-
-
 def stored_tracker(
     folder: Path, uri: str | None = None, artifacts: str | None = None, wait: float | None = None
 ) -> Tracker:
@@ -151,81 +112,6 @@ def stored_tracker(
     home = Path(stored["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
     with chdir(home if uri is None and home.is_dir() else "."):
         return TimeLimited(MLflow(**settings), limit, each_answer=True)
-
-
-def instantiate(node: Any, key: str, wanted: Wanted) -> Any:
-    """Return the object that a configuration node describes: `_target_` called with the other keys, recursively.
-
-    Each `_target_` is checked before anything is called; `wanted` is what `key` wants.
-    """
-    if OmegaConf.is_list(node):
-        return [instantiate(each, f"{key}.{at}", wanted) for at, each in enumerate(node)]
-    if not OmegaConf.is_dict(node):
-        return node
-    later = bool(node.get("_partial_", key.rpartition(".")[2] in _FACTORIES))
-    target = resolve(node._target_, key, wanted, later) if "_target_" in node else None
-    inside = wanted_inside(target, wanted)
-    settings: dict[str, Any] = {}
-    for name in map(str, node):
-        if OmegaConf.is_missing(node, name):
-            raise InputError(f"{key}.{name}", "???", "must be given")
-        if name not in _SPECIAL:
-            value = node[name]
-            settings[name] = instantiate(value, f"{key}.{name}", inside(name)) if OmegaConf.is_config(value) else value
-    if target is None:
-        return settings
-    if not OmegaConf.is_list(listed := node.get("_args_", OmegaConf.create([]))):
-        raise InputError(f"{key}._args_", listed, "must be a list")
-    args = [instantiate(each, f"{key}._args_.{at}", inside(at)) for at, each in enumerate(listed)]
-    _check_arguments(node, key, target, args, settings, later)
-    if later:
-        return partial(target, *args, **settings)
-    try:
-        built = target(*args, **settings)
-    except InputError as error:
-        raise error.within(key) from error
-    except Exception as error:  # whatever a user's class raises
-        allowed = f"must be a class that accepts the settings beside it ({in_a_line(error)})"
-        raise InputError(f"{key}._target_", node._target_, allowed) from error
-    _check_types(key, built)
-    return built
-
-
-def _check_arguments(node: Any, key: str, target: Any, args: list[Any], settings: dict[str, Any], later: bool) -> None:
-    """Raise InputError where `target` has no such argument, or misses one."""
-    try:
-        signature = inspect.signature(target)
-    except (TypeError, ValueError):  # some built-in functions have none
-        return
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
-    for name, value in settings.items():
-        if not takes_any and name not in signature.parameters:
-            allowed = f"must be one of the settings of {node._target_}: {', '.join(signature.parameters)}"
-            if name in RENAMED:
-                allowed = f"is called {key}.{RENAMED[name]} now"
-            raise InputError(f"{key}.{name}", value, allowed)
-    try:
-        (signature.bind_partial if later else signature.bind)(*args, **settings)
-    except TypeError as error:
-        raise InputError(f"{key}._target_", node._target_, f"must be given all its settings ({error})") from error
-
-
-def _check_types(key: str, built: Any) -> None:
-    """Raise InputError where a field of a dataclass is not what its annotation says."""
-    if not is_dataclass(built):
-        return
-    hints = get_type_hints(type(built))
-    for name in (each.name for each in fields(built) if each.init):
-        if isinstance(hints[name], type) and issubclass(hints[name], float | int):
-            continue  # its class has checked the number
-        try:
-            try:
-                adapter: Any = TypeAdapter(hints[name], config=ConfigDict(arbitrary_types_allowed=True))
-            except PydanticUserError:  # a dataclass takes no configuration from outside
-                adapter = TypeAdapter(hints[name])
-            adapter.validate_python(getattr(built, name))
-        except ValidationError as error:
-            raise from_pydantic(error, f"{key}.{name}") from error
 
 
 def _data_name(cfg: DictConfig) -> str | None:

@@ -1,10 +1,9 @@
 """The configuration: types of its keys, where presets lie, and the text of `nzc --help`."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from textwrap import indent
-from typing import Any, get_type_hints
+from typing import Any
 
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_search_path import ConfigSearchPath
@@ -22,8 +21,6 @@ _PACKAGE = Path(__file__).parents[1]
 #: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a checkout.
 HOME = _PACKAGE / "home" if (_PACKAGE / "home").is_dir() else _PACKAGE.parent
 CONF = HOME / "conf"
-#: Keys of a group that were renamed, and their new names.
-RENAMED = {"wrong": "label_noise_rate", "fade": "labeled_loss_decay"}
 #: The groups of the configuration.
 GROUPS = ("recipe", "dataset", "representation", "teachers", "aggregator", "student", "trainer", "tracking")
 
@@ -79,12 +76,11 @@ class Config:
     sweep: Any = None
 
 
-def known_keys(of: type = Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every key but those of groups and sweeps, dotted, with its type."""
-    for name, kind in get_type_hints(of).items():
-        yield f"{prefix}{name}", kind
-        if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__"):
-            yield from known_keys(kind, f"{prefix}{name}.")
+def known_keys() -> list[str]:
+    """Return every key but those of groups and sweeps, dotted."""
+    sections = {"paths": Paths, "budget": Budget, "sanitise": Sanitise}
+    inside = [f"{name}.{key.name}" for name, section in sections.items() for key in fields(section)]
+    return [*(key.name for key in fields(Config)), *inside]
 
 
 def check_values(cfg: Any) -> None:
@@ -109,7 +105,7 @@ def check_values(cfg: Any) -> None:
 
 def shows_private(cfg: DictConfig) -> bool:
     """Return whether output and tracking may depend on votes: tracking.private; true for tracking=none."""
-    return bool((cfg.tracking or {}).get("private", True))
+    return bool(OmegaConf.select(cfg, "tracking.private", default=True))
 
 
 class _SweepsSource(FileConfigSource):

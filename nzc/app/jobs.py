@@ -10,8 +10,8 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.components import KINDS, build
-from nzc.app.error_messages import check_overrides, error_line
+from nzc.app.build import KINDS, build
+from nzc.app.errors import check_overrides, error_line, input_error
 from nzc.sweeps.spec import SweepRow, rows_of
 from nzc.validation import InputError
 
@@ -56,7 +56,7 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
 
 def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[DictConfig], list[str]]:
     """Return the configuration of each job that can be composed, and a line for each mistake in the others' keys."""
-    loader, composed, mistakes = GlobalHydra.instance().config_loader(), [], dict[str, list[str]]()
+    loader, composed, mistakes = GlobalHydra.instance().config_loader(), [], dict[object, tuple[str, list[str]]]()
     for job in jobs:
         try:
             for override in job.overrides:
@@ -64,8 +64,10 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
             composed.append(loader.load_sweep_config(config, list(job.overrides)))
             _check_added(composed[-1], job.overrides)
         except Exception as error:  # Hydra's, OmegaConf's, or an InputError
-            mistakes.setdefault(error_line(error)[1], []).append(job.row.name or "")
-    rows = {line: ", ".join(filter(None, dict.fromkeys(names))) for line, names in mistakes.items()}
+            wrong, line = input_error(error), error_line(error)[1]
+            same = line if wrong is None else (wrong.key, wrong.allowed)  # one line for all values of a grid
+            mistakes.setdefault(same, (line, []))[1].append(job.row.name or "")
+    rows = {line: ", ".join(filter(None, dict.fromkeys(names))) for line, names in mistakes.values()}
     return composed, [f"{line} (row {names})" if names else line for line, names in rows.items()]
 
 

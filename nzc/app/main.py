@@ -1,11 +1,12 @@
 """The command `nzc`: a run, a sweep, or a subcommand."""
 
-from nzc.app.startup import GC_THRESHOLDS  # isort: skip  # before the slow imports
-
-import gc
 import os
+import signal
 import sys
+import threading
 from argparse import SUPPRESS
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,50 +17,41 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from nzc import __version__
-from nzc.app import interrupt
 from nzc.app.commands import COMMANDS
 from nzc.app.config import CONF, register, register_help, shows_private
-from nzc.app.error_messages import TRACEBACK, check_overrides, error_line, report, unwritable
-from nzc.app.parser import Parser
+from nzc.app.errors import TRACEBACK, Parser, check_overrides, error_line, reported
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
-from nzc.app.targets import only_known_classes_in_hydra
 from nzc.runs import pipeline
 from nzc.runs.formatting import show
-from nzc.runs.layout import RESULT, as_typed, flatten, with_infinity
+from nzc.runs.layout import RESULT, as_typed, flatten, with_infinity, write_error
 from nzc.runs.result import RunResult
 from nzc.sweeps.frame import job_name
 from nzc.validation import InputError
 
+STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
+
 
 def main() -> None:
     """Run the command. Exit code 0; 1 for a failure while running; 2 for wrong input; 130 when stopped."""
-    os.umask(PRIVATE)
-    sys.excepthook = sys.__excepthook__
-    interrupt.begin()
-    try:
-        _main()
-    except KeyboardInterrupt:
-        interrupt.say_stopped()
-        sys.exit(130)
-    finally:
-        interrupt.end()
-
-
-def _main() -> None:
+    os.environ["MPLBACKEND"] = "agg"  # figures are files; a notebook's backend may not even be installed
+    _begin()
     try:
         if sys.argv[1:] and sys.argv[1] in COMMANDS:
-            sys.exit(COMMANDS[sys.argv[1]](sys.argv[2:]))
-    except Exception as error:
-        report(error)
-    try:
-        _run_or_sweep()
-    except Exception as error:  # before a job begins: the input is wrong
-        if (job := RunHooks.prepared) is not None and job.folder is not None:
-            job.folder.undo()
-        if isinstance(error, OSError):  # Hydra makes the run's folder
-            report(unwritable("paths.output", error))
-        report(error, otherwise=2)
+            with reported():
+                sys.exit(COMMANDS[sys.argv[1]](sys.argv[2:]))
+        with reported(otherwise=2):  # before a job begins: the input is wrong
+            _run_or_sweep()
+    except KeyboardInterrupt:
+        print(STOPPED, file=sys.stderr)
+        sys.exit(130)
+
+
+def _begin() -> None:
+    """Begin a command, or a job in a process of a launcher: SIGTERM is as Ctrl-C, and files are their owner's only."""
+    os.umask(PRIVATE)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _run_or_sweep() -> None:
@@ -79,7 +71,7 @@ def _run_or_sweep() -> None:
     def task(cfg: DictConfig) -> float | list[float] | None:
         return _job(cfg, traceback)
 
-    with answer_interrupted(), only_known_classes_in_hydra():
+    with answer_interrupted():
         task()
 
 
@@ -89,29 +81,22 @@ class RunHooks(Callback):
     prepared: ClassVar[PreparedJob | None] = None  # in this process
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        key, folder = "hydra.run.dir", Path(config.hydra.run.dir)
-        try:
+        with reported(shows_private(config)):  # Hydra would make a warning of an error
             RunHooks.prepared = prepare(config, config.hydra.runtime.choices)
             if RunHooks.prepared.help_train():
                 sys.exit(0)
-            RunHooks.prepared.take(key, folder)
-        except Exception as error:  # Hydra would make a warning of it
-            report(error, private=shows_private(config))
+            RunHooks.prepared.take("hydra.run.dir", Path(config.hydra.run.dir))
 
 
 def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     """Run one job and return its values of `objective`. In a sweep, an error costs this job only."""
-    os.umask(PRIVATE)  # also in the processes of launchers
-    interrupt.begin_job()
-    gc.set_threshold(*GC_THRESHOLDS)
+    _begin()
     settings = HydraConfig.get()
     folder = Path(settings.runtime.output_dir)
     if settings.mode != RunMode.MULTIRUN:
         assert RunHooks.prepared is not None
-        try:
+        with reported(shows_private(cfg), folder=folder):
             result = RunHooks.prepared.execute(speaks=True)
-        except Exception as error:
-            report(error, shows_private(cfg), folder)
         show((result if shows_private(cfg) else result.public).table())
         show(str(folder / RESULT), "dim")
         return None
@@ -128,11 +113,12 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
     except Exception as error:
         if job is None:
             track_failure(cfg, choices, folder, sweep, name)
-        if interrupt.stopped():
-            raise KeyboardInterrupt from error
         if traceback:
             raise
-        print(f"nzc: {error_line(error, shows_private(cfg), folder)[1]}", file=sys.stderr)
+        line = error_line(error, shows_private(cfg))[1]
+        with suppress(OSError):  # the disk may be full
+            write_error(folder, line)
+        print(f"nzc: {line}", file=sys.stderr)
         return None
 
 
@@ -149,15 +135,8 @@ def _objective(objective: Any, result: RunResult) -> float | list[float]:
 def _parse(arguments: list[str]) -> Any:
     """Check the arguments. Hydra parses them again; it reports mistakes in many lines."""
     parser = Parser("nzc", add_help=False)
-    for flag in (
-        "--help -h",
-        "--hydra-help",
-        "--version",
-        "--resolve",
-        "--run -r",
-        "--multirun -m",
-        "--shell-completion -sc",
-    ):
+    switches = ("--help -h", "--hydra-help", "--version", "--resolve", "--run -r", "--multirun -m")
+    for flag in (*switches, "--shell-completion -sc"):
         parser.add_argument(*flag.split(), action="store_true")
     for flag in "--package -p", "--config-path -cp", "--config-name -cn", "--config-dir -cd":
         parser.add_argument(*flag.split())
@@ -165,8 +144,9 @@ def _parse(arguments: list[str]) -> Any:
     parser.add_argument("--info", "-i", nargs="?", const="all", default=SUPPRESS)
     parser.add_argument("overrides", nargs="*")
     parsed = parser.parse_intermixed_args(arguments)
-    if parsed.resolve and not (parsed.cfg or parsed.help):
-        raise InputError("--resolve", True, "must be given with --cfg")
+    first = (parsed.overrides or [""])[0]
+    if "=" not in first and (near := get_close_matches(first, COMMANDS, 1)):
+        raise InputError("nzc", first, f"must be a subcommand, or KEY=VALUE; did you mean {near[0]}?")
     if not (parsed.shell_completion or parsed.config_name):
         check_overrides(parsed.overrides, parsed.config_dir)
     return parsed

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from nzc.app.parser import Parser
+from nzc.app.errors import Parser
 from nzc.data.arrays import load_array
 from nzc.mechanisms import count_votes
 from nzc.mechanisms.plan import ENOUGH, QUERIES, Plan, PlannedRun

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from nzc.accounting.epsilon import SANITISED
 from nzc.app.components import build_policy
-from nzc.app.parser import Parser
+from nzc.app.errors import Parser
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, LedgerEntry
 from nzc.labeling.run_record import RunRecord

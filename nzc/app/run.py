@@ -14,13 +14,14 @@ import numpy as np
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.singleton import Singleton
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from nzc.app import interrupt
 from nzc.app.components import build_components, build_tracker, run_params, without_hydra
 from nzc.app.config import CONF, register, shows_private
-from nzc.app.error_messages import check_overrides, error_line
+from nzc.app.errors import check_overrides, input_error
 from nzc.data.own_folder import OwnFolder, require_own, require_writable, warn_of_local_locks
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
@@ -30,7 +31,7 @@ from nzc.teachers.prediction_store import STORED
 from nzc.tracking import Tracker, Unreachable
 from nzc.tracking.outbox import TrackedRun, tracked_name
 from nzc.training.progress import say_stage
-from nzc.validation import InputError
+from nzc.validation import InputError, in_a_line
 
 #: Everything that a run writes is readable by its owner only, because most of it depends on votes.
 PRIVATE = 0o077
@@ -76,8 +77,7 @@ class PreparedJob:
             begun = time.perf_counter()
             tracked.finish()
         except BaseException as error:
-            with interrupt.held():
-                tracked.fail(stopped=isinstance(error, KeyboardInterrupt) or interrupt.stopped())
+            tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
             raise
         if tracked.sent and say is not None:
             say("tracking", "recorded", time.perf_counter() - begun)
@@ -157,6 +157,8 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
         prepared.take("hydra.run.dir", folder)
         _save_config(folder, cfg)
         return prepared.execute()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise input_error(error) or InputError("overrides", " ".join(overrides), in_a_line(error)) from error
     finally:
         pipeline.forget_data()  # its files may change before the next run of this process
         os.umask(umask)
@@ -165,16 +167,9 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
 
 
 def _compose(overrides: list[str]) -> DictConfig:
-    try:
-        check_overrides(overrides)
-        with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
-            cfg = compose("config", overrides, return_hydra_config=True)
-    except InputError:
-        raise
-    except Exception as error:  # Hydra's and OmegaConf's
-        key, _, allowed = error_line(error)[1].partition(": ")
-        key, _, value = key.partition("=")
-        raise InputError(key, value, allowed) from error
+    check_overrides(overrides)
+    with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
+        cfg = compose("config", overrides, return_hydra_config=True)
     if cfg.hydra.mode == RunMode.MULTIRUN:
         raise InputError("overrides", " ".join(overrides), "must describe one run; sweeps are for the command line")
     return cfg

@@ -1,17 +1,16 @@
 """A sweep: its checks and its parent run in the tracker, and its table, figures and page at the end."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.app import interrupt
 from nzc.app.components import build_tracker
 from nzc.app.config import shows_private
-from nzc.app.error_messages import report, stop, unwritable
+from nzc.app.errors import reported, stop
 from nzc.app.jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
 from nzc.data.own_folder import OwnFolder, require_own
 from nzc.runs import layout
@@ -39,7 +38,8 @@ class SweepHooks(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         self.config, self.folder = config, Path(config.hydra.sweep.dir)
         self.own = OwnFolder("hydra.sweep.dir", self.folder)
-        try:
+        with reported(), ExitStack() as undo:  # Hydra would make a warning of an error
+            undo.callback(self.own.undo)
             require_own("hydra.sweep.dir", self.folder)
             check_sweeper(config.hydra)
             jobs = _checked_jobs(config)
@@ -56,9 +56,7 @@ class SweepHooks(Callback):
             before = figures_of(layout.read_config(earlier)) if earlier.is_file() else None
             self.own.take()
             self.tracked.start()
-        except Exception as error:  # Hydra would make a warning of it
-            self.own.undo()
-            report(unwritable("hydra.sweep.dir", error) if isinstance(error, OSError) else error)
+            undo.pop_all()
         if before is not None:
             layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in before])
             for job in [path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir()]:
@@ -133,8 +131,7 @@ def answer_interrupted() -> Iterator[None]:
     except BaseException as error:
         sweep, SweepHooks.current = SweepHooks.current, None
         if sweep is not None:
-            with interrupt.held():
-                sweep.close(stopped=isinstance(error, KeyboardInterrupt) or interrupt.stopped())
-            if isinstance(error, Exception):
-                report(error)
+            sweep.close(stopped=isinstance(error, KeyboardInterrupt))
+            with reported():
+                raise
         raise

@@ -9,35 +9,26 @@ from nzc.data.files import write_private
 from nzc.runs import plots
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT
 
-LONG = "x" * 5000
-#: Classes and modules of a user's own, of which some lack memory, or a library that can be imported.
+#: Classes of a user's own that cannot be built.
 MINE = """
-def hungry(**settings):
-    raise MemoryError
-def starved(**settings):
-    raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
+def unlicensed(**settings):
+    raise RuntimeError("no licence")
 def lost(**settings):
     import broken_library
 """
 #: Arguments, exit code, what the line contains.
 CASES = [
     (["dataset.seed=abc"], 2, ["dataset.seed=abc", "whole number"]),
-    (["dataset.seed=-1"], 2, ["dataset.seed=-1", "0 or more"]),
     (["seed=${oc.env:NOPE}"], 2, ["seed=${oc.env:NOPE}", "NOPE"]),
     (["dataset=npz", "dataset.path=${oc.env:NOPE}"], 2, ["dataset.path=${oc.env:NOPE}", "NOPE"]),
     (["hydra.run.dir=${oc.env:NOPE}"], 2, ["NOPE"]),
-    (["dataset=npz", f"dataset.path={LONG}"], 2, ["dataset.path=xxx", "too long"]),
-    ([f"dataset={LONG}"], 2, ["dataset=xxx", "option"]),
-    ([f"{LONG}=1"], 2, ["xxx", "must be a key of nzc"]),
-    ([f"paths.store={LONG}"], 2, ["paths.store=xxx", "can be written"]),
-    (["--multirun", f"hydra.sweep.dir={LONG}", "seed=0,1"], 2, ["hydra.sweep.dir=", "can be written"]),
+    (["dataset=npz", f"dataset.path={'x' * 5000}"], 2, ["dataset.path=xxx", "too long"]),
     (["--multirun", "hydra.sweep.subdir=x", "seed=0,1"], 2, ["hydra.sweep.subdir=x", "${hydra.job.num}"]),
-    (["--multirun", "hydra.sweep.subdir=${hydra.job.id}", "seed=0,1"], 2, ["hydra.sweep.subdir=", "${hydra.job.num}"]),
-    (["aggregator._target_=mine.hungry"], 1, ["not enough memory"]),
-    (["aggregator._target_=mine.starved"], 1, ["not enough memory", "8 bytes"]),
-    (["aggregator._target_=mine.lost"], 1, ["broken_library cannot be imported", "wrong backend"]),
+    (["aggregator._target_=mine.unlicensed"], 2, ["aggregator._target_=mine.unlicensed", "no licence"]),
+    (["aggregator._target_=mine.lost"], 2, ["aggregator._target_=mine.lost", "wrong backend"]),
     (["aggregator._target_=mine_too.lost"], 2, ["aggregator._target_=mine_too.lost", "oops"]),
     (["aggregator._target_=no_such_module.lost"], 2, ["aggregator._target_=no_such_module.lost", "no_such_module"]),
+    (["pubish", "run", "dest"], 2, ["pubish", "did you mean publish?"]),
     (["report", "."], 2, ["FOLDER=.", "run or a sweep"]),
     (["report", "damaged"], 2, ["FOLDER=damaged", "whole files"]),
     (["predict", "damaged", "new.npy"], 2, ["FOLDER=damaged", "student that can be read"]),

@@ -1,10 +1,16 @@
 """What a user adds beside their data, without touching the package."""
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 from conftest import TEACHERS, Nzc
+from omegaconf import OmegaConf
 
+from nzc.app.build import build
 from nzc.app.config import options
+from nzc.mechanisms import NoisyArgmax
+from nzc.validation import InputError
 
 AGGREGATOR = """
 _target_: nzc.NoisyArgmax
@@ -28,3 +34,52 @@ def test_an_aggregator_of_known_parts_is_one_file(nzc: Nzc) -> None:
     assert ran.result["epsilon"]["exact"] < ran.result["epsilon"]["data_independent"]
     assert "confident_gumbel" in options("conf/aggregator")
     assert "gama" in nzc(*TEACHERS, "aggregator=confident_gumbel", "aggregator.noise.gama=0.2", "student=none").err
+
+
+GNMAX = {"_target_": "nzc.NoisyArgmax", "noise": {"_target_": "nzc.GaussianNoise", "sigma": 4}}
+SKLEARN = {"_target_": "nzc.teachers.sklearn.Sklearn", "count": 2, "seed": 0}
+
+
+def _build(group: str, node: Any, **others: Any) -> Any:
+    return build(OmegaConf.create({group: node, **others}), group)
+
+
+def test_parts_inside_parts_are_built_from_plain_lists() -> None:
+    tree, scaler = (
+        {"_target_": "sklearn.tree.DecisionTreeClassifier"},
+        {"_target_": "sklearn.preprocessing.StandardScaler"},
+    )
+    bagging = {"_target_": "sklearn.ensemble.BaggingClassifier", "estimator": tree, "n_estimators": 2}
+    pipeline = {"_target_": "sklearn.pipeline.Pipeline", "steps": [["scale", scaler], ["bag", bagging]]}
+    built = _build("teachers", SKLEARN | {"estimator": pipeline}).estimator
+    assert type(built.named_steps["bag"].estimator).__name__ == "DecisionTreeClassifier"
+    assert [type(built.steps), type(built.steps[0])] == [list, list]  # the keys of stored predictions describe them
+    first = {"_target_": "nzc.GNMax", "sigma": 5}
+    assert _build("aggregator", GNMAX | {"first": first}).first.noise.sigma == 5
+
+
+def test_a_network_is_called_later_wherever_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own_nets.py").write_text("def net(shape, classes, hidden):\n    raise RuntimeError\n")
+    ensemble = {"_target_": "nzc.teachers.ensemble.Ensemble", "count": 2, "seed": 0, "network": "${dataset.network}"}
+    ensemble |= {"epochs": 1, "batch_size": 1, "lr": 1.0, "weight_decay": 0.0}
+    built = _build("teachers", ensemble, dataset={"network": {"_target_": "own_nets.net", "hidden": 3}})
+    assert (built.network.func.__name__, built.network.keywords) == ("net", {"hidden": 3})
+    with pytest.raises(InputError, match=r"teachers\.network\.hiden=3: .* did you mean hidden"):
+        _build("teachers", ensemble | {"network": {"_target_": "own_nets.net", "hiden": 3}})
+
+
+def test_a_function_of_ones_own_makes_what_the_group_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own_parts.py").write_text("import nzc\ndef mine(sigma):\n    return nzc.GNMax(sigma) if sigma else dict()\n")
+    assert isinstance(_build("aggregator", {"_target_": "own_parts.mine", "sigma": 3}), NoisyArgmax)
+    with pytest.raises(InputError, match=r"aggregator\._target_=own_parts\.mine: .* NoisyArgmax"):
+        _build("aggregator", {"_target_": "own_parts.mine", "sigma": 0})
+
+
+def test_only_an_empty_option_is_none(nzc: Nzc) -> None:
+    Path("conf/student").mkdir(parents=True)
+    Path("conf/student/mine.yaml").write_text("steps: 60\n")
+    ran = nzc("student=mine")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "student._target_=null: must name a class derived from Student; or student=none" in ran.err

@@ -20,7 +20,7 @@ from scipy import stats
 
 from nzc.accounting import sanitised
 from nzc.accounting.data_dependent import gaussian_bound
-from nzc.app import error_messages
+from nzc.app import errors
 from nzc.app.publish import publish_run as publish
 from nzc.data.hashing import keys_of
 from nzc.data.splits import by_share
@@ -283,7 +283,7 @@ def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
 def test_no_error_quotes_a_private_file(
     nzc: Nzc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traceback: bool
 ) -> None:
-    monkeypatch.setattr(error_messages, "TRACEBACK", traceback)  # HYDRA_FULL_ERROR=1
+    monkeypatch.setattr(errors, "TRACEBACK", traceback)  # HYDRA_FULL_ERROR=1
     for arguments, secret in _broken(tmp_path):
         ran = nzc(*arguments, "student=none")
         assert (ran.code, ran.err.count("\n") > 1) == (2, traceback), ran.err

@@ -9,7 +9,7 @@ from conftest import SMALL, Nzc
 from hydra import compose, initialize_config_dir
 
 import nzc as nzc_
-from nzc.app.components import build
+from nzc.app.build import build
 from nzc.app.config import CONF, register
 from nzc.mechanisms import NoisyArgmax
 from nzc.runs.names import name_of

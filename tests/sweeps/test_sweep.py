@@ -149,7 +149,7 @@ def test_a_wrong_row_does_not_stop_the_others(nzc: Nzc) -> None:
         ("sed=20", ["sed", "did you mean seed?", "(row second)"]),
         ("+sed=20", ["sed=20", "did you mean seed?", "(row second)"]),
         ("aggregator.gama=1", ["aggregator.gama", "did you mean gamma?", "(row second)"]),
-        ("+aggregator.gama=1", ["aggregator.gama=1", "settings of nzc.NZC", "(row second)"]),
+        ("+aggregator.gama=1", ["aggregator.gama=1", "keys of nzc.NZC", "(row second)"]),
         ("student=supervisd", ["student=supervisd", "supervised", "(row second)"]),
     ],
 )

@@ -1,0 +1,116 @@
+"""Build the object that a group of the configuration describes. Errors name the whole key, as it is typed."""
+
+import inspect
+import os
+import re
+import sys
+from dataclasses import fields, is_dataclass
+from pkgutil import resolve_name
+from typing import Any, get_type_hints
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from nzc.app.errors import unknown_key
+from nzc.data import Dataset
+from nzc.mechanisms import NoisyArgmax
+from nzc.representation import Representation
+from nzc.students import Student
+from nzc.teachers import Teachers
+from nzc.tracking import Tracker
+from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError, from_pydantic, in_a_line
+
+#: What each group makes, and whether it may make nothing.
+KINDS: dict[str, tuple[type, bool]] = {
+    "dataset": (Dataset, True),
+    "representation": (Representation, True),
+    "teachers": (Teachers, False),
+    "aggregator": (NoisyArgmax, False),
+    "student": (Student, True),
+    "trainer": (TrainerSettings, False),
+    "tracking": (Tracker, True),
+}
+#: Keys whose `_target_` is called later, with further arguments, also without `_partial_: true`.
+_FACTORIES = ("network", "optimizer", "schedule")
+#: Keys of Hydra's `instantiate`.
+_SPECIAL = ("_target_", "_partial_", "_args_", "_convert_", "_recursive_")
+
+
+def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
+    """Return the object that a group describes; None for an empty group.
+
+    chosen  the group's option: only `none` may have settings without a class, such as those of a recipe
+    """
+    kind, may_be_none = KINDS[group]
+    node: Any = cfg[group]
+    if OmegaConf.is_config(node):
+        node = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+    if not isinstance(node, dict) or "_target_" not in node:
+        if may_be_none and (not node or chosen == "none"):
+            return None
+        must = f"must name a class derived from {kind.__name__}{f'; or {group}=none' if may_be_none else ''}"
+        raise InputError(f"{group}._target_", None, must)
+    if (here := os.getcwd()) not in sys.path:  # a user's own modules
+        sys.path.append(here)
+    try:  # plain containers, because the keys of stored predictions describe them
+        built = instantiate({group: _described(node, group)}, _convert_="all")[group]
+    except InstantiationException as error:
+        raise _wrong_target(error, cfg, group) from error
+    if not isinstance(built, kind):
+        must = f"must be a class derived from {kind.__name__}, or a function that returns one"
+        raise InputError(f"{group}._target_", node["_target_"], must)
+    _check_fields(built, node, group)
+    return built
+
+
+def _described(node: Any, key: str) -> Any:
+    """Return a node with the `_partial_` that keys imply. InputError: a class or function has no such argument."""
+    if isinstance(node, list):
+        return [_described(item, f"{key}.{at}") for at, item in enumerate(node)]
+    if not isinstance(node, dict):
+        return node
+    described = {name: _described(value, f"{key}.{name}") for name, value in node.items()}
+    if "_target_" in node:
+        if key.rpartition(".")[2] in _FACTORIES:
+            described.setdefault("_partial_", True)
+        known = _arguments(node["_target_"])
+        for name in [name for name in node if known is not None and name not in (*known, *_SPECIAL)]:
+            raise unknown_key(f"{key}.{name}", node[name], known or (), node["_target_"])
+    return described
+
+
+def _arguments(target: str) -> list[str] | None:
+    """Return the names of what a class or function takes; None: any name, or Hydra will say what is wrong with it."""
+    try:
+        parameters = inspect.signature(resolve_name(target)).parameters
+    except Exception:  # the module may fail to import; some built-in functions have no signature
+        return None
+    return None if any(one.kind is one.VAR_KEYWORD for one in parameters.values()) else list(parameters)
+
+
+def _wrong_target(error: InstantiationException, cfg: DictConfig, group: str) -> InputError:
+    key = (re.findall(r"full_key: (\S+)", str(error)) or [group])[-1]
+    cause = error.__cause__ or error
+    if isinstance(cause, InputError):
+        return cause.within(key)
+    why = in_a_line(str(cause).partition("full_key:")[0])
+    must = f"must be a class or function that takes the settings beside it ({why})"
+    return InputError(f"{key}._target_", OmegaConf.select(cfg, f"{key}._target_"), must)
+
+
+def _check_fields(built: Any, node: dict[str, Any], key: str) -> None:
+    """Raise InputError where a field of a dataclass, or of one inside it, is not what its annotation says."""
+    if not is_dataclass(built):
+        return
+    hints = get_type_hints(type(built))
+    for name in [field.name for field in fields(built) if field.init and field.name in node]:
+        adapter: Any = TypeAdapter(dict[str, hints[name]], config=ConfigDict(arbitrary_types_allowed=True))  # type: ignore[valid-type]
+        try:
+            adapter.validate_python({name: getattr(built, name)})
+        except ValidationError as error:
+            raise from_pydantic(error, key) from error
+        if isinstance(node[name], dict):
+            _check_fields(getattr(built, name), node[name], f"{key}.{name}")
