@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import make_url
 
 from nzc.runs.layout import masked_file
-from nzc.tracking.outbox import tracked_name
+from nzc.tracking import tracked_name
 from nzc.validation import InputError, in_a_line, masked, masked_tree
 
 #: Characters that are in no text around a password here.

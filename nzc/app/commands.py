@@ -19,7 +19,7 @@ from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, show
 from nzc.runs.layout import STUDENT, STUDENT_INPUT
 from nzc.teachers.prediction_store import Entry, PredictionStore
-from nzc.tracking.outbox import resend, unsent
+from nzc.tracking import cause, send, unsent, wait_at_most
 from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative, positive
 
 
@@ -117,23 +117,23 @@ def sync(arguments: list[str]) -> int:
     parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)")
     parser.add_argument("--uri", help="tracking.uri, where not that of each run")
     parser.add_argument("--artifacts", help="tracking.artifacts, where not those of each run")
-    parser.add_argument("--wait", type=float, help="seconds to wait for an answer, where not wait of each run")
+    parser.add_argument("--wait", type=float, default=60, help="seconds to wait for a server (default 60)")
     chosen = parser.parse_args(arguments)
-    if chosen.wait is not None:
-        positive(**{"--wait": chosen.wait})
+    positive(**{"--wait": chosen.wait})
+    wait_at_most(chosen.wait)
     sent = failed = running = 0
     for root in map(Path, chosen.folders):
         if not root.is_dir():
             raise InputError("FOLDER", root, "must be a folder with runs in it")
         for folder in unsent(root):
             try:
-                done = resend(folder, stored_tracker(folder, chosen.uri, chosen.artifacts, chosen.wait))
-                sent, running = sent + done, running + (not done)
+                send(folder, stored_tracker(folder, chosen.uri, chosen.artifacts))
+                sent += 1
             except Timeout:
                 running += 1
             except Exception as error:
                 failed += 1
-                print(f"nzc: {folder}: {in_a_line(error, 200)}", file=sys.stderr)
+                print(f"nzc: {folder}: {cause(error)}", file=sys.stderr)
     print(f"{sent} sent, {failed} not, {running} under way")
     return 1 if failed else 0
 

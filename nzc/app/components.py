@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from contextlib import chdir
 from functools import partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import TypeAdapter, ValidationError
 
 from nzc.accounting import sanitised
 from nzc.app.build import build
@@ -21,9 +20,8 @@ from nzc.runs.names import name_of
 from nzc.runs.pipeline import RunComponents
 from nzc.teachers import Teachers
 from nzc.teachers.prediction_store import PredictionStore
-from nzc.tracking import Tracker
-from nzc.tracking.time_limit import TimeLimited
-from nzc.validation import InputError, from_pydantic, positive
+from nzc.tracking import Tracker, wait_at_most
+from nzc.validation import InputError
 
 
 def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
@@ -68,50 +66,37 @@ def build_policy(cfg: DictConfig, moved: int | None) -> LabelingPolicy:
     )
 
 
-def build_tracker(cfg: DictConfig, each_answer: bool = False) -> Tracker | None:
-    """Return the tracker with its time limit, as `TimeLimited` explains; None for tracking=none."""
+def build_tracker(cfg: DictConfig) -> Tracker | None:
+    """Return the tracker; None for tracking=none."""
+    wait_at_most(cfg.wait)
     tracker: Tracker | None = build(cfg, "tracking")
-    return None if tracker is None else TimeLimited(tracker, cfg.wait, each_answer)
+    return tracker
 
 
-def stored_tracker(
-    folder: Path, uri: str | None = None, artifacts: str | None = None, wait: float | None = None
-) -> Tracker:
+def stored_tracker(folder: Path, uri: str | None = None, artifacts: str | None = None) -> Tracker:
     """Return the tracker of a run or sweep that is stored in `folder`, which may be a stranger's.
 
-    The folder gives values, never a class: its tracker must be nzc's MLflow, each value must have its type, and no
-    interpolation is resolved. InputError: a value does not do.
-
-    uri, artifacts, wait  instead of those of the folder; as on the command line, so ${oc.env:NAME} is resolved
+    The folder gives plain values, never a class, and no interpolation is resolved. `uri` and `artifacts` are used
+    instead of those of the folder; as on the command line, so ${oc.env:NAME} is resolved. InputError: a wrong value.
     """
-    from nzc.tracking.mlflow import MLflow
-
     files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
-    trees: list[Any] = [OmegaConf.to_container(OmegaConf.load(folder / file), resolve=False) for file in files]
-    stored = {key: value for tree in trees for key, value in tree.items()}
-    settings = dict(stored["tracking"])
-    if (target := settings.pop("_target_", None)) != (wanted := f"{MLflow.__module__}.{MLflow.__name__}"):
-        raise InputError("tracking._target_", target, f"must be {wanted} in a stored run")
+    tree: Any = OmegaConf.to_container(
+        OmegaConf.merge(*(OmegaConf.load(folder / file) for file in files)), resolve=False
+    )
+    settings, target = tree["tracking"], "nzc.tracking.mlflow.MLflow"
+    if settings.get("_target_") != target:
+        raise InputError("tracking._target_", settings.get("_target_"), f"must be {target} in a stored run")
     given = {"uri": uri, "artifacts": artifacts and str(Path(artifacts).absolute())}
-    typed = OmegaConf.create({key: value for key, value in given.items() if value is not None})
-    settings |= {str(key): value for key, value in typed.items()}
-    settings["system_metrics"] = False  # they would be this machine's
-    hints = get_type_hints(MLflow.__init__)
-    for key, value in settings.items():
-        if key not in hints:
-            raise InputError(f"tracking.{key}", value, f"must be one of the settings of {wanted}: {', '.join(hints)}")
-        if isinstance(value, str) and "${" in value:
-            raise InputError(
-                f"tracking.{key}", value, "must be a plain value in a stored run; --uri gives another address"
-            )
-        try:
-            TypeAdapter(hints[key]).validate_python(value, strict=True)
-        except ValidationError as error:
-            raise from_pydantic(error, f"tracking.{key}") from error
-    positive(wait=(limit := wait or stored.get("wait", 60)))  # older runs have no such key
-    home = Path(stored["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
+    given = {key: value for key, value in given.items() if value is not None}
+    for key in settings.keys() - given.keys():
+        if isinstance(value := settings[key], dict | list) or "${" in str(value):
+            allowed = "must be a plain value in a stored run; --uri gives another address"
+            raise InputError(f"tracking.{key}", value, allowed)
+    settings |= given | {"system_metrics": False}  # they would be this machine's
+    home = Path(tree["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
     with chdir(home if uri is None and home.is_dir() else "."):
-        return TimeLimited(MLflow(**settings), limit, each_answer=True)
+        tracker: Tracker = build(OmegaConf.create({"tracking": settings}), "tracking")
+    return tracker
 
 
 def _data_name(cfg: DictConfig) -> str | None:

@@ -28,8 +28,7 @@ from nzc.runs import pipeline
 from nzc.runs.layout import read_overrides
 from nzc.runs.result import RunResult
 from nzc.teachers.prediction_store import STORED
-from nzc.tracking import Tracker, Unreachable
-from nzc.tracking.outbox import TrackedRun, tracked_name
+from nzc.tracking import TrackedRun, Tracker, tracked_name
 from nzc.training.progress import say_stage
 from nzc.validation import InputError, in_a_line
 
@@ -70,24 +69,18 @@ class PreparedJob:
     def _execute(self, folder: Path, sweep: Path | None, name: str, speaks: bool) -> RunResult:
         speaks = speaks and self.run.parts.trainer.progress
         say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
-        tracked = _tracked(self.tracker, self.cfg, self.choices, folder, sweep, name)
-        try:
-            tracked.start()
+        with _tracked(self.tracker, self.cfg, self.choices, folder, sweep, name) as tracked:
             result = self.run.execute(folder, tracked.log, say)
             begun = time.perf_counter()
-            tracked.finish()
-        except BaseException as error:
-            tracked.fail(stopped=isinstance(error, KeyboardInterrupt))
-            raise
         if tracked.sent and say is not None:
             say("tracking", "recorded", time.perf_counter() - begun)
         return result
 
 
 def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False) -> PreparedJob:
-    """Build and check everything, also the connection to the tracker. An InputError leaves nothing behind.
+    """Build and check everything, also the tracker's address. An InputError leaves nothing behind.
 
-    A job of a sweep draws no figures by default, and does not check the connection: the sweep has done so.
+    A job of a sweep draws no figures by default, and does not check the address: the sweep has done so.
     """
     require_writable("paths.output", Path(cfg.paths.output))
     run_params(cfg, choices)  # every value can be resolved
@@ -113,8 +106,7 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
             raise InputError("tracking.private", False, allowed)
     tracker = build_tracker(cfg)
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
-        with suppress(Unreachable):  # said when the run starts
-            tracker.connect()
+        tracker.check(choices["dataset"])
     return PreparedJob(cfg, choices, prepared, tracker)
 
 
@@ -122,8 +114,8 @@ def track_failure(cfg: DictConfig, choices: Mapping[str, Any], folder: Path, swe
     """Record a job of a sweep that failed before it began. In silence: why it failed must be said instead."""
     with suppress(Exception):
         tracked = _tracked(build_tracker(cfg), cfg, choices, folder, sweep, name)
-        tracked.start()
-        tracked.fail(stopped=False)
+        tracked.open()
+        tracked.close("FAILED")
 
 
 def _tracked(

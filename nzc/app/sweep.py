@@ -18,7 +18,8 @@ from nzc.runs.formatting import optional, show
 from nzc.sweeps.check import check_keys
 from nzc.sweeps.frame import JOBS, read_jobs, write_jobs
 from nzc.sweeps.spec import changed_settings, figures_of, header_of, keys_of, name_of, rows_of
-from nzc.tracking.outbox import RECORD, TrackedRun, tracked_name
+from nzc.tracking import TrackedRun, tracked_name
+from nzc.tracking.record import RECORD
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -54,8 +55,10 @@ class SweepHooks(Callback):
             )
             earlier = self.folder / layout.SWEEP
             before = figures_of(layout.read_config(earlier)) if earlier.is_file() else None
+            if tracker is not None:
+                tracker.check(self.tracked.experiment)
             self.own.take()
-            self.tracked.start()
+            self.tracked.open()
             undo.pop_all()
         if before is not None:
             layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in before])
@@ -69,9 +72,9 @@ class SweepHooks(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         jobs = self.answer()
         failed = int(jobs["error"].notna().sum())
-        self.tracked.finish(failed=failed > 0)
-        self.own.close()
         SweepHooks.current = None
+        self.tracked.close("FAILED" if failed else "FINISHED")
+        self.own.close()
         if failed:
             from nzc.sweeps.table import failures
 
@@ -106,7 +109,7 @@ class SweepHooks(Callback):
         with suppress(Exception):
             if any(self.folder.glob(f"*/{layout.RESULT}")):
                 self.answer()
-        self.tracked.fail(stopped)
+        self.tracked.close("KILLED" if stopped else "FAILED")
         begun = any(path.name.isdigit() for path in self.folder.iterdir())
         if not begun and not (self.folder / RECORD).is_file():  # as with a row that cannot be composed
             layout.clear(self.folder, _SWEEP_FILES, ())

@@ -2,7 +2,6 @@
 
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,13 @@ _MOST = 8000  # characters of a description; MLflow accepts no more
 _CELL_END = re.compile(r"(?<![-:]) \| ")  # of a table in Markdown. MLflow shows no space between the columns
 
 
-@dataclass(frozen=True)
-class SweepSummary:
-    """What is recorded of a sweep itself.
+def summarise(
+    folder: Path, run: str, question: str, private: bool
+) -> tuple[str, dict[str, float | None], dict[str, str]]:
+    """Return description, numbers and tags of the sweep in `folder`, whose figures are artifacts of MLflow's run `run`.
 
-    description  the question, the best job, the table and the figures
-    values       jobs, jobs_failed (how many did not finish), and ε and accuracy of the best job
-    tags         best: name of the best job
-    """
-
-    description: str
-    values: dict[str, float | None]
-    tags: dict[str, str]
-
-
-def summarise(folder: Path, run: str, question: str, private: bool) -> SweepSummary:
-    """Return the summary of the sweep in `folder`, whose figures are artifacts of MLflow's run `run`.
+    The description in Markdown has the question, the best job, the table and the figures. The numbers are jobs,
+    jobs_failed (how many did not finish), and ε and accuracy of the best job, which the tag `best` names.
 
     private  whether it may depend on votes; otherwise it has no figures, and only ε that may be published
     """
@@ -62,7 +52,7 @@ def summarise(folder: Path, run: str, question: str, private: bool) -> SweepSumm
     markdown = _CELL_END.sub("&ensp; | ", table.markdown().partition("\n\n")[2])
     if len(markdown) > room:
         markdown = markdown[: max(0, room - 30)].rpartition("\n")[0] + "\n… and more lines."
-    return SweepSummary(masked("\n\n".join(filter(None, [*lines, markdown, *drawn])))[:_MOST], values, tags)
+    return masked("\n\n".join(filter(None, [*lines, markdown, *drawn])))[:_MOST], values, tags
 
 
 def _public(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,279 +1,249 @@
-"""MLflow as tracker: one experiment per dataset; a sweep is the parent run of its jobs."""
+"""MLflow as tracker: one experiment a dataset; a sweep is the parent run of its jobs."""
 
 import json
 import logging
 import math
-import os
-import re
 import time
-from collections import defaultdict
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from threading import Thread
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
-import requests
+from filelock import FileLock
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
-from mlflow.exceptions import MlflowException
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.exceptions import InvalidUrlException, MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
+from sqlalchemy.exc import OperationalError
 
+from nzc.data.own_folder import require_writable
+from nzc.runs import layout
 from nzc.runs.formatting import EPSILONS, number
-from nzc.runs.layout import CURVES, FIGURES, LEARNING_CURVES, RESULT, STUDENT, SWEEP, masked_file
 from nzc.runs.result import RunResult
+from nzc.runs.summary import by_class, describe, describe_student
+from nzc.sweeps.frame import JOBS
 from nzc.sweeps.summary import summarise
-from nzc.tracking.base import PUBLIC_FILES, Tracker, Unreachable
-from nzc.tracking.database import create_database, require_database, sqlite_file, sqlite_uri
-from nzc.tracking.mlflow_model import log_student
-from nzc.tracking.outbox import LOCK, RECORD, is_dead, process, read_record
-from nzc.tracking.summary import describe, describe_student
-from nzc.validation import InputError, in_a_line, masked
+from nzc.tracking.model import log_student, register_student, tracking_uri
+from nzc.tracking.record import LOCK, RECORD, Tracker
+from nzc.validation import InputError, in_a_line
 
-#: Tags of a run: its process, by which runs of dead processes are found; its key, by which it is found again.
-_PROCESS, _KEY = "nzc.process", "nzc.key"
-#: Errors by which MLflow gives up on a server that exists but does not work.
-_AWAY = (requests.exceptions.RetryError, requests.ConnectionError, requests.Timeout)
-#: Files that are never recorded as artifacts. The student is recorded as a model.
-_KEPT = (CURVES, STUDENT, RECORD, LOCK)
+#: Files that are never artifacts: the student is recorded as a model.
+_KEPT = (layout.CURVES, layout.STUDENT, RECORD, LOCK)
+#: Files that depend on no vote, and on no ε that follows from votes.
+_PUBLIC = (
+    layout.LABELS, layout.PREDICTIONS, layout.STUDENT_INPUT, layout.LEARNING_CURVES, layout.SWEEP, JOBS,
+    "confusion.svg", "confusion.png",
+)  # fmt: skip
 #: Points of learning curves are sent together after so many seconds, because each request takes milliseconds.
 _TOGETHER = 2.0
 
 
+@dataclass
 class MLflow(Tracker):
-    """A tracking server, or a local database (`sqlite:///FILE`) with artifacts in a folder."""
+    """A tracking server, or a local database (`sqlite:///FILE`) with its artifacts in the folder `artifacts`.
 
-    def __init__(
-        self, uri: str, artifacts: str, model: bool, register: str | None, system_metrics: bool, private: bool = True
-    ) -> None:
-        if register is not None and not model:
-            raise InputError("register", register, "must be null where tracking.model=false")
-        self.database = sqlite_file(uri)
-        self.uri = uri if self.database is None else sqlite_uri(self.database)
-        self.artifacts = Path(artifacts).absolute()
-        self.model, self.register, self.private = model, register, private
-        self.system_metrics = system_metrics and private  # memory and time follow from private records, too
-        self.monitors: dict[str, SystemMetricsMonitor] = {}
-        self.points: dict[str, list[Metric]] = {}  # of runs, not sent yet
-        self.sent: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)  # keys and steps of points
+    model     whether to record the student as an MLflow model
+    register  name of a registered model, of which the student becomes the next version
+    """
+
+    uri: str
+    artifacts: str
+    model: bool = True
+    register: str | None = None
+    system_metrics: bool = True
+    private: bool = True
+
+    def __post_init__(self) -> None:
+        if self.register is not None and not self.model:
+            raise InputError("register", self.register, "must be null where tracking.model=false")
+        self.system_metrics = self.system_metrics and self.private  # memory and time follow from private records, too
+        self.folder, name = Path(self.artifacts).absolute(), self.uri.removeprefix("sqlite:///")
+        self.file = None if name == self.uri else Path(name).absolute()
+        self.uri = self.uri if self.file is None else f"sqlite:///{self.file}"
+        self.outage: Exception | None = None  # that `check` met
+        self.run, self.begun = "", 0  # of the open run: id, milliseconds since 1970
+        self.points: list[Metric] = []  # not sent yet
+        self.sent: set[tuple[str, int]] = set()  # keys and steps of points
         self.last = -math.inf  # when points were sent
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # seconds instead of minutes for a dead server
-        os.environ.setdefault("MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER", "false")  # it may say an hour
-        levels = {"mlflow": logging.WARNING, "urllib3": logging.ERROR, "alembic": logging.WARNING}
-        levels |= {"mlflow.system_metrics": logging.CRITICAL, "mlflow.store.db.utils": logging.CRITICAL}
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
+        self.monitor: SystemMetricsMonitor | None = None
+        for name in ("mlflow", "urllib3", "alembic"):  # their errors are raised, too
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
     @cached_property
     def client(self) -> MlflowClient:
         """The connection; made when it is first needed, so that wrong input leaves no database behind."""
-        self._require_answer()
-        if self.database is not None:
-            require_database(self.database)
+        if self.file is not None:
+            _require_database(self.file)
+            create_database(self.file)
+        return MlflowClient(tracking_uri=self.uri)
+
+    def check(self, experiment: str) -> None:
         try:
-            if self.database is not None:
-                create_database(self.database)
-            client = MlflowClient(tracking_uri=self.uri)
-            client.search_experiments(max_results=1)
-        except Exception as error:  # MLflow and SQLAlchemy raise many types
-            raise self._unusable(error) from error
-        return client
+            self._experiment(experiment)
+        except InputError:
+            raise
+        except Exception as error:  # MLflow, requests and SQLAlchemy raise many types
+            if not _is_outage(error):
+                allowed = f"must be a store that MLflow can open ({in_a_line(error, 200)})"
+                raise InputError("tracking.uri", self.uri, allowed) from error
+            self.outage = error
 
-    def connect(self) -> None:
-        self.client  # noqa: B018 - connects
+    def open(self, record: Mapping[str, Any], parent: str | None) -> str:
+        if self.outage is not None:
+            raise self.outage
+        experiment, self.begun = self._experiment(record["experiment"]), record["begun"]
+        tags = {MLFLOW_RUN_NAME: in_a_line(record["name"], 250), "nzc.process": record["process"]}
+        tags |= {"nzc.key": record["key"]} | ({MLFLOW_PARENT_RUN_ID: parent} if parent else {})
+        tags |= {MLFLOW_RUN_NOTE: record["question"]} if record.get("question") else {}
+        runs = self.client.search_runs([experiment], f"tags.`nzc.key` = '{record['key']}'")
+        self.run = (runs or [self.client.create_run(experiment, self.begun, tags)])[0].info.run_id
+        self.client.log_batch(self.run, params=[Param(key, value[:6000]) for key, value in record["params"].items()])
+        if self.system_metrics and record["params"] and record["ended"] is None:  # a sweep has no params
+            self.monitor = SystemMetricsMonitor(self.run, tracking_uri=self.uri)
+            self.monitor.start()
+        return self.run
 
-    def start(
-        self,
-        experiment: str,
-        name: str,
-        params: Mapping[str, Any],
-        parent: str | None,
-        begun: int,
-        key: str,
-        question: str = "",
-    ) -> str:
-        client, tags = self.client, {MLFLOW_RUN_NAME: in_a_line(name, 250), _PROCESS: process(), _KEY: key}
-        tags |= {MLFLOW_PARENT_RUN_ID: parent} if parent else {}
-        tags |= {MLFLOW_RUN_NOTE: question} if question else {}
-        try:
-            if parent is None:
-                self._kill_open_runs()
-            of, there = self._experiment(experiment), self._search(f"tags.`{_KEY}` = '{key}'")
-            run: str = (there or [client.create_run(of, begun, tags)])[0].info.run_id
-            try:
-                client.log_batch(run, params=[Param(key, masked(value)[:6000]) for key, value in params.items()])
-                if self.system_metrics and params:  # not for the parent run of a sweep
-                    self.monitors[run] = SystemMetricsMonitor(run, tracking_uri=self.uri)
-                    self.monitors[run].start()
-            except BaseException as error:  # nobody else knows this run yet
-                with suppress(Exception):
-                    self.finish(run, Path(), "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
-                raise
-        except MlflowException as error:
-            raise self._unusable(error) from error
-        return run
-
-    def log_metrics(self, run: str, values: Mapping[str, float], step: int) -> None:
-        now, waiting = int(1000 * time.time()), self.points.setdefault(run, [])
-        waiting += [Metric(key, value, now, step) for key, value in values.items() if math.isfinite(value)]
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        # As in student.csv: MLflow keeps one of two points that are equal in key, value, time and step.
+        self.points += self._metrics({key: float(f"{value:.9g}") for key, value in values.items()}, step)
         if time.monotonic() - self.last >= _TOGETHER:
-            self._require_answer()
-            self._log_points(run, self.points.pop(run))
-            self.last = time.monotonic()
+            self._send_points()
 
-    def finish(self, run: str, folder: Path, status: str = "FINISHED", ended: int | None = None) -> None:
-        if monitor := self.monitors.pop(run, None):
-            (ending := Thread(target=monitor.finish, daemon=True)).start()  # it may wait for a server for minutes
-            ending.join(10)
-        self._require_answer()
-        try:
-            self._log_points(run, self.points.pop(run, []))
-            self._kill_open_runs(run)
-            record = read_record(folder) or {}
-            # A folder may also have files of a sweep before this run. A sweep itself has no params.
-            is_sweep = record.get("params") == {} and (folder / SWEEP).is_file()
-            if is_sweep:
-                self._log_sweep(run, folder, record.get("question", ""))
-            if is_sweep or status == "FINISHED":
-                self._record(run, folder, is_sweep)
-        finally:
-            self.client.set_terminated(run, status, ended)
-
-    def _record(self, run: str, folder: Path, is_sweep: bool) -> None:
-        """Record what a finished run or a sweep left in its folder."""
-        folders = {"*": None, ".hydra/*": "config"}
-        folders |= {f"{FIGURES}/*": FIGURES} if self.private or not is_sweep else {}
-        files: list[tuple[Path, str | None]] = []
-        result = RunResult.read(folder) if not is_sweep and (folder / RESULT).is_file() else None
-        if result is not None:
-            begun = self.client.get_run(run).info.start_time
-            self._log_result(run, result if self.private else result.public, begun)
-            self._log_curves(run, folder / LEARNING_CURVES, begun)
-        for pattern, target in folders.items():
-            for path in filter(Path.is_file, folder.glob(pattern)):
-                public = target == "config" or path.name in PUBLIC_FILES
-                if path.name not in _KEPT and (self.private or public):
-                    files.append((path, target))
-        with ThreadPoolExecutor(8) as pool:  # a distant server takes long for each
-            list(pool.map(partial(self._log_file, run), *zip(*files, strict=True)))
-        if result is not None and (folder / STUDENT).is_file() and self.model:
-            log_student(self.client, self.uri, run, folder, self.register, *describe_student(result))
-
-    def _log_file(self, run: str, path: Path, target: str | None) -> None:
-        if path.suffix in (".yaml", ".json"):  # a configuration may contain a password, which is not sent
-            self.client.log_text(run, masked_file(path), f"{target}/{path.name}" if target else path.name)
-        else:
-            self.client.log_artifact(run, str(path), target)
-        self.heard = time.monotonic()
-
-    def _require_answer(self) -> None:
-        """Raise Unreachable where no server answers. MLflow itself would try for minutes."""
-        if not self.uri.startswith(("http://", "https://")):
-            return
-        try:
-            answer = requests.get(f"{self.uri.rstrip('/')}/health", timeout=10)
-        except requests.exceptions.SSLError:  # MLflow knows which certificates to trust
-            return
-        except (requests.ConnectionError, requests.Timeout) as error:
-            raise Unreachable(f"tracking.uri={self.uri} does not answer") from error
-        except requests.RequestException as error:
-            raise self._unusable(error) from error
-        if answer.status_code >= 500:
-            raise Unreachable(f"tracking.uri={self.uri} answers {answer.status_code}")
-        self.heard = time.monotonic()
-
-    def _search(self, query: str) -> list[Run]:
-        everywhere = [experiment.experiment_id for experiment in self.client.search_experiments()]
-        return list(self.client.search_runs(everywhere, query))
-
-    def _kill_open_runs(self, parent: str | None = None) -> None:
-        """Close the open runs below `parent`; without one, all those whose process is dead."""
-        below = f" and tags.`mlflow.parentRunId` = '{parent}'" if parent else ""
-        for run in self._search(f"attributes.status = 'RUNNING'{below}"):
-            if parent or is_dead(run.data.tags.get(_PROCESS) or "? 0 0"):
-                self.client.set_terminated(run.info.run_id, "KILLED")
-
-    def _unusable(self, error: Exception) -> InputError:
-        if "database is locked" in str(error):
-            raise Unreachable(f"tracking.uri={self.uri} is locked by another process") from error
-        if isinstance(error, MlflowException):
-            self._require_answer()  # the server may have gone a moment ago
-            if isinstance(error.__context__, _AWAY) and not isinstance(error.__context__, requests.exceptions.SSLError):
-                raise Unreachable(f"tracking.uri={self.uri} cannot serve ({in_a_line(error, 200)})") from error
-        return InputError("tracking.uri", self.uri, f"must be a store that MLflow can open ({in_a_line(error, 200)})")
+    def close(self, folder: Path, record: Mapping[str, Any]) -> None:
+        if self.monitor is not None:
+            self.monitor.finish()
+        self._send_points()
+        if not record["params"]:  # of a sweep
+            self._log_sweep(folder, record)
+            self._log_files(folder, "", ".hydra", *([layout.FIGURES] if self.private else []))
+        elif record["ended"] == "FINISHED":
+            result = RunResult.read(folder)
+            self._log_result(result if self.private else result.public)
+            self._log_curves(folder / layout.LEARNING_CURVES)
+            self._log_files(folder, "", ".hydra", layout.FIGURES)
+            if self.model and (folder / layout.STUDENT).is_file():
+                with tracking_uri(self.uri):
+                    model = log_student(self.client, self.run, folder)
+                    if self.register is not None:
+                        register_student(self.client, model, self.register, *describe_student(result))
+        self.client.set_terminated(self.run, record["ended"], record["until"])
 
     def _experiment(self, name: str) -> str:
         """Return the experiment's id; InputError: its private artifacts are kept in another folder."""
-        if (found := self.client.get_experiment_by_name(name)) is None:
+        if (experiment := self.client.get_experiment_by_name(name)) is None:
             try:
-                location = self.artifacts.as_uri() if self.database else None
-                return str(self.client.create_experiment(name, artifact_location=location))
+                location = self.folder.as_uri() if self.file else None
+                return str(self.client.create_experiment(name, location))
             except MlflowException:  # another process was faster
-                if (found := self.client.get_experiment_by_name(name)) is None:
+                if (experiment := self.client.get_experiment_by_name(name)) is None:
                     raise
-        kept = local_file_uri_to_path(found.artifact_location)
-        if self.database and Path(kept).resolve() != self.artifacts.resolve():  # as in a folder that was moved
+        kept = local_file_uri_to_path(experiment.artifact_location)
+        if self.file and Path(kept).resolve() != self.folder.resolve():  # as in a folder that was moved
             allowed = f"must be {kept}, where {self.uri} keeps the artifacts of {name}; or give another tracking.uri"
-            raise InputError("tracking.artifacts", self.artifacts, allowed)
-        return str(found.experiment_id)
+            raise InputError("tracking.artifacts", self.folder, allowed)
+        return str(experiment.experiment_id)
 
-    def _log_result(self, run: str, result: RunResult, begun: int) -> None:
+    def _log_result(self, result: RunResult) -> None:
         record, epsilon = result.as_dict(), result.epsilon
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.published, "order": epsilon.order}
         values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
         values |= {name: record["metrics"][name] for name in ("majority", "balanced_accuracy", "auc")}
-        values |= _by_class("recall", result.metrics.recall)
+        values |= by_class("recall", result.metrics.recall)
         values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
-        self._log_values(run, values, begun, {MLFLOW_RUN_NOTE: describe(result)})
-        if not self.private:
-            self.client.log_dict(run, record, RESULT)
+        self._log_values(values, {MLFLOW_RUN_NOTE: describe(result)})
         if (data := result.data) is not None:  # name, sizes and digest, but no row
             source = {"source_type": "nzc", "source": json.dumps({"dataset": result.dataset})}
             profile = json.dumps({key: value for key, value in data.items() if key != "digest"})
             dataset = Dataset(result.dataset, str(data["digest"])[:36], **source, profile=profile)
-            self.client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])])
+            self.client.log_inputs(self.run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])])
 
-    def _log_sweep(self, run: str, folder: Path, question: str) -> None:
-        summary = summarise(folder, run, question, self.private)
-        tags = summary.tags | {MLFLOW_RUN_NOTE: summary.description}
-        self._log_values(run, summary.values, self.client.get_run(run).info.start_time, tags)
+    def _log_sweep(self, folder: Path, record: Mapping[str, Any]) -> None:
+        """Log the summary of a sweep, and close those of its jobs that were killed."""
+        experiment = [self._experiment(record["experiment"])]
+        lost = f"attributes.status = 'RUNNING' and tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.run}'"
+        for job in self.client.search_runs(experiment, lost):
+            self.client.set_terminated(job.info.run_id, "KILLED")
+        description, values, tags = summarise(folder, self.run, record.get("question", ""), self.private)
+        self._log_values(values, tags | {MLFLOW_RUN_NOTE: description})
 
-    def _log_values(self, run: str, values: Mapping[str, float | None], begun: int, tags: Mapping[str, str]) -> None:
-        """Log finite values as metrics. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
-        metrics = [Metric(k, v, begun, 0) for k, v in values.items() if v is not None and math.isfinite(v)]
-        shown = {k: number(v, k) for k, v in values.items() if k.startswith("epsilon") and v is not None}
-        self.client.log_batch(run, tags=[RunTag(k, v) for k, v in {**tags, **shown}.items()])
-        self._log_points(run, metrics)
+    def _log_values(self, values: Mapping[str, float | None], tags: Mapping[str, str]) -> None:
+        """Log values as metrics and tags. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
+        known = {key: value for key, value in values.items() if value is not None}
+        tags = {**tags, **{key: number(value, key) for key, value in known.items() if key.startswith("epsilon")}}
+        self.client.log_batch(self.run, self._metrics(known), tags=[RunTag(*tag) for tag in tags.items()])
 
-    def _log_curves(self, run: str, path: Path, begun: int) -> None:
-        """Log the points of learning curves that were not sent while the run was under way."""
-        lines = (
-            [line.rsplit(",", 2) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
-            if path.is_file()
-            else []
-        )
-        points = [Metric(key, float(value), begun, int(step)) for key, step, value in lines]
-        finite = [each for each in points if math.isfinite(each.value)]
-        for key in dict.fromkeys(each.key for each in finite if (each.key, each.step) not in self.sent[run]):
-            self.sent[run] |= {(key, each.step) for each in self.client.get_metric_history(run, key)}
-            self.heard = time.monotonic()
-        self._log_points(run, [each for each in finite if (each.key, each.step) not in self.sent[run]])
+    def _log_curves(self, path: Path) -> None:
+        lines = path.read_text(encoding="utf-8").splitlines()[1:] if path.is_file() else []
+        for key, step, value in (line.rsplit(",", 2) for line in lines):
+            if (key, int(step)) not in self.sent:  # sending these again would be right, but slow
+                self.points += self._metrics({key: float(value)}, int(step))
+        self._send_points()
 
-    def _log_points(self, run: str, points: list[Metric]) -> None:
-        for at in range(0, len(points), 500):  # MLflow accepts a thousand at once
-            self.client.log_batch(run, metrics=points[at : at + 500])
-            self.sent[run] |= {(each.key, each.step) for each in points[at : at + 500]}
-            self.heard = time.monotonic()
+    def _send_points(self) -> None:
+        self.client.log_batch(self.run, self.points)
+        self.sent |= {(point.key, point.step) for point in self.points}
+        self.points, self.last = [], time.monotonic()
+
+    def _metrics(self, values: Mapping[str, float], step: int = 0) -> list[Metric]:
+        """Return finite values as metrics, all of the same time, so that sending twice is sending once."""
+        return [Metric(key, value, self.begun, step) for key, value in values.items() if math.isfinite(value)]
+
+    def _log_files(self, folder: Path, *inside: str) -> None:
+        """Log the files of a run or a sweep that are in these of its folders as artifacts, without passwords."""
+        with TemporaryDirectory() as temporary:
+            for name in inside:
+                for path in filter(Path.is_file, (folder / name).glob("*")):
+                    if path.name in _KEPT or not (self.private or name == ".hydra" or path.name in _PUBLIC):
+                        continue
+                    target = Path(temporary, "config" if name == ".hydra" else name, path.name)
+                    target.parent.mkdir(exist_ok=True)
+                    if path.suffix in (".yaml", ".json"):
+                        target.write_text(layout.masked_file(path), encoding="utf-8")
+                    else:
+                        copyfile(path, target)
+            if not self.private and (folder / layout.RESULT).is_file():
+                RunResult.read(folder).public.write(Path(temporary))
+            self.client.log_artifacts(self.run, temporary)
 
 
-def _by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return values by METRIC_CLASS; by the classes' numbers where MLflow takes two names for one, or for none."""
-    names = [re.sub(r"[^\w. -]", "_", name) for name in values]  # MLflow refuses other characters
-    if len({name.casefold() for name in names}) < len(names) or max(map(len, names), default=0) > 200:
-        names = [str(number) for number in range(len(values))]
-    return {f"{metric}_{name}": value for name, value in zip(names, values.values(), strict=True)}
+def create_database(file: Path) -> None:
+    """Create MLflow's SQLite database, whole or not at all, one process at a time.
+
+    MLflow builds it in many steps, which take seconds. It cannot continue where a killed process stopped, and two
+    processes that build one break it. Tests replace this function to copy a database that was made before.
+    """
+    if file.exists():
+        return
+    with FileLock(lock := Path(f"{file}.lock"), mode=0o600):
+        if not file.exists():
+            for stray in file.parent.glob(f".{file.name}.*.partial"):
+                stray.unlink()
+            partial = file.with_name(f".{file.name}.{uuid4().hex}.partial")  # MLflow remembers the names that it opened
+            MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
+            partial.rename(file)
+        lock.unlink(missing_ok=True)  # whoever waits for it finds the database
+
+
+def _require_database(file: Path) -> None:
+    """Raise InputError unless `file` is an SQLite database, or can become one. MLflow would try for minutes."""
+    require_writable("tracking.uri", file.parent)
+    head = b""
+    if file.is_file():
+        with file.open("rb") as opened:
+            head = opened.read(13)
+    if head not in (b"", b"SQLite format") or (file.exists() and not file.is_file()):
+        raise InputError("tracking.uri", f"sqlite:///{file}", "must be an SQLite database, or a new file")
+
+
+def _is_outage(error: Exception) -> bool:
+    """Return whether a store may answer later; otherwise its address is wrong."""
+    if isinstance(error, MlflowException):
+        return error.get_http_status_code() in (500, 502, 503, 504) and not isinstance(error, InvalidUrlException)
+    return isinstance(error, OSError | OperationalError)

@@ -227,7 +227,7 @@ def test_an_infinite_epsilon_is_shown_as_it_is(nzc: Nzc) -> None:
 
 
 def test_tracking_that_fails_loses_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nzc.tracking.mlflow.MLflow.finish", lambda *_: 1 / 0)
+    monkeypatch.setattr("nzc.tracking.mlflow.MLflow.close", lambda *_: 1 / 0)
     ran = nzc(*TEACHERS, "tracking=mlflow", "student=none")
     assert ran.code == 0
     assert ran.result["answered"] == 400

@@ -14,8 +14,8 @@ import nzc as package
 from nzc.app.main import _objective
 from nzc.runs.metrics import Metrics, unequal_classes, warnings_of
 from nzc.runs.result import RunResult
+from nzc.runs.summary import by_class
 from nzc.sweeps.page import write_page
-from nzc.tracking.mlflow import _by_class
 
 PATIENTS = ("healthy", "ill")
 
@@ -138,10 +138,10 @@ def test_warnings_stand_on_stderr_and_on_the_page(nzc: Nzc, skewed: list[str]) -
 
 
 def test_names_that_mlflow_refuses_or_takes_for_one() -> None:
-    assert _by_class("recall", {"<=50K": 0.9, ">50K": 0.5}) == {"recall___50K": 0.9, "recall__50K": 0.5}
-    assert _by_class("recall", {"<5": 0.9, ">5": 0.5}) == {"recall_0": 0.9, "recall_1": 0.5}
-    assert _by_class("recall", {"Ill": 0.9, "ill": 0.5}) == {"recall_0": 0.9, "recall_1": 0.5}
-    assert _by_class("recall", {}) == {}
+    assert by_class("recall", {"<=50K": 0.9, ">50K": 0.5}) == {"recall___50K": 0.9, "recall__50K": 0.5}
+    assert by_class("recall", {"<5": 0.9, ">5": 0.5}) == {"recall_0": 0.9, "recall_1": 0.5}
+    assert by_class("recall", {"Ill": 0.9, "ill": 0.5}) == {"recall_0": 0.9, "recall_1": 0.5}
+    assert by_class("recall", {}) == {}
 
 
 def test_unequal_classes_are_told_from_equal_ones() -> None:

@@ -1,0 +1,204 @@
+"""A run is whole in its folder before its tracker hears of its end; `tracking.json` there says what is to be sent.
+
+A tracker that fails costs a line, never the run. `nzc sync` sends the folder later. Sending twice is sending once.
+"""
+
+import json
+import os
+import platform
+import re
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import shorten
+from typing import Any, Self
+from uuid import uuid4
+
+from filelock import FileLock
+
+from nzc.data.files import write_private
+from nzc.runs.layout import RESULT
+from nzc.validation import InputError, in_a_line, masked, masked_tree
+
+#: The record of a run or sweep in its folder; the lock that its process holds, or one that sends it.
+RECORD, LOCK = "tracking.json", ".tracking.lock"
+#: Overrides that the name of a tracked run leaves out. A sweep file's name is the title already.
+_UNNAMED = re.compile(r"[+~]*(sweeps|tracking|trainer|paths|hydra)([./@=]|$)")
+
+
+class Tracker(ABC):
+    """Records one run, or one sweep as parent of runs. Any error but InputError is an outage.
+
+    private  whether to record also what may not be published: exact ε, accuracies of teachers, figures
+    """
+
+    private: bool = True
+
+    @abstractmethod
+    def check(self, experiment: str) -> None:
+        """Raise InputError where runs can never be recorded. A server that is down is no wrong input."""
+
+    @abstractmethod
+    def open(self, record: Mapping[str, Any], parent: str | None) -> str:
+        """Open the run of a record (tracking.json) below the run `parent`, or find it by its key; return its id."""
+
+    @abstractmethod
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        """Record points of learning curves of the open run."""
+
+    @abstractmethod
+    def close(self, folder: Path, record: Mapping[str, Any]) -> None:
+        """Record what the open run left in `folder`, and that it `ended` at `until` (milliseconds since 1970)."""
+
+
+@dataclass
+class TrackedRun:
+    """A run or a sweep at its tracker: open within the context of this object, or from `open` to `close`.
+
+    tracker     None: runs are not recorded
+    experiment  name of its experiment; `name`, `params` and `question` are those of the run
+    sweep       folder of the sweep that it is a job of
+    opened      whether the tracker knows the run; otherwise it is sent later
+    """
+
+    tracker: Tracker | None
+    folder: Path
+    experiment: str
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Path | None = None
+    question: str = ""
+    opened: bool = False
+    live: bool = True
+    sent: bool = False
+
+    def __post_init__(self) -> None:
+        self.lock = FileLock(self.folder / LOCK, mode=0o600)
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
+        self.close("KILLED" if stopped else "FINISHED" if kind is None else "FAILED")
+
+    def open(self) -> None:
+        """Write the record, and open the run. The jobs of a sweep that could not be opened are sent after it."""
+        if self.tracker is None:
+            (self.folder / RECORD).unlink(missing_ok=True)  # of an earlier run in this folder
+            return
+        self.lock.acquire()
+        parent = read_record(self.sweep) if self.sweep else None
+        record = {
+            "key": uuid4().hex,
+            "process": f"{platform.node()} {os.getpid()}",
+            "experiment": self.experiment,
+            "name": masked(self.name),
+            "question": masked(self.question)[:2000],
+            "params": masked_tree({key: masked(value) for key, value in self.params.items()}),
+            "sweep": os.path.relpath(self.sweep, self.folder) if parent and self.sweep else None,
+        }
+        _write(self.folder, record | {"run": None, "begun": _now(), "ended": None, "until": None, "sent": False})
+        if parent is None or parent["run"] is not None:
+            try:
+                _open(self.folder, self.tracker)
+                self.opened = True
+            except Exception as error:  # trackers raise many types
+                self._say_later(error)
+
+    def log(self, fit: str, values: Mapping[str, float], step: int) -> None:
+        """Send points of a learning curve, as long as the tracker accepts them. The folder keeps all of them."""
+        if self.tracker is None or not (self.opened and self.live):
+            return
+        try:
+            self.tracker.log({f"{fit}/{key}": value for key, value in values.items()}, step)
+        except Exception as error:
+            self.live = False
+            print(f"nzc: learning curves are no longer tracked ({cause(error)})", file=sys.stderr)
+
+    def close(self, status: str) -> None:
+        """Write how the run ended (FINISHED, FAILED, or KILLED: stopped from outside), and send its folder."""
+        if self.tracker is None:
+            return
+        try:
+            _write(self.folder, {"ended": status, "until": _now()})
+            if self.opened:
+                _send(self.folder, self.tracker)
+                self.sent = True
+        except Exception as error:
+            self._say_later(error)
+        finally:
+            self.lock.release()
+
+    def _say_later(self, error: Exception) -> None:
+        print(f"nzc: {self.folder} could not be tracked ({cause(error)}): `nzc sync` sends it later", file=sys.stderr)
+
+
+def send(folder: Path, tracker: Tracker) -> None:
+    """Send what was not sent of a run or a sweep. filelock.Timeout: it is under way, or another process sends it."""
+    with FileLock(folder / LOCK, timeout=0, mode=0o600):
+        _send(folder, tracker)
+
+
+def unsent(root: Path) -> list[Path]:
+    """Return the folders below `root` of runs and sweeps that were not sent completely, sweeps before their jobs."""
+    folders = [path.parent for path in root.rglob(RECORD)]
+    waiting = [folder for folder in folders if not (read_record(folder) or {}).get("sent", True)]
+    return sorted(waiting, key=lambda folder: (len(folder.parts), folder))
+
+
+def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:
+    """Return the name of a run or a sweep at its tracker: title and overrides, in at most 100 characters.
+
+    Overrides that say only where it is recorded or how it is launched are left out, and so are passwords.
+    """
+    typed = " ".join(masked(override) for override in overrides if not _UNNAMED.match(override))
+    return shorten(masked(" · ".join(filter(None, [*title, typed]))), 100, placeholder=" …")
+
+
+def cause(error: Exception) -> str:
+    """Return an error in a line; of an error of requests only the cause, which stands behind the whole address."""
+    return in_a_line(str(error).rpartition("(Caused by ")[2], 200)
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """Return the content of tracking.json; None where there is none, or it is another program's."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return record if isinstance(record, dict) and "sent" in record else None
+
+
+def _write(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Change values of tracking.json, and return all of them."""
+    record = {**(read_record(folder) or {}), **values}
+    write_private(folder / RECORD, json.dumps(record))
+    return record
+
+
+def _open(folder: Path, tracker: Tracker) -> dict[str, Any]:
+    """Open or find the run that is recorded in `folder`, below that of its sweep if it has one; return its record."""
+    record = read_record(folder) or {}
+    parent = read_record(folder / record["sweep"]) if record["sweep"] else None
+    if parent is not None and parent["run"] is None:
+        raise InputError("FOLDER", folder / record["sweep"], "must be sent before its jobs")
+    return _write(folder, {"run": tracker.open(record, parent["run"] if parent else None)})
+
+
+def _send(folder: Path, tracker: Tracker) -> None:
+    """Send a run or a sweep that has ended; without an end in its record it was killed."""
+    if (record := read_record(folder) or {})["ended"] is None:
+        times = {path.name: int(1000 * path.stat().st_mtime) for path in folder.iterdir() if path.name != LOCK}
+        whole = times.get(RESULT, 0) >= record["begun"]  # an earlier run in this folder may have left another
+        _write(folder, {"ended": "FINISHED" if whole else "KILLED", "until": max(times.values())})
+    tracker.close(folder, _open(folder, tracker))
+    _write(folder, {"sent": True})
+
+
+def _now() -> int:
+    return int(1000 * time.time())
