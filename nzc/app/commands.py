@@ -18,7 +18,7 @@ from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, show
 from nzc.runs.layout import STUDENT, STUDENT_INPUT
-from nzc.teachers.prediction_store import Entry, PredictionStore
+from nzc.storage.predictions import Entry, PredictionStore
 from nzc.tracking import cause, send, unsent, wait_at_most
 from nzc.validation import InputError, between_0_and_1, in_a_line, not_negative, positive
 

@@ -18,8 +18,8 @@ from nzc.mechanisms import NoisyArgmax
 from nzc.runs.layout import SWEEP, flatten
 from nzc.runs.names import name_of
 from nzc.runs.pipeline import RunComponents
+from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
-from nzc.teachers.prediction_store import PredictionStore
 from nzc.tracking import Tracker, wait_at_most
 from nzc.validation import InputError
 

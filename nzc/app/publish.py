@@ -17,7 +17,7 @@ from nzc.labeling.run_record import RunRecord
 from nzc.labeling.session import LabelingSession
 from nzc.runs import publish as runs
 from nzc.runs.layout import parse_config
-from nzc.teachers.prediction_store import PredictionStore
+from nzc.storage.predictions import PredictionStore
 from nzc.validation import InputError
 
 

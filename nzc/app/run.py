@@ -22,12 +22,12 @@ from omegaconf.errors import OmegaConfBaseException
 from nzc.app.components import build_components, build_tracker, run_params, without_hydra
 from nzc.app.config import CONF, register, shows_private
 from nzc.app.errors import check_overrides, input_error
-from nzc.data.own_folder import OwnFolder, require_own, require_writable, warn_of_local_locks
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
 from nzc.runs.layout import read_overrides
 from nzc.runs.result import RunResult
-from nzc.teachers.prediction_store import STORED
+from nzc.storage.claim import OwnFolder, require_own, require_writable
+from nzc.storage.predictions import STORED
 from nzc.tracking import TrackedRun, Tracker, tracked_name
 from nzc.training.progress import say_stage
 from nzc.validation import InputError, in_a_line
@@ -85,7 +85,6 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
     require_writable("paths.output", Path(cfg.paths.output))
     run_params(cfg, choices)  # every value can be resolved
     require_own("paths.store", Path(cfg.paths.store), STORED)
-    warn_of_local_locks("paths.store", Path(cfg.paths.store))
     if os.path.lexists(stored := Path(cfg.paths.store) / "predictions") and not stored.is_dir():
         raise InputError("paths.store", cfg.paths.store, "must have a folder predictions, or nothing of this name")
     if not in_sweep:

@@ -12,9 +12,9 @@ from nzc.app.components import build_tracker
 from nzc.app.config import shows_private
 from nzc.app.errors import reported, stop
 from nzc.app.jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
-from nzc.data.own_folder import OwnFolder, require_own
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
+from nzc.storage.claim import OwnFolder, require_own
 from nzc.sweeps.check import check_keys
 from nzc.sweeps.frame import JOBS, read_jobs, write_jobs
 from nzc.sweeps.spec import changed_settings, figures_of, header_of, keys_of, name_of, rows_of

@@ -4,51 +4,40 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from nzc.data.files import Unchanged, require_file
 from nzc.data.rows import FileRows
 from nzc.types import AnyArray
 from nzc.validation import InputError, reason
 
 _NPY, _NPZ = "an .npy file (one array: np.save)", "an .npz archive (named arrays: np.savez)"
 #: What a file is, by its first bytes.
-_KINDS = {
-    b"\x93NUMPY": _NPY,
-    b"PK": _NPZ,
-    b"\x80": "a pickle, which could run code",
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file",
-    b"\x89HDF": "an HDF5 file",
-    b"MATLAB": "a MATLAB file",
-    b"\x1f\x8b": "a gzip file",
-}
-#: What dataset=table reads.
-_TABLES = ("a text file", "a Parquet file", "an Arrow file")
+_KINDS = {b"\x93NUMPY": _NPY, b"PK": _NPZ, b"\x80": "a pickle, which could run code", b"PAR1": "a Parquet file"}
 
 
 def load_array(path: str, key: str) -> AnyArray:
     """Return the array of an .npy file; InputError names `key`."""
-    with _opened(path, key, _NPY) as file, _reading(path, key, "it"):
-        array: AnyArray = np.load(file, allow_pickle=False)
+    _require(_NPY, path, key)
+    with _reading(path, key, "it"):
+        array: AnyArray = np.load(path, allow_pickle=False)
     return array
 
 
 def load_arrays(path: str, key: str, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, AnyArray]:
     """Return the arrays of an .npz file that have these names; InputError names `key`."""
+    _require(_NPZ, path, key)
+    with _reading(path, key, "it"):
+        archive = np.load(path, allow_pickle=False)
     arrays: dict[str, AnyArray] = {}
-    with _opened(path, key, _NPZ, "; dataset=table reads CSV, Parquet and Arrow files") as file:
-        with _reading(path, key, "it"):
-            archive = np.load(file, allow_pickle=False)
-        if not set(required) <= set(archive):
-            absent = " and ".join(name for name in required if name not in archive)
+    with archive:
+        if absent := " and ".join(name for name in required if name not in archive):
             allowed = f"must hold the arrays {' and '.join(required)}; of its {len(archive)} arrays, none is {absent}"
             raise InputError(key, path, allowed)
-        for name in (each for each in (*required, *optional) if each in archive):
+        for name in (name for name in (*required, *optional) if name in archive):
             with _reading(path, key, name):
-                arrays[name] = np.asarray(archive[name])
+                arrays[name] = archive[name]
     return arrays
 
 
@@ -58,31 +47,26 @@ def read_folder(path: str, key: str, required: tuple[str, ...], optional: tuple[
     if absent := [f"{name}.npy" for name in required if not os.path.lexists(files[name])]:
         raise InputError(key, path, f"must be an .npz file, or a folder with {' and '.join(absent)}")
     first, *others = (name for name in files if os.path.lexists(files[name]))
-    source = Unchanged.of(f"dataset.{key}", files[first])  # teachers read it too, and have keys of their own
-    with _opened(files[first], key, _NPY) as file:
-        with _reading(path, key, first):
-            stored = np.load(files[first], mmap_mode="r", allow_pickle=False)
-        source.check()
-        rows = FileRows(os.fdopen(os.dup(file.fileno()), "rb"), stored, source=source) if stored.ndim else stored
+    _require(_NPY, files[first], key)
+    with _reading(path, key, first):
+        stored = np.load(files[first], mmap_mode="r", allow_pickle=False)
+    rows = FileRows(open(files[first], "rb"), stored) if stored.ndim else stored  # noqa: SIM115 - the rows keep it
     return {first: rows, **{name: load_array(files[name], key) for name in others}}
 
 
-@contextmanager
-def _opened(path: str, key: str, wanted: str, for_tables: str = "") -> Iterator[BinaryIO]:
-    """Open a file; InputError, which ends in `for_tables` for a table, unless it begins as a file that is `wanted`."""
-    require_file(key, path)
+def _require(kind: str, path: str, key: str) -> None:
+    """Raise InputError unless a file begins as one of this kind."""
     try:
-        file = open(path, "rb")  # noqa: SIM115
-    except OSError as error:
+        with open(path, "rb") as file:
+            start = file.read(512)
+    except (OSError, ValueError) as error:
         raise InputError(key, path, f"must be a file that can be read ({reason(error)})") from None
-    with file:
-        start = file.read(512)
-        file.seek(0)
-        usual = "a file of another kind" if b"\0" in start else "a text file"
-        kind = next((kind for begin, kind in _KINDS.items() if start.startswith(begin)), usual)
-        if kind != wanted:
-            raise InputError(key, path, f"must be {wanted}, not {kind}{for_tables * (kind in _TABLES)}")
-        yield file
+    usual = "an empty file" if not start else "a file of another kind" if b"\0" in start else "a text file"
+    is_kind = next((kind for begin, kind in _KINDS.items() if start.startswith(begin)), usual)
+    if is_kind != kind:
+        table = kind == _NPZ and is_kind in ("a text file", "a Parquet file")
+        remedy = "; dataset=table reads CSV, Parquet and Arrow files" if table else ""
+        raise InputError(key, path, f"must be {kind}, not {is_kind}{remedy}")
 
 
 @contextmanager

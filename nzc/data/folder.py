@@ -1,6 +1,5 @@
 """Your own images: a folder with one folder of images per class."""
 
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from nzc.data.files import no_file
 from nzc.data.hashing import keys_of, texts_of
 from nzc.data.images import as_bytes, unusable
 from nzc.data.rows import gather
@@ -41,32 +39,24 @@ class Folder(Dataset):
         if self.size is not None:
             whole(1, 4096, "pixels", size=self.size)
         check_names(self.classes)
-        if not isinstance(self.grey, bool):
-            raise InputError("grey", self.grey, "must be true or false")
 
     def load(self) -> DataSplits:
-        root = Path(self.path)
-        if not os.path.isdir(root):  # Path's own check raises where a folder above is closed
-            allowed = (
-                "must be a folder; unpack archives first" if os.path.exists(root) else "must be a folder that exists"
-            )
-            raise InputError("path", self.path, allowed)
-        folders = self._folders(root)
+        folders = self._folders()
         files = [(path, at) for at, folder in enumerate(folders) if folder.is_dir() for path in self._listed(folder)]
         if inner := next((file.parent for file, _ in files if file.is_dir()), None):
-            allowed = (
-                f"must hold images as path/CLASS/IMAGE; {inner.name} holds folders. Is dataset.path={inner} meant?"
-            )
-            raise InputError("path", self.path, allowed)
-        files.sort(key=lambda each: each[0].name)
+            held = f"{inner.name} holds folders. Is dataset.path={inner} meant?"
+            raise InputError("path", self.path, f"must hold images as path/CLASS/IMAGE; {held}")
+        files.sort(key=lambda file: file[0].name)
         file_names = np.array([file.name for file, _ in files], dtype=object)
         keys = keys_of(file_names)
         chosen = by_share(keys, True, self.private, self.public, self.seed)
+        if chosen is None:
+            allowed = f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
+            raise InputError("path", self.path, allowed)
         y = np.array([label for _, label in files], dtype=np.int64)
-        where = [np.arange(len(y))] if chosen is None else [np.flatnonzero(rows) for rows in chosen]
+        where = [np.flatnonzero(rows) for rows in chosen]
         if self.size is not None:
-            most = max(map(len, where[1:]), default=0)
-            fits_memory(2 * most * self.size**2 * (1 if self.grey else 3), size=self.size)
+            fits_memory(2 * max(map(len, where[1:])) * self.size**2 * (1 if self.grey else 3), size=self.size)
         shape = self._read(files[0][0]).shape
 
         def images(rows: Ints) -> Iterator[AnyArray]:
@@ -78,9 +68,6 @@ class Folder(Dataset):
                 yield image[None]
 
         x = [gather(images(rows)) for rows in where]
-        if chosen is None:
-            allowed = f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
-            raise InputError("path", self.path, allowed)
         public, test = (Split(part[:], y[rows]) for part, rows in zip(x[1:], where[1:], strict=True))
         names, private = tuple(folder.name for folder in folders), Records(x[0], y[where[0]])
         return DataSplits(
@@ -88,8 +75,11 @@ class Folder(Dataset):
             keys=keys[where[0]], declared=self.classes is not None,
         )  # fmt: skip
 
-    def _folders(self, root: Path) -> list[Path]:
+    def _folders(self) -> list[Path]:
         """Return the folder of each class, in order; those of declared classes may be missing."""
+        root = Path(self.path)
+        if not root.is_dir():
+            raise InputError("path", self.path, "must be a folder that exists; unpack archives first")
         listed = self._listed(root)
         folders = [path for path in listed if path.is_dir()]
         if len(folders) < 2:
@@ -107,16 +97,14 @@ class Folder(Dataset):
         """Return one image, uint8 [channels, height, width]."""
         from PIL import Image
 
-        why = no_file(file)
-        if why is None:
-            try:
-                with warnings.catch_warnings(action="ignore"), Image.open(file) as opened:
-                    why = unusable(opened)
-                    image = as_bytes(opened, self.grey) if why is None else opened
-            except Exception:  # Pillow's decoders raise many types, which name the file
-                why = "it is damaged, or no image"
+        try:
+            with warnings.catch_warnings(action="ignore"), Image.open(file) as opened:
+                why = unusable(opened)
+                image = as_bytes(opened, self.grey) if why is None else opened
+        except Exception:  # Pillow's decoders raise many types, which name the file
+            why = "it is damaged, or no image"
         if why is not None:
-            number = 1 + sum(each < file for each in self._listed(file.parent))  # the name may identify a person
+            number = 1 + sum(other < file for other in self._listed(file.parent))  # the name may identify a person
             allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one: {why}"
             raise InputError("path", self.path, allowed)
         if self.size is not None:
@@ -126,10 +114,6 @@ class Folder(Dataset):
 
     def _listed(self, folder: Path) -> list[Path]:
         try:
-            listed = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-            for path in listed:
-                path.is_dir()  # raises where names can be listed, but nothing can be opened
+            return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
         except OSError as error:
-            which = "" if folder == Path(self.path) else f"; not so {folder.name}"
-            raise InputError("path", self.path, f"must be folders that can be read{which} ({reason(error)})") from None
-        return listed
+            raise InputError("path", self.path, f"must be folders that can be read ({reason(error)})") from None

@@ -14,7 +14,7 @@ from nzc.data.hashing import GOLDEN, splitmix64
 from nzc.data.rows import LazyRows
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Records, Split
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import InputError, between_0_and_1, fits_memory, not_negative, whole
+from nzc.validation import InputError, below_1, between_0_and_1, fits_memory, not_negative, whole
 
 #: The classes: ASCII, Greek, Latin 1.
 SYMBOLS = (
@@ -58,11 +58,10 @@ class Glyph(Dataset):
         fits_memory(sum(held.values()) * SIDE * SIDE, **held)
         fits_memory(24 * self.private, private=self.private)  # label, and number in two orders
         between_0_and_1(public_fonts=self.public_fonts)
-        not_negative(imbalance=self.imbalance, mislabelled=self.mislabelled)
+        not_negative(imbalance=self.imbalance)
+        below_1(mislabelled=self.mislabelled)
         if self.imbalance < 1:
             raise InputError("imbalance", self.imbalance, "must be 1 (all classes alike) or more")
-        if self.mislabelled >= 1:
-            raise InputError("mislabelled", self.mislabelled, "must be below 1")
 
     def load(self) -> DataSplits:
         public, test = (self.draw(split, np.arange(getattr(self, split))) for split in SPLITS[1:])
@@ -77,12 +76,11 @@ class Glyph(Dataset):
 
     def fonts_of(self, split: str) -> tuple[Font, ...]:
         """Return the fonts of a split. Public and test rows share theirs, private records have others."""
-        found = find_fonts(self.fonts, SYMBOLS)
-        order = np.random.default_rng([self.seed, 4]).permutation(len(found))
-        complete = [found[i] for i in order if found[i].symbols == SYMBOLS]
-        partial = [found[i] for i in order if found[i].symbols != SYMBOLS]
-        public = [font for kind in (complete, partial) for font in kind[: round(self.public_fonts * len(kind))]]
-        chosen = [font for font in found if (font in public) == (split != "private")]
+        fonts = find_fonts(self.fonts, SYMBOLS)
+        order = [fonts[i] for i in np.random.default_rng([self.seed, 4]).permutation(len(fonts))]
+        kinds = [[font for font in order if (font.symbols == SYMBOLS) == whole] for whole in (True, False)]
+        public = [font for kind in kinds for font in kind[: round(self.public_fonts * len(kind))]]
+        chosen = [font for font in fonts if (font in public) == (split != "private")]
         if not any(font.symbols == SYMBOLS for font in chosen):
             raise InputError("public_fonts", self.public_fonts, f"leaves no font with every symbol for {split} rows")
         return tuple(chosen)

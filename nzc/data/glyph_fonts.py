@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from nzc.data.files import require_file
 from nzc.types import AnyArray
 from nzc.validation import InputError
 
@@ -24,7 +23,6 @@ class Font:
     """A font file, its family and style, and the requested symbols that it has."""
 
     path: Path
-    modified: int
     name: str
     symbols: str
 
@@ -41,15 +39,13 @@ def find_fonts(folder: str | None, symbols: str) -> tuple[Font, ...]:
     if folder is not None and not own:
         raise InputError("fonts", folder, "must be a folder with .ttf or .otf files")
     carried = sorted((Path(matplotlib.get_data_path()) / "fonts" / "ttf").glob("*.ttf"))
-    for path in own:
-        require_file("fonts", path)
-    fonts = [_read(path, path.stat().st_mtime_ns, symbols) for path in (*own, *carried)]
+    fonts = [_read(path, symbols) for path in (*own, *carried)]
     named = {font.name: font for font in reversed(fonts) if font is not None}
     return tuple(named[name] for name in sorted(named))
 
 
 @cache
-def _read(path: Path, modified: int, symbols: str) -> Font | None:
+def _read(path: Path, symbols: str) -> Font | None:
     """Return the font; None if it lacks a letter or a digit."""
     from fontTools.agl import toUnicode
     from fontTools.ttLib import TTFont
@@ -68,7 +64,7 @@ def _read(path: Path, modified: int, symbols: str) -> Font | None:
         return name is not None and toUnicode(name).translate(_TWINS) in (symbol, "")
 
     whole = all(map(has, _LETTERS)) and len({names[ord(letter)] for letter in _LETTERS}) == len(_LETTERS)
-    return Font(path, modified, f"{family} {style}", "".join(filter(has, symbols))) if whole else None
+    return Font(path, f"{family} {style}", "".join(filter(has, symbols))) if whole else None
 
 
 @cache
@@ -83,11 +79,8 @@ def distance_field(font: Font, symbol: str) -> AnyArray:
     size, box = _EM, None
     while box is None or max(box[2] - box[0], box[3] - box[1]) > _EM:
         sheet = Image.new("L", (4 * _EM, 4 * _EM))
-        try:
-            face = ImageFont.truetype(font.path, size, layout_engine=ImageFont.Layout.BASIC)
-            ImageDraw.Draw(sheet).text((_EM, _EM), symbol, fill=255, font=face)
-        except (OSError, ValueError) as error:
-            raise InputError("fonts", font.path, f"must be a readable font ({symbol!r}: {error})") from error
+        face = ImageFont.truetype(font.path, size, layout_engine=ImageFont.Layout.BASIC)
+        ImageDraw.Draw(sheet).text((_EM, _EM), symbol, fill=255, font=face)
         if (box := sheet.getbbox()) is None:
             raise InputError("fonts", font.path, f"must draw {symbol!r}, which it says it has")
         size -= 4

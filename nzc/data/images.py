@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _SIXTEEN = ("I;16", "I;16B", "I;16L", "I;16N")
-#: Modes whose range is known. LAB has no conversion in Pillow; numbers of 32 bits, I and F, may have any range.
-_MODES = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr", "HSV", *_SIXTEEN)
+#: Modes without a known range: LAB has no conversion in Pillow; numbers of 32 bits may have any range.
+_UNKNOWN = ("I", "F", "LAB")
 #: Formats whose first frame is the whole picture: photographs with a preview, and drawings with layers.
 _FIRST_IS_ALL = ("MPO", "PSD")
 #: TIFF tags.
@@ -20,7 +20,7 @@ def unusable(opened: "Image") -> str | None:
     """Return why an opened image file has no single picture of 8 or 16 bits, and what to do; None: it has."""
     tags: Any = getattr(opened, "tag_v2", {})
     odd = tags.get(_BITS) == (12,) or tags.get(_PHOTOMETRIC) == 0 or "transparency" in opened.info
-    if opened.mode not in _MODES or (opened.mode in _SIXTEEN and odd):
+    if opened.mode in _UNKNOWN or (opened.mode in _SIXTEEN and odd):
         return f"nzc does not know the range of its mode, {opened.mode}; save it as 8-bit grey or RGB"
     if getattr(opened, "n_frames", 1) > 1 and opened.format not in _FIRST_IS_ALL:
         return "it has several frames or pages; save each as a file of its own"
@@ -35,6 +35,5 @@ def as_bytes(opened: "Image", grey: bool) -> "Image":
     if image.mode in _SIXTEEN:
         image = Image.fromarray(((np.asarray(image).astype(np.uint32) + 128) // 257).astype(np.uint8))
     if image.has_transparency_data:
-        image = (image.convert("LA") if image.mode == "La" else image).convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
     return image.convert("L" if grey else "RGB")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nzc.data.files import obtain
+from nzc.data.download import obtain
 from nzc.data.splits import Dataset, DataSplits, Split
 from nzc.validation import InputError, one_of
 

@@ -2,21 +2,32 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
 
 import numpy as np
 
 from nzc.data.arrays import load_arrays, read_folder
 from nzc.data.hashing import keys_of, texts_of
-from nzc.data.npz_checks import complaints
-from nzc.data.rows import FileRows
-from nzc.data.splits import SPLITS, Dataset, DataSplits, Records, Split, by_share, check_shares
-from nzc.data.standardizer import ALIKE, Standardizer, look_alike
+from nzc.data.rows import FileRows, blocks
+from nzc.data.splits import SPLITS, UNKNOWN, Dataset, DataSplits, Records, Split, by_share, check_shares
+from nzc.data.standardizer import Standardizer
 from nzc.types import AnyArray, Bools, Ints
 from nzc.validation import InputError, fits_memory, one_of, whole
 
 _BY_RECORD = "dataset.unit=record: rows of one group go to several teachers, so ε protects a record, not a group"
+#: The kinds of dtypes that each array may have, and what to save instead of others.
+_TYPES = {
+    "x": ("biuf", "numbers; dataset=table accepts text and dates"),
+    "y": ("biu", "whole numbers 0, 1, …: y.astype(int), or np.unique(y, return_inverse=True)[1] for text"),
+    "role": ("U", "text: role.astype(str)"),
+    "group": ("biufUS", "text or numbers: group.astype(str)"),
+    "id": ("biufUS", "text or numbers: id.astype(str)"),
+}
+#: Text that stands for a missing value: what np.asarray(…, dtype=str) makes of one.
+_MISSING = ("", "nan", "None", "<NA>", "NaT")
 
 
 @dataclass(frozen=True)
@@ -54,17 +65,19 @@ class Npz(Dataset):
     def load(self) -> DataSplits:
         x, y, arrays = self._read()
         group, keys = (keys_of(arrays[name]) if name in arrays else None for name in ("group", "id"))
-        self._check_unit(group)
+        if group is None and self.unit == "group":
+            raise InputError("unit", self.unit, "must be record or null where the file has no array group")
+        by_record = group is not None and self.unit == "record"
+        if by_record:
+            print(f"nzc: {_BY_RECORD}", file=sys.stderr)
         role = arrays.get("role")
         names = keys if group is None else group
         chosen = self._drawn(arrays, names) if role is None else [role == name for name in SPLITS]
-        if self.unit == "record" and group is not None and role is None and keys is None:
+        if by_record and role is None and keys is None:
             keys = keys_of(np.arange(len(y)))  # a record that changes its group may change its split, and no other's
         where = [np.flatnonzero(rows) for rows in chosen]
         others = [x[rows] for rows in where[1:]]
         standardizer = None if x.dtype == np.uint8 else Standardizer.fit(others[0])
-        if standardizer is not None:
-            self._tell(look_alike(others[0], standardizer.spread))
         prepare = standardizer or _images
         private = Records(x.of(where[0], prepare) if isinstance(x, FileRows) else prepare(x[where[0]]), y[where[0]])
         public, test = (Split(prepare(part), y[rows]) for part, rows in zip(others, where[1:], strict=True))
@@ -74,17 +87,12 @@ class Npz(Dataset):
         splits = DataSplits(
             private, public, test, classes, where[1], standardizer, ids=ids, declared=self.classes is not None
         )
-        if group is not None and self.unit != "record":
+        if group is not None and not by_record:
             return replace(splits, groups=group[chosen[0]], grouped_by="array `group`")
         return splits if keys is None else replace(splits, keys=keys[chosen[0]])
 
-    def _check_unit(self, group: Ints | None) -> None:
-        if group is None and self.unit == "group":
-            raise InputError("unit", self.unit, "must be record or null where the file has no array group")
-        if group is not None and self.unit == "record":
-            print(f"nzc: {_BY_RECORD}", file=sys.stderr)
-
-    def _drawn(self, arrays: dict[str, AnyArray], names: Ints | None) -> list[Bools]:
+    def _drawn(self, arrays: Mapping[str, AnyArray], names: Ints | None) -> list[Bools]:
+        """Return the rows of the three splits, drawn by the keys of groups or rows, if they have names."""
         units, grouped = np.arange(len(arrays["y"])), "group" in arrays
         if names is not None:  # where nothing is private, the order of the names themselves decides
             units = names if self.private else arrays["group" if grouped else "id"]
@@ -98,23 +106,58 @@ class Npz(Dataset):
         """Return x, y and all arrays by name. They are sound; x stays in its file where each array has its own."""
         read = read_folder if os.path.isdir(self.path) else load_arrays
         arrays = read(self.path, "path", ("x", "y"), ("role", "group", "id"))
-        self._refuse(complaints(arrays, self.classes))
+        if complaint := next(_complaints(arrays, self.classes), None):
+            raise InputError("path", self.path, complaint)
         x, y = arrays["x"], arrays["y"]
         if self.classes is not None and y.max() >= self.classes:
             raise InputError("classes", self.classes, "must be more than every y of the file")
         return x, y.astype(np.int64), arrays
 
-    def _tell(self, alike: Bools) -> None:
-        """Say where public rows can hardly be told apart; alike [features]."""
-        if alike.any():
-            where = f"{alike.sum():,} columns, first x[:, {', '.join(map(str, np.argwhere(alike)[0]))}]"
-            told = f"nzc: dataset.path={self.path}: 90 % of the public rows look alike in {where}; {ALIKE}"
-            print(told, file=sys.stderr)
 
-    def _refuse(self, complaints: Iterable[str]) -> None:
-        """Raise InputError with the first complaint, if there is any."""
-        for complaint in complaints:
-            raise InputError("path", self.path, complaint)
+def _complaints(arrays: Mapping[str, Any], classes: int | None) -> Iterator[str]:
+    """Yield what is wrong, the most basic first: a check relies on those before it. No value of a record is quoted.
+
+    classes  number of classes; None: all from 0 to the largest must occur
+    """
+    x, y, role = arrays["x"], arrays["y"], arrays.get("role")
+    if len(x.shape) < 2 or not prod(x.shape):
+        yield f"x has the shape {list(x.shape)}; it must be [rows, features], or images [rows, height, width]"
+    for name, array in arrays.items():
+        kinds, remedy = _TYPES[name]
+        if name != "x" and array.shape != x.shape[:1]:
+            one_hot = "; save y.argmax(axis=1) where its rows are one-hot" if name == "y" else ""
+            yield f"{name} has the shape {list(array.shape)}; there must be one {name} per row, [{len(x)}]{one_hot}"
+        if array.dtype.kind not in kinds:
+            yield f"{name} is {'text' if array.dtype.kind in 'US' else array.dtype}; save {remedy}"
+    if x.dtype.kind == "f":
+        wrong = np.logical_or.reduce([~np.isfinite(part).all(axis=0) for part in blocks(x)])
+        if wrong.any():
+            where = f"{wrong.sum():,} columns, first x[:, {', '.join(map(str, np.argwhere(wrong)[0]))}]"
+            remedy = "fill them, or use dataset=table, which accepts missing values"
+            yield f"x has missing (NaN) or infinite values in {where}; {remedy}"
+    present, unknown = np.unique(y[y >= 0]), y == UNKNOWN
+    if y.min() < UNKNOWN:
+        yield "y has negative numbers other than -1, which marks a public row of unknown class; classes are 0, 1, …"
+    if len(present) < 2:
+        yield f"y must have two classes or more; every y is {'the same' if len(present) else -1}"
+    if present[0] == 1 and len(present) == present[-1] and (classes is None or classes <= present[-1]):
+        yield f"classes are 1 … {len(present)}; they must be 0 … {len(present) - 1}: save np.where(y > 0, y - 1, y)"
+    if classes is None and len(present) != present[-1] + 1:
+        numbered = "y[y >= 0] = np.unique(y[y >= 0], return_inverse=True)[1]"
+        yield f"y has no row of a class below the largest; number the classes: {numbered}. Or set dataset.classes"
+    if role is None and unknown.any():
+        yield f"y is -1 in {unknown.sum():,} rows, and there is no role; save a role per row, or leave these rows out"
+    if role is not None:
+        if others := int((~np.isin(role, SPLITS)).sum()):
+            yield f"role has other names in {others:,} rows; each role must be one of {', '.join(SPLITS)}"
+        if not (role == "public").any():
+            yield "role has no public rows; give this role to the rows that teachers label and the student learns from"
+        if others := int((unknown & (role != "public")).sum()):
+            yield f"y is -1 in {others:,} private or test rows; only public rows may be of unknown class"
+    for name in arrays.keys() & {"group", "id"}:
+        names = arrays[name]
+        if names.dtype.kind in "fUS" and (missing := int(np.isin(texts_of(names), _MISSING).sum())):
+            yield f"{name} has {missing:,} missing values; give each of these rows a name of its own, or leave them out"
 
 
 def _images(x: AnyArray) -> AnyArray:

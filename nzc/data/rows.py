@@ -5,16 +5,13 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from math import prod
 from multiprocessing import reduction
 from typing import IO, Any
 
 import numpy as np
 
-from nzc.data.files import Unchanged
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, reason
 
 #: Rows are read in blocks of so many bytes where all of them are needed, one block after the other.
 _BLOCK = 2**26
@@ -63,9 +60,6 @@ class FileRows(LazyRows):
     stored   the whole array, memory-mapped from `file`
     numbers  which of its rows these are; None: all
     prepare  turns stored rows [rows, ...] into rows, each by itself; None: they stay as they are
-    source   the user's file that this is; None: it is a file of nzc's own, without a name
-
-    InputError, when rows are read: the user's file has changed since `source` was made.
     """
 
     def __init__(
@@ -74,29 +68,22 @@ class FileRows(LazyRows):
         stored: "np.memmap[Any, Any]",
         numbers: Ints | None = None,
         prepare: Callable[[AnyArray], AnyArray] | None = None,
-        source: Unchanged | None = None,
     ) -> None:
-        self._file, self._stored, self._numbers, self._prepare, self._source = file, stored, numbers, prepare, source
+        self._file, self._stored, self._numbers, self._prepare = file, stored, numbers, prepare
         weakref.finalize(stored, file.close)
         none = self._prepared(np.empty((0, *stored.shape[1:]), stored.dtype))
         self.shape = (len(stored) if numbers is None else len(numbers), *none.shape[1:])
         self.dtype = none.dtype
 
     def read(self, numbers: Ints) -> AnyArray:
-        self._check()  # reading what was cut off would end the process
         rows: AnyArray = np.array(self._stored[numbers if self._numbers is None else self._numbers[numbers]])
-        self._check()
-        with suppress(AttributeError):  # Windows. What was read need not stay: the system caches what there is room for
-            self._stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
+        # What was read need not stay: the system caches what there is room for.
+        self._stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
         return self._prepared(rows)
 
     def of(self, numbers: Ints, prepare: Callable[[AnyArray], AnyArray]) -> "FileRows":
         """Return some of the rows as stored, prepared in their own way."""
-        return FileRows(self._file, self._stored, numbers, prepare, self._source)
-
-    def _check(self) -> None:
-        if self._source is not None:
-            self._source.check(self._file.fileno())
+        return FileRows(self._file, self._stored, numbers, prepare)
 
     def _prepared(self, rows: AnyArray) -> AnyArray:
         return rows if self._prepare is None else self._prepare(rows)
@@ -106,7 +93,7 @@ class FileRows(LazyRows):
         stored = self._stored
         order = "C" if stored.flags.c_contiguous else "F"
         array = (stored.dtype, "r", stored.offset, stored.shape, order)
-        return _received, (reduction.DupFd(self._file.fileno()), array, self._numbers, self._prepare, self._source)
+        return _received, (reduction.DupFd(self._file.fileno()), array, self._numbers, self._prepare)
 
 
 def _received(handle: Any, array: tuple[Any, ...], *of: Any) -> FileRows:
@@ -118,7 +105,6 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
     """Return all rows of the parts, each [rows, ...] of one type and shape of rows; there is one part at least.
 
     More than `held` bytes of rows lie in a temporary file without a name, which the system removes at the end.
-    InputError: there is no room for it.
     """
     kept, file, rows = bytearray(), None, 0  # a bytearray grows without a second copy of it
     for part in parts:
@@ -126,27 +112,13 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
         if file is None and len(kept) + len(data) <= held:
             kept += data
             continue
-        with _needs_room():
-            if file is None:
-                file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the rows keep it
-                _write(file, memoryview(kept))
-                kept = bytearray()
-            _write(file, data)
+        if file is None:
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - the rows keep it
+            file.write(kept)
+            kept = bytearray()
+        file.write(data)
     shape = (rows, *like.shape[1:])
     if file is None:
         return np.frombuffer(kept, like.dtype).reshape(shape)
+    file.flush()
     return FileRows(file, np.memmap(file, like.dtype, "r", 0, shape))
-
-
-def _write(file: IO[bytes], data: memoryview) -> None:
-    while len(data):
-        data = data[file.write(data) :]
-
-
-@contextmanager
-def _needs_room() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        allowed = f"must be a folder with room for the private rows ({reason(error)})"
-        raise InputError("TMPDIR", tempfile.tempdir, allowed) from error

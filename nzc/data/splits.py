@@ -116,10 +116,9 @@ class DataSplits:
 
     @property
     def undeclared_classes(self) -> str | None:
-        """The value of dataset.classes that declares the classes; None: they follow from public facts.
+        """The private value of dataset.classes that declares the classes; None: they follow from public facts.
 
-        They do where they are declared, where public rows have labels of every class, and where nothing is private. The
-        value is private.
+        They do where they are declared, where public rows have labels of every class, and where nothing is private.
         """
         if self.declared or not len(self.private) or np.isin(np.arange(self.classes), self.public.y).all():
             return None
@@ -129,10 +128,8 @@ class DataSplits:
     def digest(self) -> str:
         """SHA-256 of all rows of all splits, in order, and of the keys of groups or records, if there are any."""
         digest = self._of_private.copy()
-        for split in (self.public, self.test):
-            _take_in(digest, split)
-        if self.names is not None:
-            _take_in(digest, self.names)
+        names = () if self.names is None else (self.names,)
+        _take_in(digest, self.public.x, self.public.y, self.test.x, self.test.y, *names)
         return digest.hexdigest()
 
     @property
@@ -144,17 +141,15 @@ class DataSplits:
     def _of_private(self) -> "hashlib._Hash":
         """SHA-256 of the private records, which are read once for it."""
         digest = hashlib.sha256()
-        _take_in(digest, self.private)
+        _take_in(digest, self.private.x, self.private.y)
         return digest
 
     @property
     def summary(self) -> dict[SummaryKey, Any]:
         """Sizes, classes, digest and digests of public files, as recorded in result.json, which is private."""
-        sizes: dict[SummaryKey, Any] = {name: len(getattr(self, name)) for name in SPLITS}
-        if self.public_files:
-            sizes["public_files"] = self.public_files
+        files: dict[SummaryKey, Any] = {"public_files": self.public_files} if self.public_files else {}
         classes: dict[SummaryKey, Any] = {"classes": self.classes, "undeclared_classes": self.undeclared_classes}
-        return {**sizes, **classes, "digest": self.digest}
+        return {**{name: len(getattr(self, name)) for name in SPLITS}, **files, **classes, "digest": self.digest}
 
 
 def _typed(name: str) -> str:
@@ -163,9 +158,9 @@ def _typed(name: str) -> str:
     return name if plain else json.dumps(name, ensure_ascii=False)
 
 
-def _take_in(digest: "hashlib._Hash", rows: Records | Ints) -> None:
-    """Feed a digest with types, shapes and bytes of rows and their labels, or with an array's."""
-    for x in (rows.x, rows.y) if isinstance(rows, Records) else (rows,):
+def _take_in(digest: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> None:
+    """Feed a digest with types, shapes and bytes of arrays."""
+    for x in arrays:
         digest.update(f"{x.dtype}{x.shape}".encode())
         parts = blocks(x) if isinstance(x, np.ndarray) or x.identity is None else [np.frombuffer(x.identity, np.uint8)]
         for part in parts:

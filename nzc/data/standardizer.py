@@ -5,16 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from nzc.types import AnyArray, Bools, Floats
+from nzc.types import AnyArray, Floats
 
 #: Standardised features stay within ±LIMIT, where no network of nzc overflows. The deviation of fewer than 10¹² public
 #: rows keeps each of them below it.
 LIMIT = 1e6
-#: look_alike looks at so many rows, and takes such a share of a deviation for nothing.
-_SEEN, _HIDDEN = 1000, 1e-3
-
-#: Why rows look alike, and what helps.
-ALIKE = "their differences are too small beside the largest values; limit these, or subtract an offset"
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,18 +36,6 @@ class Standardizer:
             scaled -= self.mean / 2
             scaled /= self.spread / 2
         return np.nan_to_num(np.clip(scaled, -LIMIT, LIMIT, out=scaled), copy=False, nan=0).astype(np.float32)
-
-
-def look_alike(rows: AnyArray, spread: Any) -> Bools:
-    """Return in which columns of rows [rows, ...] 90 % of the rows differ by next to nothing of the deviation `spread`.
-
-    The largest values are then far out, or float64 rounds the differences away. Columns of equal rows are not meant.
-    """
-    seen = np.sort(rows[:: -(-len(rows) // _SEEN)], axis=0)
-    low, high = seen[len(seen) // 20], seen[-1 - len(seen) // 20]
-    differ, low, high = low < high, np.asarray(low, np.float64), np.asarray(high, np.float64)
-    nothing, rounding = _HIDDEN * spread / 2, np.spacing(np.maximum(np.abs(low), np.abs(high))) / 2
-    return np.asarray(differ & ((high / 2 - low / 2 < nothing) | (rounding > nothing)))
 
 
 def moments(rows: AnyArray) -> tuple[Floats, Floats]:

@@ -3,6 +3,9 @@
 Students are published with this file: it needs NumPy and pandas only, and pyarrow for Parquet and Arrow files.
 """
 
+import bz2
+import gzip
+import lzma
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,8 +20,8 @@ NUMBER, CATEGORY, DATE = "number", "category", "date"
 COMMA = "comma"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
-_TEXT, _SEPARATORS = (".csv", ".tsv", ".txt"), ",;\t"
-_ARROW = (".arrow", ".feather", ".ipc")
+_TEXT, _PARQUET, _ARROW = (".csv", ".tsv", ".txt"), (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+_OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 class ColumnError(ValueError):
@@ -43,30 +46,28 @@ def read_table(path: str | Path, rows: int) -> Iterator[pd.DataFrame]:
 
 
 def _chunks(path: Path, rows: int) -> Iterator[pd.DataFrame]:
-    packed = (".gz", ".bz2", ".xz", ".zst")
-    ending = next((each for each in reversed(path.suffixes) if each not in packed), "").lower()
+    ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _OPEN), "").lower()
     if ending in _TEXT:
-        with pd.io.common.get_handle(path, "r", encoding="utf-8-sig", compression="infer") as opened:
-            header = str(opened.handle.readline())
-        separator = max(_SEPARATORS, key=header.count)
-        settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True}
-        yield from pd.read_csv(path, **settings, chunksize=rows, encoding="utf-8-sig", index_col=False)
-    elif ending in (".parquet", ".pq"):
+        with _OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8-sig") as file:
+            separator = max(",;\t", key=file.readline().count)
+        settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True, "index_col": False}
+        yield from pd.read_csv(path, **settings, chunksize=rows, encoding="utf-8-sig")
+    elif ending in _PARQUET:
         from pyarrow.parquet import ParquetFile
 
-        file = ParquetFile(path)
-        batches = file.iter_batches(rows) if file.metadata.num_rows else [file.schema_arrow.empty_table()]
+        parquet = ParquetFile(path)
+        batches = parquet.iter_batches(rows) if parquet.metadata.num_rows else [parquet.schema_arrow.empty_table()]
         yield from (batch.to_pandas(integer_object_nulls=True) for batch in batches)  # large numbers stay whole
     elif ending in _ARROW:
-        from pyarrow import Table, memory_map
+        from pyarrow import memory_map
         from pyarrow.ipc import open_file
 
         with memory_map(str(path)) as mapped, open_file(mapped) as file:
-            table = Table.from_batches([file.get_batch(at) for at in range(file.num_record_batches)], file.schema)
+            table = file.read_all()
             for first in range(0, max(1, len(table)), rows):
                 yield table.slice(first, rows).to_pandas(integer_object_nulls=True)
     else:
-        raise ColumnError(f"its name must end in {', '.join((*_TEXT, '.parquet', *_ARROW))}")
+        raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Column:
 
     kind     number: itself; date: its parts; both standardised, and 0 where missing. category: a feature for each value
     format   of dates, as for strptime, None: ISO 8601; of numbers, None: as in 1234.56, comma: as in 1.234,56
-    parts    number: itself; date: those of DATE_PARTS that vary
+    parts    number: itself; date: those of its parts that vary
     mean     [parts]; spread [parts]: standard deviation
     values   categories with a feature of their own. None stands for a missing value
     other    whether all other categories have a feature together
@@ -96,26 +97,22 @@ class Column:
     def features(self) -> list[str]:
         """The names of its features, such as `age`, `age missing`, `admitted month`, `ward=ICU`, `ward=other`."""
         if self.kind == CATEGORY:
-            return [f"{self.name}={'missing' if value is None else value}" for value in self.values] + (
-                [f"{self.name}=other"] if self.other else []
-            )
-        named = [f"{self.name} {part}".rstrip() for part in self.parts]
-        return [*named, f"{self.name} missing"] if self.missing else named
+            values = ["missing" if value is None else value for value in self.values] + ["other"] * self.other
+            return [f"{self.name}={value}" for value in values]
+        return [f"{self.name} {part}".rstrip() for part in (*self.parts, *["missing"] * self.missing)]
 
     def encode(self, values: pd.Series) -> np.ndarray[Any, Any]:
         """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
         if self.kind == CATEGORY:
             known = pd.Index(self.values, dtype=object).get_indexer(texts(values))
-            found = known[:, None] == np.arange(len(self.values))
-            return np.asarray(np.column_stack([found, known < 0]) if self.other else found, np.float32)
+            one_hot = known[:, None] == np.arange(len(self.values))
+            return np.asarray(np.column_stack([one_hot, known < 0]) if self.other else one_hot, np.float32)
         parts = measured(values, self.kind, self.format)
-        found = np.column_stack([parts[part] for part in self.parts])
+        numbers = np.column_stack([parts[part] for part in self.parts])
         with np.errstate(over="ignore"):  # halves: the difference of two finite numbers may be infinite
-            scaled = np.clip((found / 2 - np.array(self.mean) / 2) / (np.array(self.spread) / 2), -LIMIT, LIMIT)
-        unknown = np.isnan(found[:, :1])
-        return np.hstack([np.nan_to_num(scaled), unknown] if self.missing else [np.nan_to_num(scaled)]).astype(
-            np.float32
-        )
+            scaled = np.clip((numbers / 2 - np.array(self.mean) / 2) / (np.array(self.spread) / 2), -LIMIT, LIMIT)
+        unknown = [np.isnan(numbers[:, :1])] * self.missing
+        return np.hstack([np.nan_to_num(scaled), *unknown]).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -159,16 +156,14 @@ class TableEncoder:
 def texts(values: pd.Series) -> pd.Index:
     """Return values as text without spaces around it; None where missing. 1 and 1.0 are one text, true and True too."""
     text = values.astype("string").str.strip()
-    text = text.str.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
-    text = text.str.replace(r"(?i)^true$", "True", regex=True).str.replace(r"(?i)^false$", "False", regex=True)
+    for pattern, plain in ((r"^(-?\d+)\.0+$", r"\1"), (r"(?i)^true$", "True"), (r"(?i)^false$", "False")):
+        text = text.str.replace(pattern, plain, regex=True)
     return pd.Index(text.astype(object).where(text.notna() & (text != ""), None), dtype=object)
 
 
 def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
     """Return the table without the values whose text is one of `missing`."""
-    if not missing:
-        return table
-    return table.apply(lambda values: values.mask(texts(values).isin(missing)))
+    return table.apply(lambda values: values.mask(texts(values).isin(missing))) if missing else table
 
 
 def measured(values: pd.Series, kind: str, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
@@ -177,24 +172,18 @@ def measured(values: pd.Series, kind: str, format: str | None) -> dict[str, np.n
     ColumnError: it says how many values are no numbers or no dates.
     """
     if kind == NUMBER:
-        plain = _plain(values)
+        plain = values.astype("string") if values.dtype.kind in "mM" else values  # dates are no numbers
         if format == COMMA:
             plain = plain.astype("string").str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
-        found = np.array(pd.to_numeric(plain, errors="coerce").astype("Float64"), np.float64, copy=True)
-        parts = {"": np.where(np.isfinite(found), found, np.nan)}
+        numbers = np.array(pd.to_numeric(plain, errors="coerce").astype("Float64"), np.float64, copy=True)
+        numbers[~np.isfinite(numbers)] = np.nan
+        parts = {"": numbers}
     else:
         when = pd.to_datetime(values, format=format or "ISO8601", errors="coerce", utc=True).dt.as_unit("s")
-        days = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)  # since 1970
-        named = {"day": days, "month": when.dt.month, "weekday": when.dt.day_of_week, "hour": when.dt.hour}
+        numbers = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)  # days since 1970
+        named = {"day": numbers, "month": when.dt.month, "weekday": when.dt.day_of_week, "hour": when.dt.hour}
         parts = {name: np.array(part, np.float64) for name, part in named.items()}
-        found = parts["day"]
-    if wrong := int(pd.notna(texts(values[np.isnan(found)])).sum()):
-        wanted = "numbers" if kind == NUMBER else f"dates such as {format or '2024-12-31'}"
-        raise ColumnError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {wanted}")
+    if wrong := int(pd.notna(texts(values[np.isnan(numbers)])).sum()):
+        kinds = "numbers" if kind == NUMBER else f"dates such as {format or '2024-12-31'}"
+        raise ColumnError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {kinds}")
     return parts
-
-
-def _plain(values: pd.Series) -> pd.Series:
-    """Return dates and durations as text, which is no number."""
-    kind = values.dtype.kind if isinstance(values.dtype, np.dtype) else ""
-    return values.astype("string") if kind in "mM" or isinstance(values.dtype, pd.DatetimeTZDtype) else values

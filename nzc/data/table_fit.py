@@ -1,6 +1,7 @@
 """Fit a TableEncoder to the public rows: which columns are numbers, categories or dates, their means and deviations."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -33,16 +34,10 @@ def fit_encoder(
 
     ColumnError: a column has values that its given kind does not allow.
     """
-    fitted: list[Column] = []
-    unused: dict[str, str] = {}
     public = blanked(public, missing)
-    for name in public.columns:
-        found = _fit(public[name], kinds.get(name), categories)
-        if isinstance(found, str):
-            unused[name] = found
-        else:
-            fitted.append(found)
-    return TableEncoder(fitted, unused, missing)
+    fitted = {name: _fit(public[name], kinds.get(name), categories) for name in public.columns}
+    columns = [column for column in fitted.values() if isinstance(column, Column)]
+    return TableEncoder(columns, {name: why for name, why in fitted.items() if isinstance(why, str)}, missing)
 
 
 def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
@@ -50,35 +45,31 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     if pd.api.types.infer_dtype(values, skipna=True) == "mixed":
         return "its values are lists or other objects"
     name, text = str(values.name), texts(values)
-    counts = text.value_counts(dropna=False)  # in order of frequency
+    counts = text.value_counts(dropna=False)
     if len(counts) <= 1:
         return "it is empty" if text.isna().all() else "one value only"
     format = kind if kind == COMMA or (kind is not None and "%" in kind) else None
     kind = (NUMBER if kind == COMMA else DATE) if format else kind or _guess(values)
     if kind == CATEGORY:
-        ordered = sorted(counts.items(), key=lambda each: (-each[1], str(each[0])))
-        if len(ordered) > max(categories, len(text) / 2):
+        if len(counts) > max(categories, len(text) / 2):
             return DIFFERS
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))  # the most frequent first
         own = [None if pd.isna(value) else str(value) for value, _ in ordered]
         kept = own if len(own) <= categories else own[: categories - 1]
         return Column(name, CATEGORY, values=kept, other=len(kept) < len(own))
     every = measured(values, kind, format)
-    parts = {part: found for part, found in every.items() if np.nanmin(found) < np.nanmax(found)}
+    parts = {part: numbers for part, numbers in every.items() if np.nanmin(numbers) < np.nanmax(numbers)}
     if not parts:
         return "one value only"
-    mean, spread = zip(*(map(float, moments(found)) for found in parts.values()), strict=True)
+    mean, spread = zip(*(map(float, moments(numbers)) for numbers in parts.values()), strict=True)
     missing = bool(np.isnan(next(iter(parts.values()))).any())
     return Column(name, kind, format, list(parts), mean, spread, missing=missing)
 
 
 def _guess(values: pd.Series) -> str:
     """Return number or date where every value that is not missing is one; else category."""
-    if pd.api.types.infer_dtype(values, skipna=True) == "boolean":
-        return CATEGORY
-    for kind in (NUMBER, DATE):
-        try:
+    for kind in (NUMBER, DATE) if pd.api.types.infer_dtype(values, skipna=True) != "boolean" else ():
+        with suppress(ColumnError):
             measured(values, kind, None)
             return kind
-        except ColumnError:
-            continue
     return CATEGORY

@@ -29,8 +29,8 @@ from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.run_record import RunRecord, question
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
+from nzc.storage.fingerprint import describe
 from nzc.teachers import VoteHistograms
-from nzc.teachers.fingerprint import describe
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from nzc.data import DataSplits, Embedding
 from nzc.data.rows import blocks
-from nzc.teachers.fingerprint import describe, source_digest
-from nzc.teachers.prediction_store import PredictionStore
+from nzc.storage.fingerprint import describe, source_digest
+from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats
 

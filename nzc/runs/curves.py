@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from nzc.accounting.data_dependent import gaps
-from nzc.data.files import write_private
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.layout import CURVES, LEARNING_CURVES
+from nzc.storage.files import write_private
 from nzc.types import AnyArray, CurveLog, Floats, Ints
 
 #: name → (x [points], y [points]). All of them depend on votes and are private.

@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from nzc.data.files import digest_of
+from nzc.storage.files import digest_of
 from nzc.validation import masked, masked_tree
 
 #: A run: its result; its released labels, exported student, what that takes, its predictions for all public rows, and

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from nzc.data import DataSplits
-from nzc.data.files import write_private
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.layout import LABELS, PREDICTIONS, STUDENT, STUDENT_INPUT
 from nzc.runs.metrics import class_names
+from nzc.storage.files import write_private
 from nzc.students import FittedStudent
 from nzc.types import AnyArray, Ints
 from nzc.validation import in_a_line

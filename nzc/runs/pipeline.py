@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from nzc.data import UNKNOWN, Dataset, DataSplits
-from nzc.data.own_folder import make_own
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.run_record import RunRecord
@@ -24,11 +23,12 @@ from nzc.runs.names import name_of
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.provenance import versions
 from nzc.runs.result import RoundResult, RunResult
+from nzc.storage.claim import make_own
+from nzc.storage.predictions import PredictionStore
 from nzc.students import FittedStudent, Student, StudentData
 from nzc.students.label_cleaning import clean_labels
 from nzc.students.label_spreading import spread_labels
 from nzc.teachers import Teachers, VoteHistograms
-from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import CurveLog, Floats, Ints, StageLog
 from nzc.validation import InputError, within

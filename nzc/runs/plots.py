@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nzc.data import UNKNOWN
-from nzc.data.files import write_private
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.curves import AXES, Curves
 from nzc.runs.layout import FIGURES
+from nzc.storage.files import write_private
 from nzc.types import Ints
 
 #: Width and height in inches: one column of a paper.

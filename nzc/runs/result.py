@@ -11,12 +11,12 @@ from rich.table import Column, Table
 
 from nzc.accounting.epsilon import Epsilon
 from nzc.data import splits
-from nzc.data.files import write_private
 from nzc.runs.clock import Stage
 from nzc.runs.formatting import EPSILONS, interval, number, percent
 from nzc.runs.layout import RESULT, with_infinity
 from nzc.runs.metrics import Metrics
 from nzc.runs.provenance import now
+from nzc.storage.files import write_private
 from nzc.teachers import base
 
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from nzc.data import Standardizer
-from nzc.data.files import write_private
 from nzc.data.standardizer import LIMIT
 from nzc.networks import as_input
+from nzc.storage.files import write_private
 from nzc.types import AnyArray
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from markupsafe import Markup, escape
 from pandas import DataFrame
 
 from nzc import __version__
-from nzc.data.files import write_private
-from nzc.data.own_folder import MARKER
 from nzc.runs.formatting import EPSILONS, RECALL, heading, interval, number
 from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, read_config, read_overrides
 from nzc.runs.metrics import Metrics
 from nzc.runs.provenance import now
+from nzc.storage.claim import MARKER
+from nzc.storage.files import write_private
 from nzc.sweeps.frame import read_job, read_jobs, sweep_overrides
 from nzc.sweeps.points import caption_of, notes_of
 from nzc.sweeps.spec import changed_settings, figures_of, header_of, keys_of, name_of

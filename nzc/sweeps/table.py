@@ -13,10 +13,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from nzc.data.files import write_private
 from nzc.runs.formatting import EPSILONS, heading, is_share, number, percent, some
 from nzc.runs.layout import TABLE_CSV
 from nzc.runs.metrics import unequal_classes
+from nzc.storage.files import write_private
 from nzc.sweeps.frame import whole_key
 from nzc.validation import InputError
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nzc.accounting.data_dependent import gaps
 from nzc.data import UNKNOWN, DataSplits
-from nzc.teachers.prediction_store import PredictionStore
+from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from nzc.data import DataSplits
-from nzc.teachers.prediction_store import save
+from nzc.storage.predictions import save
 from nzc.teachers.sharded import missing
 from nzc.teachers.stacked import Stacked
 from nzc.teachers.teacher import Teacher

@@ -7,9 +7,9 @@ from typing import Any
 
 from nzc import networks
 from nzc.data import DataSplits
+from nzc.storage.fingerprint import source_digest
+from nzc.storage.predictions import PredictionStore
 from nzc.teachers.base import VoteShape
-from nzc.teachers.fingerprint import source_digest
-from nzc.teachers.prediction_store import PredictionStore
 from nzc.teachers.sharded import ShardedTeachers, collect, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray

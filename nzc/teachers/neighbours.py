@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits, Embedding
+from nzc.storage.fingerprint import source_digest
 from nzc.teachers.base import VoteShape
-from nzc.teachers.fingerprint import source_digest
 from nzc.teachers.sharded import ShardedTeachers, without_records
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints

@@ -12,9 +12,9 @@ import numpy as np
 from nzc.data import DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.mechanisms import count_votes
+from nzc.storage.fingerprint import describe, source_digest
+from nzc.storage.predictions import PredictionStore, load, save
 from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
-from nzc.teachers.fingerprint import describe, source_digest
-from nzc.teachers.prediction_store import PredictionStore, load, save
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, one_of, whole

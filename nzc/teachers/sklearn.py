@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits
+from nzc.storage.fingerprint import source_digest
+from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.base import VoteShape
-from nzc.teachers.fingerprint import source_digest
-from nzc.teachers.prediction_store import PredictionStore, save
 from nzc.teachers.sharded import ShardedTeachers, collect, missing
 from nzc.training.progress import Bar
 from nzc.training.trainer import TrainerSettings

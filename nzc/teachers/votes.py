@@ -9,8 +9,8 @@ import numpy as np
 from nzc.data import DataSplits
 from nzc.data.arrays import load_array
 from nzc.mechanisms.votes import as_votes
+from nzc.storage.predictions import PredictionStore
 from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
-from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError

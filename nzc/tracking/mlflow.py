@@ -22,11 +22,11 @@ from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 from sqlalchemy.exc import OperationalError
 
-from nzc.data.own_folder import require_writable
 from nzc.runs import layout
 from nzc.runs.formatting import EPSILONS, number
 from nzc.runs.result import RunResult
 from nzc.runs.summary import by_class, describe, describe_student
+from nzc.storage.claim import require_writable
 from nzc.sweeps.frame import JOBS
 from nzc.sweeps.summary import summarise
 from nzc.tracking.model import log_student, register_student, tracking_uri

@@ -19,8 +19,8 @@ from uuid import uuid4
 
 from filelock import FileLock
 
-from nzc.data.files import write_private
 from nzc.runs.layout import RESULT
+from nzc.storage.files import write_private
 from nzc.validation import InputError, in_a_line, masked, masked_tree
 
 #: The record of a run or sweep in its folder; the lock that its process holds, or one that sends it.

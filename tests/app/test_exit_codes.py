@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from conftest import VOTES, Command, Nzc
 
-from nzc.data.files import write_private
 from nzc.runs import plots
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT
+from nzc.storage.files import write_private
 
 #: Classes of a user's own that cannot be built.
 MINE = """

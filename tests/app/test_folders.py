@@ -3,13 +3,11 @@
 import fcntl
 import stat
 from pathlib import Path
-from types import SimpleNamespace
 
-import psutil
 import pytest
 from conftest import VOTES, Nzc
 
-from nzc.data.own_folder import MARKER, OwnFolder, require_own, warn_of_local_locks
+from nzc.storage.claim import MARKER, OwnFolder, require_own
 from nzc.validation import InputError
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
@@ -81,7 +79,7 @@ def test_a_store_of_an_earlier_version_is_used_again(nzc: Nzc, histograms: Path)
 
 
 def test_nothing_but_entries_is_pruned(nzc: Nzc, histograms: Path) -> None:
-    from nzc.teachers.prediction_store import PredictionStore
+    from nzc.storage.predictions import PredictionStore
 
     assert nzc(*FILE).code == 0
     mine = Path(".nzc/predictions/mine.npz")
@@ -118,28 +116,3 @@ def test_undo_removes_what_take_made(tmp_path: Path) -> None:
     (tmp_path / "was/file").write_text("")
     own.undo()
     assert (tmp_path / "was/file").is_file()
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "warned"),
-    [
-        ("nfs", "rw,vers=3,nolock,local_lock=all", True),
-        ("nfs4", "rw,vers=4.2,local_lock=none", False),
-        ("ext4", "rw", False),
-    ],
-)
-def test_locks_of_one_machine_are_warned_of(
-    kind: str,
-    options: str,
-    warned: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
-) -> None:
-    mounts = [SimpleNamespace(mountpoint="/", fstype="ext4", opts="rw")]
-    mounts.append(SimpleNamespace(mountpoint=str(tmp_path), fstype=kind, opts=options))
-    monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
-    for _ in range(2):
-        warn_of_local_locks("paths.store", tmp_path / "store")
-    said = capsys.readouterr().err
-    assert said.count(f"paths.store={tmp_path / 'store'}: ") == said.count("\n") == warned

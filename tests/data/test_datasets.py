@@ -1,9 +1,7 @@
 """Every dataset's loading code on files that the test makes; what is wrong with a file is said in one line."""
 
-import gzip
-import os
 import shutil
-from colorsys import hsv_to_rgb
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from hashlib import md5
@@ -19,23 +17,23 @@ from conftest import SMALL, VOTES, Nzc, published
 from PIL import Image
 from scipy.io import savemat
 
-from nzc.data import adult, svhn
+from nzc.data import Dataset, adult, svhn
 from nzc.data.adult import Adult
 from nzc.data.folder import Folder
 from nzc.data.glyph import SIDE, SYMBOLS, Glyph, _Brush
-from nzc.data.images import as_bytes, unusable
+from nzc.data.images import as_bytes
 from nzc.data.mnist import MNIST
 from nzc.data.svhn import SVHN
+from nzc.validation import InputError
 
 
-def _complains(nzc: Nzc, arguments: list[str], *names: str) -> None:
-    ran = nzc(*arguments)
-    assert ran.code == 2, ran.err
-    assert ran.err.count("\n") == 1, ran.err
-    for name in names:
-        assert name in ran.err
-    assert not ran.out
-    assert not Path("outputs").exists()
+def _refused(dataset: Dataset, *parts: str) -> None:
+    """The dataset is refused in one line with these parts."""
+    with pytest.raises(InputError) as refused:
+        dataset.load()
+    assert "\n" not in str(refused.value)
+    for part in parts:
+        assert part in str(refused.value)
 
 
 # SVHN: torchvision's own reading, its addresses pointed at files of the test and its checksums at theirs.
@@ -52,12 +50,8 @@ def small_svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(svhn, "PUBLIC", 30)
     monkeypatch.setattr(torchvision.datasets.SVHN, "split_list", {})
     for number, (name, rows) in enumerate(SIZES.items()):
-        rng = np.random.default_rng(number)
-        _put(
-            origin,
-            name,
-            {"X": rng.integers(0, 256, (32, 32, 3, rows), np.uint8), "y": np.arange(rows)[:, None] % 10 + 1},
-        )
+        images = np.random.default_rng(number).integers(0, 256, (32, 32, 3, rows), np.uint8)
+        _put(origin, name, {"X": images, "y": np.arange(rows)[:, None] % 10 + 1})
     return origin
 
 
@@ -72,15 +66,18 @@ def _put(origin: Path, name: str, arrays: dict[str, Any] | bytes) -> None:
     torchvision.datasets.SVHN.split_list[name] = [f"file://{path}", path.name, digest]
 
 
-def test_svhn_has_the_papers_roles(small_svhn: Path) -> None:
+def test_svhn_has_the_papers_roles(nzc: Nzc, small_svhn: Path) -> None:
     roles = SVHN(str(small_svhn), extra=True).load()
     assert (len(roles.private), len(roles.public), len(roles.test)) == (70, 30, 20)
-    assert len(SVHN(str(small_svhn), extra=False).load().private) == 40
     train = np.random.default_rng(0).integers(0, 256, (32, 32, 3, 40), np.uint8)
     np.testing.assert_array_equal(roles.private.x[7], train[..., 7].transpose(2, 0, 1))
     assert roles.private.y[:11].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]  # the file's 10 is the digit 0
     assert roles.test.y[0] == 1
     assert roles.private.x.dtype == np.uint8
+    small = [*SMALL, "teachers.epochs=1", "student.steps=2", "teachers.count=3"]
+    ran = nzc("dataset=svhn", f"dataset.root={small_svhn}", *small)
+    assert ran.code == 0, ran.err
+    assert ran.result["data"]["private"] == 70
 
 
 def test_svhn_is_downloaded_where_it_can_be(small_svhn: Path, tmp_path: Path) -> None:
@@ -98,62 +95,33 @@ def test_svhn_is_downloaded_where_it_can_be(small_svhn: Path, tmp_path: Path) ->
     assert sorted(path.name for path in data.iterdir()) == ["test_32x32.mat", "train_32x32.mat"]
 
 
-def test_svhn_through_the_command_line(nzc: Nzc, small_svhn: Path) -> None:
-    small = [*SMALL, "teachers.epochs=1", "student.steps=2", "teachers.count=3"]
-    ran = nzc("dataset=svhn", f"dataset.root={small_svhn}", *small)
-    assert ran.code == 0, ran.err
-    assert ran.result["data"]["private"] == 70
-
-
-SVHN_DAMAGE = {
-    "missing": None,
-    "truncated": lambda whole: whole[: len(whole) // 2],
-    "empty": lambda whole: b"",
-    "checksum": lambda whole: whole[:-1] + bytes([whole[-1] ^ 1]),
-}
-
-
-@pytest.mark.parametrize("damage", SVHN_DAMAGE)
-@pytest.mark.parametrize("name", SIZES)
-def test_svhn_files_damaged(nzc: Nzc, small_svhn: Path, damage: str, name: str) -> None:
+@pytest.mark.parametrize("content", [None, b"", b"half"])
+def test_svhn_files_that_are_missing_or_damaged(small_svhn: Path, content: bytes | None) -> None:
     """The checksum stays that of the whole file, and nothing can be downloaded."""
-    change = SVHN_DAMAGE[damage]
-    path = small_svhn / f"{name}_32x32.mat"
-    _, file, digest = torchvision.datasets.SVHN.split_list[name]
-    torchvision.datasets.SVHN.split_list[name] = ["file:///nowhere/x.mat", file, digest]
-    if change is None:
-        path.unlink()
-    else:
-        path.write_bytes(change(path.read_bytes()))
-    _complains(nzc, ["dataset=svhn", f"dataset.root={small_svhn}"], f"dataset.root={small_svhn}", path.name)
+    torchvision.datasets.SVHN.split_list["train"][0] = "file:///nowhere/x.mat"
+    path = small_svhn / "train_32x32.mat"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    _refused(SVHN(str(small_svhn), extra=False), f"root={small_svhn}", path.name)
 
 
 X, Y = np.zeros((32, 32, 3, 40), np.uint8), np.ones((40, 1))
-SVHN_SHAPES = {
-    "rows": {"X": X[..., :39], "y": Y[:39]},
-    "labels": {"X": X, "y": Y[:39]},
-    "side": {"X": X[:31], "y": Y},
-    "grey": {"X": X[:, :, :1], "y": Y},
-    "floats": {"X": X.astype(float), "y": Y},
-    "flat": {"X": X.reshape(-1, 40), "y": Y},
-    "no X": {"y": Y},
-    "range": {"X": X, "y": Y * 11},
-    "no mat": b"hello",
-    "half a mat": b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + b"\x0f\x00\x00\x00\xff\x00\x00\x00abc",
-}
 
 
-@pytest.mark.parametrize("shape", SVHN_SHAPES)
-def test_svhn_files_of_another_content(nzc: Nzc, small_svhn: Path, shape: str) -> None:
-    _put(small_svhn, "train", SVHN_SHAPES[shape])
-    _complains(nzc, ["dataset=svhn", f"dataset.root={small_svhn}"], "dataset.root", "must h", "train_32x32.mat")
+@pytest.mark.parametrize(
+    "content",
+    [{"X": X[..., :39], "y": Y[:39]}, {"X": X[:, :, :1], "y": Y}, {"X": X.astype(float), "y": Y}, {"y": Y}, b"no mat"],
+)
+def test_svhn_files_of_another_content(small_svhn: Path, content: dict[str, Any] | bytes) -> None:
+    _put(small_svhn, "train", content)
+    _refused(SVHN(str(small_svhn), extra=False), f"root={small_svhn}", "must h", "train_32x32.mat")
 
 
-def test_nothing_is_left_where_nothing_could_be_downloaded(nzc: Nzc, small_svhn: Path) -> None:
+def test_nothing_is_left_where_nothing_could_be_downloaded(small_svhn: Path, tmp_path: Path) -> None:
     torchvision.datasets.SVHN.split_list["train"][0] = "file:///nowhere/x.mat"
-    _complains(nzc, ["dataset=svhn", "dataset.root=new/folder"], "dataset.root=new/folder", "downloaded")
-    assert not (Path.cwd() / "new" / "folder").exists()
-    _complains(nzc, ["dataset=svhn", "dataset.extra=1"], "dataset.extra=1", "true or false")
+    _refused(SVHN(str(tmp_path / "new" / "folder"), extra=False), "new/folder", "downloaded")
+    assert not (tmp_path / "new" / "folder").exists()
 
 
 # MNIST and Fashion-MNIST: idx files.
@@ -180,25 +148,14 @@ def test_fashion_mnist_has_mnists_roles(blank: Path) -> None:
     assert roles.private.x.shape[1:] == (1, 28, 28)
 
 
-@pytest.mark.parametrize("damage", ["truncated", "short", "side", "labels", "no idx", "missing"])
-def test_idx_files(nzc: Nzc, blank: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("content", [None, b"half", _idx(np.zeros((9_999, 28, 28), np.uint8))])
+def test_idx_files(blank: Path, content: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torchvision.datasets.FashionMNIST, "mirrors", ["file:///nowhere/"])
-    images, labels = blank / "t10k-images-idx3-ubyte", blank / "t10k-labels-idx1-ubyte"
-    match damage:
-        case "truncated":
-            images.write_bytes(images.read_bytes()[:1000])
-        case "short":
-            images.write_bytes(_idx(np.zeros((9_999, 28, 28), np.uint8)))
-        case "side":
-            images.write_bytes(_idx(np.zeros((10_000, 27, 28), np.uint8)))
-        case "labels":
-            labels.write_bytes(_idx(np.zeros(9_999, np.uint8)))
-        case "no idx":
-            labels.write_bytes(gzip.compress(b"hello"))
-        case "missing":
-            images.unlink()
-    root = blank.parents[1]
-    _complains(nzc, ["dataset=fashion_mnist", f"dataset.root={root}"], f"dataset.root={root}", "FashionMNIST/raw")
+    images, root = blank / "t10k-images-idx3-ubyte", str(blank.parents[1])
+    images.unlink()
+    if content is not None:
+        images.write_bytes(content)
+    _refused(MNIST(root, kind="FashionMNIST"), f"root={root}", "FashionMNIST/raw")
 
 
 # Adult: comma-separated words.
@@ -240,29 +197,26 @@ def test_adult_sees_public_rows_alone(small_adult: Path) -> None:
     np.testing.assert_array_equal(before[1], after.test.x)
 
 
-ADULT_DAMAGE = {
-    "missing": None,
-    "truncated": lambda text: text[: len(text) * 2 // 3],
-    "short": lambda text: "\n".join(text.splitlines()[:3]),
-    "columns": lambda text: text.replace(", Male", "", 1),
-    "number": lambda text: text.replace("77516", "many", 1),
-    "not finite": lambda text: text.replace("77516", "inf", 1),
-    "label": lambda text: text.replace("50K", "60K", 1),
-    "no text": lambda text: "\xff\x00",
-    "empty": lambda text: "",
-}
-
-
-@pytest.mark.parametrize("damage", ADULT_DAMAGE)
 @pytest.mark.parametrize("name", ["adult.data", "adult.test"])
-def test_adult_files(nzc: Nzc, small_adult: Path, damage: str, name: str) -> None:
-    change = ADULT_DAMAGE[damage]
-    if change is None:
-        (small_adult / name).unlink()
-    else:
-        (small_adult / name).write_text(change((small_adult / name).read_text()), encoding="latin-1")
-    arguments = ["dataset=adult", "dataset.public=3", f"dataset.root={small_adult.parent}"]
-    _complains(nzc, arguments, f"dataset.root={small_adult.parent}", f"adult/{name}")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[: len(text) * 2 // 3],
+        lambda text: "\n".join(text.splitlines()[:3]),
+        lambda text: text.replace(", Male", "", 1),
+        lambda text: text.replace("77516", "many", 1),
+        lambda text: text.replace("50K", "60K", 1),
+        lambda text: "\xff\x00",
+        lambda text: "",
+    ],
+)
+def test_adult_files(small_adult: Path, change: Callable[[str], str], name: str) -> None:
+    (small_adult / name).write_text(change((small_adult / name).read_text()), encoding="latin-1")
+    _refused(Adult(str(small_adult.parent), public=3), f"root={small_adult.parent}", f"adult/{name}")
+
+
+def test_adult_that_is_not_there(tmp_path: Path) -> None:
+    _refused(Adult(str(tmp_path), public=3), f"root={tmp_path}", "adult/adult.data")
 
 
 def test_adult_lines_up_with_the_published_votes(nzc: Nzc) -> None:
@@ -311,100 +265,52 @@ def test_a_folder_of_images(images: Path) -> None:
     assert replace(FOLDER, path=str(images), size=8, grey=True).load().test.x.shape[1:] == (1, 8, 8)
 
 
-def test_folders_that_are_none(nzc: Nzc, images: Path, tmp_path: Path) -> None:
-    arguments = ["dataset=folder", f"dataset.path={images}", "dataset.private=0.5", "dataset.public=0.3"]
-    _complains(nzc, ["dataset=folder"], "dataset.path=???", "given")
-    _complains(nzc, ["dataset=folder", "dataset.path=none"], "dataset.path=none", "a folder that exists")
-    _complains(nzc, ["dataset=folder", f"dataset.path={images / 'cat'}"], "2 or more classes", "0 folders and 10 files")
-    _complains(nzc, ["dataset=folder", f"dataset.path={images / 'cat' / '3.png'}"], "must be a folder; unpack")
+def test_folders_that_are_none(images: Path, tmp_path: Path) -> None:
+    folder = replace(FOLDER, path=str(images))
+    _refused(replace(folder, path="none"), "path=none", "a folder that exists")
+    _refused(replace(folder, path=str(images / "cat")), "2 or more classes", "0 folders and 10 files")
     shutil.copytree(images, tmp_path / "splits" / "train")
     shutil.copytree(images, tmp_path / "splits" / "val")
-    _complains(
-        nzc, ["dataset=folder", "dataset.path=splits"], "train holds folders. Is dataset.path=splits/train meant?"
-    )
-    _complains(nzc, [*arguments, "dataset.size=0"], "dataset.size=0", "from 1 to 4,096")
-    _complains(nzc, [*arguments, "dataset.private=0.9"], "dataset.private=0.9", "below 1")
-    _complains(nzc, [*arguments, "dataset.private=0.01"], "dataset.path", "three splits")
+    inner = tmp_path / "splits" / "train"
+    _refused(replace(folder, path=str(inner.parent)), f"train holds folders. Is dataset.path={inner} meant?")
+    _refused(replace(folder, private=0.01), "path=", "three splits")
     whole = (images / "cat" / "3.png").read_bytes()
-    for damage in (b"", b"hello", whole[:50], whole[:30]):
+    for damage in (b"", b"hello", whole[:50]):
         (images / "cat" / "3.png").write_bytes(damage)
-        _complains(nzc, arguments, f"dataset.path={images}", "number 4 of cat")
+        _refused(folder, f"path={images}", "number 4 of cat")
     Image.new("RGB", (5, 5)).save(images / "cat" / "3.png")
-    _complains(nzc, arguments, "dataset.size=null", "differ in size")
+    _refused(folder, "size=null", "differ in size")
 
 
-def _mixed(mode: str) -> tuple[Image.Image, np.ndarray]:
-    """A random picture of a mode, and the RGB bytes that it shows, by the formula of the mode."""
-    rng = np.random.default_rng(0)
-    raw = rng.integers(0, 256, (9, 7, 4), np.uint8)
-    if mode == "YCbCr":  # colours that RGB has
-        raw[..., 0], raw[..., 1:3] = 64 + raw[..., 0] // 2, 112 + raw[..., 1:3] // 8
-    value, colours, alpha = raw[..., 0], raw[..., :3].astype(float), raw[..., 3:] / 255
-    grey = np.repeat(value[..., None].astype(float), 3, axis=2)
-
-    def on_white(shown: np.ndarray) -> np.ndarray:
-        return shown * alpha + 255 * (1 - alpha)
-
-    palette = rng.integers(0, 256, (256, 3), np.uint8)
-    if mode == "1":
-        return Image.fromarray(value > 99), np.where(grey > 99, 255, 0)
-    if mode[:4] == "I;16":
-        wide = rng.integers(0, 2**16, (9, 7)).astype("<u2")
-        data = wide.astype(">u2" if mode[4:] == "B" else "<u2").tobytes()
-        return Image.frombytes(mode, (7, 9), data), np.repeat(wide[..., None] / 257, 3, axis=2)
-    if mode in ("P", "P+", "PA"):
-        image = Image.frombytes("PA", (7, 9), raw[..., [0, 3]].tobytes()) if mode == "PA" else Image.fromarray(value)
-        image.putpalette(palette.tobytes())
-        if mode == "P+":
-            image.info["transparency"] = bytes(range(256))
-            alpha = value[..., None] / 255
-            return image, palette[value] * alpha + 255 * (1 - alpha)
-        return image, on_white(palette[value]) if mode == "PA" else palette[value]
-    if mode in ("LA", "La"):
-        known = np.minimum(raw[..., 0], raw[..., 3]) if mode == "La" else value
-        image = Image.frombytes(mode, (7, 9), np.stack([known, raw[..., 3]], axis=2).tobytes())
-        straight = known[..., None] + 255 * (1 - alpha) if mode == "La" else on_white(grey)
-        return image, np.repeat(straight[..., :1], 3, axis=2)
-    if mode == "RGBa":
-        known = np.minimum(raw[..., :3], raw[..., 3:])
-        image = Image.frombytes("RGBa", (7, 9), np.concatenate([known, raw[..., 3:]], axis=2).tobytes())
-        return image, known + 255 * (1 - alpha)
-    image = Image.frombytes(mode, (7, 9), raw[..., : len(Image.new(mode, (1, 1)).getbands())].tobytes())
-    red, green, blue = colours[..., 0], colours[..., 1] - 128, colours[..., 2] - 128
-    jfif = [red + 1.402 * blue, red - 0.344136 * green - 0.714136 * blue, red + 1.772 * green]
-    hsv = [[hsv_to_rgb(*pixel / 255) for pixel in row] for row in colours]
-    shown = {"L": grey, "RGBA": on_white(colours), "CMYK": (255 - colours) * (1 - alpha), "HSV": np.array(hsv) * 255,
-             "YCbCr": np.stack(jfif, axis=2)}  # fmt: skip
-    return image, np.clip(shown.get(mode, colours), 0, 255)
+def test_transparent_pictures_lie_on_white() -> None:
+    raw = np.random.default_rng(0).integers(0, 256, (9, 7, 4), np.uint8)
+    alpha = raw[..., 3:] / 255
+    colours = np.asarray(as_bytes(Image.fromarray(raw), grey=False)).astype(float)
+    np.testing.assert_allclose(colours, raw[..., :3] * alpha + 255 * (1 - alpha), atol=1.01)
+    grey = np.asarray(as_bytes(Image.fromarray(raw[..., [0, 3]]), grey=True)).astype(float)
+    np.testing.assert_allclose(grey, (raw[..., :1] * alpha + 255 * (1 - alpha))[..., 0], atol=1.01)
 
 
-MODES = ("1", "L", "P", "P+", "PA", "LA", "La", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr", "HSV", "I;16", "I;16B",
-         "I;16L")  # fmt: skip
-
-
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["1", "L", "P", "PA", "LA", "RGB", "RGBX", "RGBA", "CMYK", "YCbCr", "HSV"])
 def test_every_mode_of_images_shows_its_colours(mode: str) -> None:
-    image, expected = _mixed(mode)
-    assert unusable(image) is None
-    found = np.asarray(as_bytes(image, grey=False)).astype(float)
-    within = {"HSV": 6, "La": 2, "RGBa": 2}.get(mode, 1)
-    np.testing.assert_allclose(found, expected, atol=within + 0.01)
-    grey = expected @ [0.299, 0.587, 0.114]
-    np.testing.assert_allclose(np.asarray(as_bytes(image, grey=True)), grey, atol=within + 1)
+    """A picture of four plain colours keeps them through every mode, or their brightness."""
+    plain = Image.fromarray(np.array([[[0, 0, 0], [255, 255, 255]], [[255, 0, 0], [0, 0, 255]]], np.uint8))
+    shown = as_bytes(plain.convert("L").convert(mode) if mode in ("1", "LA", "PA") else plain.convert(mode), grey=True)
+    expected = np.where(np.asarray(plain.convert("L")) > 127, 255, 0) if mode == "1" else np.asarray(plain.convert("L"))
+    rows = slice(0, 1) if mode == "1" else slice(None)  # dithering changes the colours
+    np.testing.assert_allclose(np.asarray(shown)[rows].astype(int), expected[rows].astype(int), atol=2)
 
 
-def test_images_that_are_no_single_picture_of_bytes(nzc: Nzc, images: Path) -> None:
-    path, other = images / "cat" / "3.png", Image.new("RGB", (6, 4), "red")
-    for mode, ending in (("F", "tif"), ("I", "tif"), ("LAB", "tif")):
-        path.unlink()
-        path = path.with_suffix(f".{ending}")
-        Image.new(mode, (6, 4)).save(path)
-        _complains(nzc, ["dataset=folder", f"dataset.path={images}"], "number 4 of cat", f"mode, {mode};", "8-bit")
-    for ending in ("gif", "tif", "png", "webp"):
-        path.unlink()
-        path = path.with_suffix(f".{ending}")
-        Image.new("RGB", (6, 4)).save(path, save_all=True, append_images=[other])
-        _complains(nzc, ["dataset=folder", f"dataset.path={images}"], "number 4 of cat", "several frames or pages")
+def test_images_that_are_no_single_picture_of_bytes(images: Path) -> None:
+    folder, path = replace(FOLDER, path=str(images)), images / "cat" / "3.png"
+    path.unlink()
+    for mode in ("F", "I", "LAB"):
+        Image.new(mode, (6, 4)).save(path.with_suffix(".tif"))
+        _refused(folder, "number 4 of cat", f"mode, {mode};", "8-bit")
+    for ending in (".gif", ".tif"):
+        other = [Image.new("RGB", (6, 4), "red")]
+        Image.new("RGB", (6, 4)).save(path.with_suffix(ending), save_all=True, append_images=other)
+        _refused(folder, "number 4 of cat", "several frames or pages")
 
 
 def test_sixteen_bits_keep_their_scale_in_every_file(images: Path) -> None:
@@ -420,8 +326,6 @@ def test_sixteen_bits_keep_their_scale_in_every_file(images: Path) -> None:
 # Glyphs.
 
 GLYPH = Glyph(seed=0, private=300, public=200, test=100)
-#: Symbols that a turn, a shift and another font make hard to tell apart, as in the paper.
-AMBIGUOUS = (",'", ".·", "-_", "lI", "1l", "il", "0O", "0θ", "OΘ", "oø", "x×", "vν", "uυ", "pρ", "wω", "βß", "þÞ", "ασ")
 
 
 def test_glyph_items_are_pure() -> None:
@@ -495,49 +399,26 @@ def test_glyph_mislabels_a_tenth_of_private_records_alone() -> None:
     np.testing.assert_array_equal(GLYPH.draw("private", np.arange(50)).x, right.draw("private", np.arange(50)).x)
 
 
-def test_glyph_has_pairs_that_are_hard_to_tell_apart() -> None:
-    """The likeness of two symbols' ink within a font, averaged over fonts: far above that of any two symbols."""
-    brush = _Brush.of(GLYPH, "private")
-    ink = [brush.fields[brush.which[i, : brush.choices[i]], 0] > 0 for i in range(150)]
-
-    def alike(a: str, b: str) -> float:
-        one, other = ink[SYMBOLS.index(a)].mean(axis=0), ink[SYMBOLS.index(b)].mean(axis=0)
-        return float(np.minimum(one, other).sum() / np.maximum(one, other).sum())
-
-    usual = np.mean([alike(a, b) for a, b in zip(SYMBOLS, SYMBOLS[7:], strict=False)])
-    likeness = {pair: alike(*pair) for pair in AMBIGUOUS}
-    assert min(likeness.values()) > 1.5 * usual, (likeness, usual)
-
-
-def test_glyph_takes_a_folder_of_fonts(nzc: Nzc, tmp_path: Path) -> None:
-    carried = {font.name: font for font in GLYPH.fonts_of("private")}
-    source = carried["DejaVu Sans Book"] if "DejaVu Sans Book" in carried else next(iter(carried.values()))
+def test_glyph_takes_a_folder_of_fonts(tmp_path: Path) -> None:
+    source = GLYPH.fonts_of("private")[0]
     folder = tmp_path / "fonts"
     folder.mkdir()
     (folder / "same.ttf").write_bytes(source.path.read_bytes())
     mine = replace(GLYPH, fonts=str(folder))
-    found = [font for role in ("private", "public") for font in mine.fonts_of(role) if font.name == source.name]
-    assert [font.path.name for font in found] == ["same.ttf"]  # a font that is there twice counts once
+    fonts = [font for role in ("private", "public") for font in mine.fonts_of(role) if font.name == source.name]
+    assert [font.path.name for font in fonts] == ["same.ttf"]  # a font that is there twice counts once
     (folder / "other.ttf").write_bytes(source.path.read_bytes()[:5000])
-    _complains(nzc, ["dataset=glyph", f"dataset.fonts={folder}"], "dataset.fonts=", "other.ttf", "readable font")
-    _complains(nzc, ["dataset=glyph", "dataset.fonts=none"], "dataset.fonts=none", ".ttf")
+    _refused(mine, "fonts=", "other.ttf", "readable font")
+    _refused(replace(GLYPH, fonts=str(tmp_path / "none")), "fonts=", ".ttf")
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "allows"),
-    [
-        ("private", "0", "1 or more"),
-        ("imbalance", "0.5", "or more"),
-        ("imbalance", "nan", "finite"),
-        ("mislabelled", "1", "below 1"),
-        ("mislabelled", "-0.1", "0 or above"),
-        ("public_fonts", "0", "between 0 and 1"),
-        ("public_fonts", "0.001", "every symbol"),
-        ("public_fonts", "0.999", "every symbol"),
-    ],
+    ("key", "value"),
+    [("private", 0), ("imbalance", 0.5), ("mislabelled", 1.0), ("public_fonts", 0.0), ("public_fonts", 0.001)],
 )
-def test_glyph_settings(nzc: Nzc, key: str, value: str, allows: str) -> None:
-    _complains(nzc, ["dataset=glyph", f"dataset.{key}={value}"], f"dataset.{key}={value}", allows)
+def test_glyph_settings(key: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{key}={value}"):
+        replace(GLYPH, **{key: value}).load()
 
 
 def test_glyph_through_the_command_line(nzc: Nzc) -> None:
@@ -545,15 +426,3 @@ def test_glyph_through_the_command_line(nzc: Nzc) -> None:
     ran = nzc("dataset=glyph", *sizes, *SMALL, "teachers.epochs=1", "student.steps=2")
     assert ran.code == 0, ran.err
     assert ran.result["data"]["classes"] == 150
-
-
-def test_the_groups_of_svhn_keep_together() -> None:
-    """The prepared crops, as `dataset=npz` takes them: colour channels first, pictures in one role."""
-    from nzc.data.npz import Npz
-
-    path = Path(os.environ.get("NZC_DATA", "")) / "svhn_test10k.npz"
-    if not path.is_file():
-        pytest.skip("NZC_DATA names no folder with svhn_test10k.npz")
-    roles = Npz(str(path), seed=0, private=0.7, public=0.2).load()
-    assert roles.private.x.shape[1:] == (3, 32, 32)
-    assert len(roles.private) + len(roles.public) + len(roles.test) == 10_000

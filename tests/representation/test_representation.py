@@ -18,10 +18,10 @@ from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import ABSTAIN
 from nzc.representation.contrastive import Contrastive
 from nzc.representation.spectral import Spectral
+from nzc.storage.predictions import PredictionStore
 from nzc.students import StudentData
 from nzc.students.label_spreading import spread_labels
 from nzc.teachers.neighbours import Neighbours
-from nzc.teachers.prediction_store import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 

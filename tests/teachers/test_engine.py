@@ -23,9 +23,9 @@ from nzc import networks
 from nzc.data import DataSplits, Split
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
+from nzc.storage.predictions import save
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
-from nzc.teachers.prediction_store import save
 from nzc.teachers.sharded import partition
 from nzc.teachers.stacked import Stacked, Unfolded
 from nzc.teachers.threads import Threads

@@ -14,9 +14,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from nzc.data import DataSplits, Embedding, Split
 from nzc.mechanisms import count_votes
+from nzc.storage.predictions import PredictionStore
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.neighbours import Neighbours
-from nzc.teachers.prediction_store import PredictionStore
 from nzc.teachers.sharded import ShardedTeachers, partition
 from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile

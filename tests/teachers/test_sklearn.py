@@ -18,8 +18,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from nzc.data import DataSplits, Split
 from nzc.data.digits import Digits
-from nzc.teachers.fingerprint import describe
-from nzc.teachers.prediction_store import PredictionStore, save
+from nzc.storage.fingerprint import describe
+from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.sklearn import Sklearn, _copy
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError

@@ -18,11 +18,11 @@ from nzc.data import DataSplits, Embedding, Split
 from nzc.data.augment import Affine, Strong
 from nzc.representation.contrastive import Contrastive
 from nzc.representation.spectral import Spectral
+from nzc.storage.fingerprint import describe, source_digest
+from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.teachers.ensemble import Ensemble
-from nzc.teachers.fingerprint import describe, source_digest
 from nzc.teachers.neighbours import Neighbours
-from nzc.teachers.prediction_store import PredictionStore
 from nzc.teachers.sharded import ShardedTeachers
 from nzc.teachers.sklearn import Sklearn
 from nzc.training.trainer import TrainerSettings

@@ -1,8 +1,6 @@
 """Stored teacher predictions: found again by a hash of everything that can change them."""
 
-import itertools
 import json
-import math
 import os
 import platform
 import re
@@ -10,26 +8,24 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
+from itertools import count
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from nzc.data.files import refresh, write_private
-from nzc.data.own_folder import make_own
+from nzc.storage.claim import make_own
+from nzc.storage.files import refresh, write_private
 from nzc.types import AnyArray
 
 #: What is in a store beside its marker, and the names of entries: nothing else is listed or removed.
 STORED = ("ledger.db", "ledger.db-journal", "predictions")
 _ENTRY = re.compile(r"[0-9a-f]{20}\.(npz|work|damaged-\d+)")
-#: Seconds between two signs of life of a process that computes predictions.
-_BEAT = 0.5
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class PredictionStore:
     Each entry is root/predictions/KEY.npz with the arrays `predictions` and `request` (JSON). The checksums of the zip
     format detect damage. A damaged entry is renamed, and its predictions are computed again.
 
-    wait  seconds to wait for another process that computes the same predictions, and shows no sign of life
+    wait  seconds that the ledger in this folder waits for its turn
     """
 
     def __init__(self, root: str | Path, wait: float = 60) -> None:
@@ -71,19 +67,18 @@ class PredictionStore:
         """
         path, work = self._paths(request)
         self._make()
-        with self._lock(path):
-            refresh(self._folder)
+        with _locked(path):
+            stored, text = load(path) or {}, json.dumps(request, sort_keys=True)
+            if "predictions" in stored and str(stored.get("request")) == text:
+                shutil.rmtree(work, ignore_errors=True)  # left by a writer that was killed after writing the entry
+                return stored["predictions"]
             if path.is_file():
-                found = load(path) or {}
-                if "predictions" in found and json.loads(str(found.get("request", "null"))) == request:
-                    shutil.rmtree(work, ignore_errors=True)  # left by a writer that was killed after writing the entry
-                    return found["predictions"]
-                aside = next(n for i in range(10**6) if not (n := path.with_suffix(f".damaged-{i}")).exists())
+                aside = next(name for n in count() if not (name := path.with_suffix(f".damaged-{n}")).exists())
                 path.rename(aside)
                 print(f"nzc: {path} was damaged: renamed to {aside.name}, computed again", file=sys.stderr)
             work.mkdir(mode=0o700, exist_ok=True)
             predictions = train(work)
-            save(path, predictions=predictions, request=np.array(json.dumps(request, sort_keys=True)))
+            save(path, predictions=predictions, request=np.array(text))
             shutil.rmtree(work)
             return predictions
 
@@ -98,19 +93,19 @@ class PredictionStore:
 
     def entries(self) -> list[Entry]:
         """Return what is stored, the oldest first."""
-        found = []
+        entries = []
         for path in sorted(self._folder.glob("*")):
             if _ENTRY.fullmatch(path.name):
                 request = (load(path) or {}).get("request", "{}") if path.suffix == ".npz" else "{}"
                 size = sum(file.stat().st_size for file in (path, *path.rglob("*")))
                 days = max(0.0, time.time() - path.stat().st_mtime) / 86400
                 state = {".npz": "whole", ".work": "partial"}.get(path.suffix, "damaged")
-                found.append(Entry(path, json.loads(str(request)), size, days, state))
-        return sorted(found, key=lambda entry: -entry.days)
+                entries.append(Entry(path, json.loads(str(request)), size, days, state))
+        return sorted(entries, key=lambda entry: -entry.days)
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry once nobody computes or reads it. Its lock file stays: someone may be waiting for it."""
-        with self._lock(entry.path):
+        with _locked(entry.path):
             if entry.path.is_dir():
                 shutil.rmtree(entry.path)
             else:
@@ -124,48 +119,23 @@ class PredictionStore:
         key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:20]
         return self._folder / f"{key}.npz", self._folder / f"{key}.work"
 
-    @contextmanager
-    def _lock(self, path: Path) -> Iterator[None]:
-        """Hold the lock of an entry. TimeoutError: its holder shows no sign of life for `wait` seconds.
 
-        The holder writes its name and a count into the lock file every half second: a sign that needs no common clock.
-        """
-        lock, seen = FileLock(path.with_suffix(".lock"), mode=0o600), -math.inf
-        sign: str | None = None  # the file of a holder that has just come is empty, which is a sign too
-        file = Path(lock.lock_file)
-        while True:
-            try:
-                lock.acquire(timeout=0 if seen < 0 else _BEAT)
-                break
-            except Timeout:
-                before, sign = sign, file.read_text(encoding="utf-8")
-                who = f"{sign.rpartition(' ')[0] or 'another process'}, which computes the same predictions"
-                if seen < 0:
-                    print(f"nzc: waiting for {who}", file=sys.stderr)
-                if sign != before:
-                    seen = time.monotonic()
-                elif time.monotonic() - seen > self.wait:
-                    raise TimeoutError(f"no sign of life for wait={self.wait:g} seconds from {who}") from None
-            except OSError as error:
-                raise RuntimeError(f"the store {self.root} could not be locked: {error.strerror}") from error
-        ended = Event()
-        beating = Thread(target=_beat, args=(file, ended), daemon=True)
-        beating.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            beating.join()
-            lock.release()
-
-
-def _beat(file: Path, ended: Event) -> None:
-    """Show in a lock file that this process, which holds it, is alive."""
-    for count in itertools.count():
-        with suppress(OSError):  # the disk may be full
-            file.write_text(f"process {os.getpid()} on {platform.node()} {count}", encoding="utf-8")
-        if ended.wait(_BEAT):
-            return
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of an entry. It ends with the process that holds it; who waits for it says so, and waits."""
+    file = path.with_suffix(".lock")
+    lock = FileLock(file, mode=0o600)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        holder = file.read_text(encoding="utf-8") or "another process"
+        print(f"nzc: waiting for {holder}, which computes the same predictions", file=sys.stderr)
+        lock.acquire(poll_interval=0.2)
+    try:
+        file.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
+        yield
+    finally:
+        lock.release()
 
 
 def save(path: Path, **arrays: AnyArray) -> None:

@@ -20,33 +20,32 @@ def source_digest(*modules: str, follow: bool = True) -> str:
 
     follow  include, recursively, what they import from nzc, and from files beside or below a user's own module
     """
-    found: dict[str, str] = {}
+    trees: dict[str, str] = {}
     todo = list(modules)
     homes = [path.parent for path in map(_file, modules) if path]
     while todo:
-        module = todo.pop()
-        if module in found:
+        if (module := todo.pop()) in trees:
             continue
-        found[module] = ""  # for a name that is no module, or one of others
-        if (path := _file(module)) is None:
+        path, trees[module] = _file(module), ""  # for a name that is no module, or one of others
+        if path is None or not (module.partition(".")[0] == "nzc" or any(home in path.parents for home in homes)):
             continue
-        if module.partition(".")[0] != "nzc" and not any(home in path.parents for home in homes):
-            continue
-        state = path.stat()
-        found[module], imported = _parsed(module, path, (state.st_mtime_ns, state.st_size))
+        trees[module], imported = _parsed(module, path, path.stat().st_mtime_ns)
         todo += imported if follow else []
-    return sha256("".join(found[module] for module in sorted(found)).encode()).hexdigest()[:16]
+    return sha256("".join(trees[module] for module in sorted(trees)).encode()).hexdigest()[:16]
 
 
 @cache
-def _parsed(module: str, path: Path, state: tuple[int, int]) -> tuple[str, list[str]]:
-    """Return the syntax tree of a module as text, and the modules with Python source that it imports.
-
-    A file whose `state` changes is read again.
-    """
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def _parsed(module: str, path: Path, modified: int) -> tuple[str, list[str]]:
+    """Return the syntax tree of a module as text, and the modules with Python source that it imports."""
+    tree, names = ast.parse(path.read_text(encoding="utf-8")), []
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    return ast.dump(tree), [name for name in _imports(tree, package) if _file(name)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]  # these may be modules themselves
+    return ast.dump(tree), [name for name in names if _file(name)]
 
 
 def describe(value: Any) -> Any:
@@ -67,7 +66,7 @@ def describe(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return {**_named(type(value)), **{f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)}}
     if hasattr(value, "get_params"):
-        usual = {key: describe(each.default) for key, each in signature(type(value)).parameters.items()}
+        usual = {key: describe(parameter.default) for key, parameter in signature(type(value)).parameters.items()}
         given = {key: describe(item) for key, item in value.get_params(deep=False).items()}
         return {**_named(type(value)), **{k: v for k, v in given.items() if k not in usual or v != usual[k]}}
     import joblib
@@ -97,15 +96,3 @@ def _file(module: str) -> Path | None:
     except (ImportError, ValueError):
         return None
     return Path(path) if path is not None and path.endswith(".py") else None
-
-
-def _imports(tree: ast.AST, package: str) -> list[str]:
-    """Return the names that a module of `package` imports: modules, and names that may be modules themselves."""
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = resolve_name("." * node.level + (node.module or ""), package)
-            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    return found

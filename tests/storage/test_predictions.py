@@ -1,9 +1,8 @@
 """The prediction store: computed once and whole, by one process; private; compact; damage seen; listed and pruned."""
 
-import fcntl
+import _thread
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from conftest import Command
 
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import LedgerEntry
-from nzc.teachers.prediction_store import PredictionStore
+from nzc.storage.predictions import PredictionStore
 
 
 @pytest.fixture
@@ -57,13 +56,10 @@ def test_predictions_are_computed_once_and_whole(store: PredictionStore) -> None
         (np.arange(256), 1),
         (np.arange(257), 2),
         (np.array([-1, 100]), 1),
-        (np.array([-1, 200]), 2),
-        (np.array([-1, 2**62]), 8),
         (np.array([-129, 0]), 2),
         (np.array([2**64 - 1], dtype=np.uint64), 8),
         (np.array([], dtype=np.int64), 8),
         (np.array([0.5, 1]), 8),
-        (np.array([True, False]), 1),
     ],
 )
 def test_whole_numbers_are_stored_in_the_smallest_type(
@@ -111,19 +107,11 @@ def _flip(path: Path) -> None:
     path.write_bytes(whole)
 
 
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
 def _other_request(path: Path) -> None:
     np.savez(path, predictions=np.arange(3), request=np.array('{"x": 9}'))
 
 
-def _no_request(path: Path) -> None:
-    np.savez(path, predictions=np.arange(3))
-
-
-@pytest.mark.parametrize("damage", [_truncate, _flip, _empty, _other_request, _no_request])
+@pytest.mark.parametrize("damage", [_truncate, _flip, _other_request])
 def test_a_damaged_entry_is_renamed_and_computed_again(
     store: PredictionStore, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,30 +122,35 @@ def test_a_damaged_entry_is_renamed_and_computed_again(
         damage(entry.path)
         assert store.fetch({}, train).tolist() == [0, 1, 2]
         assert train.times == 1 + times
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert "damaged" in said
+        told = capsys.readouterr().err
+        assert "damaged" in told and told.count("\n") == 1
         assert [entry.state for entry in store.entries()].count("damaged") == times
     store.fetch({}, train)
     assert train.times == 3
 
 
-def test_leftovers_of_a_killed_writer_are_removed(store: PredictionStore) -> None:
-    store.fetch({}, Train())
+def test_unfinished_work_is_kept_and_a_leftover_of_a_killed_writer_removed(store: PredictionStore) -> None:
+    def stopped(work: Path) -> np.ndarray:
+        (work / "0.npz").write_bytes(b"half of the teachers")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.fetch({}, stopped)
     (entry,) = store.entries()
-    (work := entry.path.with_suffix(".work")).mkdir()
-    (work / "0.npz").write_bytes(b"")
-    entry.path.with_name(f".{entry.path.name}.partial").write_bytes(b"half")
-    assert sorted(entry.state for entry in store.entries()) == ["partial", "whole"]
-    store.fetch({}, Train())
-    assert [each.path for each in store.entries()] == [entry.path]
+    assert entry.state == "partial"
+    seen: list[bytes] = []
+    store.fetch({}, lambda work: seen.append((work / "0.npz").read_bytes()) or np.arange(3))
+    assert seen == [b"half of the teachers"]
+    entry.path.mkdir()  # its writer was killed after it had written the entry
+    assert store.fetch({}, Train()).tolist() == [0, 1, 2]
+    assert [each.state for each in store.entries()] == ["whole"]
 
 
 def test_two_processes_compute_once(store: PredictionStore) -> None:
     script = """if True:
         import sys, time, numpy as np
         from pathlib import Path
-        from nzc.teachers.prediction_store import PredictionStore
+        from nzc.storage.predictions import PredictionStore
         root = Path(sys.argv[1])
         def train(work):
             with (root.parent / "made").open("a") as file:
@@ -172,32 +165,24 @@ def test_two_processes_compute_once(store: PredictionStore) -> None:
     assert (store.root.parent / "made").read_text() == "x"
 
 
-def test_a_holder_that_was_stopped_is_waited_for_until_the_limit(
+def test_a_holder_is_named_and_waited_for_until_it_ends(
     store: PredictionStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = """if True:
         import sys, time
-        from nzc.teachers.prediction_store import PredictionStore
+        from nzc.storage.predictions import PredictionStore
         PredictionStore(sys.argv[1]).fetch({}, lambda work: print("begun", flush=True) or time.sleep(600))
     """
     with subprocess.Popen([sys.executable, "-c", script, str(store.root)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        holder.send_signal(signal.SIGSTOP)
-        who = f"process {holder.pid} on .*, which computes the same predictions"
-        with pytest.raises(TimeoutError, match=f"wait=1 .*{who}"):
-            PredictionStore(store.root, wait=1).fetch({}, Train())
-        assert re.fullmatch(f"nzc: waiting for {who}\n", capsys.readouterr().err)
-        holder.kill()
-    assert store.fetch({}, Train()).tolist() == [0, 1, 2]
-
-
-def test_a_holder_that_has_not_shown_a_sign_yet_is_waited_for(store: PredictionStore) -> None:
-    store.fetch({"x": 0}, Train())  # makes the folders
-    lock = os.open(store._paths({})[0].with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    Timer(0.3, os.close, [lock]).start()
-    assert store.fetch({}, Train()).tolist() == [0, 1, 2]
+        interrupt = Timer(0.3, _thread.interrupt_main)
+        interrupt.start()
+        with pytest.raises(KeyboardInterrupt):  # Ctrl-C ends the wait
+            store.fetch({}, Train())
+        assert re.fullmatch(f"nzc: waiting for process {holder.pid} on .*\n", capsys.readouterr().err)
+        Timer(0.3, holder.kill).start()
+        assert store.fetch({}, Train()).tolist() == [0, 1, 2]
 
 
 def test_a_worker_node_may_come_first(store: PredictionStore) -> None:
@@ -259,11 +244,8 @@ def test_prune(store: PredictionStore, listed: Callable[..., tuple], monkeypatch
         (["--prune", "", "--yes"], "not of 2"),
         (["--forget", "key", "--yes"], "--forget=key: must be the start of one key of a trial (a release is never"),
         (["--older", "-1"], "0 or above"),
-        (["--older", "x"], "invalid float"),
-        (["--foo"], "unrecognized"),
         (["--delta", "2"], "between 0 and 1"),
         (["--root", "/nowhere"], "--root=/nowhere"),
-        (["--all", "--older", "2"], "not allowed with"),
     ],
 )
 def test_wrong_arguments_end_in_a_line(listed: Callable[..., tuple], arguments: list[str], says: str) -> None:

@@ -1,0 +1,90 @@
+"""Folders that nzc makes for itself. A marker tells them from everyone else's, in which nothing is replaced or removed.
+
+The folder of a run, of a sweep, and the store are such folders. That of a run or a sweep is used by one process at a
+time, which holds a lock on the marker.
+"""
+
+import fcntl
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+from nzc.validation import InputError
+
+MARKER = ".nzc-made"
+_TEXT = "nzc made this folder, and may replace or remove the files that it writes here.\n"
+
+
+def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
+    """Raise InputError unless nzc made `folder`, or it is empty, or it can be made. Nothing is written.
+
+    key    of the configuration, by which the folder was given
+    older  names of everything in such a folder of an earlier version, which left no marker
+    """
+    require_writable(key, folder)
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if MARKER not in names and not names <= set(older):
+        raise InputError(key, folder, "must be a new or empty folder, or one that nzc made; it has other files")
+
+
+def require_writable(key: str, folder: Path) -> None:
+    """Raise InputError unless `folder` can be made, or is there and can be written. Nothing is left behind."""
+    try:
+        TemporaryDirectory(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())).cleanup()
+    except OSError as error:
+        raise _unwritable(key, folder, error) from error
+
+
+def make_own(folder: Path) -> list[Path]:
+    """Make a folder that only its owner may read, with its marker; return what was not there before, deepest first."""
+    marker = folder.absolute() / MARKER
+    made = [path for path in (marker, *marker.parents) if not path.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if marker in made:
+        marker.touch(mode=0o600)
+        marker.write_text(_TEXT, encoding="utf-8")
+    return made
+
+
+@dataclass
+class OwnFolder:
+    """The folder of one run or sweep, given by `key`; `require_own` has accepted it, or Hydra made it for a job."""
+
+    key: str
+    path: Path
+    made: list[Path] = field(default_factory=list)
+    _marker: IO[Any] | None = None
+
+    def take(self) -> None:
+        """Make the folder, and keep other processes away from it until `close`. InputError: another process has it."""
+        try:
+            self.made = make_own(self.path)
+            self._marker = (self.path / MARKER).open("r+b")
+            fcntl.flock(self._marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise InputError(self.key, self.path, "must be another folder than that of a run under way") from None
+        except OSError as error:
+            raise _unwritable(self.key, self.path, error) from error
+
+    def close(self) -> None:
+        """Let others use the folder."""
+        if self._marker is not None:
+            self._marker.close()
+            self._marker = None
+
+    def undo(self) -> None:
+        """Remove what `take` made, as far as it is empty."""
+        self.close()
+        for path in self.made:
+            with suppress(OSError):  # a folder has other files
+                if path.name != MARKER:
+                    path.rmdir()
+                elif list(path.parent.iterdir()) == [path]:
+                    path.unlink()
+
+
+def _unwritable(key: str, folder: Path, error: OSError) -> InputError:
+    return InputError(key, folder, f"must be a folder that can be written ({error.strerror})")

@@ -1,0 +1,165 @@
+"""dataset=npz: what is wrong with arrays is said in one line without a value of a record; groups reach the splits."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import STUDENT, TEACHERS, Nzc
+
+from nzc.data.npz import Npz
+from nzc.validation import InputError
+
+X, Y = np.random.default_rng(0).random((60, 8)), np.arange(60) % 3
+SPLIT = np.array(["private", "public", "test"])[np.arange(60) // 20]
+GROUP = np.array([f"patient {number}" for number in np.random.default_rng(0).integers(0, 60, 300)])
+ROLE = np.where(GROUP < "patient 4", "private", np.where(GROUP < "patient 5", "public", "test"))
+ROWS = {"x": np.random.default_rng(1).normal(size=(300, 4)), "y": np.arange(300) % 3}
+
+
+@pytest.fixture
+def npz(tmp_path: Path) -> Npz:
+    np.savez(tmp_path / "f.npz", **ROWS, group=GROUP)
+    return Npz(str(tmp_path / "f.npz"), seed=0, private=0.5, public=0.3)
+
+
+def _complaint(npz: Npz, **arrays: np.ndarray) -> str:
+    np.savez(npz.path, **arrays)
+    with pytest.raises(InputError) as refused:
+        npz.load()
+    assert str(refused.value).startswith(f"path={npz.path}: ") and "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "allows"),
+    [
+        ({"x": X[:0], "y": Y[:0]}, "x has the shape [0, 8]"),
+        ({"x": X[:, 0]}, "x has the shape [60]"),
+        ({"x": X[:5]}, "y has the shape [60]; there must be one y per row, [5]"),
+        ({"y": np.eye(3)[Y]}, "y.argmax(axis=1)"),
+        ({"role": SPLIT[:9]}, "one role per row"),
+        ({"group": Y[:, None]}, "one group per row"),
+        ({"x": X.astype(str)}, "x is text; save numbers; dataset=table"),
+        ({"y": np.array(["no", "yes", "?"])[Y]}, "np.unique(y, return_inverse=True)"),
+        ({"y": Y.astype(float)}, "y is float64; save whole numbers"),
+        ({"y": np.array([None, 0, 1])[Y]}, "y is an object array"),
+        ({"role": SPLIT.astype("S")}, "role.astype(str)"),
+        ({"x": np.where(np.arange(8) == 5, np.nan, X)}, "(NaN) or infinite values in 1 columns, first x[:, 5]"),
+        ({"x": np.where(np.arange(8) > 4, np.inf, X).reshape(60, 2, 4)}, "in 3 columns, first x[:, 1, 1]"),
+        ({"y": 0 * Y}, "two classes or more; every y is the same"),
+        ({"y": 0 * Y - 1}, "every y is -1"),
+        ({"y": Y + 1}, "classes are 1 … 3; they must be 0 … 2: save np.where(y > 0, y - 1, y)"),
+        ({"y": 3 * Y}, "number the classes"),
+        ({"y": -Y}, "negative numbers other than -1"),
+        ({"y": np.where(np.arange(60) % 5, Y, -1)}, "y is -1 in 12 rows, and there is no role"),
+        ({"role": np.array(["train", "public", "Test"])[Y]}, "role has other names in 40 rows"),
+        ({"role": SPLIT[Y // 2 * 40]}, "no public rows"),
+        ({"y": np.where(np.arange(60) % 5, Y, -1), "role": SPLIT}, "y is -1 in 8 private or test rows"),
+        ({"group": np.where(Y, Y, np.nan)}, "group has 20 missing values"),
+        ({"id": np.array(["", "a", "b"])[Y]}, "id has 20 missing values"),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_said_in_its_own_words(npz: Npz, arrays: dict[str, np.ndarray], allows: str) -> None:
+    assert allows in _complaint(npz, **{"x": X, "y": Y} | arrays)
+
+
+def test_no_complaint_quotes_a_record(npz: Npz) -> None:
+    """Names in the wrong array may be people: they are counted, not shown."""
+    names = np.array([f"Zyxwv {row}" for row in range(60)])
+    numbers = 8806 * (2 + Y)
+    for arrays in ({"role": names}, {"y": names}, {"x": names[:, None]}, {"y": numbers}, {"y": -numbers}):
+        told = _complaint(npz, **{"x": X, "y": Y} | arrays)
+        assert "Zyxwv" not in told and "8806" not in told and "26418" not in told
+
+
+def test_there_may_be_more_classes_than_rows_show(npz: Npz) -> None:
+    np.savez(npz.path, x=np.eye(30), y=np.arange(30) % 3)
+    assert (npz.load().classes, replace(npz, classes=7).load().classes) == (3, 7)
+    np.savez(npz.path, x=np.eye(30), y=np.arange(30) % 3 * 2)
+    assert replace(npz, classes=5).load().classes == 5
+    for classes in (1, 2):
+        with pytest.raises(InputError, match=f"classes={classes}"):
+            replace(npz, classes=classes).load()
+
+
+def test_images_come_channels_first(npz: Npz) -> None:
+    for shape, expected in (((30, 8, 8), (1, 8, 8)), ((30, 8, 8, 3), (3, 8, 8)), ((30, 3, 8, 8), (3, 8, 8))):
+        np.savez(npz.path, x=np.zeros(shape, np.uint8), y=np.arange(30) % 2)
+        assert npz.load().private.x.shape[1:] == expected
+
+
+def test_true_and_false_are_numbers(npz: Npz) -> None:
+    digests = set()
+    for kind in (bool, int):
+        np.savez(npz.path, x=(X > 0.5).astype(kind), y=(X[:, 0] > 0.5).astype(kind))
+        digests.add(npz.load().digest)
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("roles", [{}, {"role": ROLE}])
+def test_private_rows_keep_their_groups(npz: Npz, roles: dict[str, np.ndarray]) -> None:
+    np.savez(npz.path, **ROWS, group=GROUP, **roles)
+    splits = npz.load()
+    assert splits.groups is not None and splits.standardizer is not None
+    assert len(splits.groups) == len(splits.private)
+    of_row = dict(zip(map(bytes, splits.private.x), splits.groups.tolist(), strict=True))
+    standardised = np.float32((ROWS["x"] - splits.standardizer.mean) / splits.standardizer.spread)
+    pairs = {(name, of_row[bytes(x)]) for name, x in zip(GROUP, standardised, strict=True) if bytes(x) in of_row}
+    assert len(pairs) == len({name for name, _ in pairs}) == len({number for _, number in pairs}) == splits.units
+    if roles:
+        assert splits.units == len(np.unique(GROUP[ROLE == "private"]))
+
+
+def test_without_groups_the_record_is_the_unit(npz: Npz) -> None:
+    np.savez(npz.path, **ROWS)
+    splits = npz.load()
+    assert splits.groups is None
+    assert splits.units == len(splits.private) == 150
+    with pytest.raises(InputError, match=r"unit=group: .* no array group"):
+        replace(npz, unit="group").load()
+
+
+def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: pytest.CaptureFixture[str]) -> None:
+    by_group = npz.load()
+    assert not capsys.readouterr().err
+    by_record = replace(npz, unit="record").load()
+    told = capsys.readouterr().err
+    assert told.startswith("nzc: dataset.unit=record: ") and told.count("\n") == 1
+    assert by_record.groups is None
+    np.testing.assert_array_equal(by_group.private.x, by_record.private.x)
+    assert by_record.digest != by_group.digest
+    assert by_group.private_digest == by_record.private_digest  # the ledger counts both against the same people
+    assert by_group.groups is not None
+    assert replace(by_group, groups=np.roll(by_group.groups, 1)).digest != by_group.digest
+
+
+def test_groups_through_the_command_line(nzc: Nzc, npz: Npz) -> None:
+    run = ["dataset=npz", f"dataset.path={npz.path}", "student=none", "aggregator=plurality", *TEACHERS]
+    private = replace(npz, private=0.7, public=0.2).load().units
+    assert private == pytest.approx(0.7 * len(np.unique(GROUP)), abs=8)  # on average
+    for key, value, says in (
+        ("teachers.count", private + 1, f"from 1 to {private} (one private group each)"),
+        ("teachers.stratify", "true", "must be false where the dataset has names of groups"),
+    ):
+        ran = nzc(*run, f"{key}={value}")
+        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+        assert f"{key}={value}: " in ran.err and says in ran.err
+    by_group, by_record = nzc(*run), nzc(*run, "dataset.unit=record")
+    assert (by_group.code, by_group.err, by_record.code) == (0, "", 0), by_record.err
+    assert by_record.err.count("dataset.unit=record") == by_record.err.count("\n") == 1
+    assert len(list(Path(".nzc").glob("predictions/*.npz"))) == 2
+
+
+def test_without_private_rows_votes_are_taken_by_row_of_the_file(nzc: Nzc) -> None:
+    group, y = np.arange(300) // 3, np.arange(300) % 3
+    np.savez("f.npz", x=np.random.default_rng(0).normal(size=(300, 4)), y=y, group=group)
+    np.save("votes.npy", np.where(np.eye(3)[y] > 0, 8, 1))
+    with_votes = ["teachers=votes", "teachers.path=votes.npy", "dataset=npz", "dataset.path=f.npz"]
+    few = [*STUDENT, "dataset.public=0.8", "dataset.private=0"]
+    ran = nzc(*with_votes, *few, "aggregator=plurality")
+    assert ran.code == 0, ran.err
+    assert ran.result["label_accuracy"] == 1
+    assert (ran.result["data"]["private"], ran.result["queries"]) == (0, 240)
+    assert "teachers=votes needs none" in nzc("dataset=npz", "dataset.path=f.npz", "dataset.private=0", *few[:-1]).err
+    assert "dataset.private=1.5" in nzc(*with_votes, "dataset.private=1.5").err
