@@ -24,7 +24,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from nzc.app.main import main
-from nzc.labeling import randomness, run_record
+from nzc.labeling import randomness, run_ledger
 from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
@@ -78,7 +78,7 @@ def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, nonces and unseeded generators follow from a seed: every test draws the same noise each time."""
     entropy, seeded = random.Random(0), np.random.default_rng
     secrets = SimpleNamespace(randbits=entropy.getrandbits, token_bytes=entropy.randbytes)
-    for module in (randomness, run_record):
+    for module in (randomness, run_ledger):
         monkeypatch.setattr(module, "secrets", secrets)
     monkeypatch.setattr(np.random, "default_rng", lambda seed=0: seeded(seed))
 

@@ -19,7 +19,7 @@ from scipy import stats
 import nzc
 from nzc.accounting.data_independent import WorstCaseCost, pure_cost
 from nzc.accounting.rdp import ORDERS
-from nzc.runs import pipeline
+from nzc.runs import prepare
 from nzc.validation import InputError
 
 VOTES = np.array([[200, 30, 20], [120, 100, 30], [125, 125, 0]])
@@ -243,7 +243,7 @@ def test_a_run_from_python_leaves_no_state_behind(tmp_path: Path, monkeypatch: p
     (tmp_path / "conf/aggregator/mine.yaml").write_text("_target_: from_python.aggregator\nsigma: 2\n")
     before = _state()
     result = nzc.run([*TEACHERS, "tracking=none", "student=none", "aggregator=mine", "figures=false"])
-    assert _state() == before and not pipeline._loaded  # nor private records, in memory or in a temporary file
+    assert _state() == before and not prepare._loaded  # nor private records, in memory or in a temporary file
     assert isinstance(result, nzc.RunResult) and result.epsilon.exact is not None
     assert result.folder is not None and result == nzc.RunResult.read(result.folder)
     assert (result.folder / ".hydra" / "config.yaml").is_file()

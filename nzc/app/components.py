@@ -17,7 +17,7 @@ from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import NoisyArgmax
 from nzc.runs.layout import SWEEP, flatten
 from nzc.runs.names import name_of
-from nzc.runs.pipeline import RunComponents
+from nzc.runs.prepare import RunComponents
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.tracking import Tracker, wait_at_most

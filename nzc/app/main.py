@@ -22,10 +22,11 @@ from nzc.app.config import CONF, register, register_help, shows_private
 from nzc.app.errors import TRACEBACK, Parser, check_overrides, error_line, reported
 from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
 from nzc.app.sweep import answer_interrupted
-from nzc.runs import pipeline
 from nzc.runs.formatting import show
 from nzc.runs.layout import RESULT, as_typed, flatten, with_infinity, write_error
+from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
+from nzc.runs.result_table import result_line, result_table
 from nzc.sweeps.frame import job_name
 from nzc.validation import InputError
 
@@ -64,7 +65,7 @@ def _run_or_sweep() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
     register()
     register_help()
-    pipeline.forget_data()
+    forget_data()
     traceback = TRACEBACK  # sent with the task to the processes of launchers
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
@@ -97,7 +98,7 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
         assert RunHooks.prepared is not None
         with reported(shows_private(cfg), folder=folder):
             result = RunHooks.prepared.execute(speaks=True)
-        show((result if shows_private(cfg) else result.public).table())
+        show(result_table(result if shows_private(cfg) else result.public))
         show(str(folder / RESULT), "dim")
         return None
     sweep, choices, job = Path(settings.sweep.dir), settings.runtime.choices, None
@@ -108,7 +109,7 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
             return None
         job.take("hydra.sweep.dir", folder)
         result = job.execute(sweep, name)
-        show((result if shows_private(cfg) else result.public).line(name))
+        show(result_line(result if shows_private(cfg) else result.public, name))
         return None if cfg.objective is None else _objective(cfg.objective, result)
     except Exception as error:
         if job is None:

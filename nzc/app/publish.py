@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from nzc.accounting.epsilon import SANITISED
 from nzc.app.components import build_policy
 from nzc.app.errors import Parser
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, LedgerEntry
-from nzc.labeling.run_record import RunRecord
-from nzc.labeling.session import LabelingSession
+from nzc.labeling.promise import Promise
 from nzc.runs import publish as runs
-from nzc.runs.layout import parse_config
 from nzc.storage.predictions import PredictionStore
 from nzc.validation import InputError
 
@@ -43,10 +41,10 @@ def publish_run(folder: Path, dest: Path, store: Path | None = None) -> None:
     run = runs.read_run(folder)
     if folder.resolve() in dest.resolve().parents:
         raise InputError("DEST", dest, "must be a new folder outside the run's")
+    cfg = run.config
     try:
-        cfg: Any = OmegaConf.merge(*(parse_config(run.text(name)) for name in runs.CONFIGURATION))
         store = store or Path(cfg.hydra.runtime.cwd) / cfg.paths.store
-    except Exception as error:  # it is not known yet whether the run wrote these files
+    except OmegaConfBaseException as error:  # it is not known yet whether the run wrote these files
         raise InputError("RUN", folder, "must have the configuration that the run wrote") from error
     facts, entries = _recorded(run, PredictionStore(store).ledger)
     _check_epsilon(run.result["epsilon"]["published"], _promised(cfg, facts, entries))
@@ -73,8 +71,7 @@ def _promised(cfg: Any, facts: dict[str, Any], entries: Sequence[LedgerEntry]) -
     policy = build_policy(cfg, facts["moved"])
     if policy.publish == SANITISED:
         return float(np.frombuffer(entries[-1].labels)[0])
-    nothing = RunRecord(Path(), "", None, policy.rng, policy.seed, 0)  # nothing is drawn
-    return LabelingSession(policy, facts["sizes"], facts["rows"], nothing).promised
+    return Promise(policy, facts["sizes"]).epsilon
 
 
 def _check_epsilon(stated: float, promised: float) -> None:

@@ -25,6 +25,8 @@ from nzc.app.errors import check_overrides, input_error
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
 from nzc.runs.layout import read_overrides
+from nzc.runs.prepare import PreparedRun, forget_data
+from nzc.runs.prepare import prepare as prepare_run
 from nzc.runs.result import RunResult
 from nzc.storage.claim import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
@@ -42,7 +44,7 @@ class PreparedJob:
 
     cfg: DictConfig
     choices: Mapping[str, Any]
-    run: pipeline.PreparedRun
+    run: PreparedRun
     tracker: Tracker | None
     folder: OwnFolder | None = None
 
@@ -54,7 +56,7 @@ class PreparedJob:
     def help_train(self) -> bool:
         """On a worker node, which only helps another to train teachers: train its share, and return true."""
         if is_worker := self.run.parts.trainer.is_worker:
-            self.run.train_worker()
+            pipeline.train_worker(self.run)
         return is_worker
 
     def execute(self, sweep: Path | None = None, name: str = "", speaks: bool = False) -> RunResult:
@@ -70,7 +72,7 @@ class PreparedJob:
         speaks = speaks and self.run.parts.trainer.progress
         say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
         with _tracked(self.tracker, self.cfg, self.choices, folder, sweep, name) as tracked:
-            result = self.run.execute(folder, tracked.log, say)
+            result = pipeline.execute(self.run, folder, tracked.log, say)
             begun = time.perf_counter()
         if tracked.sent and say is not None:
             say("tracking", "recorded", time.perf_counter() - begun)
@@ -89,7 +91,7 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
         raise InputError("paths.store", cfg.paths.store, "must have a folder predictions, or nothing of this name")
     if not in_sweep:
         require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
-    prepared = pipeline.prepare(build_components(cfg, choices, figures=not in_sweep))
+    prepared = prepare_run(build_components(cfg, choices, figures=not in_sweep))
     if not shows_private(cfg):
         session = prepared.session
         if session.policy.rng != SYSTEM:
@@ -100,7 +102,7 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
         if prepared.splits is not None and prepared.splits.undeclared_classes is not None:
             allowed = "must be declared where tracking.private=false, because else private labels decide what is sent"
             raise InputError("dataset.classes", None, allowed)
-        if not np.isfinite(session.promised):
+        if not np.isfinite(session.promise.epsilon):
             allowed = f"must be true: the labels of {session.policy.name} have no finite ε"
             raise InputError("tracking.private", False, allowed)
     tracker = build_tracker(cfg)
@@ -151,7 +153,7 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
     except (HydraException, OmegaConfBaseException) as error:
         raise input_error(error) or InputError("overrides", " ".join(overrides), in_a_line(error)) from error
     finally:
-        pipeline.forget_data()  # its files may change before the next run of this process
+        forget_data()  # its files may change before the next run of this process
         os.umask(umask)
         Singleton.set_state(state)
         sys.path[:] = path

@@ -12,17 +12,14 @@ knows them. The file is private (costs may depend on votes), and only its owner 
 """
 
 import json
-import os
 import sqlite3
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
-from urllib.parse import quote
 from uuid import uuid4
 
 import numpy as np
@@ -30,29 +27,22 @@ import numpy as np
 from nzc.accounting.cost import Cost
 from nzc.accounting.rdp import ORDERS
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
+from nzc.labeling.ledger_file import open_ledger, transaction
 from nzc.validation import InputError
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS releases (
-    dataset TEXT NOT NULL, key TEXT NOT NULL, recorded TEXT NOT NULL, description TEXT NOT NULL, facts TEXT NOT NULL,
-    orders BLOB NOT NULL, rdp BLOB NOT NULL, leak REAL NOT NULL, labels BLOB NOT NULL,
-    PRIMARY KEY (dataset, key)
-) STRICT;
-CREATE TABLE IF NOT EXISTS draws (
-    dataset TEXT NOT NULL, question TEXT NOT NULL, drawn BLOB NOT NULL, PRIMARY KEY (dataset, question)
-) STRICT;
-CREATE TABLE IF NOT EXISTS names (name TEXT NOT NULL, dataset TEXT NOT NULL, PRIMARY KEY (name, dataset)) STRICT;
-CREATE TABLE IF NOT EXISTS runs (
-    id TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, facts TEXT NOT NULL
-) STRICT
-"""
-#: The first version of the table had no kind. What it holds, and what an older version adds, gets this default.
-_ADD_KIND = "ALTER TABLE releases ADD COLUMN kind TEXT NOT NULL DEFAULT 'unknown'"
+#: The fields of a LedgerEntry, in their order.
+_COLUMNS = "dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind"
 #: A release stays a release. An entry of unknown kind that has a trial's key is that trial: the key contains the seed.
-_INSERT = """
-INSERT INTO releases (dataset, key, recorded, description, facts, orders, rdp, leak, labels, kind)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+_INSERT = f"""
+INSERT INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (dataset, key) DO UPDATE SET kind = excluded.kind WHERE kind <> 'release'
+"""
+#: All datasets whose names connect them with one dataset, itself included.
+_CONNECTED = """
+WITH RECURSIVE same(dataset) AS (
+    SELECT ? UNION
+    SELECT other.dataset FROM same JOIN names AS own USING (dataset) JOIN names AS other ON other.name = own.name
+) SELECT dataset FROM same
 """
 
 
@@ -60,39 +50,12 @@ class Ledger:
     """The ledger in the file `path`. Processes may share it: each method is one transaction, on disk on return.
 
     wait  seconds to wait for another process that writes
-    InputError: the file is no ledger, is damaged or empty, or cannot be read and written.
+    InputError: the file is no ledger, or is damaged or empty. RuntimeError: it cannot be read and written.
     """
 
     def __init__(self, path: str | Path, wait: float = 60.0) -> None:
         self.path, self.wait = Path(path), wait
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not os.path.lexists(self.path):
-                self._create()
-            state = self.path.stat()
-        except OSError as error:
-            raise self._wrong(error.strerror) from error
-        if not S_ISREG(state.st_mode) or not os.access(self.path, os.R_OK | os.W_OK):
-            raise self._wrong("it is no file that you can read and write")
-        if not state.st_size:
-            raise self._wrong("it is empty, and its entries would be lost: restore a copy")
-        with self._transaction(self.path) as connection:
-            if "rdp" not in _columns(connection):
-                raise self._wrong("it is a database of another program, or has lost its entries: restore a copy")
-            _prepare(connection)
-
-    def _create(self) -> None:
-        """Make the file, whole and for its owner only. Another process may do the same."""
-        partial = self.path.with_name(f".{self.path.name}.{uuid4().hex}.partial")
-        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        try:
-            with self._transaction(partial) as connection:
-                _prepare(connection)
-            with suppress(FileExistsError):
-                os.link(partial, self.path)
-        finally:
-            partial.unlink()
-            partial.with_name(f"{partial.name}-journal").unlink(missing_ok=True)
+        open_ledger(self.path, wait)
 
     def add(
         self,
@@ -121,18 +84,17 @@ class Ledger:
         A stored trial becomes a release where `entry` is one; a release stays a release. Of two costs of one entry,
         the larger is stored: the accounting of an older version may have been too low.
         """
+        costs = (orders.astype("<f8").tobytes() for orders in (entry.orders, entry.rdp))
         facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
-        orders, rdp = (each.astype("<f8").tobytes() for each in (entry.orders, entry.rdp))
-        said = (entry.dataset, entry.key, _now(), entry.description, facts)
+        about = entry.labels, entry.description, facts, _now(), entry.delta_cost, entry.kind
+        where, one = "WHERE dataset = ? AND key = ?", (entry.dataset, entry.key)
         with self._transaction() as connection:
-            connection.execute(_INSERT, (*said, orders, rdp, entry.delta_cost, entry.labels, entry.kind))
-            where = "WHERE dataset = ? AND key = ?"
-            stored = self._select(connection, where, entry.dataset, entry.key)[0]
-            larger = np.maximum(stored.rdp, entry.at(stored.orders))
-            dearer = replace(stored, rdp=larger, delta_cost=max(stored.delta_cost, entry.delta_cost))
-            costs = larger.astype("<f8").tobytes(), dearer.delta_cost
-            connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {where}", (*costs, entry.dataset, entry.key))
-            return dearer
+            connection.execute(_INSERT, (*one, *costs, *about))
+            stored = _entries(connection, where, *one)[0]
+            rdp, leak = np.maximum(stored.rdp, entry.at(stored.orders)), max(stored.delta_cost, entry.delta_cost)
+            values = rdp.astype("<f8").tobytes(), leak, *one
+            connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {where}", values)
+            return replace(stored, rdp=rdp, delta_cost=leak)
 
     def name(self, dataset: str, name: str) -> None:
         """Give a dataset a name of the user's own. Datasets of one name are about the same people: they count together.
@@ -147,48 +109,37 @@ class Ledger:
 
     def names(self) -> dict[str, set[str]]:
         """Return the names of every dataset that has one."""
-        found: dict[str, set[str]] = {}
+        names: dict[str, set[str]] = {}
         with self._transaction() as connection:
             for name, dataset in connection.execute("SELECT name, dataset FROM names"):
-                found.setdefault(dataset, set()).add(name)
-        return found
+                names.setdefault(dataset, set()).add(name)
+        return names
 
     def counted_with(self, dataset: str) -> set[str]:
         """Return all datasets whose names connect them with `dataset`, itself included."""
-        names, same = self.names(), {dataset}
-        while further := {
-            other for other in names if other not in same and any(names[other] & names.get(one, set()) for one in same)
-        }:
-            same |= further
-        return same
+        with self._transaction() as connection:
+            return {other for (other,) in connection.execute(_CONNECTED, (dataset,))}
 
     def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
         """Return the releases and trials of all datasets, or of one and those that count with it, as recorded."""
-        same = None if dataset is None else self.counted_with(dataset)
+        where = "" if dataset is None else f"WHERE dataset IN ({_CONNECTED})"
         with self._transaction() as connection:
-            found = self._select(connection, "ORDER BY rowid")
-        return [each for each in found if same is None or each.dataset in same]
-
-    def split(self, dataset: str, own: dict[str, LedgerEntry]) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-        """Return all releases of a dataset with the entries of one run, `own` by key; and the trials of other runs."""
-        recorded = [each for each in self.entries(dataset) if each.dataset != dataset or each.key not in own]
-        trials = [each for each in recorded if each.kind == TRIAL]
-        return [*own.values(), *(each for each in recorded if each.kind == RELEASE)], trials
+            return _entries(connection, f"{where} ORDER BY rowid", *([] if dataset is None else [dataset]))
 
     def total(self, dataset: str, delta: float, kind: str | None = None) -> float:
         """Return ε at δ of all entries of a dataset together, or of those of one kind (`total_epsilon`)."""
-        return total_epsilon([each for each in self.entries(dataset) if kind in (None, each.kind)], delta)
+        return total_epsilon([entry for entry in self.entries(dataset) if kind in (None, entry.kind)], delta)
 
     def forget(self, trials: Iterable[LedgerEntry]) -> None:
         """Delete trials, all or none. It is honest only if nobody saw their labels, or chose anything by them.
 
         InputError: one of them is a release, or is not stored.
         """
+        where = "WHERE dataset = ? AND key = ? AND kind = 'trial'"
         with self._transaction() as connection:
-            for each in trials:
-                where = "WHERE dataset = ? AND key = ? AND kind = 'trial'"
-                if not connection.execute(f"DELETE FROM releases {where}", (each.dataset, each.key)).rowcount:
-                    raise InputError("key", each.key, "must be a stored trial; a release is never forgotten")
+            for trial in trials:
+                if not connection.execute(f"DELETE FROM releases {where}", (trial.dataset, trial.key)).rowcount:
+                    raise InputError("key", trial.key, "must be a stored trial; a release is never forgotten")
 
     def keep_draw(self, dataset: str, question: str, drawn: bytes) -> bytes:
         """Return what was drawn for a question before; if nothing was, store and return `drawn`."""
@@ -213,64 +164,29 @@ class Ledger:
     def run(self, run: str) -> tuple[dict[str, Any], list[LedgerEntry]] | None:
         """Return the facts of a finished run and those of its entries that are stored; None: there is no such run."""
         with self._transaction() as connection:
-            found = connection.execute("SELECT dataset, facts FROM runs WHERE id = ?", (run,)).fetchone()
-            if found is None:
+            row = connection.execute("SELECT dataset, facts FROM runs WHERE id = ?", (run,)).fetchone()
+            if row is None:
                 return None
-            facts: dict[str, Any] = json.loads(found[1])
-            stored = self._select(connection, "WHERE dataset = ? ORDER BY rowid", found[0])
-        return facts, [each for each in stored if each.key in facts["entries"]]
+            facts: dict[str, Any] = json.loads(row[1])
+            stored = _entries(connection, "WHERE dataset = ? ORDER BY rowid", row[0])
+        return facts, [entry for entry in stored if entry.key in facts["entries"]]
 
-    @staticmethod
-    def _select(connection: sqlite3.Connection, where: str, *values: str | None) -> list[LedgerEntry]:
-        columns = "dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind"
-        rows = connection.execute(f"SELECT {columns} FROM releases {where}", values)
-        try:
-            return [
-                LedgerEntry(
-                    dataset, key, np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"), labels, description,
-                    json.loads(facts), recorded, delta_cost, TRIAL if kind == TRIAL else RELEASE,
-                )
-                for dataset, key, orders, rdp, labels, description, facts, recorded, delta_cost, kind in rows
-            ]  # fmt: skip
-        except (ValueError, TypeError) as error:
-            raise sqlite3.DatabaseError("an entry is damaged") from error
-
-    @contextmanager
-    def _transaction(self, path: Path | None = None) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that holds the write lock; all changes are committed at the end, or none.
-
-        Once this returns, the changes survive a loss of power: EXTRA also writes the folder's entry of the journal.
-        The journal stays, and is emptied: a client of NFS may remember for a minute that a removed one is missing, and
-        would then read what a killed process on another machine has half written.
-        RuntimeError: a failure while running, such as a file locked for `wait` seconds, or a full disk.
-        """
-        address = f"file:{quote(str(path or self.path))}?mode=rw"  # never make an empty file
-        try:
-            with closing(sqlite3.connect(address, timeout=self.wait, isolation_level=None, uri=True)) as connection:
-                connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("PRAGMA journal_mode = PERSIST")
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise RuntimeError(f"the ledger {self.path} could not be used: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise self._wrong(f"{error}: restore a copy") from error
-
-    def _wrong(self, why: str | None) -> InputError:
-        return InputError("ledger", self.path, f"must be a whole ledger file ({why})")
+    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self.path, self.wait)
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables and columns that are missing."""
-    for table in _SCHEMA.split(";"):
-        connection.execute(table)
-    if "kind" not in _columns(connection):
-        connection.execute(_ADD_KIND)
-
-
-def _columns(connection: sqlite3.Connection) -> list[str]:
-    return [column[1] for column in connection.execute("PRAGMA table_info(releases)")]
+def _entries(connection: sqlite3.Connection, where: str, *values: str) -> list[LedgerEntry]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM releases {where}", values)
+    try:
+        return [
+            LedgerEntry(
+                dataset, key, np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"), labels, description,
+                json.loads(facts), recorded, leak, TRIAL if kind == TRIAL else RELEASE,
+            )
+            for dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind in rows
+        ]  # fmt: skip
+    except (ValueError, TypeError) as error:
+        raise sqlite3.DatabaseError("an entry is damaged") from error
 
 
 def _now() -> str:

@@ -113,10 +113,10 @@ def _middles(places: Floats, count: int, rng: np.random.Generator, weights: Floa
     from sklearn.cluster import KMeans
 
     with warnings.catch_warnings(action="ignore"):  # fewer distinct places than clusters
-        found = KMeans(count, n_init=10, random_state=int(rng.integers(2**31))).fit(places, sample_weight=weights)
-    distance = np.linalg.norm(places - found.cluster_centers_[found.labels_], axis=1)
-    nearest = np.lexsort([distance, found.labels_])
-    firsts = nearest[np.unique(found.labels_[nearest], return_index=True)[1]]
-    firsts = firsts[np.argsort(-np.bincount(found.labels_, weights)[found.labels_[firsts]], kind="stable")]
-    others = np.setdiff1d(rng.permutation(len(places)), firsts)[: count - len(firsts)]
-    return np.concatenate([firsts, others])
+        clusters = KMeans(count, n_init=10, random_state=int(rng.integers(2**31))).fit(places, sample_weight=weights)
+    number = clusters.labels_
+    nearest = np.lexsort([np.linalg.norm(places - clusters.cluster_centers_[number], axis=1), number])
+    middles = nearest[np.unique(number[nearest], return_index=True)[1]]
+    middles = middles[np.argsort(-np.bincount(number, weights)[number[middles]], kind="stable")]
+    others = np.setdiff1d(rng.permutation(len(places)), middles)[: count - len(middles)]
+    return np.concatenate([middles, others])

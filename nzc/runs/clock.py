@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Literal
 
 from nzc.types import StageLog
@@ -12,16 +11,11 @@ from nzc.types import StageLog
 Stage = Literal["total", "representation", "teachers", "votes", "labels", "accounting", "student"]
 
 
-@dataclass
 class Clock:
-    """Measures the seconds of each stage.
+    """Measures the seconds of each stage. `say` receives those that `done` reports; None: nobody does."""
 
-    say  receives every stage that is reported by `done`; None: nobody does
-    """
-
-    say: StageLog | None = None
-    seconds: dict[Stage, float] = field(default_factory=dict)
-    _last: dict[Stage, float] = field(default_factory=dict)
+    def __init__(self, say: StageLog | None = None) -> None:
+        self.say, self.seconds, self._last = say, dict[Stage, float](), dict[Stage, float]()
 
     @contextmanager
     def __call__(self, stage: Stage) -> Iterator[None]:

@@ -1,6 +1,5 @@
 """Curve data of a run: distributions of vote gaps, ε from query to query, and the student's learning curves."""
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,24 +37,16 @@ def curves_of(votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[st
 
     A gap or largest count is counted exactly, or in steps where there are more than SIZES votes.
     """
-    gap = gaps(votes)[:, 0].astype(np.int64)
+    gap, answered = gaps(votes)[:, 0].astype(np.int64), released != ABSTAIN
     step = int(votes.max()) // SIZES + 1
     sizes = np.arange(0, gap.max() + 1, step)
     above = 1 - np.searchsorted(np.sort(gap), sizes, side="right") / len(gap)
-    answered = released != ABSTAIN
-    counts = {"asked": gap[rows], "answered": gap[answered], "plurality": votes[answered].max(axis=1)}
-    labels, epsilons = cost
-    return (
-        {"gap_above": (sizes, above)}
-        | {name: _histogram(of, len(sizes), step) for name, of in counts.items()}
-        | {f"epsilon_{name}": (labels, epsilon) for name, epsilon in epsilons.items()}
-    )
-
-
-def _histogram(values: Ints, least: int, step: int) -> tuple[Ints, Ints]:
-    """Return multiples of `step`, and how many values lie from each of them up to the next."""
-    counts = np.bincount(values // step, minlength=least)
-    return np.arange(len(counts)) * step, counts
+    curves: Curves = {"gap_above": (sizes, above)}
+    counted = {"asked": gap[rows], "answered": gap[answered], "plurality": votes[answered].max(axis=1)}
+    for name, values in counted.items():
+        counts = np.bincount(values // step, minlength=len(sizes))
+        curves[name] = np.arange(len(counts)) * step, counts
+    return curves | {f"epsilon_{name}": (cost[0], epsilon) for name, epsilon in cost[1].items()}
 
 
 def write_curves(folder: Path, curves: Curves) -> None:
@@ -66,8 +57,7 @@ def write_curves(folder: Path, curves: Curves) -> None:
 
 def read_curves(folder: Path) -> Curves:
     """Return what `write_curves` wrote in `folder`."""
-    with (folder / CURVES).open(newline="") as file:
-        rows = list(csv.reader(file))[1:]
+    rows = [line.split(",") for line in (folder / CURVES).read_text(encoding="utf-8").splitlines()[1:]]
     names = dict.fromkeys(row[0] for row in rows)
     points = {name: np.array([row[1:] for row in rows if row[0] == name], dtype=float) for name in names}
     return {name: (points[name][:, 0], points[name][:, 1]) for name in names}

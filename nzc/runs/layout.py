@@ -1,6 +1,5 @@
 """The files in the folder of a run or a sweep."""
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -42,16 +41,8 @@ def flatten(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def read_config(path: Path) -> Any:
-    """Return a stored configuration, which may be a stranger's (`parse_config`)."""
-    return parse_config(path.read_text(encoding="utf-8"))
-
-
-def parse_config(text: str) -> Any:
-    """Return the configuration in a text, which may be a stranger's.
-
-    References to other keys are resolved. Any other interpolation stays as text: ${oc.env:NAME} may be a secret.
-    """
-    return OmegaConf.create(_inert(OmegaConf.to_container(OmegaConf.create(text), resolve=False)))
+    """Return a stored configuration."""
+    return OmegaConf.load(path)
 
 
 def masked_file(path: Path) -> str:
@@ -63,24 +54,10 @@ def masked_file(path: Path) -> str:
     return text if (hidden := masked_tree(tree)) == tree else OmegaConf.to_yaml(OmegaConf.create(hidden))
 
 
-def _inert(tree: Any) -> Any:
-    """Return nested mappings and lists with an escape before every interpolation that is no reference to a key."""
-    if isinstance(tree, dict):
-        return {_inert(key): _inert(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [_inert(value) for value in tree]
-    if not isinstance(tree, str):
-        return tree
-    left, before = tree, ""
-    while left != before:  # from the innermost outwards
-        left, before = re.sub(r"\$\{([\w.\[\]]+|oc\.select:[^${}]*)\}", "_", left), left
-    return re.sub(r"\\*\$\{", r"\\${", tree) if "${" in left else tree
-
-
 def read_overrides(folder: Path) -> list[str]:
     """Return the overrides that Hydra recorded for the run in `folder`; none where it did not begin."""
     path = folder / ".hydra" / "overrides.yaml"
-    return [masked(each) for each in as_typed(OmegaConf.load(path))] if path.is_file() else []
+    return [masked(text) for text in as_typed(OmegaConf.load(path))] if path.is_file() else []
 
 
 def as_typed(overrides: Any) -> list[str]:
@@ -103,6 +80,6 @@ def digests(folder: Path) -> dict[str, str]:
 
 def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
     """Remove the files of an earlier run or sweep of nzc in this folder, so that the two are not mixed."""
-    drawn = [folder / FIGURES / f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
-    for path in [*(folder / name for name in names), *drawn]:
-        path.unlink(missing_ok=True)
+    drawn = [f"{FIGURES}/{name}.{kind}" for name in figures for kind in ("svg", "png")]
+    for name in [*names, *drawn]:
+        (folder / name).unlink(missing_ok=True)

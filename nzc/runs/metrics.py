@@ -14,7 +14,7 @@ from nzc.types import Floats, Ints
 
 #: Tables and warnings name at most so many classes.
 NAMED = 3
-#: A balanced accuracy so close to that of always answering one class is no better; a recall below it is none.
+#: A balanced accuracy so close to that of always answering one class is no better.
 MARGIN = 0.01
 #: So far above an even share, the most frequent class flatters the accuracy.
 UNEQUAL = 0.1
@@ -28,7 +28,7 @@ class Metrics:
     balanced_accuracy  mean recall of the classes that the test split has
     auc                area under the ROC curve of the probability of class 1; None unless there are two classes, and
                        the test split has both
-    recall             share of each class's test rows that are recognised, by the class's name; None: it has none
+    recall             share of the test rows of a class that are recognised, by the class's name; None: it has none
     """
 
     majority: float | None = None
@@ -45,7 +45,7 @@ class Metrics:
         counts = np.bincount(truth, minlength=len(names))
         if not counts.any():
             return cls(recall=dict.fromkeys(names))
-        classes, predicted = np.arange(len(names)), probs.argmax(axis=1)
+        classes, predicted = range(len(names)), probs.argmax(axis=1)
         recall = recall_score(truth, predicted, labels=classes, average=None, zero_division=0)
         ranked = len(names) == 2 and counts.all() and np.isfinite(probs).all()
         return cls(
@@ -59,13 +59,12 @@ class Metrics:
     def lowest(self) -> list[tuple[str, float]]:
         """The classes of lowest recall, at most NAMED: their names and recall, the lowest first."""
         known = [(name, share) for name, share in self.recall.items() if share is not None]
-        return sorted(known, key=lambda each: each[1])[:NAMED]
+        return sorted(known, key=lambda pair: pair[1])[:NAMED]
 
 
 def unequal_classes(result: Mapping[str, Any]) -> bool:
     """Return whether accuracy flatters a result with dotted keys: the majority rate is far above an even share."""
-    classes = sum(key.startswith(RECALL) for key in result)
-    majority = result.get("metrics.majority")
+    classes, majority = sum(key.startswith(RECALL) for key in result), result.get("metrics.majority")
     return majority is not None and majority > 1 / classes + UNEQUAL
 
 
@@ -97,8 +96,8 @@ def undeclared(splits: DataSplits | None) -> list[str]:
         return []
     counts = np.bincount(splits.private.y, minlength=splits.classes)
     shown = [f"{name} ({count:,})" for name, count in zip(class_names(splits, splits.classes), counts, strict=True)]
-    some = ", ".join(shown[:20]) + ", …" * (len(shown) > 20)
-    return [f"dataset.classes=null: the classes are those of the private records: {some}. To publish, declare them"]
+    why = "dataset.classes=null: the classes are those of the private records"
+    return [f"{why}: {_some(shown, 20)}. To publish, declare them"]
 
 
 def warnings_of(
@@ -110,32 +109,25 @@ def warnings_of(
     learned   labels [pool] that the student learned from, ABSTAIN where it had none; None: there is no student
     accuracy  the student's accuracy on the test split; None: it is not known
     """
-    said, labels = [], released[released != ABSTAIN]
-    if not len(labels):
+    if (released == ABSTAIN).all():
         return ["no label was released, so no student can learn: try more queries, less noise, or a lower threshold"]
-    if missing := [name for at, name in enumerate(names) if at not in labels]:
-        some = ", ".join(missing[:NAMED]) + ", …" * (len(missing) > NAMED)
-        said.append(
-            f"{len(missing)} of {len(names)} classes got no released label ({some}): try more queries, less noise, or "
-            "another threshold"
-        )
+    lines = []
+    if missing := [name for at, name in enumerate(names) if at not in released]:
+        why = f"{len(missing)} of {len(names)} classes got no released label ({_some(missing, NAMED)})"
+        lines.append(f"{why}: try more queries, less noise, or another threshold")
     if learned is not None and (count := int((learned != ABSTAIN).sum())) < 2 * len(names):
-        said.append(
-            f"the student learned from {count} labels, fewer than 2 for each of {len(names)} classes: try more "
-            "queries, or student.spread=1 with representation=spectral"
-        )
-    if accuracy is not None and metrics.majority is not None and metrics.balanced_accuracy is not None:
-        chance = 1 / sum(share is not None for share in metrics.recall.values())
-        blind = metrics.balanced_accuracy <= chance + MARGIN
-        if chance < 1 and (accuracy <= metrics.majority or blind):
-            cure = (
-                "it misses the rare classes: try more queries, teachers=logistic, or student.balance=1"
-                if blind or metrics.lowest[0][1] < MARGIN
-                else "it finds rare classes at the price of accuracy; more queries or more teachers may help"
-            )
-            said.append(
-                f"the student's accuracy is {percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)}), and "
-                f"always answering the most frequent class has {percent(metrics.majority)} (balanced: "
-                f"{percent(chance)}): {cure}"
-            )
-    return said
+        why = f"the student learned from {count} labels, fewer than 2 for each of {len(names)} classes"
+        lines.append(f"{why}: try more queries, or student.spread=1 with representation=spectral")
+    if accuracy is None or metrics.majority is None or metrics.balanced_accuracy is None:
+        return lines
+    chance = 1 / sum(share is not None for share in metrics.recall.values())
+    if chance < 1 and (accuracy <= metrics.majority or metrics.balanced_accuracy <= chance + MARGIN):
+        own = f"{percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)})"
+        most = f"{percent(metrics.majority)} (balanced: {percent(chance)})"
+        why = f"the student's accuracy is {own}, and always answering the most frequent class has {most}"
+        lines.append(f"{why}: try more queries, teachers=logistic, or student.balance=1")
+    return lines
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    return ", ".join(names[:most]) + ", …" * (len(names) > most)

@@ -18,9 +18,8 @@ from nzc.students import FittedStudent
 from nzc.types import AnyArray, Ints
 from nzc.validation import in_a_line
 
-_HOME = Path(__file__).parents[1]
-#: Folder and name of each file that a student is published with.
-_CODE = (("students", "predict.py"), ("data", "table_encoder.py"))
+#: The files that a student is published with.
+_CODE = [Path(__file__).parents[1] / name for name in ("students/predict.py", "data/table_encoder.py")]
 
 
 def write_labels(folder: Path, released: Ints, splits: DataSplits | None) -> None:
@@ -46,24 +45,20 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
 
     A network that torch.export does not accept costs its own file only.
     """
-    probabilities = student.probabilities(splits.public.x)
-    labels = probabilities.argmax(axis=1)
-    answered = np.flatnonzero(released != ABSTAIN)
+    from nzc.students import export, predict  # import torch
+
+    names, probabilities = class_names(splits, splits.classes), student.probabilities(splits.public.x)
+    labels, answered = probabilities.argmax(axis=1), np.flatnonzero(released != ABSTAIN)
     labels[answered] = released[answered]
-    names = class_names(splits, splits.classes)
     source = np.full(len(labels), "student", dtype=object)
     source[answered] = "teachers"
-    top = np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0]
-    shown = np.array([f"{each:.4f}" for each in top])
-    columns = {"label": np.array(names)[labels], "probability": shown, "source": source}
+    shown = [f"{share:.4f}" for share in probabilities[np.arange(len(labels)), labels]]
+    columns = {"label": np.array(names)[labels], "probability": np.array(shown), "source": source}
     rows = {"row": np.arange(len(labels))}
     if splits.ids is not None:
         name = splits.id_column or "id"
         rows = {name if name not in columns else "id": splits.ids}
     _write_csv(folder / PREDICTIONS, rows | columns)
-
-    from nzc.students import export, predict  # import torch
-
     example = splits.public.x[:0]
     if splits.standardizer is not None:
         example = example.astype(splits.standardizer.dtype)
@@ -76,8 +71,8 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
 
 def student_code() -> dict[str, str]:
     """Return the files that run an exported student without nzc, by name."""
-    found = {name: (_HOME / folder / name).read_text(encoding="utf-8") for folder, name in _CODE}
-    code = {name: text.replace("from nzc.data.table_encoder", "from table_encoder") for name, text in found.items()}
+    code = {path.name: path.read_text(encoding="utf-8") for path in _CODE}
+    code["predict.py"] = code["predict.py"].replace("from nzc.data.table_encoder", "from table_encoder")
     needs = [f"{name}=={version(name).split('+')[0]}" for name in ("torch", "numpy", "pandas", "pyarrow")]
     return code | {"requirements.txt": "\n".join(needs) + "\n"}
 

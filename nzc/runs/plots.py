@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from nzc.data import UNKNOWN
@@ -29,15 +30,10 @@ _STYLE: dict[Any, Any] = {
 }  # fmt: skip
 #: Colour (Okabe and Ito 2008), marker and dashes of each line; any one of the three distinguishes the lines.
 LINES = [
-    ("black", "o", "-"),
-    ("#0072B2", "s", (0, (5, 2))),
-    ("#D55E00", "^", (0, (1, 1.2))),
-    ("#009E73", "D", (0, (5, 1.5, 1, 1.5))),
-    ("#CC79A7", "v", (0, (3, 1, 1, 1, 1, 1))),
-    ("#56B4E9", "P", (0, (9, 2))),
-    ("#E69F00", "X", (0, (2, 3))),
-    ("#7F7F7F", "p", (0, (7, 2, 1, 2))),
-]
+    ("black", "o", "-"), ("#0072B2", "s", (0, (5, 2))), ("#D55E00", "^", (0, (1, 1.2))),
+    ("#009E73", "D", (0, (5, 1.5, 1, 1.5))), ("#CC79A7", "v", (0, (3, 1, 1, 1, 1, 1))), ("#56B4E9", "P", (0, (9, 2))),
+    ("#E69F00", "X", (0, (2, 3))), ("#7F7F7F", "p", (0, (7, 2, 1, 2))),
+]  # fmt: skip
 #: Curves of ε, and their names in a legend.
 COSTS = {"epsilon_exact": "exact", "epsilon_theorem": "by theorem", "epsilon_data_independent": "data-independent"}
 #: At most so many bars in a histogram.
@@ -80,26 +76,24 @@ def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Ite
 
 
 def _gaps(axes: Axes, curves: Curves) -> None:
-    gap, asked = curves["asked"]
-    answered = curves["answered"][1]
+    (gap, asked), answered = curves["asked"], curves["answered"][1]
     width = -(-len(gap) // BARS)
     edges, step = np.arange(0, len(gap) + width, width), gap[1] - gap[0] if len(gap) > 1 else 1
-    for counts, grey, label in ((asked, "0.82", "asked"), (answered, "0.35", "answered")):
-        if label == "answered" or (answered != asked).any():
-            style: dict[str, Any] = {"facecolor": grey, "edgecolor": "black", "linewidth": 0.6, "label": label}
-            axes.stairs(np.add.reduceat(counts, edges[:-1]), (edges - 0.5) * step, fill=True, **style)
+    parts = [("asked", asked, "0.82")] if (answered != asked).any() else []
+    for label, counts, grey in [*parts, ("answered", answered, "0.35")]:
+        style: dict[str, Any] = {"facecolor": grey, "edgecolor": "black", "linewidth": 0.6, "label": label}
+        axes.stairs(np.add.reduceat(counts, edges[:-1]), (edges - 0.5) * step, fill=True, **style)
     axes.set(xlabel=AXES["asked"][0], ylabel=AXES["asked"][1], xlim=(-0.5 * step, (edges[-1] - 0.5) * step))
     axes.set_yscale("log", nonpositive="clip")  # cheap queries are frequent, expensive ones rare
     axes.set_ylim(0.7)
     axes.yaxis.set_major_formatter("{x:,g}")
-    if (answered != asked).any():
+    if parts:
         axes.legend(loc="upper left")
 
 
 def _cost(axes: Axes, costs: Curves) -> None:
-    for (name, (labels, epsilon)), (colour, marker, dashes) in zip(costs.items(), LINES, strict=False):
-        style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes, "markevery": 0.15}
-        axes.plot(labels, epsilon, **style, label=COSTS[name])
+    for (name, (labels, epsilon)), (color, marker, dashes) in zip(costs.items(), LINES, strict=False):
+        axes.plot(labels, epsilon, color=color, marker=marker, linestyle=dashes, markevery=0.15, label=COSTS[name])
     axes.set(xlabel=AXES["epsilon_exact"][0], ylabel="ε", xlim=(0, None), ylim=(0, None))
     axes.legend(loc="upper left")
 
@@ -107,18 +101,16 @@ def _cost(axes: Axes, costs: Curves) -> None:
 def _confusion(axes: Axes, truth: Ints, labels: Ints) -> None:
     classes = int(max(truth.max(), labels.max())) + 1
     counts = np.bincount(truth * classes + labels, minlength=classes**2).reshape(classes, classes)
-    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    image = axes.imshow(np.sqrt(share), cmap="Greys", vmin=0, vmax=1)  # the square root makes rare cells visible
+    share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(share, cmap="Greys", norm=PowerNorm(0.5, 0, 100))  # the root makes rare cells visible
     axes.set(xlabel="released label", ylabel="true class" if classes > _CELLS else "true class (rows: %)")
     axes.grid(False)
     axes.spines[:].set_visible(True)
     if classes > _CELLS:
-        bar = axes.figure.colorbar(image, ax=axes, shrink=0.8, label="of the true class (%)")
-        ticks = (0, 1, 10, 25, 50, 100)
-        bar.set_ticks([(tick / 100) ** 0.5 for tick in ticks], labels=[str(tick) for tick in ticks])
+        axes.figure.colorbar(image, ax=axes, shrink=0.8, label="of the true class (%)")
         return
     axes.set(xticks=range(classes), yticks=range(classes))
     for row, column in np.argwhere(counts):
-        value = 100 * share[row, column]
-        colour, text = "white" if value > 30 else "black", f"{value:.1f}" if value < 99.95 else "100"
-        axes.text(column, row, text, ha="center", va="center", fontsize=5.5, color=colour)
+        value = share[row, column]
+        color, text = "white" if value > 30 else "black", f"{value:.1f}" if value < 99.95 else "100"
+        axes.text(column, row, text, ha="center", va="center", fontsize=5.5, color=color)

@@ -22,14 +22,13 @@ def now() -> str:
 @cache
 def versions() -> dict[str, str]:
     """Return name → version, as of the first call. In a checkout, `commit` is marked where files differ from it."""
-    found, home = {"nzc": nzc.__version__}, Path(nzc.__file__).parents[1]
+    home, commit = Path(nzc.__file__).parents[1], {}
     describe = ["git", "-C", str(home), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, with changes"]
     if (home / ".git").exists():  # above an installed package may be another project
-        with suppress(OSError):  # git is not installed
-            commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
-            found |= {"commit": commit} if commit else {}
-    found["python"] = platform.python_version()
+        with suppress(OSError, subprocess.CalledProcessError):  # git is not installed
+            commit = {"commit": subprocess.check_output(describe, text=True, stderr=subprocess.DEVNULL).strip()}
+    packages = {}
     for name, package in _PACKAGES.items():
         with suppress(PackageNotFoundError):  # a run without a tracker needs no MLflow
-            found[name] = version(package)
-    return found
+            packages[name] = version(package)
+    return {"nzc": nzc.__version__} | commit | {"python": platform.python_version()} | packages

@@ -11,25 +11,29 @@ Accuracies are not published: the true labels that they are computed from have n
 
 import json
 import math
-import os
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from stat import S_ISREG
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from jinja2 import StrictUndefined, Template
+from omegaconf import OmegaConf
 
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs.layout import ERROR, LABELS, PREDICTIONS, RESULT, STUDENT, STUDENT_INPUT, SWEEP
 from nzc.runs.outputs import student_code
 from nzc.validation import InputError
 
-#: The files of a run's configuration.
-CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
+_CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
+#: The files of a student, and the keys of result.json, that are published.
+_STUDENT = (STUDENT, STUDENT_INPUT, PREDICTIONS)
+_FACTS = ("dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours", "unit", "publish", "finished")
+#: Likewise, but unknown to older versions.
+_LATER = ("learned_from", "grouped_by", "moved_votes")
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,13 @@ class PublishableRun:
         """SHA-256 of result.json, by which the ledger knows the run."""
         return sha256(self.files[RESULT]).hexdigest()
 
-    def text(self, name: str) -> str:
-        """Return the content of a file that is text."""
-        return self.files[name].decode()
+    @property
+    def config(self) -> Any:
+        """The configuration of the run. InputError: it is none."""
+        try:
+            return OmegaConf.merge(*(OmegaConf.create(self.files[name].decode()) for name in _CONFIGURATION))
+        except Exception as error:  # it is not known yet whether the run wrote these files
+            raise InputError("RUN", self.folder, "must have the configuration that the run wrote") from error
 
     def require_files(self, digests: dict[str, str]) -> None:
         """Raise InputError unless the files have the SHA-256 that the run recorded."""
@@ -61,19 +69,9 @@ class PublishableRun:
 
     def publish(self, dest: Path, budget: float | None) -> None:
         """Create the folder `dest`, whole or not at all; InputError: it exists, or cannot be created."""
-        if os.path.lexists(dest):
+        if dest.exists():
             raise InputError("DEST", dest, "must not exist yet")
-        template = Template(
-            (Path(__file__).parent / "published_readme.md").read_text(encoding="utf-8"),
-            undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
-        )  # fmt: skip
-        facts, files = _facts(self.result), [name for name in self.files if name in _PUBLISHED]
-        about = json.loads(self.text(STUDENT_INPUT)) if STUDENT_INPUT in files else {"labels": [], "columns": None}
-        shown = self.text(LABELS).partition("\n")[0].split(",")
-        texts = student_code() if STUDENT in files else {}
-        texts |= {"privacy.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n"}
-        texts |= {"README.md": template.render(facts, **_words(facts, about), files=files, shown=shown, budget=budget)}
-        contents = {name: self.files[name] for name in files} | {name: text.encode() for name, text in texts.items()}
+        contents = self._contents(budget)
         try:
             dest.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(prefix=".publish-", dir=dest.parent) as temporary:
@@ -87,46 +85,49 @@ class PublishableRun:
         except OSError as error:
             raise InputError("DEST", dest, f"must be a folder that can be created ({error.strerror})") from error
 
-
-_PUBLISHED = (LABELS, STUDENT, STUDENT_INPUT, PREDICTIONS)
+    def _contents(self, budget: float | None) -> dict[str, bytes]:
+        """Return the files of the published folder by name."""
+        facts, files = _facts(self.result), [name for name in (LABELS, *_STUDENT) if name in self.files]
+        about = json.loads(self.files[STUDENT_INPUT]) if STUDENT_INPUT in files else {"labels": [], "columns": None}
+        shown = self.files[LABELS].decode().partition("\n")[0].split(",")
+        template = Template(
+            (Path(__file__).parent / "published_readme.md").read_text(encoding="utf-8"),
+            undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
+        )  # fmt: skip
+        texts = student_code() if STUDENT in files else {}
+        texts["privacy.json"] = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        texts["README.md"] = template.render(facts, **_words(facts, about), files=files, shown=shown, budget=budget)
+        return {name: self.files[name] for name in files} | {name: text.encode() for name, text in texts.items()}
 
 
 def read_run(folder: Path) -> PublishableRun:
-    """Read what is published of the run in `folder`, without following links; InputError: it may not be published."""
-    if (folder / SWEEP).is_file() or not (folder / CONFIGURATION[0]).is_file():
+    """Read what is published of the run in `folder`. InputError: it may not be published."""
+    if (folder / SWEEP).is_file() or not (folder / _CONFIGURATION[0]).is_file():
         raise InputError("RUN", folder, "must be the folder of one run, below outputs/")
     if not (folder / RESULT).is_file() or (folder / ERROR).is_file():  # a result beside an error is an earlier job's
         raise InputError("RUN", folder, "must be finished; there is no result.json of its own in it")
-    files = {name: _read(folder, name) for name in (RESULT, *CONFIGURATION)}
+    files = _read(folder, (RESULT, *_CONFIGURATION, LABELS))
     try:
         result = json.loads(files[RESULT])
-        has_student = _may_be_published(result)
+        _require_publishable(result)
+        has_student = result["student"] != "none" and result["answered"] > 0
+    except InputError:
+        raise
     except (ValueError, LookupError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise
         allowed = "must have the result.json that the run wrote; it has been changed, or is of an earlier version"
         raise InputError("RUN", folder, allowed) from error
-    names = (LABELS, *((STUDENT, STUDENT_INPUT, PREDICTIONS) if has_student else ()))
-    return PublishableRun(folder, files | {name: _read(folder, name) for name in names}, result)
+    return PublishableRun(folder, files | _read(folder, _STUDENT if has_student else ()), result)
 
 
-def _read(folder: Path, name: str) -> bytes:
-    """Return the content of a regular file of a run; InputError: it is none, such as a link to a file elsewhere."""
-    path = folder / name
+def _read(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
     try:
-        if path.parent.is_symlink() and path.parent != folder:
-            raise InputError("RUN", folder, f"must have a folder {path.parent.name} of its own, not a link")
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            state = os.fstat(file.fileno())
-            if S_ISREG(state.st_mode):
-                return file.read()
+        return {name: (folder / name).read_bytes() for name in names}
     except OSError as error:
-        raise InputError("RUN", folder, f"must have the {name} that the run wrote ({error.strerror})") from error
-    raise InputError("RUN", folder, f"must have the {name} that the run wrote, not something else of this name")
+        missing = Path(error.filename).relative_to(folder)
+        raise InputError("RUN", folder, f"must have the {missing} that the run wrote ({error.strerror})") from error
 
 
-def _may_be_published(result: dict[str, Any]) -> bool:
-    """Return whether there is a student beside the labels; InputError: the run may not be published."""
+def _require_publishable(result: dict[str, Any]) -> None:
     epsilon = result["epsilon"]
     if result["aggregator"] == "ground_truth":
         raise InputError("aggregator", "ground_truth", "must ask teachers; true labels have no privacy")
@@ -137,34 +138,23 @@ def _may_be_published(result: dict[str, Any]) -> bool:
     if result["rng"] != SYSTEM:
         allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
         raise InputError("rng", result["rng"], allowed)
-    if result["data"] is not None and (found := result["data"]["undeclared_classes"]) is not None:
-        typed = shlex.quote(f"dataset.classes={found}")
+    if result["data"] is not None and (classes := result["data"]["undeclared_classes"]) is not None:
+        typed = shlex.quote(f"dataset.classes={classes}")
         allowed = f"must be declared, because else private labels decide which classes are published: add {typed}"
         raise InputError("dataset.classes", None, f"{allowed}, less what must not be known, and run again")
-    return bool(result["student"] != "none" and result["answered"] > 0)
 
 
 def _facts(result: dict[str, Any]) -> dict[str, Any]:
     """Return the content of privacy.json: what of a result may be published."""
-    kept = (
-        "dataset",
-        "aggregator",
-        "mechanism",
-        "student",
-        "rng",
-        "delta",
-        "neighbours",
-        "unit",
-        "publish",
-        "finished",
+    asked = sum(part["asked"] for part in result["rounds"])
+    epsilon = {name: result["epsilon"][name] for name in ("published", "audited")}
+    return (
+        {key: result[key] for key in _FACTS}
+        | {key: result.get(key) for key in _LATER}
+        | {"teachers": result["teachers"]["count"], "asked": asked, "answered": result["answered"]}
+        | {"epsilon": {name: value for name, value in epsilon.items() if value is not None}}
+        | {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
     )
-    asked = sum(each["asked"] for each in result["rounds"])
-    counts = {"teachers": result["teachers"]["count"], "asked": asked, "answered": result["answered"]}
-    audited = {} if result["epsilon"]["audited"] is None else {"audited": result["epsilon"]["audited"]}
-    epsilon = {"published": result["epsilon"]["published"], **audited}
-    origin = {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
-    later = {key: result.get(key) for key in ("learned_from", "grouped_by", "moved_votes")}  # unknown to old versions
-    return {key: result[key] for key in kept} | later | counts | {"epsilon": epsilon} | origin
 
 
 def _plain(value: Any) -> Any:
@@ -182,7 +172,6 @@ def _words(facts: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     return {
         "person": person,
         "times": f"{math.ceil(1000 * math.exp(facts['epsilon']['published'])) / 1000:,.3f}",
-        "labels": about["labels"],
         "classes": ", ".join(about["labels"][:20]) + (", …" if len(about["labels"]) > 20 else ""),
         "columns": about["columns"] and about["columns"]["columns"],
         "takes": f"arrays [rows, {', '.join(map(str, array['shape']))}] of {array['dtype']}" if array else "tables",

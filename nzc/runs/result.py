@@ -1,18 +1,14 @@
-"""The result of one run: result.json, and the table that a person reads."""
+"""The result of one run: result.json, and the part of it that is public."""
 
 import json
-import math
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from rich.table import Column, Table
-
 from nzc.accounting.epsilon import Epsilon
 from nzc.data import splits
 from nzc.runs.clock import Stage
-from nzc.runs.formatting import EPSILONS, interval, number, percent
 from nzc.runs.layout import RESULT, with_infinity
 from nzc.runs.metrics import Metrics
 from nzc.runs.provenance import now
@@ -87,22 +83,18 @@ class RunResult:
     def public(self) -> "RunResult":
         """The result without what depends on votes or private records other than through released labels.
 
-        Accuracies are of public rows and of the test split.
+        Accuracies are of public rows and of the test split. How many records the groups have is private.
         """
+        hidden, digest = ["private"] if self.unit == "group" else [], {"digest": "private"}
         return replace(
             self,
             teachers={name: value if name == "count" else None for name, value in self.teachers.items()},
             epsilon=self.epsilon.public(self.publish),
             ledger_trials=None,
-            rounds=[replace(each, epsilon=None) for each in self.rounds],
+            rounds=[replace(part, epsilon=None) for part in self.rounds],
             seconds={"total": self.seconds["total"]},  # the time of one stage tells more of the votes
-            data=None if self.data is None else self._public_data(self.data),
+            data=None if self.data is None else {k: v for k, v in self.data.items() if k not in hidden} | digest,
         )
-
-    def _public_data(self, data: dict[splits.SummaryKey, Any]) -> dict[splits.SummaryKey, Any]:
-        """Return what is public of the data: how many records the groups have is not."""
-        hidden = ["private"] if self.unit == "group" else []
-        return {name: value for name, value in data.items() if name not in hidden} | {"digest": "private"}
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -133,57 +125,10 @@ class RunResult:
         """Return the result in `folder`. Keys that an earlier version did not write have their default."""
         record = json.loads((folder / RESULT).read_text(encoding="utf-8"), object_hook=with_infinity)
         record["epsilon"] = Epsilon(**record["epsilon"], order=record["order"])
-        record["rounds"] = [RoundResult(**each) for each in record["rounds"]]
+        record["rounds"] = [RoundResult(**part) for part in record["rounds"]]
         record["metrics"] = Metrics(**record.get("metrics", {}))
         record["folder"] = folder
-        return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
-
-    def table(self) -> Table:
-        """Return the table that ends a run."""
-        columns = Column(style="bold"), Column(justify="right"), Column(style="dim")
-        title = f"{self.dataset} · {self.aggregator} · {self.student}"
-        table = Table(*columns, title=title, title_style="bold", show_header=False)
-        ends = "" if self.interval is None else f"; {interval(self.interval)}"
-        table.add_row("student accuracy", percent(self.accuracy), f"on the test split{ends}")
-        if self.metrics.majority is not None:
-            auc = "" if self.metrics.auc is None else f", AUC {percent(self.metrics.auc)}"
-            beside = f"majority rate {percent(self.metrics.majority)}{auc}"
-            table.add_row("balanced accuracy", percent(self.metrics.balanced_accuracy), beside)
-            (worst, share), *others = self.metrics.lowest
-            then = ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
-            table.add_row("lowest recall", percent(share), f"of class {worst}" + f"; then {then}" * bool(then))
-        table.add_row("ε published", number(self.epsilon.published), EPSILONS["published"])
-        table.add_section()
-        if count := self.teachers["count"]:
-            mean, ensemble = percent(self.teachers["mean_accuracy"]), percent(self.teachers["ensemble_accuracy"])
-            known = self.teachers["mean_accuracy"] is not None
-            said = f"mean teacher accuracy {mean}, ensemble accuracy {ensemble}" if known else ""
-            table.add_row("teachers", f"{count:,}", said)
-        refused = f"; {self.refused:,} not asked" if self.refused else ""
-        rounds = f" in {len(self.rounds)} rounds" if len(self.rounds) > 1 else ""
-        table.add_row("labels", f"{self.answered:,}", f"released of {self.queries:,} queries{rounds}{refused}")
-        table.add_row("label accuracy", percent(self.label_accuracy), "of the released labels")
-        if self.reinforced:
-            table.add_row("reinforced", f"{self.reinforced:,}", "labels that the student gave itself, at no cost")
-        table.add_section()
-        for name, meaning in EPSILONS.items():
-            value = getattr(self.epsilon, name)
-            if value is not None and name not in ("published", self.publish, "ledger_total"):  # two are `published`
-                table.add_row(f"ε {name.replace('_', '-')}", number(value, name), meaning)
-        if self.ledger_trials:
-            when = "they count if anyone used their labels"
-            text = f"on seeded noise: {when}; with all of them, ε {number(self.epsilon.ledger_total)}"
-            table.add_row("trials not counted", f"{self.ledger_trials:,}", text)
-        order = self.epsilon.order
-        best = f", best Rényi order {order:.3g}" if order is not None and math.isfinite(order) else ""
-        table.caption = f"δ = {self.delta:g}, unit of privacy: {self.unit}{best}, {self.seconds['total']:.1f} s"
-        return table
-
-    def line(self, name: str) -> str:
-        """Return the result in one line, for a job of a sweep."""
-        name = name or f"{self.dataset} · {self.aggregator} · {self.student}"
-        accuracies = f"labels {percent(self.label_accuracy)}, student {percent(self.accuracy)}"
-        return f"{name}: {self.answered:,} released, {accuracies}, ε {number(self.epsilon.published)}"
+        return cls(**{name: record[name] for name in (part.name for part in fields(cls)) if name in record})
 
 
 def result_types(of: Any = RunResult, prefix: str = "") -> dict[str, tuple[Any, ...]]:
@@ -191,18 +136,18 @@ def result_types(of: Any = RunResult, prefix: str = "") -> dict[str, tuple[Any, 
 
     A section whose keys are not known beforehand, such as `versions`, is one key that ends with a dot.
     """
-    found: dict[str, tuple[Any, ...]] = {}
+    keys: dict[str, tuple[Any, ...]] = {}
     for name, hint in get_type_hints(of).items():
         kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
         if is_dataclass(kind := kinds[0]):
-            found |= result_types(kind, f"{prefix}{name}.")
+            keys |= result_types(kind, f"{prefix}{name}.")
         elif get_origin(kind) is dict:
             key, value = get_args(kind)
             names = get_args(key) if get_origin(key) is Literal else ("",)
-            found |= {f"{prefix}{name}.{each}": get_args(value) or (value,) for each in names}
+            keys |= {f"{prefix}{name}.{part}": get_args(value) or (value,) for part in names}
         else:
-            found[prefix + name] = kinds
+            keys[prefix + name] = kinds
     if of is RunResult:  # as in as_dict
-        del found["folder"]
-        found |= {"order": found.pop("epsilon.order"), "accuracy_interval": (list,)}
-    return found
+        del keys["folder"]
+        keys |= {"order": keys.pop("epsilon.order"), "accuracy_interval": (list,)}
+    return keys

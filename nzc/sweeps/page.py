@@ -101,9 +101,7 @@ def _run(folder: Path) -> dict[str, Any]:
     meanings = _STUDENT | dict.fromkeys(lowest[:1], f"the lowest of {len(recall)} classes")
     return {
         "kind": "run",
-        "title": " · ".join(
-            str(job.result.get(group, choices[group])) for group in ("dataset", "aggregator", "student")
-        ),
+        "title": " · ".join(str(job.get(group, choices[group])) for group in ("dataset", "aggregator", "student")),
         "header": {},
         "command": _command(read_overrides(folder)),
         "commands": [],

@@ -297,7 +297,7 @@ def test_a_failure_while_running_says_what_it_failed_at_only_where_it_may(
     def fails(*_: Any) -> None:
         raise RuntimeError(f"{WORD} and its votes [8806, 513]")
 
-    monkeypatch.setattr("nzc.labeling.session.LabelingSession.record", fails)
+    monkeypatch.setattr("nzc.labeling.session.LabelingSession.charge", fails)
     ran = nzc(*FILE, "tracking=none", "rng=system", f"+tracking.private={str(private).lower()}")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert (WORD in ran.err) == private

@@ -116,11 +116,6 @@ def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], obje
     yield "a line more", partial((run / "labels.csv").write_text, labels + "39,1\n")
     yield "a line less", partial((run / "labels.csv").write_text, labels[: labels.rindex("\n", 0, -1) + 1])
     yield "a link to the ledger", instead("labels.csv", lambda path: path.symlink_to(store / "ledger.db"))
-    yield (
-        "a link to the same",
-        instead("labels.csv", lambda path: (run / "kept").write_text(labels) and path.symlink_to("kept")),
-    )
-    yield "a pipe", instead("labels.csv", os.mkfifo)
     yield "a folder", instead("labels.csv", Path.mkdir)
     yield "sigma", config("sigma: 15", "sigma: 150")
     yield "the budget", config("epsilon: null", "epsilon: 0.1")

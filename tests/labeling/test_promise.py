@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 import nzc as library
 from nzc.accounting import sanitised
 from nzc.labeling.policy import LabelingPolicy
+from nzc.labeling.promise import Promise
 from nzc.labeling.query_selection import QuerySelection
-from nzc.labeling.run_record import RunRecord
+from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
+from nzc.labeling.spent import Spent
 from nzc.mechanisms import ABSTAIN, GaussianNoise, LaplaceNoise, NoisyArgmax, SparseScreen, ThresholdScreen
 from nzc.teachers import VoteHistograms
 from nzc.validation import InputError
@@ -65,7 +67,7 @@ class Outcome(NamedTuple):
     cost: float
 
 
-class _Unrecorded(RunRecord):
+class _Unrecorded(RunLedger):
     """No ledger: what is released is nobody's."""
 
     def add(self, key: str, **about: Any) -> None:
@@ -76,7 +78,8 @@ def _session(run: Run) -> LabelingSession:
     selection = QuerySelection("first", None)
     limits = {"answers": run.answers, "publish": run.publish}
     policy = LabelingPolicy(run.mechanism, selection, 0, DELTA, run.budget, sanitised.plan, None, "it", **limits)
-    return LabelingSession(policy, run.sizes, POOL, _Unrecorded(Path("none"), "", None, policy.rng, policy.seed, 1))
+    ledger = _Unrecorded(Path("none"), "", None, policy.rng, policy.seed, 1)
+    return LabelingSession(Promise(policy, run.sizes), POOL, ledger)
 
 
 def _histograms(first: np.ndarray) -> np.ndarray:
@@ -144,11 +147,11 @@ def _require_true(run: Run) -> None:
     """Fail where the session may release more than it promises, or than its exact ε says of one round."""
     session, laws = _session(run), []
     outcomes = list(_outcomes(session, run, laws))
-    assert max(each.cost for each in outcomes) <= session.promised * (1 + 1e-3)
-    stated = [session.promised]
+    assert max(each.cost for each in outcomes) <= session.promise.epsilon * (1 + 1e-3)
+    stated = [session.promise.epsilon]
     if run.publish == "data_independent":  # of the last outcome
-        found = session.epsilon(VoteHistograms(_histograms(np.array(run.votes)), TEACHERS))
-        assert found.exact_lower is None or found.exact_lower <= found.exact <= session.promised
+        found = Spent(session, VoteHistograms(_histograms(np.array(run.votes)), TEACHERS)).epsilon()
+        assert found.exact_lower is None or found.exact_lower <= found.exact <= session.promise.epsilon
         stated += [found.exact] if len(run.sizes) == 1 else []
     here, *neighbours = _joint_laws(run, laws, outcomes)
     assert here.sum() == pytest.approx(1)
@@ -227,7 +230,7 @@ def test_no_session_releases_more_than_it_promises(run: Run) -> None:
 def test_a_broken_promise_fails_before_anything_is_written(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, end: list[str]
 ) -> None:
-    monkeypatch.setattr(LabelingSession, "promised", 0.5)
+    monkeypatch.setattr(Promise, "epsilon", 0.5)
     ran = nzc(*VOTES, "teachers.path=votes.npy", *end)
     assert ran.code == 1
     assert ran.err.splitlines()[-1].startswith("nzc: RuntimeError: these labels cost up to ε = ")

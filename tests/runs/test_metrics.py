@@ -14,6 +14,7 @@ import nzc as package
 from nzc.app.main import _objective
 from nzc.runs.metrics import Metrics, unequal_classes, warnings_of
 from nzc.runs.result import RunResult
+from nzc.runs.result_table import result_table
 from nzc.runs.summary import by_class
 from nzc.sweeps.page import write_page
 
@@ -132,7 +133,7 @@ def test_warnings_stand_on_stderr_and_on_the_page(nzc: Nzc, skewed: list[str]) -
     assert result.warnings == []
     assert result.as_dict().items() >= earlier.items()
     console = Console(width=160, record=True)
-    console.print(result.table())
+    console.print(result_table(result))
     assert "balanced" not in console.export_text()
     assert "majority" not in write_page(folder).read_text()
 

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from nzc.app import config
 from nzc.app.jobs import SweepJob, compose_jobs, expand_rows
 from nzc.app.publish import publish_run as publish
-from nzc.runs.pipeline import PreparedRun
+from nzc.runs import pipeline
 from nzc.sweeps.check import check_keys
 from nzc.sweeps.frame import job_name, read_jobs
 from nzc.sweeps.spec import SweepRow, changed_settings, figures_of, rows_of
@@ -69,8 +69,8 @@ def test_what_a_sweep_did_not_begin_shows_nothing_of_an_earlier_one(
 ) -> None:
     again = ["--multirun", *VOTES, f"teachers.path={histograms}", "hydra.sweep.dir=sw"]
     assert nzc(*again, "queries=10,20,30").code == 0
-    runs = iter([PreparedRun.execute])  # one, and no second
-    monkeypatch.setattr(PreparedRun, "execute", lambda *arguments: next(runs, _interrupted)(*arguments))
+    runs = iter([pipeline.execute])  # one, and no second
+    monkeypatch.setattr(pipeline, "execute", lambda *arguments: next(runs, _interrupted)(*arguments))
     assert nzc(*again, "queries=15,25").code == 130
     table = Path("sw/table.md").read_text().splitlines()[4:]
     assert [line.split(" | ")[0] for line in table] == [

@@ -17,7 +17,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from nzc.app.config import HOME
 from nzc.data.digits import Digits
-from nzc.runs.pipeline import PreparedRun
+from nzc.runs import pipeline
 from nzc.sweeps.page import write_page
 from nzc.tracking import tracked_name
 from nzc.tracking.mlflow import MLflow, create_database
@@ -36,15 +36,15 @@ def _states(nested: bool) -> list[str]:
 
 def _breaks(monkeypatch: pytest.MonkeyPatch, at: int, how: BaseException) -> None:
     """The job `at` of a sweep raises once its work has begun."""
-    whole, calls = PreparedRun.execute, [0]
+    whole, calls = pipeline.execute, [0]
 
-    def execute(self: PreparedRun, *arguments: Any) -> Any:
+    def execute(*arguments: Any) -> Any:
         calls[0] += 1
         if calls[0] - 1 == at:
             raise how
-        return whole(self, *arguments)
+        return whole(*arguments)
 
-    monkeypatch.setattr(PreparedRun, "execute", execute)
+    monkeypatch.setattr(pipeline, "execute", execute)
 
 
 def test_a_job_that_fails_is_marked_and_the_sweep_goes_on(

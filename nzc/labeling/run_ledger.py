@@ -1,6 +1,5 @@
-"""What one run draws, and what it costs: its part of the ledger."""
+"""The part of the ledger that one run uses: what it draws, and what that costs."""
 
-import os
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from nzc.types import AnyArray
 
 
 @dataclass
-class RunRecord:
+class RunLedger:
     """The draws and entries of one run, as releases where noise is the operating system's, else as trials.
 
     path     of the ledger
@@ -39,7 +38,7 @@ class RunRecord:
 
     def check(self) -> None:
         """Raise InputError where there is a file that is no whole ledger."""
-        if os.path.lexists(self.path):
+        if self.path.exists():
             self.ledger.entries(self.dataset)
 
     @cached_property
@@ -71,8 +70,14 @@ class RunRecord:
         self.entries[key] = self.ledger.record(LedgerEntry(self.dataset, key, kind=kind, **about))
 
     def split(self) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-        """Return all releases of the dataset with this run's entries; and the trials of other runs."""
-        return self.ledger.split(self.dataset, self.entries) if self.entries else ([], [])
+        """Return this run's entries with all releases of the dataset; and the trials of other runs.
+
+        An entry of this run counts even if somebody has forgotten it.
+        """
+        recorded = self.ledger.entries(self.dataset) if self.entries else []
+        others = [entry for entry in recorded if entry.dataset != self.dataset or entry.key not in self.entries]
+        releases = [entry for entry in others if entry.kind == RELEASE]
+        return [*self.entries.values(), *releases], [entry for entry in others if entry.kind == TRIAL]
 
     def finish(self, digests: Mapping[str, str], facts: Mapping[str, Any]) -> None:
         """Record that the run is finished, once its results are stored. A later run draws anew: another release.

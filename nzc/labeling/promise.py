@@ -1,0 +1,102 @@
+"""What a labeling session promises before a vote is seen: what it may release, and what that costs at most."""
+
+from functools import cached_property
+
+import numpy as np
+
+from nzc.accounting import Cost
+from nzc.accounting.data_independent import FREE, gaussian_cost
+from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
+from nzc.accounting.privacy_filter import PrivacyFilter, count_filter
+from nzc.accounting.sanitised import Plan
+from nzc.labeling.policy import LabelingPolicy
+from nzc.mechanisms import NoisyArgmax
+from nzc.validation import InputError
+
+
+class Promise:
+    """The promise of a session with sizes[i] queries in round i. It follows from public facts alone.
+
+    mechanisms  of each round, whether there will be a student or not
+    plan        of the sanitised ε; None: it is not published
+    bound_cost  of the sanitised ε, which is a release of its own
+    filters     the privacy filter of each round; None: there is no budget
+
+    InputError: the mechanism cannot keep to these rounds, this budget, or the bound that is to be published.
+    """
+
+    def __init__(self, policy: LabelingPolicy, sizes: list[int]) -> None:
+        self.policy, self.sizes = policy, sizes
+        first = policy.mechanism.first or policy.mechanism
+        self.mechanisms = [first, *[policy.mechanism] * (len(sizes) - 1)]
+        self._check_rounds()
+        self.plan = self._sanitiser_plan()
+        self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
+        self.alike = all(mechanism == first for mechanism in self.mechanisms)
+        at_first = self._filter(first)
+        later = at_first if self.alike else self._filter(policy.mechanism)
+        self.filters = [at_first, *[later] * (len(sizes) - 1)]
+        if at_first is not None and later is not None and at_first.budget != later.budget:
+            allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
+            raise InputError("budget.epsilon", policy.budget, allowed)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """ε at δ of everything that the session may release, whatever the votes."""
+        policy, spent, cost = self.policy, 0.0, self.cost_of_bound
+        left = sum(self.sizes) if policy.answers is None else policy.answers
+        for size, mechanism, privacy_filter in zip(self.sizes, self.mechanisms, self.filters, strict=True):
+            queries = size
+            if privacy_filter is not None and mechanism.screen is None:  # then it is known how many it admits
+                queries = int(privacy_filter.admit(np.ones(size, dtype=bool), spent).sum())
+                spent += privacy_filter.spends(queries, queries)
+            answered = min(queries, left)
+            left -= answered if self.alike else 0
+            cost += mechanism.promise(queries, answered)
+        epsilon = cost.data_independent(policy.delta)
+        return epsilon if policy.budget is None else min(epsilon, policy.budget)
+
+    @property
+    def cost_of_bound(self) -> Cost:
+        """What releasing the sanitised ε costs, to be added to the cost of labels."""
+        return Cost(0, None, (), ((1, self.bound_cost),))
+
+    def _check_rounds(self) -> None:
+        rounds = len(self.sizes)
+        if rounds > 1 and any(mechanism.one_round for mechanism in self.mechanisms):
+            raise InputError("rounds", rounds, f"must be 1: the cost of {self.policy.name} counts over one round")
+        if rounds > 1 and any(mechanism.moved is not None for mechanism in self.mechanisms):
+            raise InputError("rounds", rounds, "must be 1 where a record moves votes on a few queries of a round only")
+
+    def _sanitiser_plan(self) -> Plan | None:
+        if self.policy.publish != SANITISED:
+            return None
+        bounds = [mechanism.pricing.bounds for mechanism in self.mechanisms]
+        if not all(bounds):
+            allowed = f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for {self.policy.name}"
+            raise InputError("publish", SANITISED, allowed)
+        planned = [(size, bound) for size, parts in zip(self.sizes, bounds, strict=True) for bound in parts]
+        return self.policy.plan(planned, self.policy.delta)
+
+    def _filter(self, mechanism: NoisyArgmax) -> PrivacyFilter | None:
+        policy, budget, delta = self.policy, self.policy.budget, self.policy.delta
+        if budget is None:
+            return None
+
+        def price(count: int) -> float:
+            return mechanism.promise(count, count).data_independent(delta)
+
+        queries = sum(self.sizes)
+        if mechanism.screen is None and self.alike and self.plan is None:
+            queries = queries if policy.answers is None else min(queries, policy.answers)
+            privacy_filter = count_filter(price, budget, queries)
+        else:
+            privacy_filter = mechanism.pricing.filter(budget, delta, queries, self.bound_cost)
+        if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
+            allowed = f"must be null: {policy.name} has no finite ε, so no budget can be kept"
+            if np.isfinite(price(1)):
+                allowed = f"is too small for a single label of {policy.name} at delta={delta:g}"
+            if mechanism.one_round and np.isfinite(whole := price(queries)):
+                allowed = f"must be at least {whole:.6g}, which a run of {policy.name} costs at delta={delta:g}"
+            raise InputError("budget.epsilon", budget, allowed)
+        return privacy_filter

@@ -1,0 +1,130 @@
+"""Check that the parts of a run fit together, before anything is trained or written."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nzc.data import UNKNOWN, Dataset, DataSplits
+from nzc.labeling.policy import LabelingPolicy
+from nzc.labeling.promise import Promise
+from nzc.labeling.query_selection import REPRESENTATIVE
+from nzc.labeling.run_ledger import RunLedger
+from nzc.labeling.session import LabelingSession
+from nzc.mechanisms import GroundTruth
+from nzc.representation import Representation
+from nzc.runs.names import name_of
+from nzc.storage.predictions import PredictionStore
+from nzc.students import Student
+from nzc.teachers import Teachers
+from nzc.training.trainer import TrainerSettings
+from nzc.types import Ints
+from nzc.validation import InputError, within
+
+
+@dataclass(frozen=True)
+class RunComponents:
+    """The objects that the configuration describes.
+
+    queries  how many public rows are asked; None: all
+    data_name  the user's own name of the private data (`Ledger.name`); None: it has none
+    figures  whether to draw figures
+    """
+
+    dataset: Dataset | None
+    representation: Representation | None
+    teachers: Teachers
+    policy: LabelingPolicy
+    queries: int | None
+    student: Student | None
+    trainer: TrainerSettings
+    store: PredictionStore
+    data_name: str | None
+    figures: bool
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of dataset, aggregator and student."""
+        return {"dataset": name_of(self.dataset), "aggregator": self.policy.name, "student": name_of(self.student)}
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run whose input is known to be good.
+
+    truth  [pool] true labels, UNKNOWN where a row's class is not known; None: none is known
+    """
+
+    parts: RunComponents
+    splits: DataSplits | None
+    truth: Ints | None
+    classes: int
+    session: LabelingSession
+
+
+def prepare(parts: RunComponents) -> PreparedRun:
+    """Load the data and check that all components fit together. An InputError leaves nothing behind."""
+    teachers, policy, store, student = parts.teachers, parts.policy, parts.store, parts.student
+    if not _needs_places(parts):
+        parts = replace(parts, representation=None)  # it would be learned in vain
+    with within("dataset"):
+        splits = None if parts.dataset is None else load(parts.dataset)
+    if splits is not None and teachers.needs_dataset and len(np.unique(splits.private.y)) < 2:
+        why = "all of them are of one class" if len(splits.private) else "it has none (teachers=votes needs none)"
+        raise InputError("dataset", parts.names["dataset"], f"must have private rows of two or more classes; {why}")
+    with within("teachers"):
+        shape, truth = teachers.check(splits), teachers.truth(splits)
+    with within("aggregator"):
+        policy.mechanism.check(shape.teachers)
+    is_truth = isinstance(policy.mechanism, GroundTruth)
+    if is_truth and (truth is None or (truth == UNKNOWN).any()):
+        raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
+    sizes = policy.selection.sizes(parts.queries, shape.rows, student is not None, policy.mechanism.asks_student)
+    digest = teachers.private_digest(splits)
+    ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
+    ledger.check()
+    session = LabelingSession(Promise(policy, sizes), shape.rows, ledger, None if splits is None else splits.public.x)
+    if teachers.labels_asked_only and len(sizes) > 1:
+        allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all, without teachers.cells"
+        raise InputError("rounds", len(sizes), allowed)
+    if splits is not None and student is not None:
+        student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
+    if splits is not None and parts.representation is not None:
+        parts.representation.check(splits.public.x)
+    if splits is not None and not is_truth:
+        with within("teachers"):
+            teachers.check_training(splits, store, parts.trainer)
+    return PreparedRun(parts, splits, truth, shape.classes, session)
+
+
+def _needs_places(parts: RunComponents) -> bool:
+    """Return whether anything uses the public representation. InputError: it is missing, or the dataset is."""
+    if parts.dataset is None and parts.student is not None:
+        raise InputError("student", parts.names["student"], "must be none where there is no dataset")
+    if parts.dataset is None and parts.teachers.needs_dataset:
+        raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
+    users = {
+        "these teachers": parts.teachers.needs_embedding,
+        f"query_choice={REPRESENTATIVE}": parts.policy.selection.choice == REPRESENTATIVE,
+        "student.spread": parts.student is not None and parts.student.spread > 0,
+    }
+    for user in (name for name, uses in users.items() if uses):
+        if parts.dataset is None:
+            raise InputError("dataset", "none", f"must be a dataset for {user}; recipe=papers asks the first rows")
+        if parts.representation is None:
+            raise InputError("representation", "none", f"must be contrastive, spectral or your own for {user}")
+    return any(users.values())
+
+
+_loaded: list[tuple[Dataset, DataSplits]] = []
+
+
+def load(dataset: Dataset) -> DataSplits:
+    """Load a dataset. The jobs of a sweep mostly share one, so the last one is kept until `forget_data`."""
+    if not (_loaded and _loaded[0][0] == dataset):
+        _loaded[:] = [(dataset, dataset.load())]
+    return _loaded[0][1]
+
+
+def forget_data() -> None:
+    """Let the next run read its dataset again: its files may have changed."""
+    _loaded.clear()
