@@ -52,17 +52,8 @@ _ELSEWHERE = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return _version()
+        return import_module("nzc.version").__version__  # slow to import
     if name not in __all__:
         raise AttributeError(f"module 'nzc' has no attribute {name!r}")
     module = next((module for module, names in _ELSEWHERE.items() if name in names), "mechanisms")
     return getattr(import_module(f"nzc.{module}"), name)
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # slow to import
-
-    try:
-        return version("nzc")
-    except PackageNotFoundError:  # a source tree that is not installed
-        return "0+unknown"

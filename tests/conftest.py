@@ -132,6 +132,18 @@ def usual_umask() -> Iterator[None]:
     os.umask(before)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Compute on one thread, which small networks want, from fixed weights."""
+    import torch
+
+    torch.manual_seed(0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def newest_folder(ran: Ran) -> Path:
     """The folder of the newest run."""
     return sorted(ran.folder.glob("outputs/**/.hydra"))[-1].parent

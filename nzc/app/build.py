@@ -105,7 +105,7 @@ def _check_fields(built: Any, node: dict[str, Any], key: str) -> None:
     """Raise InputError where a field of a dataclass, or of one inside it, is not what its annotation says."""
     if not is_dataclass(built):
         return
-    hints = get_type_hints(type(built))
+    hints = get_type_hints(type(built), include_extras=True)
     for name in [field.name for field in fields(built) if field.init and field.name in node]:
         adapter: Any = TypeAdapter(dict[str, hints[name]], config=ConfigDict(arbitrary_types_allowed=True))  # type: ignore[valid-type]
         try:

@@ -147,7 +147,8 @@ def _wrong_value(error: Any, outer: BaseException) -> InputError:
     """Return the error for a key or a value that the composed configuration does not accept; `outer`: Hydra's."""
     key = str(error.full_key or error.key)
     if key == "sweeps":
-        return InputError("+sweeps", str(outer).split("'")[1], "must begin with the line # @package _global_")
+        file = str(outer).split("'")[1]  # In 'sweeps/mine': …
+        return InputError("+sweeps", file.removeprefix("sweeps/"), "must begin with the line # @package _global_")
     if isinstance(error, MissingMandatoryValue):
         return InputError(key, "???", "must be given")
     parent, typed = error.parent_node, re.search(r"(?:override |use \+)[^=\s]+=(.*)", str(outer))

@@ -16,7 +16,6 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from nzc import __version__
 from nzc.app.commands import COMMANDS
 from nzc.app.config import CONF, register, register_help, shows_private
 from nzc.app.errors import TRACEBACK, Parser, check_overrides, error_line, reported
@@ -29,6 +28,7 @@ from nzc.runs.result import RunResult
 from nzc.runs.result_table import result_line, result_table
 from nzc.sweeps.frame import job_name
 from nzc.validation import InputError
+from nzc.version import __version__
 
 STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
+from nzc.settings import Checked
+from nzc.types import AnyArray, Floats
 from nzc.validation import InputError, in_a_line, one_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-#: The name of a file of this folder, or a class or function that makes an nn.Module; of the arguments `shape` and
-#: `classes` it is given those that it takes.
-Network = str | Callable[..., Any]
 
 
 def names() -> tuple[str, ...]:
@@ -22,10 +22,15 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")))
 
 
-def check(network: object) -> None:
-    """Raise InputError unless `network` is one of `names()`, or makes a module."""
-    if not callable(network):
-        one_of(names(), network=network)
+def check(value: object) -> None:
+    """Raise InputError unless a network is one of `names()`, or makes a module."""
+    if not callable(value):
+        one_of(names(), network=value)
+
+
+#: The name of a file of this folder, or a class or function that makes an nn.Module; of the arguments `shape` and
+#: `classes` it is given those that it takes.
+Network = Annotated[str | Callable[..., Any], Checked(check)]
 
 
 def build(network: Network, shape: tuple[int, ...], classes: int) -> "nn.Module":
@@ -49,12 +54,12 @@ def require_fit(network: Network | None, shape: tuple[int, ...], classes: int) -
     assert network is not None
     try:
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
-            found = list(build(network, shape, classes)(torch.empty(2, *shape)).shape)
+            logits = list(build(network, shape, classes)(torch.empty(2, *shape)).shape)
     except Exception as error:  # layers raise many types
         allowed = f"must take rows of shape {list(shape)} ({in_a_line(error)})"
         raise InputError("network", network, allowed) from error
-    if found != [2, classes]:
-        raise InputError("network", network, f"must give logits [rows, {classes}], not {['rows', *found[1:]]}")
+    if logits != [2, classes]:
+        raise InputError("network", network, f"must give logits [rows, {classes}], not {['rows', *logits[1:]]}")
 
 
 def generator(network: Network, shape: tuple[int, ...]) -> "nn.Module":
@@ -74,3 +79,18 @@ def as_input(x: "Tensor") -> "Tensor":
     import torch
 
     return x.float().div_(255) if x.dtype == torch.uint8 else x
+
+
+def outputs(network: "nn.Module", x: AnyArray) -> "Tensor":
+    """Return what a trained network makes of rows x [rows, ...], on the CPU; a thousand rows at a time."""
+    import torch
+
+    network.eval()
+    device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
+    with torch.no_grad():
+        return torch.cat([network(as_input(part.to(device))).cpu() for part in torch.from_numpy(x).split(1000)])
+
+
+def probabilities(network: "nn.Module", x: AnyArray) -> Floats:
+    """Return the class probabilities [rows, classes] of rows x [rows, ...]."""
+    return np.asarray(outputs(network, x).double().softmax(dim=1))

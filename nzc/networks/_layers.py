@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.modules.dropout import _DropoutNd
 
 #: How many uniform numbers from 0 to 1 a GAN's generator turns into one row.
 LATENT = 100
+#: Layers that draw from torch's global generator while training.
+DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 
 def size_after(body: nn.Module, shape: tuple[int, ...]) -> int:
@@ -22,7 +23,7 @@ class GlobalAverage(nn.Module):
         return x.mean((-2, -1))
 
 
-class AddNoise(_DropoutNd):
+class AddNoise(nn.Dropout):
     """Adds Gaussian noise of standard deviation p while training. As a dropout layer, it is seeded like one."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -42,8 +43,7 @@ class WeightNormLinear(nn.Linear):
         _spread(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = F.linear(x, _of_norm(self.gain, self.weight), self.bias)
-        return y
+        return F.linear(x, _of_norm(self.gain, self.weight), self.bias)
 
 
 class WeightNormConv2d(nn.Conv2d):
@@ -55,8 +55,7 @@ class WeightNormConv2d(nn.Conv2d):
         _spread(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self._conv_forward(x, _of_norm(self.gain, self.weight), self.bias)
-        return y
+        return F.conv2d(x, _of_norm(self.gain, self.weight), self.bias, self.stride, self.padding)
 
 
 def _spread(layer: nn.Linear | nn.Conv2d) -> None:

@@ -2,18 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from pytorch_lightning import LightningModule
+from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
 
 from nzc import networks
+from nzc.networks import as_input
 from nzc.representation.base import Encoder, Placement
+from nzc.settings import Count, Positive, TwoOrMore
+from nzc.training.optimizer import OptimizerSettings, as_lightning
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Floats
-from nzc.validation import fits_memory, positive, whole, within
-
-if TYPE_CHECKING:
-    from torch import nn
+from nzc.types import AnyArray
+from nzc.validation import fits_memory, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,41 +36,55 @@ class Contrastive(Encoder):
     """
 
     network: networks.Network
-    width: int
-    steps: int
-    batch_size: int
-    lr: float
-    temperature: float
+    width: TwoOrMore
+    steps: Count
+    batch_size: TwoOrMore
+    lr: Positive
+    temperature: Positive
     augment: Callable[..., Any]
     seed: int
 
-    def __post_init__(self) -> None:
-        networks.check(self.network)
-        whole(2, width=self.width, batch_size=self.batch_size)
-        whole(1, steps=self.steps)
-        fits_memory(200 * self.steps + 256 * self.width, steps=self.steps, width=self.width)  # batches, last layer
-        positive(lr=self.lr, temperature=self.temperature)
-
     def check(self, public: AnyArray) -> None:
         with within("representation.encoder"):
+            fits_memory(200 * self.steps + 256 * self.width, steps=self.steps, width=self.width)  # batches, last layer
             networks.require_fit(self.network, public.shape[1:], self.width)
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
-        from nzc.representation.contrastive_module import ContrastiveModule
-
         module = ContrastiveModule(self, public)
         trainer.fit(module, "Representation", max_epochs=1)
-        return lambda rows: _encode(module.encoder, rows)
+        return lambda rows: np.asarray(F.normalize(networks.outputs(module.encoder, rows), dim=1))
 
 
-def _encode(encoder: "nn.Module", rows: AnyArray) -> Floats:
-    """Return the vectors of rows [rows, ...], scaled to length 1."""
-    import torch
-    from torch.nn import functional as F
+#: Dimensions in which rows are compared; the vectors before this layer serve better afterwards (SimCLR, Section 4.2).
+_COMPARED = 64
 
-    encoder.eval()
-    device = next(encoder.parameters()).device
-    with torch.no_grad():
-        parts = torch.from_numpy(rows).split(1000)
-        found = [F.normalize(encoder(networks.as_input(part.to(device))), dim=1).cpu() for part in parts]
-    return np.asarray(torch.cat(found))
+
+class ContrastiveModule(LightningModule):
+    """`encoder` turns rows as networks take them into vectors [rows, width]."""
+
+    def __init__(self, config: Contrastive, public: AnyArray) -> None:
+        super().__init__()
+        self.config, self.rng = config, torch.Generator().manual_seed(config.seed)
+        self.x = nn.Buffer(torch.from_numpy(public), persistent=False)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            network = networks.build(config.network, tuple(public.shape[1:]), config.width)
+            self.encoder = nn.Sequential(network, nn.BatchNorm1d(config.width))
+            self.head = nn.Sequential(nn.ReLU(), nn.Linear(config.width, _COMPARED))
+
+    def training_step(self, rows: Tensor) -> Tensor:
+        x = as_input(self.x[rows])
+        both = torch.cat([self.config.augment(x, self.rng), self.config.augment(x, self.rng)])
+        z = F.normalize(self.head(self.encoder(both)), dim=1)
+        alike = (z @ z.T / self.config.temperature).fill_diagonal_(-torch.inf)
+        return F.cross_entropy(alike, torch.arange(len(z), device=z.device).roll(len(rows)))
+
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        settings = OptimizerSettings(lr=self.config.lr, weight_decay=1e-4)
+        return as_lightning(*settings.make_optimizer(self.parameters(), self.config.steps))
+
+    def train_dataloader(self) -> DataLoader[Tensor]:
+        size, steps = min(self.config.batch_size, len(self.x)), self.config.steps
+        passes = -(-steps * size // len(self.x))
+        rows = torch.cat([torch.randperm(len(self.x), generator=self.rng) for _ in range(passes)])
+        return DataLoader(list(rows[: steps * size].split(size)), batch_size=None)  # type: ignore[arg-type]

@@ -8,9 +8,10 @@ import numpy as np
 
 from nzc.networks import as_input
 from nzc.representation.base import Encoder, Placement, Representation
+from nzc.settings import Count, CountOrZero, NotNegative, TwoOrMore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import fits_memory, not_negative, whole
+from nzc.validation import fits_memory, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +31,11 @@ class Spectral(Representation):
     """
 
     encoder: Encoder | None
-    neighbours: int
-    dimensions: int
-    power: float
-    copies: int = 0
+    neighbours: Count
+    dimensions: TwoOrMore
+    power: NotNegative
+    copies: CountOrZero = 0
     augment: Callable[..., Any] | None = None
-
-    def __post_init__(self) -> None:
-        whole(1, neighbours=self.neighbours)
-        whole(2, dimensions=self.dimensions)
-        whole(0, copies=self.copies)
-        not_negative(power=self.power)
 
     def check(self, public: AnyArray) -> None:
         whole(2, len(public) - 2, "(the public rows, less 2)", **{"representation.dimensions": self.dimensions})

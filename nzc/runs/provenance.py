@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import nzc
+from nzc.version import __version__
 
 #: The packages whose versions can change a result.
 _PACKAGES = {"torch": "torch", "lightning": "pytorch-lightning", "mlflow": "mlflow", "numpy": "numpy", "scipy": "scipy"}
@@ -22,7 +22,7 @@ def now() -> str:
 @cache
 def versions() -> dict[str, str]:
     """Return name → version, as of the first call. In a checkout, `commit` is marked where files differ from it."""
-    home, commit = Path(nzc.__file__).parents[1], {}
+    home, commit = Path(__file__).parents[2], {}
     describe = ["git", "-C", str(home), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, with changes"]
     if (home / ".git").exists():  # above an installed package may be another project
         with suppress(OSError, subprocess.CalledProcessError):  # git is not installed
@@ -31,4 +31,4 @@ def versions() -> dict[str, str]:
     for name, package in _PACKAGES.items():
         with suppress(PackageNotFoundError):  # a run without a tracker needs no MLflow
             packages[name] = version(package)
-    return {"nzc": nzc.__version__} | commit | {"python": platform.python_version()} | packages
+    return {"nzc": __version__} | commit | {"python": platform.python_version()} | packages

@@ -1,7 +1,6 @@
 """Discriminator and generator of the GAN-SSL student (Salimans et al. 2016, arXiv 1606.03498)."""
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from pytorch_lightning.core.optimizer import LightningOptimizer
@@ -13,12 +12,9 @@ from torch.optim.lr_scheduler import LambdaLR
 from nzc import networks
 from nzc.networks import as_input
 from nzc.networks._layers import LATENT
-from nzc.students.config import StudentData
+from nzc.students.config import StudentData, StudentSettings
 from nzc.students.module import StudentModule
-from nzc.training.optimizer import as_lightning, make_optimizer
-
-if TYPE_CHECKING:
-    from nzc.students.gan_ssl import GANSSL
+from nzc.training.optimizer import as_lightning
 
 
 def unlabelled_loss(real: Tensor, generated: Tensor) -> Tensor:
@@ -35,14 +31,12 @@ def feature_matching(real: Tensor, generated: Tensor) -> Tensor:
 
 
 class Adversaries(StudentModule):
-    """A student as discriminator, and its generator."""
+    """A student as discriminator, and its generator, whose learning rate is `lr_generator`."""
 
-    config: "GANSSL"
-
-    def __init__(self, config: "GANSSL", data: StudentData, seed: int) -> None:
+    def __init__(self, config: StudentSettings, data: StudentData, seed: int, lr_generator: float) -> None:
         super().__init__(config, data, seed)
         assert config.network is not None
-        self.automatic_optimization = False
+        self.automatic_optimization, self.lr_generator = False, lr_generator
         shape = tuple(self.x.shape[1:])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -75,9 +69,9 @@ class Adversaries(StudentModule):
             schedule.step()
 
     def configure_optimizers(self) -> list[OptimizerLRSchedulerConfig]:  # type: ignore[override]
-        config = self.config
-        falling = partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / config.steps))
-        own, made = (config.weight_decay, config.optimizer, config.schedule, falling), []
-        for network, lr in ((self.network, config.lr), (self.generator, config.lr_generator)):
-            made.append(make_optimizer(network.parameters(), config.steps, lr, *own, betas=(0.5, 0.999)))
-        return [as_lightning(*each) for each in made]
+        steps, optimizers = self.config.steps, []
+        falling = partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / steps))
+        for network, lr in ((self.network, self.config.lr), (self.generator, self.lr_generator)):
+            made = self.config.make_optimizer(network.parameters(), steps, lr, falling, betas=(0.5, 0.999))
+            optimizers.append(as_lightning(*made))
+        return optimizers

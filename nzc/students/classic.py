@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nzc import networks
 from nzc.networks import as_input
+from nzc.settings import Count, NotNegative, Share
 from nzc.students.config import Student, StudentData
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, CurveLog, Floats, Ints
-from nzc.validation import not_negative, share, whole
 
 #: Added to a probability, so that its logarithm is finite.
 LEAST = 1e-9
@@ -24,14 +25,9 @@ class ClassicStudent(Student):
     balance  rows weigh like the frequency of their class to the power −balance; 1: all classes weigh the same
     """
 
-    balance: float
-    folds: int
-    spread: float
-
-    def __post_init__(self) -> None:
-        whole(1, folds=self.folds)
-        not_negative(balance=self.balance)
-        share(spread=self.spread)
+    balance: NotNegative
+    folds: Count
+    spread: Share
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
         """Nothing can be wrong with the rows."""
@@ -59,9 +55,7 @@ class FittedNetwork:
 
     def probabilities(self, x: AnyArray) -> Floats:
         """Return the class probabilities [rows, classes] of x [rows, ...]."""
-        with torch.no_grad():
-            parts = [self.classifier(as_input(part)) for part in torch.from_numpy(x).split(1000)]
-        return np.asarray(torch.cat(parts).double().softmax(dim=1))
+        return networks.probabilities(self.classifier, x)
 
     def predict(self, x: AnyArray) -> Ints:
         """Return the predicted labels [rows] of x [rows, ...]."""

@@ -7,9 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nzc.settings import Count
 from nzc.students.classic import LEAST, ClassicStudent, features
+from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import fits_memory, whole
+from nzc.validation import fits_memory, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +21,12 @@ class Forest(ClassicStudent):
     trees  how many; leaf: labelled rows in a leaf, at least
     """
 
-    trees: int
-    leaf: int
+    trees: Count
+    leaf: Count
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole(1, 2**31 - 1, trees=self.trees, leaf=self.leaf)
-        fits_memory(1000 * self.trees, trees=self.trees)
+    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
+        with within("student"):
+            fits_memory(1000 * self.trees, trees=self.trees)
 
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
         from sklearn.ensemble import RandomForestClassifier
@@ -42,31 +43,20 @@ class TreeNetwork(nn.Module):
 
     def __init__(self, forest: Any, classes: int) -> None:
         super().__init__()
-        trees = [each.tree_ for each in forest.estimators_]
+        trees = [estimator.tree_ for estimator in forest.estimators_]
         self.depth, nodes = max(tree.max_depth for tree in trees), max(tree.node_count for tree in trees)
-        tables: dict[str, AnyArray] = {
-            "feature": np.zeros((len(trees), nodes), np.int64),
-            "threshold": np.zeros((len(trees), nodes)),
-            "left": np.tile(np.arange(nodes), (len(trees), 1)),
-            "right": np.tile(np.arange(nodes), (len(trees), 1)),
-            "share": np.zeros((len(trees), nodes, classes)),
-        }
+        shape = len(trees), nodes
+        feature, threshold, share = np.zeros(shape, np.int64), np.zeros(shape), np.zeros((*shape, classes))
+        left, right = (np.tile(np.arange(nodes), (len(trees), 1)) for _ in range(2))
         for at, tree in enumerate(trees):
             inner = np.flatnonzero(tree.children_left >= 0)
-            tables["feature"][at, inner], tables["threshold"][at, inner] = tree.feature[inner], tree.threshold[inner]
-            tables["left"][at, inner], tables["right"][at, inner] = (
-                tree.children_left[inner],
-                tree.children_right[inner],
-            )
-            share = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
-            tables["share"][at][: tree.node_count, forest.classes_] = share
-        for name, table in tables.items():
-            self.register_buffer(name, torch.from_numpy(table))
-        self.feature: Tensor
-        self.threshold: Tensor
-        self.left: Tensor
-        self.right: Tensor
-        self.share: Tensor
+            feature[at, inner], threshold[at, inner] = tree.feature[inner], tree.threshold[inner]
+            left[at, inner], right[at, inner] = tree.children_left[inner], tree.children_right[inner]
+            values = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
+            share[at][: tree.node_count, forest.classes_] = values
+        self.feature, self.threshold = nn.Buffer(torch.from_numpy(feature)), nn.Buffer(torch.from_numpy(threshold))
+        self.left, self.right = nn.Buffer(torch.from_numpy(left)), nn.Buffer(torch.from_numpy(right))
+        self.share = nn.Buffer(torch.from_numpy(share))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits [rows, classes] of x [rows, ...]."""

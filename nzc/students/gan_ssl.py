@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nzc import networks
-from nzc.students.config import StudentConfig, StudentData
-from nzc.validation import InputError, not_negative, positive, whole
+from nzc.settings import NotNegative, Positive, TwoOrMore
+from nzc.students.config import StudentData
+from nzc.students.network import StudentConfig
+from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nzc.students.module import StudentModule
-    from nzc.training.trainer import TrainerSettings
+    from nzc.students.adversaries import Adversaries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,19 +31,14 @@ class GANSSL(StudentConfig):
                   augmentation and noise (after Wei et al. 2018, arXiv 1803.01541); 0: none
     """
 
-    lr_generator: float
-    entropy: float
-    consistency: float
+    unlabelled: TwoOrMore  # the generator's batch normalisation needs two
+    lr_generator: Positive
+    entropy: NotNegative
+    consistency: NotNegative
 
-    repeats_loss = False
+    step_arguments = (lambda: None,)  # the gradients of both losses are computed once
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole(2, unlabelled=self.unlabelled)  # the generator's batch normalisation needs two
-        positive(lr_generator=self.lr_generator)
-        not_negative(entropy=self.entropy, consistency=self.consistency)
-
-    def check(self, shape: tuple[int, ...], classes: int, trainer: "TrainerSettings") -> None:
+    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
         super().check(shape, classes, trainer)
         import torch
 
@@ -52,20 +49,20 @@ class GANSSL(StudentConfig):
             allowed = "must be a Sequential that ends in a Linear head: the generator matches the features below it"
             raise InputError("student.network", self.network, allowed)
 
-    def student(self, data: StudentData, seed: int) -> "StudentModule":
+    def student(self, data: StudentData, seed: int) -> "Adversaries":
         from nzc.students.adversaries import Adversaries
 
-        return Adversaries(self, data, seed)
+        return Adversaries(self, data, seed, self.lr_generator)
 
-    def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
+    def losses(self, student: "Adversaries", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
         """Return the discriminator's losses and, as the last, the generator's. One pass gives the features of both."""
         import torch
         from torch.nn import functional as F
 
-        from nzc.students.adversaries import Adversaries, feature_matching, unlabelled_loss
+        from nzc.students.adversaries import feature_matching, unlabelled_loss
         from nzc.students.module import without_statistics
 
-        assert isinstance(student, Adversaries) and isinstance(student.network, torch.nn.Sequential)
+        assert isinstance(student.network, torch.nn.Sequential)
         body, head = student.network[:-1], student.network[-1]
         again = without_statistics(body)
         with torch.no_grad():

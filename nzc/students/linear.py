@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nzc.settings import Positive
 from nzc.students.classic import LEAST, ClassicStudent, features
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,24 +18,20 @@ class Linear(ClassicStudent):
     strength  of the L2 penalty: 1/C of scikit-learn
     """
 
-    strength: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(strength=self.strength)
+    strength: Positive
 
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
         from sklearn.linear_model import LogisticRegression
 
-        found, y = np.unique(y, return_inverse=True)
-        weight, bias = np.zeros((len(found), x.shape[1])), np.zeros(len(found))
-        if len(found) > 1:
+        seen, y = np.unique(y, return_inverse=True)
+        weight, bias = np.zeros((len(seen), x.shape[1])), np.zeros(len(seen))
+        if len(seen) > 1:
             regression = LogisticRegression(C=1 / self.strength, max_iter=1000).fit(x, y, weights)
             weight, bias = regression.coef_, regression.intercept_
-        if len(found) == 2:  # scikit-learn has one line for two classes
+        if len(seen) == 2:  # scikit-learn has one line for two classes
             weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
         whole_weight, whole_bias = np.zeros((classes, x.shape[1])), np.full(classes, np.log(LEAST))
-        whole_weight[found], whole_bias[found] = weight, bias
+        whole_weight[seen], whole_bias[seen] = weight, bias
         return LinearNetwork(whole_weight, whole_bias)
 
 

@@ -1,10 +1,9 @@
 """The student as a LightningModule: its network, batches, optimiser and predictions."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,11 +16,9 @@ from torch.utils.data import DataLoader
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.training.optimizer import as_lightning, make_optimizer
+from nzc.students.config import StudentData, StudentSettings
+from nzc.training.optimizer import as_lightning
 from nzc.types import AnyArray, Floats, Ints
-
-if TYPE_CHECKING:
-    from nzc.students.config import StudentConfig, StudentData
 
 #: How many times a fit logs its curves and evaluates the held-out rows.
 EVALUATIONS = 50
@@ -32,7 +29,7 @@ _Tensors = tuple[Tensor, ...] | list[Tensor]
 class StudentModule(LightningModule):
     """A network that learns from `data` for `config.steps` batches, by the sum of `config.losses`."""
 
-    def __init__(self, config: "StudentConfig", data: "StudentData", seed: int) -> None:
+    def __init__(self, config: StudentSettings, data: StudentData, seed: int) -> None:
         super().__init__()
         assert config.network is not None
         self.config, self.classes, self.seed = config, data.classes, seed
@@ -52,6 +49,7 @@ class StudentModule(LightningModule):
         self.progress = 0.0  # share of the steps that are done
         self.losses: dict[str, Tensor] = {}
         self.curves: dict[str, Tensor] = {}  # further learning curves of a subclass
+        self.log_curves: Callable[[Mapping[str, float], int], None] | None = None
         self.evaluations_left, self.best, self.best_weights = config.patience, -1.0, self.classifier.state_dict()
 
     @property
@@ -101,17 +99,15 @@ class StudentModule(LightningModule):
                 self.best_weights = deepcopy(self.classifier.state_dict())
             if self.evaluations_left == 0:
                 self.trainer.should_stop = True
-        if self.logger is not None:
-            self.logger.log_metrics(curves, step)
+        if self.log_curves is not None:
+            self.log_curves(curves, step)
 
     def on_train_end(self) -> None:
         if len(self.held_out):
             self.classifier.load_state_dict(self.best_weights)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
-        config = self.config
-        settings = config.steps, config.lr, config.weight_decay, config.optimizer, config.schedule
-        return as_lightning(*make_optimizer(self.network.parameters(), *settings))
+        return as_lightning(*self.config.make_optimizer(self.network.parameters(), self.config.steps))
 
     def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
         """Return `steps` batches of (labelled row numbers, pool row numbers), each without repeats before all rows."""
@@ -128,12 +124,9 @@ class StudentModule(LightningModule):
         often = labels.bincount(minlength=self.classes).double()[labels]
         return self.labelled[torch.multinomial(often**-self.config.balance, total, True, generator=self.rng)]
 
-    @torch.no_grad()
     def probabilities(self, x: AnyArray) -> Floats:
         """Return the class probabilities [rows, classes] of x [rows, ...]."""
-        classifier = self.classifier.eval()
-        parts = [classifier(as_input(part.to(self.device))) for part in torch.from_numpy(x).split(1000)]
-        return np.asarray(torch.cat(parts).double().softmax(dim=1).cpu())
+        return networks.probabilities(self.classifier, x)
 
     def predict(self, x: AnyArray) -> Ints:
         """Return the predicted labels [rows] of x [rows, ...]."""
@@ -147,7 +140,9 @@ def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:
 
 def _move(decay: float, averaged: _Tensors, current: _Tensors, number: Tensor | int) -> None:
     """Update an exponential moving average, whose decay is smaller in its first steps."""
-    torch._foreach_lerp_(averaged, current, max(1 - decay, 9 / (10 + int(number))))
+    share = max(1 - decay, 9 / (10 + int(number)))
+    for mean, weight in zip(averaged, current, strict=True):
+        mean.lerp_(weight, share)
 
 
 def _epochs(rows: int, total: int, rng: torch.Generator) -> Tensor:

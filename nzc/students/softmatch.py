@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from nzc.students.config import StudentConfig, StudentData
-from nzc.validation import below_1, not_negative, positive, whole
+from nzc.settings import BelowOne, Count, NotNegative, Positive
+from nzc.students.config import StudentData
+from nzc.students.network import StudentConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,17 +32,11 @@ class SoftMatch(StudentConfig):
       pseudo-labels agree with the right labels, and training goes on without the wrong ones.
     """
 
+    unlabelled: Count
     strong: Callable[..., Any]
-    weight: float
-    momentum: float
-    width: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole(1, unlabelled=self.unlabelled)
-        not_negative(weight=self.weight)
-        positive(width=self.width)
-        below_1(momentum=self.momentum)
+    weight: NotNegative
+    momentum: BelowOne
+    width: Positive
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
         from nzc.students.pseudo_labels import PseudoLabels

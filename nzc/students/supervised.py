@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nzc.students.config import StudentConfig
+from nzc.students.network import StudentConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nzc.students.module import StudentModule
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Supervised(StudentConfig):
     """Learns from labelled rows only, as in the experiments of the NZC papers."""
 

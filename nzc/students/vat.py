@@ -1,16 +1,18 @@
 """VAT student: virtual adversarial training (Miyato et al. 2017, arXiv 1704.03976), as in Scalable PATE 2018."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
-from nzc.students.config import StudentConfig
-from nzc.validation import not_negative, positive, whole
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from nzc.settings import Count, NotNegative, Positive
+from nzc.students.module import StudentModule, without_statistics
+from nzc.students.network import StudentConfig
 
-    from nzc.students.module import StudentModule
+_Function = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,24 +34,14 @@ class VAT(StudentConfig):
     the same dropout, because otherwise p would change without any r.
     """
 
-    alpha: float
-    entropy: float
-    radius: float
-    xi: float
-    power: int
+    unlabelled: Count
+    alpha: NotNegative
+    entropy: NotNegative
+    radius: Positive
+    xi: Positive
+    power: Count
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole(1, unlabelled=self.unlabelled, power=self.power)
-        not_negative(alpha=self.alpha, entropy=self.entropy)
-        positive(radius=self.radius, xi=self.xi)
-
-    def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
-        import torch
-
-        from nzc.students.module import without_statistics
-        from nzc.students.virtual_adversarial import direction, divergence, with_seed
-
+    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         u, v = student.augmented(u), student.augmented(u)
         seed = int(torch.randint(2**62, (), generator=student.rng))
         start = torch.randn(v.shape, generator=student.rng).to(v)
@@ -61,3 +53,36 @@ class VAT(StudentConfig):
             "virtual_adversarial": self.alpha * divergence(network, v + r, log_p.detach()).mean(),
             "entropy": self.entropy * student.progress * -(log_p.exp() * log_p).sum(1).mean(),
         }
+
+
+def divergence(network: _Function, x: Tensor, log_p: Tensor) -> Tensor:
+    """Return KL(p ‖ the network's prediction at x) of each row, [rows]; x [rows, ...], log_p [rows, classes]."""
+    return F.kl_div(network(x).log_softmax(1), log_p, reduction="none", log_target=True).sum(1)
+
+
+def direction(network: _Function, x: Tensor, log_p: Tensor, start: Tensor, xi: float, power: int) -> Tensor:
+    """Return, for each row of x, the unit vector along which the divergence from p grows fastest, [rows, ...]; or 0.
+
+    For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, found by power iteration from
+    `start` (section 3.3): the Hessian times d is the gradient at x + xi · d, because the gradient at x is 0. For
+    another p the gradient at x is not 0, and is itself the direction. Parameters get no gradients.
+    """
+    d = _unit(start)
+    for _ in range(power):
+        at = (x + xi * d).requires_grad_()
+        (gradient,) = torch.autograd.grad(divergence(network, at, log_p).sum(), at)
+        d = _unit(gradient)
+    return d
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Return each row of x [rows, ...] scaled to L2 norm 1; 0 stays 0. Scaling the maximum first avoids underflow."""
+    flat = x.flatten(1)
+    return F.normalize(flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)).view_as(x)
+
+
+def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
+    """Return network(x), with the same dropout in every call with this seed."""
+    with torch.random.fork_rng(devices=[] if x.device.type == "cpu" else [x.device], device_type=x.device.type):
+        torch.manual_seed(seed)
+        return network(x)

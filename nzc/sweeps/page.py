@@ -12,7 +12,6 @@ from jinja2 import StrictUndefined, Template
 from markupsafe import Markup, escape
 from pandas import DataFrame
 
-from nzc import __version__
 from nzc.runs.formatting import EPSILONS, RECALL, heading, interval, number
 from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, read_config, read_overrides
 from nzc.runs.metrics import Metrics
@@ -24,6 +23,7 @@ from nzc.sweeps.points import caption_of, notes_of
 from nzc.sweeps.spec import changed_settings, figures_of, header_of, keys_of, name_of
 from nzc.sweeps.table import SweepTable, failures
 from nzc.validation import InputError, masked
+from nzc.version import __version__
 
 #: What the page of a run shows of its teachers; and of its student, with the meaning of each.
 _TEACHERS = [f"teachers.{name}" for name in ("count", "mean_accuracy", "ensemble_accuracy")]

@@ -91,6 +91,9 @@ class Teachers(ABC):
     #: Whether they label only the rows that are asked. These must be known before they are trained.
     labels_asked_only = False
 
+    def __post_init__(self) -> None:  # noqa: B027
+        """Check nothing; subclasses may check more."""
+
     @abstractmethod
     def unit(self, splits: DataSplits | None) -> Unit:
         """Return the unit of privacy."""

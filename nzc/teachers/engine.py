@@ -9,7 +9,7 @@ a folder, into which each writes its predictions.
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -19,14 +19,12 @@ from torch.utils.data import DataLoader
 
 from nzc.data import DataSplits
 from nzc.storage.predictions import save
+from nzc.teachers.ensemble_settings import EnsembleSettings
 from nzc.teachers.sharded import missing
 from nzc.teachers.stacked import Stacked
 from nzc.teachers.teacher import Teacher
 from nzc.teachers.threads import Threads
 from nzc.types import Ints
-
-if TYPE_CHECKING:
-    from nzc.teachers.ensemble import Ensemble
 
 
 class Cohort(Protocol):
@@ -44,7 +42,7 @@ class TeacherEnsemble(LightningModule):
     whose file exists are not trained again.
     """
 
-    def __init__(self, settings: "Ensemble", splits: DataSplits, shards: list[Ints], work: Path) -> None:
+    def __init__(self, settings: EnsembleSettings, splits: DataSplits, shards: list[Ints], work: Path) -> None:
         super().__init__()
         self.automatic_optimization = False
         self.anchor = nn.Parameter(torch.zeros(1))  # strategies require a parameter; each teacher has its own
@@ -62,11 +60,11 @@ class TeacherEnsemble(LightningModule):
         """
         todo = missing(self.work, range(self.global_rank, len(self.shards), self.trainer.world_size))
         probe = self.teacher(0)
-        wanted = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
-        self.stacks = wanted and probe.can_be_stacked
+        stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
+        self.stacks = stacked and probe.can_be_stacked
         fitting = Stacked.fitting(probe, len(self.shards)) if self.stacks else Threads.fitting(probe, self._cores())
         size = 1 if probe.has_dropout else self.settings.parallel or fitting
-        cohorts = [todo[first : first + size] for first in range(0, len(todo), size)]
+        cohorts = [todo[start : start + size] for start in range(0, len(todo), size)]
         passes = [(cohort, number) for cohort in cohorts for number in range(self.settings.epochs)]
         most = self.trainer.strategy.reduce(torch.tensor(len(passes), device=self.device), reduce_op="max")
         idle: list[tuple[list[int], int]] = [([], 0)] * (int(most) - len(passes))

@@ -5,22 +5,21 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from nzc.data import DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.mechanisms import count_votes
+from nzc.settings import Count, CountOrZero
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore, load, save
 from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, one_of, whole
+from nzc.validation import InputError, whole
 
-#: Values of the field `label`.
-ALL, ASKED = "all", "asked"
 #: The share of teachers without a record from which nzc says so.
 _MANY = 0.1
 
@@ -35,29 +34,20 @@ class ShardedTeachers(Teachers):
     label     which public rows each teacher labels, and so is stored for: all, or asked, the rows of this run only
     """
 
-    count: int | None
-    seed: int
+    count: Count | None
+    seed: CountOrZero
     stratify: bool = False
-    parallel: int | None = None
-    label: str = ALL
-    records: int = 1
+    parallel: Count | None = None
+    label: Literal["all", "asked"] = "all"
+    records: Count = 1
 
     #: Fields without a place of their own in the store's key: `parallel` changes the speed only, `label` and `records`
     #: are there as the rows to label and the number of teachers.
     not_in_key: ClassVar[tuple[str, ...]] = ("parallel", "label", "records")
 
-    def __post_init__(self) -> None:
-        if self.count is not None:
-            whole(1, count=self.count)
-        whole(0, seed=self.seed)
-        whole(1, records=self.records)
-        one_of((ALL, ASKED), label=self.label)
-        if self.parallel is not None:
-            whole(1, parallel=self.parallel)
-
     @property
     def labels_asked_only(self) -> bool:  # type: ignore[override]
-        return self.label == ASKED
+        return self.label == "asked"
 
     @abstractmethod
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
@@ -65,8 +55,8 @@ class ShardedTeachers(Teachers):
 
     def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         """Return what identifies the stored predictions: all that can change one."""
-        settings = {each.name: describe(getattr(self, each.name)) for each in fields(self)}
-        settings = {name: value for name, value in settings.items() if name not in self.not_in_key}
+        names = [field.name for field in fields(self) if field.name not in self.not_in_key]
+        settings = {name: describe(getattr(self, name)) for name in names}
         settings |= {"data": splits.digest, "classes": splits.classes, "count": self.number(splits)}
         rows = {} if splits.asked is None else {"asked": splits.asked.tolist()}
         own = type(self).__module__
@@ -141,10 +131,10 @@ def missing(work: Path, teachers: Iterable[int]) -> list[int]:
 
 def collect(work: Path, count: int) -> AnyArray:
     """Return the predictions [teachers, rows] that `count` teachers have left in `work`, one file each."""
-    found = [load(work / f"{teacher}.npz") for teacher in range(count)]
-    if lost := [teacher for teacher, each in enumerate(found) if each is None]:
-        raise RuntimeError(f"teacher {lost[0]} has left no predictions in {work}")
-    return np.stack([each["labels"] for each in found if each is not None])
+    parts = [load(work / f"{teacher}.npz") for teacher in range(count)]
+    if None in parts:
+        raise RuntimeError(f"teacher {parts.index(None)} has left no predictions in {work}")
+    return np.stack([part["labels"] for part in parts if part is not None])
 
 
 def without_records(count: int, classes: int) -> Ints:

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +36,8 @@ class Sklearn(ShardedTeachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         from sklearn.base import RegressorMixin
 
-        lacking = [name for name in ("fit", "predict") if not callable(getattr(self.estimator, name, None))]
-        if lacking or isinstance(self.estimator, (type, RegressorMixin)):
+        able = all(callable(getattr(self.estimator, name, None)) for name in ("fit", "predict"))
+        if not able or isinstance(self.estimator, (type, RegressorMixin)):
             name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
             raise InputError("estimator", name, "must be a classifier, an object with the methods fit and predict")
         return super().check(splits)
@@ -68,21 +67,17 @@ class Sklearn(ShardedTeachers):
         # Large shards reach the processes as files. After a kill they stay, so they belong into the private store.
         options = {"return_as": "generator", "temp_folder": str(work), **workers}
         pool = Parallel(min(self.parallel or cpu_count(), len(shards)), **options)
-        bar = Bar("Teachers", trainer.progress)
 
         def task(teacher: int) -> Any:
             x, y = _features(splits.private.x[shards[teacher]]), splits.private.y[shards[teacher]]
             return delayed(_teach)(self.estimator, x, y, public, self.seed, teacher)
 
-        try:
+        ignored = warnings.catch_warnings(action="ignore")  # joblib warns of tasks that Ctrl-C leaves undone
+        with closing(Bar("Teachers", trainer.progress)) as bar, ignored, closing(pool(map(task, todo))) as answers:
             bar.start(len(todo))
-            with warnings.catch_warnings(), closing(pool(map(task, todo))) as answers:
-                warnings.simplefilter("ignore")  # joblib warns of tasks that Ctrl-C leaves undone
-                for teacher, labels in zip(todo, answers, strict=True):
-                    save(work / f"{teacher}.npz", labels=labels)
-                    bar.advance()
-        finally:
-            bar.stop()
+            for teacher, labels in zip(todo, answers, strict=True):
+                save(work / f"{teacher}.npz", labels=labels)
+                bar.advance()
         return collect(work, len(shards))
 
 
@@ -102,8 +97,7 @@ def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, te
     if len(classes) == 1:
         return np.full(len(public), y[0])
     state = int(np.random.SeedSequence([seed, teacher]).generate_state(1)[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             fitted = _copy(estimator, state)
             fitted.fit(x, labels)
@@ -122,15 +116,10 @@ def _copy(estimator: Any, state: int) -> Any:
         return copy.deepcopy(estimator)
     from sklearn.base import clone
 
-    own = {}
-    for name, value in estimator.get_params().items():
-        match name.split("__")[-1], value:
-            case "random_state", _:
-                own[name] = state
-            case "n_jobs", None:
-                own[name] = 1
-    cloned: Callable[..., Any] = clone(estimator).set_params
-    return cloned(**own)
+    parameters = estimator.get_params()
+    own = {name: state for name in parameters if name.split("__")[-1] == "random_state"}
+    own |= {name: 1 for name, value in parameters.items() if name.split("__")[-1] == "n_jobs" and value is None}
+    return clone(estimator).set_params(**own)
 
 
 def _unusable(estimator: Any, error: Exception, records: str) -> InputError:

@@ -1,19 +1,14 @@
 """One teacher of an ensemble of networks: its network, private records and random generator."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.modules.dropout import _DropoutNd
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.training.optimizer import keeps_apart, make_optimizer
-
-if TYPE_CHECKING:
-    from nzc.teachers.ensemble import Ensemble
+from nzc.networks._layers import DROPOUT
+from nzc.teachers.ensemble_settings import EnsembleSettings
 
 
 class Teacher:
@@ -25,7 +20,7 @@ class Teacher:
 
     def __init__(
         self,
-        settings: "Ensemble",
+        settings: EnsembleSettings,
         number: int,
         x: Tensor,
         y: Tensor,
@@ -43,8 +38,8 @@ class Teacher:
         self.network = network.to(device)
         self.rows = len(y) if rows is None else rows
         # Dropout uses the global generator. Such a teacher is trained alone, and that generator is seeded.
-        self.has_dropout = any(isinstance(module, _DropoutNd) for module in network.modules())
-        self.can_be_stacked = keeps_apart(settings.optimizer) and not self.has_dropout and rows is not None
+        self.has_dropout = any(isinstance(module, DROPOUT) for module in network.modules())
+        self.can_be_stacked = settings.keeps_apart and not self.has_dropout and rows is not None
 
     def draw_pass(self) -> tuple[Tensor, Tensor]:
         """Return the rows of one pass, in random order and augmented; as many as the smallest shard has.
@@ -69,10 +64,8 @@ class Teacher:
 
     def set_optimizer(self, parameters: list[Tensor]) -> None:
         """Create optimiser and schedule for these parameters: this teacher's, or a cohort's stacked ones."""
-        settings = self.settings
-        steps = settings.epochs * -(-self.rows // settings.batch_size)
-        own = settings.optimizer, settings.schedule
-        self.optimizer, self.schedule = make_optimizer(parameters, steps, settings.lr, settings.weight_decay, *own)
+        steps = self.settings.epochs * -(-self.rows // self.settings.batch_size)
+        self.optimizer, self.schedule = self.settings.make_optimizer(parameters, steps)
 
     def step(self) -> None:
         """Update the parameters by their gradients, and then the learning rate."""

@@ -51,15 +51,15 @@ class VoteFile(Teachers):
         if self.labels is None:
             return None
         labels = load_array(self.labels, "labels")
-        rows, classes = self._votes.shape
+        (rows, classes), allowed = self._votes.shape, ""
         if labels.shape != (rows,) or labels.dtype.kind not in "iu":
-            allowed = f"must hold {rows:,} whole numbers, one per row of votes, not {labels.dtype} {list(labels.shape)}"
-            raise InputError("labels", self.labels, allowed)
-        if (labels.min(), labels.max()) == (1, classes):
-            raise InputError("labels", self.labels, f"must hold classes from 0 to {classes - 1}: subtract 1")
-        if wrong := int(((labels < 0) | (labels >= classes)).sum()):
-            allowed = f"must hold classes from 0 to {classes - 1}; {wrong:,} of {rows:,} labels are others"
-            raise InputError("labels", self.labels, allowed)
+            allowed = f"{rows:,} whole numbers, one per row of votes, not {labels.dtype} {list(labels.shape)}"
+        elif (labels.min(), labels.max()) == (1, classes):
+            allowed = f"classes from 0 to {classes - 1}: subtract 1"
+        elif others := int(((labels < 0) | (labels >= classes)).sum()):
+            allowed = f"classes from 0 to {classes - 1}; {others:,} of {rows:,} labels are others"
+        if allowed:
+            raise InputError("labels", self.labels, f"must hold {allowed}")
         return labels.astype(np.int64)
 
     def check(self, splits: DataSplits | None) -> VoteShape:

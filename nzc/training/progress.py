@@ -28,7 +28,7 @@ class Bar:
     def advance(self, by: float = 1.0) -> None:
         self._bar.advance(self._task, by)
 
-    def stop(self) -> None:
+    def close(self) -> None:
         self._bar.stop()
 
 

@@ -3,6 +3,7 @@
 import ctypes
 import logging
 import os
+import re
 import sys
 import warnings
 from contextlib import suppress
@@ -11,7 +12,6 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from nzc.types import CurveLog
 from nzc.validation import InputError, in_a_line, one_of, whole
 
 if TYPE_CHECKING:
@@ -57,27 +57,15 @@ class TrainerSettings:
         accelerator = self.options.get("accelerator", "auto")
         if accelerator == "cpu" or (accelerator == "auto" and sys.platform == "linux" and not _has_gpu_driver()):
             return "cpu"
-        return str(self._trainer(logger=False).strategy.root_device.type)
+        return str(self._trainer().strategy.root_device.type)
 
-    def fit(
-        self,
-        module: "LightningModule",
-        name: str,
-        log: CurveLog | None = None,
-        teachers: int | None = None,
-        **options: Any,
-    ) -> None:
-        """Fit `module`. `log` receives the points of its learning curves.
-
-        The progress bar is called `name`, and counts `teachers`; None: steps.
-        """
+    def fit(self, module: "LightningModule", name: str, teachers: int | None = None, **options: Any) -> None:
+        """Fit `module`. The progress bar is called `name`, and counts `teachers`; None: steps."""
         from torch.multiprocessing.spawn import ProcessRaisedException
 
-        from nzc.training.callbacks import CurveLogger, EndTogether, ProgressBar
+        from nzc.training.callbacks import Progress
 
-        logger = False if log is None else CurveLogger(name, log)
-        callbacks = [EndTogether(), *([ProgressBar(name, teachers)] if self.progress else [])]
-        trainer = self._trainer(callbacks=callbacks, logger=logger, **options)
+        trainer = self._trainer(callbacks=[Progress(name, self.progress, teachers)], **options)
         with warnings.catch_warnings(action="ignore"):
             try:
                 trainer.fit(module)
@@ -92,7 +80,7 @@ class TrainerSettings:
 
     def check(self) -> None:
         """Raise InputError where Lightning does not accept these options."""
-        self._trainer(logger=False)
+        self._trainer()
 
     def _trainer(self, **options: Any) -> "Trainer":
         import torch
@@ -104,11 +92,11 @@ class TrainerSettings:
         for name, option in signature(Trainer).parameters.items():  # Lightning checks none of these before the fit
             if isinstance(option.default, bool) and not isinstance(self.options.get(name, False), bool):
                 raise InputError(f"trainer.{name}", self.options[name], "must be true or false")
-        quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
+        quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+        options = self.options | options | dict.fromkeys(quiet, False)
         try:
             with warnings.catch_warnings(action="ignore"):
-                options = {"plugins": [self._environment()]} | self.options | options | quiet
-                make = partial(Trainer, enable_checkpointing=False, **options)
+                make = partial(Trainer, **{"plugins": [self._environment()]} | options)
                 trainer = make()
                 if isinstance(trainer.strategy, DDPStrategy):  # by default it would start the whole command again
                     trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=_PATIENCE))
@@ -134,10 +122,8 @@ class TrainerSettings:
 
 def _wrong_input(error: Exception) -> InputError | None:
     """Return the InputError that ended the process of a device: the last line of that process's traceback, or None."""
-    kind, _, said = str(error).strip().rpartition("\n")[2].partition(": ")
-    key, _, rest = said.partition("=")
-    value, _, allowed = rest.partition(": ")
-    return InputError(key, value, allowed) if kind.rpartition(".")[2] == InputError.__name__ else None
+    last = re.search(r"InputError: (.*?)=(.*?): (.*)$", str(error).strip().rpartition("\n")[2])
+    return InputError(*last.groups()) if last else None
 
 
 def _has_gpu_driver() -> bool:

@@ -66,12 +66,6 @@ def test_an_empty_folder_stays_after_wrong_input(nzc: Nzc, histograms: Path) -> 
         assert Path("a/b").is_dir() and not any(Path("a/b").iterdir())
 
 
-def test_what_hydra_refuses_leaves_nothing(nzc: Nzc, histograms: Path) -> None:
-    ran = nzc(*FILE, "hydra.job.chdir=${aggregator}")
-    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
-    assert not Path("outputs").exists()
-
-
 def test_a_store_of_an_earlier_version_is_used_again(nzc: Nzc, histograms: Path) -> None:
     assert nzc(*FILE).code == 0
     Path(".nzc", MARKER).unlink()  # earlier versions left none

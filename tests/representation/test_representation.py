@@ -97,7 +97,7 @@ def _placed(rng: np.random.Generator, private: int = 90, public: int = 40) -> Da
     return replace(splits, embedding=embedding)
 
 
-@pytest.mark.parametrize("count", [1, 7, 30, 90])
+@pytest.mark.parametrize("count", [1, 30, 90])
 def test_each_teacher_is_a_nearest_neighbour_classifier_of_its_shard(count: int, tmp_path: Path) -> None:
     splits = _placed(np.random.default_rng(count))
     teachers = Neighbours(count=count, seed=3, cells=False)
@@ -109,48 +109,39 @@ def test_each_teacher_is_a_nearest_neighbour_classifier_of_its_shard(count: int,
 
 
 def test_one_record_moves_one_vote_a_query(tmp_path: Path) -> None:
-    splits, teachers = _placed(np.random.default_rng(0)), Neighbours(count=30, seed=3, cells=False)
-    assert splits.embedding is not None
-    places, labels = splits.embedding.private.copy(), splits.private.y.copy()
-    places[11], labels[11] = 0, 1 - labels[11]
-    changed = replace(
-        splits,
-        private=Split(splits.private.x, labels),
-        embedding=Embedding(places, splits.embedding.public),
-    )
-    votes = [
-        teachers.vote(each, teachers.train(each, PredictionStore(tmp_path / str(at)), QUIET)).votes
-        for at, each in enumerate((splits, changed))
-    ]
-    moved = abs(votes[0] - votes[1]).sum(axis=1)
-    assert moved.max() == 2 and (votes[0].sum(axis=1) == 30).all()
+    assert _queries_moved(Neighbours(count=30, seed=3, cells=False), np.arange(40), tmp_path) > 2
 
 
 @pytest.mark.parametrize("count", [9, 40, None])
 def test_in_cells_one_record_moves_one_vote_on_two_queries(count: int | None, tmp_path: Path) -> None:
-    splits, teachers = _placed(np.random.default_rng(0)), Neighbours(count=count, seed=3, cells=True)
-    assert splits.embedding is not None and teachers.moved_queries == 2
-    rng, asked = np.random.default_rng(1), np.array([3, 11, 20, 21, 30, 33])
-    splits = replace(splits, asked=asked)
+    teachers = Neighbours(count=count, seed=3, cells=True)
+    assert teachers.moved_queries == 2
+    assert _queries_moved(teachers, np.array([3, 11, 20, 21, 30, 33]), tmp_path) == 2
+
+
+def _queries_moved(teachers: Neighbours, rows: np.ndarray, tmp_path: Path) -> int:
+    """Return on how many of the rows one record moves a vote, at most; it moves one a row."""
+    rng, splits = np.random.default_rng(1), replace(_placed(np.random.default_rng(0)), asked=rows)
+    assert splits.embedding is not None
 
     def votes(places: np.ndarray, labels: np.ndarray, at: str) -> np.ndarray:
         changed = replace(
             splits, private=Split(splits.private.x, labels), embedding=Embedding(places, splits.embedding.public)
         )
-        found = teachers.vote(changed, teachers.train(changed, PredictionStore(tmp_path / at), QUIET)).votes
-        assert not np.delete(found, asked, axis=0).any()  # rows that nobody asks have no votes
-        return found[asked]
+        counted = teachers.vote(changed, teachers.train(changed, PredictionStore(tmp_path / at), QUIET)).votes
+        assert not np.delete(counted, rows, axis=0).any()  # rows that nobody asks have no votes
+        return counted[rows]
 
     before = votes(splits.embedding.private, splits.private.y, "before")
     assert (before.sum(axis=1) == teachers.number(splits)).all()
-    most = 0
+    queries = []
     for trial in range(60):
         places, labels, row = splits.embedding.private.copy(), splits.private.y.copy(), int(rng.integers(90))
         places[row], labels[row] = 2 * rng.normal(size=3), rng.integers(2)
         moved = abs(votes(places, labels, str(trial)) - before).sum(axis=1)
         assert moved.max() <= 2
-        most = max(most, int((moved > 0).sum()))
-    assert most == 2
+        queries.append(int((moved > 0).sum()))
+    return max(queries)
 
 
 def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
@@ -177,8 +168,10 @@ def test_representative_rows_are_the_middles_of_clusters() -> None:
     places = np.concatenate([centre + 0.1 * rng.normal(size=(n, 6)) for centre, n in zip(centres, sizes, strict=True)])
     cluster = np.repeat(np.arange(6), sizes)
     left = rng.permutation(len(places))
-    rows = QuerySelection("representative", None).choose(left, 6, None, rng, places)
+    choose = QuerySelection("representative", None).choose
+    rows = choose(left, 6, None, rng, places)
     assert cluster[rows].tolist() == list(range(6))  # one of each, the largest cluster first
+    assert len(set(choose(left, 5, None, rng, np.ones_like(places)).tolist())) == 5  # equal rows are asked once each
     for row in rows:
         mine = places[cluster == cluster[row]]
         distance = np.linalg.norm(mine - mine.mean(axis=0), axis=1)
@@ -211,12 +204,6 @@ def test_the_nearest_copy_counts(tmp_path: Path) -> None:
     assert distance[1] < 0.1 * distance[0]
 
 
-def test_equal_rows_are_asked_once_each() -> None:
-    places = np.ones((20, 3))
-    rows = QuerySelection("representative", None).choose(np.arange(20), 5, None, np.random.default_rng(0), places)
-    assert len(set(rows.tolist())) == 5
-
-
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_labels_spread_to_the_surest_rows(share: float) -> None:
     """By a loop: nearest released row of each class, margin to the next class, the surest of each class."""
@@ -236,11 +223,8 @@ def test_labels_spread_to_the_surest_rows(share: float) -> None:
         for _, row in sorted(rows, reverse=True)[: int(np.ceil(share * len(rows)))]:
             expected[row] = c if labels[row] == ABSTAIN else labels[row]
     assert np.array_equal(found, expected)
-
-
-def test_a_single_class_is_spread_to_all() -> None:
-    places, labels = np.eye(4), np.array([1, ABSTAIN, ABSTAIN, ABSTAIN])
-    assert spread_labels(StudentData(places, labels, 3), places, 1.0).labels.tolist() == [1, 1, 1, 1]
+    alone = StudentData(places, np.where(labels == 3, 3, ABSTAIN), 4)  # a single class is spread to all
+    assert set(spread_labels(alone, places, 1.0).labels) == {3}
 
 
 def test_a_run_from_representation_to_student(nzc: Nzc) -> None:

@@ -1,7 +1,6 @@
 """The ensemble engine: the same teachers however they are trained, and whatever interrupts them."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -17,12 +16,12 @@ import pytest
 import torch
 from conftest import TEACHERS, Nzc
 from torch.multiprocessing.spawn import ProcessRaisedException
-from torch.nn.modules.dropout import _DropoutNd
 
 from nzc import networks
 from nzc.data import DataSplits, Split
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
+from nzc.networks._layers import DROPOUT
 from nzc.storage.predictions import save
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
@@ -32,7 +31,6 @@ from nzc.teachers.threads import Threads
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-SLOW = pytest.mark.slow
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 SETTINGS = Ensemble(count=5, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3,
                     augment=Affine(rotate=10))  # fmt: skip
@@ -54,6 +52,8 @@ def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits, tmp_pa
     alone = _predictions(replace(SETTINGS, parallel=1), splits, tmp_path / "b")
     np.testing.assert_array_equal(together, alone)
     assert len({row.tobytes() for row in together}) == 5
+    stacked = _predictions(replace(SETTINGS, stacked=True, parallel=3), splits, tmp_path / "c")
+    assert (stacked == together).mean() > 0.99  # up to rounding
 
 
 #: Networks without dropout, whose random numbers would come from one stream.
@@ -61,10 +61,8 @@ STACKABLE = ["cnn", "cnn_bn", "gan_conv_small", "mlp", "pate_cnn", "resnet32"]
 
 
 def test_these_networks_can_be_stacked() -> None:
-    def has_dropout(network: str) -> bool:
-        return any(isinstance(module, _DropoutNd) for module in networks.build(network, (1, 16, 16), 10).modules())
-
-    assert [network for network in networks.names() if not has_dropout(network)] == STACKABLE
+    parts = {name: list(networks.build(name, (1, 16, 16), 10).modules()) for name in networks.names()}
+    assert [name for name in parts if not any(isinstance(part, DROPOUT) for part in parts[name])] == STACKABLE
 
 
 def _cohorts(
@@ -111,19 +109,15 @@ def test_unfolded_convolutions_are_convolutions(options: dict) -> None:
         torch.testing.assert_close(convolution(x), expected)
 
 
-@pytest.mark.parametrize(
-    ("unfold", "compiled"), [(False, False), (True, False), *(pytest.param(x, True, marks=SLOW) for x in (False, True))]
-)
+@pytest.mark.parametrize("unfold", [False, True])
 def test_no_number_passes_between_stacked_teachers(
-    splits: DataSplits, tmp_path: Path, unfold: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
+    splits: DataSplits, tmp_path: Path, unfold: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All records of teacher 1 become NaN. Every other teacher keeps its weights, bit for bit."""
     settings = replace(SETTINGS, network="cnn_bn", unfold=unfold)
     weights = []
     for spoilt in (False, True):
         _, stacked = _cohorts(settings, _enlarged(splits, 2), tmp_path, monkeypatch)
-        if compiled:
-            monkeypatch.setattr(stacked, "losses", torch.compile(stacked.losses))
         if spoilt:
             stacked.x[stacked.starts[1] : stacked.starts[2]] = torch.nan
         stacked.train_pass()
@@ -140,12 +134,6 @@ def _enlarged(splits: DataSplits, times: int) -> DataSplits:
         return replace(split, x=split.x.repeat(times, axis=2).repeat(times, axis=3))
 
     return replace(splits, private=enlarge(splits.private), public=enlarge(splits.public), test=enlarge(splits.test))
-
-
-def test_stacked_ensembles_run_whole(splits: DataSplits, tmp_path: Path) -> None:
-    stacked = _predictions(replace(SETTINGS, stacked=True, parallel=3), splits, tmp_path / "a")
-    threads = _predictions(replace(SETTINGS, stacked=False), splits, tmp_path / "b")
-    assert (stacked == threads).mean() > 0.99
 
 
 def test_dropout_belongs_to_its_teacher(splits: DataSplits, tmp_path: Path) -> None:
@@ -174,10 +162,6 @@ def test_a_changed_record_changes_one_teacher(
     assert (before != after).any(axis=1).sum() <= 1
 
 
-def test_as_many_teachers_as_records(splits: DataSplits, tmp_path: Path) -> None:
-    assert _predictions(replace(SETTINGS, count=200, epochs=1), splits, tmp_path / "a").shape == (200, 50)
-
-
 def test_ranks_share_the_teachers(splits: DataSplits, tmp_path: Path) -> None:
     """Two processes under Lightning's ddp: the same predictions as one."""
     two = TrainerSettings(progress=False, accelerator="cpu", devices=2, strategy="ddp")
@@ -185,7 +169,7 @@ def test_ranks_share_the_teachers(splits: DataSplits, tmp_path: Path) -> None:
     np.testing.assert_array_equal(_predictions(SETTINGS, splits, tmp_path / "b", two), one)
 
 
-def test_wrong_input_is_said_that_only_the_process_of_a_device_meets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_input_is_reported_that_only_the_process_of_a_device_meets(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = "Traceback (most recent call last):\n  …\n"
 
     def ended_by(line: str) -> str:
@@ -195,8 +179,8 @@ def test_wrong_input_is_said_that_only_the_process_of_a_device_meets(monkeypatch
             QUIET.fit(Mock(), "Teachers")
         return str(error.value)
 
-    said = "dataset.path=a: b/x.npy: must not change"
-    assert ended_by(f"nzc.validation.InputError: {said}") == said
+    wrong = "dataset.path=a: b/x.npy: must not change"
+    assert ended_by(f"nzc.validation.InputError: {wrong}") == wrong
     assert trace in ended_by("ValueError: seed=1: other")
 
 
@@ -224,32 +208,22 @@ def _votes(folder: Path) -> bytes:
     return next(folder.glob(".nzc/predictions/*.npz")).read_bytes()
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
-def test_kills_at_random_moments_change_nothing(nzc: Nzc, tmp_path: Path, kills: int) -> None:
+def test_a_kill_in_training_changes_nothing(nzc: Nzc, tmp_path: Path) -> None:
     assert nzc(*LONG).code == 0
-    undisturbed = _votes(tmp_path)
-    rng = random.Random(0)
-    for attempt in range(kills):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        running = _start(folder)
-        time.sleep(rng.uniform(2, 7))
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-        assert _start(folder).wait(timeout=120) == 0
-        assert _votes(folder) == undisturbed
-        assert not list(folder.glob(".nzc/predictions/*.work"))
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    running = _start(folder)
+    while running.poll() is None and not list(folder.glob(".nzc/predictions/*.work/*.npz")):
+        time.sleep(0.1)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    assert _start(folder).wait(timeout=120) == 0
+    assert _votes(folder) == _votes(tmp_path)
+    assert not list(folder.glob(".nzc/predictions/*.work"))
 
 
 def test_two_runs_at_once_train_once(tmp_path: Path) -> None:
     first, second = _start(tmp_path), _start(tmp_path)
     assert first.wait(timeout=120) == second.wait(timeout=120) == 0
-    seconds = sorted(_seconds(path) for path in tmp_path.glob("outputs/*/*/result.json"))
-    assert len(seconds) == 2
+    assert len(list(tmp_path.glob("outputs/*/*/result.json"))) == 2
     assert len(list(tmp_path.glob(".nzc/predictions/*.npz"))) == 1
-
-
-def _seconds(path: Path) -> float:
-    import json
-
-    return float(json.loads(path.read_text())["seconds"]["teachers"])

@@ -29,7 +29,6 @@ TREES = Sklearn(count=10, estimator=DecisionTreeClassifier(), seed=0, parallel=1
 NEAREST = replace(TREES, estimator=KNeighborsClassifier(1))
 # Stacked teachers would share the size of the smallest shard, so they are not stacked, although it is asked for.
 NETWORKS = Ensemble(count=10, network="mlp", epochs=3, batch_size=4, lr=0.01, weight_decay=0.01, seed=0, stacked=True)
-RECORDS = "one record differs"
 
 
 def _visits(rows: int, patients: int, rng: np.random.Generator) -> Ints:
@@ -152,13 +151,12 @@ def test_where_records_have_names_one_that_goes_changes_one_teacher(cells: bool 
 def test_networks_skip_teachers_without_a_record() -> None:
     splits = replace(_table(np.random.default_rng(0), 60, 60), groups=None, keys=np.arange(60))
     of_seed = (replace(NETWORKS, count=40, epochs=1, seed=seed) for seed in range(100))
-    networks = next(each for each in of_seed if not len(each.shards(splits)[0]))  # the first teacher has none
-    empty = [teacher for teacher, shard in enumerate(networks.shards(splits)) if not len(shard)]
-    predicted = _predictions(networks, splits)
-    assert all((predicted[teacher] == teacher % 3).all() for teacher in empty)
+    networks = next(settings for settings in of_seed if not len(settings.shards(splits)[0]))
+    predicted, shards = _predictions(networks, splits), networks.shards(splits)
+    assert all((predicted[teacher] == teacher % 3).all() for teacher in range(40) if not len(shards[teacher]))
 
 
-def test_many_teachers_without_a_record_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_teachers_without_a_record_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As many as expected from the number of groups and teachers, which are public."""
     splits, store = _table(np.random.default_rng(0), 150, 40), PredictionStore(tmp_path)
     replace(TREES, count=10).train(splits, store, QUIET)
@@ -179,33 +177,25 @@ def test_by_record_a_person_moves_several_votes() -> None:
     assert _moved(*(_predictions(NEAREST, each) for each in (splits, other))) == 2
 
 
-def test_the_unit_is_said() -> None:
-    splits = _table(np.random.default_rng(0), 150, 40)
-    assert (TREES.unit(splits), TREES.unit(replace(splits, groups=None)), TREES.unit(None)) == (
-        "group",
-        *["record"] * 2,
-    )
-    assert TREES.neighbours(splits).startswith("the records of one group differ")
-    assert TREES.neighbours(replace(splits, groups=None)) == RECORDS
-    assert VoteFile("votes.npy").unit(splits) == "teacher"
-
-
 def test_what_groups_do_not_allow() -> None:
     splits = _table(np.random.default_rng(0), 150, 40)
+    singly = replace(splits, groups=None)
+    assert [TREES.unit(of) for of in (splits, singly, None)] == ["group", "record", "record"]
+    assert TREES.neighbours(splits).startswith("the records of one group differ")
+    assert TREES.neighbours(singly) == "one record differs"
+    assert VoteFile("votes.npy").unit(splits) == "teacher"
     assert replace(TREES, count=40).check(splits).teachers == 40
-    with pytest.raises(InputError, match=r"count=41: .* from 1 to 40 \(one private group each\)"):
-        replace(TREES, count=41).check(splits)
-    with pytest.raises(InputError, match="stratify=true: must be false where the dataset has names of groups"):
-        replace(TREES, stratify=True).check(splits)
-    assert replace(TREES, count=41).check(replace(splits, groups=None)).teachers == 41
+    assert replace(TREES, count=41).check(singly).teachers == 41
+    for wrong, allowed in ({"count": 41}, "from 1 to 40"), ({"stratify": True}, "must be false where"):
+        with pytest.raises(InputError, match=f"{next(iter(wrong))}=.*{allowed}"):
+            replace(TREES, **wrong).check(splits)
 
 
 @pytest.mark.parametrize("teachers", [TREES, NETWORKS], ids=["trees", "networks"])
 def test_groups_change_what_is_stored(teachers: ShardedTeachers) -> None:
     splits = _table(np.random.default_rng(0), 150, 40)
     singly = replace(splits, groups=None)
-    asked = [
-        teachers.stored_request(each, QUIET) for each in (splits, singly, replace(splits, groups=splits.groups[::-1]))
-    ]
-    assert len({str(request) for request in asked}) == 3
-    assert asked[1]["data"] == DataSplits(splits.private, splits.public, splits.test, 3).digest
+    several = splits, singly, replace(splits, groups=splits.groups[::-1])
+    requests = [teachers.stored_request(of, QUIET) for of in several]
+    assert len({str(request) for request in requests}) == 3
+    assert requests[1]["data"] == DataSplits(splits.private, splits.public, splits.test, 3).digest

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from conftest import Nzc
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -22,7 +21,6 @@ from nzc.storage.fingerprint import describe
 from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.sklearn import Sklearn, _copy
 from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError
 
 RUN = ["student=none", "teachers.count=10", "aggregator=plurality", "teachers.parallel=1"]
 TREE = "teachers.estimator._target_=sklearn.tree.DecisionTreeClassifier"
@@ -65,6 +63,7 @@ def test_any_classifier_by_its_class(nzc: Nzc) -> None:
         (["teachers.estimator=3"], "teachers.estimator=int", "classifier"),
         (["teachers.count=1201"], "teachers.count=1201", "from 1 to 1,200"),
         (["teachers.parallel=0"], "teachers.parallel=0", "1 or more"),
+        (["teachers.label=some"], "teachers.label=some", "asked"),
         (["dataset=none"], "dataset=none", "teachers=votes"),
     ],
 )
@@ -77,7 +76,7 @@ def test_bad_settings_end_in_one_line(nzc: Nzc, arguments: list[str], key: str, 
     assert not list(Path.cwd().iterdir())
 
 
-def test_what_shards_refuse_to_teach_is_said(nzc: Nzc) -> None:
+def test_what_shards_refuse_to_teach_is_reported(nzc: Nzc) -> None:
     """From another process too."""
     knn = ["teachers.estimator._target_=sklearn.neighbors.KNeighborsClassifier", "+teachers.estimator.n_neighbors=50"]
     ran = nzc("teachers=sklearn", "student=none", *knn)
@@ -86,53 +85,46 @@ def test_what_shards_refuse_to_teach_is_said(nzc: Nzc) -> None:
     assert "12 records" in ran.err
 
 
-def _fit(teachers: Sklearn, splits: DataSplits, work: Path) -> np.ndarray:
+def _predictions(teachers: Sklearn, splits: DataSplits, work: Path) -> np.ndarray:
+    work.mkdir(exist_ok=True)
     return teachers.teach(splits, TrainerSettings(progress=False), work)
 
 
-def _predictions(teachers: Sklearn, splits: DataSplits) -> np.ndarray:
-    with TemporaryDirectory() as work:
-        return _fit(teachers, splits, Path(work))
-
-
-def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits) -> None:
-    together, alone = _predictions(replace(TEACHERS, parallel=2), splits), _predictions(TEACHERS, splits)
+def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits, tmp_path: Path) -> None:
+    kinds = {"together": replace(TEACHERS, parallel=2), "alone": TEACHERS, "other": replace(TEACHERS, seed=1)}
+    together, alone, other = (_predictions(kinds[name], splits, tmp_path / name) for name in kinds)
     np.testing.assert_array_equal(together, alone)
     assert len({row.tobytes() for row in alone}) == 4
-    assert (_predictions(replace(TEACHERS, seed=1), splits) != alone).any()
+    assert (other != alone).any()
 
 
 def test_what_is_fitted_is_not_fitted_again(splits: DataSplits, tmp_path: Path) -> None:
-    whole = _fit(TEACHERS, splits, tmp_path)
+    whole = _predictions(TEACHERS, splits, tmp_path)
     save(tmp_path / "2.npz", labels=(marked := np.full(100, 7, np.uint8)))
     (tmp_path / "1.npz").unlink()
     (tmp_path / "3.npz").write_bytes((tmp_path / "3.npz").read_bytes()[:-40])  # cut: seen, and made good
-    again = _fit(TEACHERS, splits, tmp_path)
+    again = _predictions(TEACHERS, splits, tmp_path)
     np.testing.assert_array_equal(again[[0, 1, 3]], whole[[0, 1, 3]])
     np.testing.assert_array_equal(again[2], marked)
 
 
-def test_shards_of_few_classes(splits: DataSplits) -> None:
-    """One record a teacher, and so one class: it is what the teacher says; two classes: one of them."""
+def test_shards_of_few_classes(splits: DataSplits, tmp_path: Path) -> None:
+    """One record a teacher, and so one class: that is its vote; two classes: one of them."""
     few = DataSplits(Split(splits.private.x[:30], splits.private.y[:30]), splits.public, splits.test, 10)
-    single = _predictions(Sklearn(count=30, estimator=LogisticRegression(), seed=0, parallel=1), few)
+    teachers = Sklearn(count=30, estimator=LogisticRegression(), seed=0, parallel=1)
+    single = _predictions(teachers, few, tmp_path / "single")
     assert (single == single[:, :1]).all()
     assert sorted(single[:, 0]) == sorted(few.private.y)
-    pairs = _predictions(Sklearn(count=15, estimator=LogisticRegression(), seed=0, parallel=1), few)
+    pairs = _predictions(replace(teachers, count=15), few, tmp_path / "pairs")
     assert max(len(set(row)) for row in pairs) == 2
 
 
-def test_nested_estimators_are_seeded(splits: DataSplits) -> None:
-    pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(3))
-    first, again = (_predictions(Sklearn(count=2, estimator=pipeline, seed=0, parallel=1), splits) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-
-
-def test_a_teacher_has_one_thread_where_its_settings_say_nothing() -> None:
+def test_nested_estimators_are_seeded_and_have_one_thread_unless_given() -> None:
     """Each teacher has a process, and LightGBM would take all cores in each."""
     pipeline = make_pipeline(RandomForestClassifier(), RandomForestClassifier(n_jobs=3), DecisionTreeClassifier())
-    given = {name: value for name, value in _copy(pipeline, 7).get_params().items() if name.endswith("__n_jobs")}
-    assert list(given.values()) == [1, 3]
+    parameters = _copy(pipeline, 7).get_params()
+    assert [value for name, value in parameters.items() if name.endswith("__n_jobs")] == [1, 3]
+    assert [value for name, value in parameters.items() if name.endswith("__random_state")] == [7, 7, 7]
 
 
 def test_predictions_are_stored_by_what_made_them(splits: DataSplits, tmp_path: Path) -> None:
@@ -154,11 +146,11 @@ def test_predictions_are_stored_by_what_made_them(splits: DataSplits, tmp_path: 
 
 
 def test_descriptions_tell_contents() -> None:
-    told = describe(make_pipeline(FunctionTransformer(np.sqrt), SVC(C=2)))
-    assert told == describe(make_pipeline(FunctionTransformer(np.sqrt), SVC(C=2)))
-    assert told != describe(make_pipeline(FunctionTransformer(np.log), SVC(C=2)))
-    assert told["steps"][1][1]["C"] == 2
-    assert "kernel" not in told["steps"][1][1]
+    described = describe(make_pipeline(FunctionTransformer(np.sqrt), SVC(C=2)))
+    assert described == describe(make_pipeline(FunctionTransformer(np.sqrt), SVC(C=2)))
+    assert described != describe(make_pipeline(FunctionTransformer(np.log), SVC(C=2)))
+    assert described["steps"][1][1]["C"] == 2
+    assert "kernel" not in described["steps"][1][1]
 
 
 def test_torch_is_never_imported(tmp_path: Path) -> None:
@@ -168,10 +160,3 @@ def test_torch_is_never_imported(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script, *arguments]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert ran.stdout.endswith("False\n"), ran.stderr
-
-
-def test_an_input_error_survives_another_process() -> None:
-    import pickle
-
-    error = pickle.loads(pickle.dumps(InputError("a.b", 3, "must be 4")))
-    assert (str(error), error.key) == ("a.b=3: must be 4", "a.b")

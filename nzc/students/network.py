@@ -1,0 +1,42 @@
+"""A student that is a network: what it checks beforehand, and how it is fitted."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from nzc import networks
+from nzc.students.config import StudentData, StudentSettings
+from nzc.training.trainer import TrainerSettings
+from nzc.types import CurveLog
+from nzc.validation import fits_memory, within
+
+if TYPE_CHECKING:
+    from nzc.students.module import StudentModule
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentConfig(StudentSettings):
+    """A student that is a network. A subclass adds its own settings and the loss."""
+
+    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
+        trainer.check()
+        rows = self.batch_size + self.unlabelled
+        counts = {"steps": self.steps, "batch_size": self.batch_size, "unlabelled": self.unlabelled}
+        with within("student"):  # row numbers of all batches, and the rows of one
+            fits_memory(rows * (8 * self.steps + 4 * math.prod(shape)) + 200 * self.steps, **counts)
+            networks.require_fit(self.network, shape, classes)
+
+    def fit(
+        self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
+    ) -> "StudentModule":
+        module = self.student(data, seed)
+        module.log_curves = None if log is None else partial(log, name)
+        trainer.fit(module, name, max_epochs=1)
+        return module
+
+    def student(self, data: StudentData, seed: int) -> "StudentModule":
+        """Return the LightningModule to fit."""
+        from nzc.students.module import StudentModule
+
+        return StudentModule(self, data, seed)

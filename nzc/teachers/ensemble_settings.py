@@ -1,0 +1,35 @@
+"""Settings of an ensemble of networks: what its engine, on a CPU or a GPU, knows of `Ensemble`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nzc.networks import Network
+from nzc.settings import Count
+from nzc.teachers.sharded import ShardedTeachers
+from nzc.training.optimizer import OptimizerSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleSettings(OptimizerSettings, ShardedTeachers):
+    """Further settings of teachers that are networks of one kind.
+
+    network  a name in nzc/networks, or what makes an nn.Module
+    epochs   passes of each teacher over its shard
+    augment  augmentation of a batch: (x, torch.Generator) → x
+    stacked  train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU. Networks with
+             dropout, optimisers that are not elementwise, and teachers whose shards follow from names, and so differ in
+             size, are never stacked
+    unfold   compute convolutions with stacked weights as one batched matrix product of unfolded patches; false: as a
+             grouped convolution
+    """
+
+    network: Network
+    epochs: Count
+    batch_size: Count
+    augment: Callable[..., Any] | None = None
+    stacked: bool | None = None
+    unfold: bool = False
+
+    #: The further fields change the speed, with predictions that agree up to rounding.
+    not_in_key = (*ShardedTeachers.not_in_key, "stacked", "unfold")
