@@ -44,6 +44,15 @@ def screening(screen, votes, student_probs=None):
     return mp.ncdf(z), mp.ncdf(-z)
 
 
+def logs(law):
+    """Logs as precise near probability 1, which is found from the others, as near 0."""
+    most = max(range(len(law)), key=lambda i: law[i])
+    rest = mp.fsum(p for i, p in enumerate(law) if i != most)
+    return np.array(
+        [float(mp.log1p(-rest) if i == most and rest < 0.5 else mp.log(p) if p else -np.inf) for i, p in enumerate(law)]
+    )
+
+
 def _labels(mechanism, votes):
     votes = [int(n) for n in votes]
     best, top = votes.index(max(votes)), sorted(votes)[::-1]

@@ -4,26 +4,24 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import TEACHERS
+from conftest import VOTES as VOTES_FILE
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf.basecontainer import BaseContainer
-from scipy import stats
 
 import nzc
-from nzc.accounting.data_independent import WorstCaseCost, pure_cost
 from nzc.accounting.rdp import ORDERS
 from nzc.runs import prepare
 from nzc.validation import InputError
 
 VOTES = np.array([[200, 30, 20], [120, 100, 30], [125, 125, 0]])
-HEAVY = ("torch", "hydra", "omegaconf", "mlflow", "pytorch_lightning", "sklearn", "pydantic", "matplotlib")
+HEAVY = {"torch", "hydra", "omegaconf", "mlflow", "pytorch_lightning", "sklearn", "pydantic", "matplotlib"}
 
 
 def _imported(code: str) -> set[str]:
@@ -53,7 +51,7 @@ metadata.version = version
 
 
 def test_mechanisms_and_accounting_need_numpy_scipy_and_mpmath_only() -> None:
-    assert not _imported("import nzc") & {*HEAVY, "numpy", "scipy"}
+    assert not _imported("import nzc") & (HEAVY | {"numpy", "scipy"})
     # The standard library itself has modules of other names, such as _sysconfigdata__linux_x86_64-linux-gnu.
     allowed = (
         "needed = {*sys.stdlib_module_names, 'nzc', 'numpy', 'scipy', 'mpmath'}\n"
@@ -72,29 +70,26 @@ def test_mechanisms_and_accounting_need_numpy_scipy_and_mpmath_only() -> None:
         "nzc.calibrate(nzc.GNMax, epsilon=1, delta=1e-5, queries=10); nzc.audit(m, 40, 2, 5, trials=100)\n"
         "nzc.Plan(40, 2, 1.0, queries=(5,)).rows"
     )
-    assert {"numpy", "scipy"} <= used and not used & {*HEAVY}
+    assert {"numpy", "scipy"} <= used and not used & HEAVY
     with pytest.raises(AssertionError, match="No module named 'torch'"):
         _imported(f"{NOT_INSTALLED}\n{allowed}\nimport torch")  # the check can fail
 
 
-def test_a_run_without_tracking_needs_no_mlflow(tmp_path: Path) -> None:
+def test_a_run_that_trains_nothing_and_is_not_tracked_needs_no_torch_and_no_mlflow(tmp_path: Path) -> None:
     np.save(tmp_path / "votes.npy", VOTES)
-    arguments = [
-        "recipe=papers", "teachers=votes", "teachers.path=votes.npy", "dataset=none", "student=none", "queries=2",
-        "aggregator=gnmax", "tracking=none", "figures=false",
-    ]  # fmt: skip
+    arguments = [*VOTES_FILE, "teachers.path=votes.npy", "queries=2", "tracking=none", "figures=false"]
     used = _imported(
         f"{NOT_INSTALLED}\nblocked = lambda name: name in ('mlflow', 'mlflow-skinny')\nimport os\n"
         f"os.chdir({str(tmp_path)!r}); sys.argv = ['nzc', *{arguments}]\nfrom nzc.app.main import main\n"
         "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code"
     )
-    assert "nzc" in used
+    assert "nzc" in used and not used & {"torch", "matplotlib"}
     (result,) = tmp_path.glob("outputs/**/result.json")
     versions = json.loads(result.read_text())["versions"]
     assert "mlflow" not in versions and versions["numpy"] == np.__version__
 
 
-@pytest.mark.parametrize("argument", ["--version", "--help", "querys=10", "student.steps=0", "seed=-1"])
+@pytest.mark.parametrize("argument", ["--help", "querys=10", "seed=-1"])
 def test_the_command_answers_without_slow_imports(argument: str, tmp_path: Path) -> None:
     asked = f"import os, sys; os.chdir({str(tmp_path)!r}); sys.argv = ['nzc', {argument!r}]"
     used = _imported(f"{asked}\nfrom nzc.app.main import main\ntry:\n    main()\nexcept SystemExit: pass")
@@ -125,13 +120,10 @@ def test_lists_are_votes_and_costs_add() -> None:
     ("votes", "said"),
     [
         ([[3, -1]], "counts from 0"),
-        ([[2.5, 0.5]], "whole numbers"),
         ([[np.nan, 1]], "whole numbers"),
         ([[3, 1], [2, 1]], "row 1 does not"),
         ([[3, 1], [2]], "one length"),
-        ([3, 1], r"\[queries, 2 or more classes\]"),
         ([[[3, 1]]], r"\[queries, 2 or more classes\]"),
-        ([["a", "b"]], "whole numbers"),
         (np.random.default_rng(0).integers(0, 10, (250, 1000)), "nzc.count_votes"),  # predictions, not histograms
     ],
 )
@@ -142,7 +134,7 @@ def test_wrong_votes_are_refused(votes: object, said: str) -> None:
             use()
 
 
-@pytest.mark.parametrize("delta", [0, 1, 2, -1e-5, np.nan, np.inf, "1e-5", None])
+@pytest.mark.parametrize("delta", [0, 1, -1e-5, np.nan, "1e-5", None])
 def test_a_delta_outside_0_to_1_is_refused(delta: object, tmp_path: Path) -> None:
     cost = nzc.GNMax(40).cost(VOTES, [0, 0, 1])
     ledger = nzc.Ledger(tmp_path / "ledger.db")
@@ -163,50 +155,6 @@ def test_wrong_labels_and_probabilities_are_refused() -> None:
         mechanism.release(VOTES, np.random.default_rng(0), np.ones((3, 2)) / 2)
 
 
-@dataclass(frozen=True)
-class _Scaled(nzc.ContinuousNoise):
-    """Normal noise whose density is `factor` times too large."""
-
-    factor: float
-    unit = 10.0
-
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        return rng.normal(scale=10, size=shape)
-
-    def log_density(self, x: np.ndarray) -> np.ndarray:
-        return stats.norm.logpdf(x) + np.log(self.factor)
-
-    def log_cdf(self, x: np.ndarray) -> np.ndarray:
-        return stats.norm.logcdf(x)
-
-
-@pytest.mark.parametrize("factor", [0.99, 1.01, 1.0001])
-def test_a_noise_whose_law_does_not_sum_to_one_is_refused(factor: float) -> None:
-    with pytest.raises(InputError, match="must have a law that sums to one"):
-        nzc.NoisyArgmax(_Scaled(factor)).cost(VOTES, [0, 0, 1]).epsilon(1e-5)
-    assert nzc.NoisyArgmax(_Scaled(1.0)).cost(VOTES, [0, 0, 1]).epsilon(1e-5).exact == pytest.approx(
-        nzc.GNMax(10).cost(VOTES, [0, 0, 1]).epsilon(1e-5).exact, rel=1e-9
-    )
-
-
-def test_a_sampler_in_other_units_is_refused() -> None:
-    class InVotes(_Scaled):
-        def log_cdf(self, x: np.ndarray) -> np.ndarray:
-            return stats.norm.logcdf(x, scale=10)
-
-    with pytest.raises(InputError, match="`sample`, in votes, what `log_cdf` says"):
-        nzc.NoisyArgmax(InVotes(1.0))
-
-
-def test_a_bound_for_any_votes_below_the_cost_at_some_votes_is_refused() -> None:
-    class Optimistic(_Scaled):
-        def worst_case(self, shift: float) -> WorstCaseCost:
-            return pure_cost(1e-3 * shift)
-
-    with pytest.raises(InputError, match=r"worst_case=.*must hold for any votes"):
-        nzc.NoisyArgmax(Optimistic(1.0)).cost(VOTES, [0, 0, 1]).epsilon(1e-5)
-
-
 @pytest.mark.parametrize(
     ("mechanism", "queries"),
     [
@@ -214,7 +162,7 @@ def test_a_bound_for_any_votes_below_the_cost_at_some_votes_is_refused() -> None
         (partial(nzc.Confident, threshold=200, sigma1=150), 10), (partial(nzc.NZC, c=5.0), 10),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.1, 8.0])
 def test_calibrated_noise_spends_the_budget_and_no_more(mechanism: object, queries: int, epsilon: float) -> None:
     found = nzc.calibrate(mechanism, epsilon=epsilon, delta=1e-5, queries=queries)  # type: ignore[arg-type]
     built = mechanism(**{nzc.accounting.calibration._free(mechanism): found})  # type: ignore[operator, arg-type]

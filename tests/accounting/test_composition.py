@@ -48,7 +48,7 @@ def _case(seed: int) -> tuple[nzc.NoisyArgmax, np.ndarray, float]:
     return mechanisms[seed % len(mechanisms)], votes, float(10 ** rng.uniform(-6, -1))
 
 
-@pytest.mark.parametrize("first", [0, 50, 100, *(pytest.param(n, marks=pytest.mark.slow) for n in (150, 200, 250))])
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (50, 100, 150, 200, 250))])
 def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
     gaps = []
     for seed in range(first, first + 50):
@@ -79,6 +79,7 @@ def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak() -> None:
             found, true = cost.epsilon(delta), _enumerated(mechanism, votes, delta)
             assert found.exact_lower <= true * (1 + 1e-9) + 1e-9
             assert true * (1 - 1e-9) <= found.exact <= 1.04 * true
+    assert nzc.NZC(1e100, 1e-10).cost(np.array([[5, 5, 1]]), np.zeros(1, int)).epsilon(delta).exact_lower == np.inf
     renyi = to_epsilon(nzc.GNMax(0.1).cost(votes, np.zeros(1, int)).rdp, delta)[0]
     assert renyi > 50 and found.exact == true == 0.0
 
@@ -90,24 +91,15 @@ def test_exact_is_never_above_the_bound_for_any_votes() -> None:
         assert found.exact <= found.data_independent
 
 
-def test_a_certain_flip_has_no_finite_bound() -> None:
-    found = nzc.NZC(1e100, 1e-10).cost(np.array([[5, 5, 1]]), np.zeros(1, int)).epsilon(1e-5)
-    assert found.exact == found.exact_lower == np.inf
-
-
-def test_composition_never_exceeds_renyi_accounting(histogram_rows: np.ndarray) -> None:
+def test_composition_never_exceeds_renyi_accounting() -> None:
+    rng = np.random.default_rng(1)
+    shares = rng.dirichlet([0.2] * 10, 60) * 0.6 + 0.4 * np.eye(10)[rng.integers(0, 10, 60)]
+    votes = rng.multinomial(250, shares)
     for mechanism in (nzc.LNMax(0.05), nzc.GNMax(40), nzc.Confident(200, 150, 40), nzc.Gumbel(0.1)):
-        cost = mechanism.cost(histogram_rows, np.zeros(len(histogram_rows), int))
+        cost = mechanism.cost(votes, np.zeros(len(votes), int))
         found = cost.epsilon(1e-5)
         assert found.exact_lower <= found.exact <= to_epsilon(cost.rdp, 1e-5)[0] * (1 + 1e-12)
         assert found.exact < 1.015 * found.exact_lower
-
-
-@pytest.fixture
-def histogram_rows() -> np.ndarray:
-    rng = np.random.default_rng(1)
-    shares = rng.dirichlet([0.2] * 10, 60) * 0.6 + 0.4 * np.eye(10)[rng.integers(0, 10, 60)]
-    return rng.multinomial(250, shares)
 
 
 def test_the_dominating_law_is_above_every_law() -> None:
@@ -125,18 +117,17 @@ def test_labels_that_hardly_any_noise_can_flip_cost_next_to_nothing() -> None:
     votes = np.array([[top, (4000 - top) // 2, (4000 - top) // 2] for top in range(3060, 3260, 20)])
     mechanism = nzc.GNMax(501.6)
     epsilon = mechanism.cost(votes, np.zeros(10, int)).epsilon(1e-5)
-    moves = [np.eye(3, dtype=int)[a] - np.eye(3, dtype=int)[b] for a, b in permutations(range(3), 2)]
+    others = [votes - np.eye(3, dtype=int)[a] + np.eye(3, dtype=int)[b] for a, b in permutations(range(3), 2)]
 
     def delta(at: float) -> float:
         """δ at ε by enumerating all labels; the same vote moves in all queries."""
         worst = 0.0
-        for one, other in ((votes, votes - move) for move in moves):
-            for p, q in ((one, other), (other, one)):
-                losses, weights = np.zeros(1), np.ones(1)
-                for log_p, log_q in zip(mechanism.log_law(p)[:, :3], mechanism.log_law(q)[:, :3], strict=True):
-                    losses = np.add.outer(losses, log_p - log_q).ravel()
-                    weights = np.outer(weights, np.exp(log_p)).ravel()
-                worst = max(worst, float(weights @ np.maximum(-np.expm1(at - losses), 0)))
+        for p, q in (pair for other in others for pair in ((votes, other), (other, votes))):
+            losses, weights = np.zeros(1), np.ones(1)
+            for log_p, log_q in zip(mechanism.log_law(p)[:, :3], mechanism.log_law(q)[:, :3], strict=True):
+                losses = np.add.outer(losses, log_p - log_q).ravel()
+                weights = np.outer(weights, np.exp(log_p)).ravel()
+            worst = max(worst, float(weights @ np.maximum(-np.expm1(at - losses), 0)))
         return worst
 
     assert delta(epsilon.exact) <= 1e-5 <= delta(epsilon.exact_lower * (1 - 1e-4))

@@ -42,7 +42,7 @@ def test_optimal_composition_spends_exactly_delta(epsilon0, releases, delta):
     assert found <= min(releases * epsilon0, to_epsilon(lambda orders: releases * pure_rdp(epsilon0, orders), delta)[0])
 
 
-@pytest.mark.parametrize("epsilon0", [1e-100, 1e-10, 1e-3, 0.1, 1.0, 30.0, 600.0])
+@pytest.mark.parametrize("epsilon0", [1e-100, 1e-10, 0.1, 1.0, 600.0])
 def test_pure_privacy_costs_what_randomised_response_does(epsilon0):
     """In digits enough for what is left of e^ε₀ − 1."""
     with mp.workdps(250):
@@ -57,9 +57,11 @@ def test_pure_privacy_costs_what_randomised_response_does(epsilon0):
 
 
 @pytest.mark.parametrize(
-    ("mu", "delta"), [(1e-9, 1e-11), (1e-9, 1e-100), (1e-3, 1e-5), (0.3, 1e-80), (1.0, 1e-5), (50.0, 1e-5)]
+    ("mu", "delta"),
+    [(1e-9, 1e-11), (1e-9, 1e-100), (1e-3, 1e-5), (0.1, 1e-8), (0.3, 1e-80), (1.0, 1e-5), (5.0, 1e-8), (40.0, 1e-5)],
 )
 def test_gaussian_noise_leaks_no_more_than_delta(mu, delta):
+    """Balle and Wang's δ(ε) in 60 digits, at the ε found."""
     with mp.workdps(60):
         eps, m = mp.mpf(gaussian(mu, delta)), mp.mpf(mu)
 
@@ -67,6 +69,13 @@ def test_gaussian_noise_leaks_no_more_than_delta(mu, delta):
             return mp.ncdf(-eps / m + m / 2) - mp.exp(eps) * mp.ncdf(-eps / m - m / 2)
 
         assert delta_at(eps) <= delta < delta_at(eps * (1 - mp.mpf("1e-3")))
+        assert mu < 1e-3 or delta_at(eps) >= delta * (1 - mp.mpf("1e-6"))
+
+
+def test_published_figures_of_exact_gaussian_composition():
+    """GNMax, σ = 40, δ = 1e-5: 1, 10, 100, 1,000 queries, to one unit of the last printed digit."""
+    for queries, printed in ((1, 0.110), (10, 0.385), (100, 1.357), (1000, 4.983)):
+        assert gaussian(np.sqrt(2 * queries) / 40, 1e-5) == pytest.approx(printed, abs=1e-3)
 
 
 @pytest.mark.parametrize("eta", [1e-4, 0.01, 0.1, 1.0, 5.0])

@@ -1,7 +1,5 @@
 """The exact accountant: against brute force, against published votes, and by its algebra."""
 
-from itertools import permutations
-
 import brute
 import numpy as np
 import presets
@@ -10,7 +8,7 @@ from conftest import published_votes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nzc.accounting.exact import IMPOSSIBLE, Pairs, error_of, largest_divergence
+from nzc.accounting.exact import IMPOSSIBLE
 from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.mechanisms import Boost, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise, ThresholdScreen
 
@@ -19,24 +17,25 @@ GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
 FLOOR = 1e-24
 
 
-def histograms(count, seed):
+def histograms(count, seed, most):
+    """Yield `count` histograms [1, classes] of up to `most` classes, and a student's probabilities."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
-        classes = rng.integers(2, 6)
+        classes = rng.integers(2, most + 1)
         votes = rng.multinomial(rng.integers(1, 13), rng.dirichlet(np.full(classes, 0.5)))
         yield votes[None], rng.dirichlet(np.ones(classes), size=1)
 
 
-def numbers(few, seed, many, other):
-    """Parametrise by a number of histograms and their seed: few of them, and many by hand."""
-    return pytest.mark.parametrize(("count", "seed"), [(few, seed), pytest.param(many, other, marks=pytest.mark.slow)])
+def numbers(few, many):
+    """Parametrise by number, seed and classes of histograms: few small ones, and many by hand."""
+    return pytest.mark.parametrize("size", [(few, 0, 3), pytest.param((many, 1, 5), marks=pytest.mark.slow)], ids=str)
 
 
-@numbers(2, 0, 100, 1)
+@numbers(3, 100)
 @pytest.mark.parametrize("name", presets.MECHANISMS)
-def test_brute_force_agrees_from_below(name, count, seed):
+def test_brute_force_agrees_from_below(name, size):
     mechanism = presets.build(name)
-    for votes, probabilities in histograms(count, seed):
+    for votes, probabilities in histograms(*size):
         student_probs = probabilities if name == "interactive" else None
         true = brute.cost(mechanism, votes[0], GRID, None if student_probs is None else student_probs[0])
         found = mechanism.pricing.exact(votes, student_probs).per_query(GRID)[0]
@@ -44,59 +43,17 @@ def test_brute_force_agrees_from_below(name, count, seed):
         assert (found <= true * (1 + 1e-6) + FLOOR).all(), (votes, found, true)
 
 
-@numbers(1, 5, 20, 6)
+@numbers(1, 20)
 @pytest.mark.parametrize("name", presets.MECHANISMS)
-def test_no_neighbour_exceeds_what_is_charged(name, count, seed):
+def test_no_neighbour_exceeds_what_is_charged(name, size):
     mechanism = presets.build(name)
-    for votes, student_probs in histograms(count, seed):
+    for votes, student_probs in histograms(*size):
         charged = mechanism.cost(votes, np.zeros(1, dtype=int), student_probs).epsilon(0.01).exact
         here = brute.law(mechanism, votes[0], student_probs[0])
         for moved in brute.moves(votes[0]):
             there = brute.law(mechanism, moved, student_probs[0])
             assert brute.hockey_stick(here, there, charged) <= 0.01
             assert brute.hockey_stick(there, here, charged) <= 0.01
-
-
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        *(NoisyArgmax(GaussianNoise(s)) for s in (0.1, 0.26, 1, 40, 1e6)),
-        *(NoisyArgmax(LaplaceNoise(g)) for g in (3.9, 0.5, 0.05, 1e-5)),
-        NoisyArgmax(GaussianNoise(10), Boost(c=15)),
-        NoisyArgmax(LaplaceNoise(0.2), Boost(c=7, sensitivity="smooth", beta=0.1)),
-        NoisyArgmax(GaussianNoise(40), screen=ThresholdScreen(60, 20)),
-    ],
-    ids=str,
-)
-def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
-    for votes in (
-        [50, 30, 10, 5, 5, 0, 0],
-        [34, 33, 33, 0, 0, 0, 0],
-        [94, 1, 1, 1, 1, 1, 1],
-        [15, 15, 14, 14, 14, 14, 14],
-    ):
-        there = mechanism.log_law(np.array(list(brute.moves(votes))))
-        here = np.broadcast_to(mechanism.log_law(np.array([votes])), there.shape)
-        alone = largest_divergence(Pairs(np.zeros(len(there), dtype=int), here, there, np.ones_like(there)), 1, GRID)
-        found = mechanism.pricing.exact(np.array([votes])).per_query(GRID)
-        ceiling = mechanism.pricing.exact(np.array([votes])).ceiling(GRID).sum(axis=0)
-        np.testing.assert_allclose(found, np.minimum(alone, ceiling), rtol=1e-6, atol=FLOOR)
-
-
-@pytest.mark.parametrize(
-    "noise", [GaussianNoise(s) for s in (0.26, 1, 40)] + [LaplaceNoise(g) for g in (3.9, 0.5, 0.05)], ids=str
-)
-def test_the_laws_of_one_grid_are_within_their_stated_error(noise):
-    leads, one = np.array([[0.0, -1.0, -2.0, -9.0, -40.0]]), np.ones((1, 5))
-    laws = noise.neighbourhood(leads / noise.unit, one, np.array([1 / noise.unit]))
-    for a, b in permutations(range(5), 2):
-        moved = leads - np.eye(5)[a] + np.eye(5)[b]
-        true = noise.log_law(moved)[0]
-        found = laws.there[0, a, b, :5].copy()
-        found[[a, b]] = laws.there[0, a, b, 5:]
-        possible = np.isfinite(true) & np.isfinite(found)
-        assert (np.isneginf(true) == np.isneginf(found)).all()
-        assert (np.abs(found[possible] - true[possible]) <= 2 * error_of(true[possible])).all()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +72,7 @@ def test_published_votes(name, rows, noise, delta, epsilon):
 
 
 @pytest.mark.parametrize("noise", [LaplaceNoise(0.05), GaussianNoise(40)], ids=str)
-@pytest.mark.parametrize("name", ["mnist", "svhn", "adult"])
+@pytest.mark.parametrize("name", ["mnist", "adult"])
 def test_no_query_costs_more_than_the_papers_theorem(name, noise):
     votes = published_votes(name, 300)
     assert (
@@ -208,30 +165,13 @@ def test_class_order_changes_nothing(order, votes, name):
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=FLOOR)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(
-    st.lists(st.integers(0, 60), min_size=2, max_size=5),
-    st.floats(1.01, 3),
-    st.sampled_from(["GaussianNoise", "LaplaceNoise", "GumbelNoise"]),
-)
-def test_the_data_independent_cost_is_never_passed(votes, more, name):
-    votes = np.array([votes])
-    noise = {
-        "GaussianNoise": lambda x: GaussianNoise(5 * x),
-        "LaplaceNoise": lambda x: LaplaceNoise(0.5 / x),
-        "GumbelNoise": lambda x: GumbelNoise(0.5 / x),
-    }
-    for size in (1, more):
-        cost = NoisyArgmax(noise[name](size)).pricing.exact(votes)
-        assert (cost.per_query(GRID) <= noise[name](size).worst_case(1).rdp(GRID)).all()
-
-
 @pytest.mark.parametrize("noise", [GaussianNoise, LaplaceNoise, GumbelNoise])
-def test_more_noise_never_costs_more(noise):
+def test_more_noise_never_costs_more_and_no_noise_more_than_for_any_votes(noise):
     votes = np.random.default_rng(3).multinomial(60, [0.4, 0.3, 0.2, 0.1], size=20)
-    sizes = [5, 10, 20, 40, 80] if noise is GaussianNoise else [0.5, 0.2, 0.1, 0.05, 0.01]
-    costs = np.array([NoisyArgmax(noise(size)).pricing.exact(votes).total(ORDERS) for size in sizes])
-    assert (np.diff(costs, axis=0) <= 0).all()
+    noises = [noise(size) for size in ((5, 10, 40, 80) if noise is GaussianNoise else (0.5, 0.2, 0.05, 0.01))]
+    costs = [NoisyArgmax(each).pricing.exact(votes).per_query(ORDERS) for each in noises]
+    assert (np.diff([cost.sum(axis=0) for cost in costs], axis=0) <= 0).all()
+    assert all((cost <= each.worst_case(1).rdp(ORDERS)).all() for cost, each in zip(costs, noises, strict=True))
 
 
 def test_a_longer_grid_of_orders_changes_no_cost():
@@ -248,11 +188,6 @@ def test_no_order_is_left_out_where_rounding_is_all_there_is():
     assert (cost[1:] >= cost[:-1] - 1e-11).all()
 
 
-def test_plurality_costs_nothing_where_it_cannot_change_and_has_no_bound_where_it_can():
-    cost = NoisyArgmax(NoNoise()).pricing.exact(np.array([[9, 2, 1], [5, 5, 2]])).per_query(GRID)
-    assert (cost == np.array([0, np.inf])[:, None]).all()
-
-
 def test_classes_alike_to_the_screen_stand_for_each_other(monkeypatch):
     """Against every class told apart."""
     rng = np.random.default_rng(4)
@@ -267,8 +202,7 @@ def test_classes_alike_to_the_screen_stand_for_each_other(monkeypatch):
 
 def test_many_classes_told_apart_come_one_by_one():
     """So many kinds that a single histogram fills a batch: no batch may be empty. One row is far from a flip."""
-    votes = np.random.default_rng(0).multinomial(100, np.full(150, 1 / 150), size=3)
-    votes[2] = np.eye(150, dtype=int)[7] * 100
+    votes = np.random.default_rng(0).multinomial(100, np.full(150, 1 / 150), size=2)
+    votes[1] = np.eye(150, dtype=int)[7] * 100
     cost = NoisyArgmax(NoNoise()).pricing.exact(votes).per_query(GRID)
-    assert np.isinf(cost[:2]).all()
-    assert (cost[2] == 0).all()
+    assert np.isinf(cost[0]).all() and (cost[1] == 0).all()

@@ -24,7 +24,7 @@ CDF = {
     "gumbel": (GUMBEL, lambda z: mp.exp(-mp.exp(-z))),
 }
 LAWS = pytest.mark.parametrize("name", CDF)
-SCALES = [Fraction(1), Fraction(40), 1 / Fraction(1e-10), Fraction(1e10), Fraction(1e-3)]
+SCALES = [Fraction(40), 1 / Fraction(1e-10), Fraction(1e-3)]
 
 
 class Scripted(ExactGenerator):
@@ -87,16 +87,15 @@ def test_quantiles_of_later_stages_are_within_their_error(name: str, bits: int) 
 
 
 @LAWS
-@pytest.mark.parametrize("lead", [0.0, -1.0, -1e100, 3e-5])
-@pytest.mark.parametrize("scale", [1.0, 1e10, 1e-100, 1e200, 40.0])
+@pytest.mark.parametrize("lead", [0.0, -1e100, 3e-5])
+@pytest.mark.parametrize("scale", [40.0, 1e-100, 1e200])
 def test_bounds_contain_all_numbers_of_the_cell(name: str, lead: float, scale: float) -> None:
     law, cdf = CDF[name]
     cells = np.array([0, 2**53 - 1, *some_cells(53, 20)[::11]])
     low, high = _bounds(law, np.full(len(cells), lead), np.full(len(cells), scale), cells)
     for k, below, above in zip(cells.tolist(), low.tolist(), high.tolist(), strict=True):
-        first, last = (
-            min(max((mp.mpf(side) - mp.mpf(lead)) / mp.mpf(scale), -100), 100) for side in (below, above)
-        )  # beyond ±100 no law has a cell but the first and the last
+        # Beyond ±100 no law has a cell but the first and the last.
+        first, last = (min(max((mp.mpf(side) - mp.mpf(lead)) / mp.mpf(scale), -100), 100) for side in (below, above))
         assert (k == 0 and below == -np.inf) or cdf(first) < mp.ldexp(k, -53)
         assert (k == 2**53 - 1 and above == np.inf) or cdf(last) > mp.ldexp(k + 1, -53)
 
@@ -150,9 +149,7 @@ def test_near_ties_are_decided_as_exact_arithmetic_does(name: str, scale: Fracti
         (LaplaceNoise(0.05), Boost()),
         (GumbelNoise(0.05), Boost()),
         (LaplaceNoise(1e-10), Boost(c=1e10, sensitivity="local")),
-        (GaussianNoise(1e10), Boost()),
         (GaussianNoise(1.0), Boost(c=1e100, sensitivity="global")),
-        (LaplaceNoise(1.0), Boost(c=1e100)),
     ],
     ids=str,
 )
@@ -170,6 +167,7 @@ def test_labels_have_the_law_that_is_accounted_for(noise: GaussianNoise, boost: 
 def test_no_aggregator_uses_a_sampler_in_float64(name: str) -> None:
     mechanism, votes = presets.build(name), np.array([[240, 6, 4], [100, 90, 60]] * 50)
     assert len(mechanism.release(votes, Silent(np.random.PCG64(1)), np.full((100, 3), 1 / 3))) == 100
+    assert isinstance(system_rng(), ExactGenerator)
 
 
 def test_the_sanitised_bound_has_its_noise_and_its_grid() -> None:
@@ -180,15 +178,13 @@ def test_the_sanitised_bound_has_its_noise_and_its_grid() -> None:
     assert stats.kstest(drawn - 2.0**-21, noise.cdf).pvalue > 1e-6
 
 
-def test_a_number_of_very_many_steps_is_rounded_up_too() -> None:
-    law, first = ExactNoise(NORMAL, Fraction(10) ** 200), 3 * 2**51  # the upper quartile
+def test_a_number_on_the_grid_is_rounded_up_by_later_bits() -> None:
+    near = ExactNoise(NORMAL, Fraction(1, 2**60))
+    for later in ([5], [2**128 - 1] * 8):  # U = 1/2 and more: 0 + noise is above 0
+        assert Scripted([2**52], later).round_up(near, 0.0) == 1
+    assert Scripted([2**52 - 1], [2**127]).round_up(near, 0.0) == 0
+    law, first = ExactNoise(NORMAL, Fraction(10) ** 200), 3 * 2**51  # the upper quartile, very many steps away
     assert Scripted([first], [0] * 8).round_up(law, 0.0) == pytest.approx(stats.norm.ppf(0.75) * 1e200)
-
-
-def test_a_number_on_the_grid_is_rounded_by_later_bits() -> None:
-    for later, found in (([5], 1), ([2**128 - 1] * 8, 1)):  # U = 1/2 and more: 0 + noise is above 0
-        assert Scripted([2**52], later).round_up(ExactNoise(NORMAL, Fraction(1, 2**60)), 0.0) == found
-    assert Scripted([2**52 - 1], [2**127]).round_up(ExactNoise(NORMAL, Fraction(1, 2**60)), 0.0) == 0
 
 
 class T3(ContinuousNoise):
@@ -214,20 +210,15 @@ class T3(ContinuousNoise):
         return stats.t(3).logcdf(x)
 
 
-def test_quantiles_of_ones_own_must_be_those_of_the_law() -> None:
-    assert NoisyArgmax(T3(3)).release(np.array([[9, 3]]), Silent(np.random.PCG64(1))) in (0, 1)
+class OnlySampled(T3):
+    exact = None  # type: ignore[assignment]
+
+
+def test_noise_of_ones_own_needs_the_quantiles_of_its_law_or_keeps_its_sampler() -> None:
+    votes = np.array([[9, 3]])
+    assert NoisyArgmax(T3(3)).release(votes, Silent(np.random.PCG64(1))) in (0, 1)
     with pytest.raises(InputError, match="must have quantiles in `exact` of the law that `log_cdf` says"):
         NoisyArgmax(T3(3.00001))
-
-
-def test_noise_of_ones_own_without_quantiles_keeps_its_sampler() -> None:
-    class OnlySampled(T3):
-        exact = None  # type: ignore[assignment]
-
-    assert NoisyArgmax(OnlySampled(3)).release(np.array([[9, 3]]), system_rng()) in (0, 1)
+    assert NoisyArgmax(OnlySampled(3)).release(votes, system_rng()) in (0, 1)
     with pytest.raises(AssertionError, match="float64 sampler"):
-        NoisyArgmax(OnlySampled(3)).release(np.array([[9, 3]]), Silent(np.random.PCG64(1)))
-
-
-def test_releases_are_exact() -> None:
-    assert isinstance(system_rng(), ExactGenerator)
+        NoisyArgmax(OnlySampled(3)).release(votes, Silent(np.random.PCG64(1)))

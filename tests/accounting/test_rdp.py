@@ -5,7 +5,7 @@ import pytest
 
 import nzc
 from nzc.accounting.data_independent import bounded_range_rdp, pure_rdp
-from nzc.accounting.rdp import _LARGEST, ORDERS, cks, to_epsilon
+from nzc.accounting.rdp import _LARGEST, ORDERS, cks, mironov, to_epsilon
 from nzc.mechanisms.sparse_vector import SparseScreen
 
 
@@ -26,16 +26,33 @@ def _settings(count: int):
 
 def test_the_best_order_is_found_to_a_thousandth() -> None:
     """Second route: the smallest of 40,001 orders over the whole range."""
-    dense, grid = 1 + np.geomspace(1e-4, _LARGEST, 40_001), []
+    dense, grid, calls = 1 + np.geomspace(1e-4, _LARGEST, 40_001), [], []
     for rdp, delta in _settings(200):
         true = max(0.0, float(cks(rdp(dense), dense, delta).min()))
-        found, order = to_epsilon(rdp, delta)
+        calls.append(0)
+
+        def counted(orders: np.ndarray, rdp=rdp) -> np.ndarray:
+            calls[-1] += 1
+            return rdp(orders)
+
+        found, order = to_epsilon(counted, delta)
         assert true * (1 - 1e-3) <= found <= true * (1 + 1e-3)
         # It is a bound: ε of one order.
         assert found == max(0.0, cks(rdp(np.array([order])), np.array([order]), delta)[0])
         if 0 < true < np.inf:
             grid.append(cks(rdp(ORDERS), ORDERS, delta).min() / true)
     assert max(grid) > 1.02  # what the grid alone would give
+    assert np.mean(calls) < 2.5 and max(calls) <= 6  # a call takes seconds at the votes of thousands of queries
+
+
+def test_the_order_of_a_linear_cost_is_the_closed_form() -> None:
+    """The optimum of ρα at δ = 1e-5 by Mironov's conversion, far beyond the grid and close to 1."""
+    for rho in (1e-8, 1e-3, 1.0, 1e4):
+        found, order = to_epsilon(lambda orders, rho=rho: rho * orders, 1e-5, convert=mironov)
+        assert found == pytest.approx(rho + 2 * np.sqrt(rho * np.log(1e5)), rel=2e-3)
+        assert order == pytest.approx(1 + np.sqrt(np.log(1e5) / rho), rel=0.2)
+    assert (cks(ORDERS / 100, ORDERS, 1e-5) <= mironov(ORDERS / 100, ORDERS, 1e-5)).all()
+    assert to_epsilon(lambda orders: np.full(len(orders), np.inf), 1e-5)[0] == np.inf
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -47,17 +64,3 @@ def test_the_best_order_of_exact_costs(seed: int) -> None:
         found, order = to_epsilon(total, 1e-6)
         near = 1 + (order - 1) * np.geomspace(0.5, 2, 200)
         assert found <= (1 + 1e-3) * max(0.0, cks(total(near), near, 1e-6).min())
-
-
-def test_few_evaluations_are_enough() -> None:
-    """The exact cost of thousands of histograms takes seconds at each call."""
-    calls = []
-    for rdp, delta in _settings(200):
-        calls.append(0)
-
-        def counted(orders: np.ndarray, rdp=rdp) -> np.ndarray:
-            calls[-1] += 1
-            return rdp(orders)
-
-        to_epsilon(counted, delta)
-    assert np.mean(calls) < 2.5 and max(calls) <= 6

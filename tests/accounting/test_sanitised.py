@@ -16,12 +16,7 @@ from nzc.accounting.rdp import to_epsilon
 from nzc.accounting.sanitised import Plan
 from nzc.validation import InputError
 
-BOUNDS = {
-    "gaussian 2": gaussian_bound(2),
-    "gaussian 5": gaussian_bound(5),
-    "laplace 0.3": laplace_bound(0.3),
-    "laplace 1": laplace_bound(1),
-}
+BOUNDS = {"gaussian": gaussian_bound(5), "laplace": laplace_bound(0.3)}
 
 
 def histograms(teachers, classes):
@@ -33,7 +28,7 @@ def theorem_total(released, order):
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-@pytest.mark.parametrize(("teachers", "classes"), [(24, 2), (12, 3), (7, 4)])
+@pytest.mark.parametrize(("teachers", "classes"), [(24, 2), (7, 4)])
 def test_growth_covers_every_histogram_within_reach(name, teachers, classes):
     """Second route: the largest theorem bound among all histograms at most d moves away, by enumeration."""
     bound, every = BOUNDS[name], np.array(histograms(teachers, classes))
@@ -125,8 +120,8 @@ def test_published_epsilon_is_too_low_no_more_often_than_planned():
     votes, bound, delta = np.array([[30, 20, 0]] * 40), gaussian_bound(10), 0.1
     plan, rng = Plan(order=3.0, beta=0.1, noise=2.0, failure=0.05), np.random.default_rng(4)
     truth = plan.convert(theorem_total([(bound, votes)], plan.order), delta)
-    epsilons = np.array([sanitised.sanitise([(bound, votes)], plan, delta, rng).epsilon for _ in range(1000)])
-    assert (epsilons < truth).sum() <= binom.ppf(1 - 1e-6, 1000, plan.failure)
+    epsilons = np.array([sanitised.sanitise([(bound, votes)], plan, delta, rng).epsilon for _ in range(400)])
+    assert (epsilons < truth).sum() <= binom.ppf(1 - 1e-6, 400, plan.failure)
 
 
 def test_published_epsilon_includes_its_own_cost_and_failure():
@@ -140,43 +135,26 @@ def test_published_epsilon_includes_its_own_cost_and_failure():
     assert got.epsilon == pytest.approx(by_hand, rel=1e-12)
 
 
-@pytest.mark.parametrize("bound", [gaussian_bound(2), gaussian_bound(40), laplace_bound(0.05), laplace_bound(5)])
-@pytest.mark.parametrize(
-    "votes", [[[5000, 0]], [[0, 5000, 0]], [[2500, 2500]], [[1, 1, 1]], [[0, 3, 9, 1]], [[5000, 0], [2501, 2499]]]
-)
-def test_edges(bound, votes):
+@pytest.mark.parametrize("bound", [gaussian_bound(0.1), gaussian_bound(1e6), laplace_bound(0.05), laplace_bound(5)])
+@pytest.mark.parametrize("votes", [[[5000, 0]], [[1, 1, 1]], [[0, 3, 9, 1]], [[5000, 0], [2501, 2499]]])
+def test_any_votes_have_a_finite_epsilon_in_any_class_order(bound, votes):
     votes, plan = np.array(votes), sanitised.plan([(len(votes), bound)], 1e-6)
-    got = sanitised.sanitise([(bound, votes)], plan, 1e-6, np.random.default_rng(0))
-    assert np.isfinite(got.epsilon) and got.epsilon > 0
-    shuffled = sanitised.sanitise([(bound, votes[:, ::-1])], plan, 1e-6, np.random.default_rng(0))
-    assert got == shuffled
-    ceiling = len(votes) * bound.worst_case(np.array([plan.order]))[0]
-    assert got.rdp <= ceiling * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("scale", [0.1, 1.0, 1e3, 1e6])
-def test_charge_is_finite_and_monotone_at_any_noise(scale):
-    for bound in (gaussian_bound(scale), laplace_bound(1 / scale)):
-        for order in (1.01, 2.0, 50.0, 1e4):
-            charge = sanitised._charge(bound, order)
-            assert np.isfinite(charge).all() and (charge >= 0).all() and (np.diff(charge) >= 0).all()
-
-
-def test_nothing_released_costs_only_the_plan():
-    bound = gaussian_bound(40)
-    plan = sanitised.plan([(10, bound)], 1e-5)
-    assert sanitised.sanitise([(bound, np.zeros((0, 10)))], plan, 1e-5, np.random.default_rng(0)).rdp == 0
+    got, shuffled = (
+        sanitised.sanitise([(bound, order)], plan, 1e-6, np.random.default_rng(0)) for order in (votes, votes[:, ::-1])
+    )
+    assert np.isfinite(got.epsilon) and got.epsilon > 0 and got == shuffled
+    assert got.rdp <= len(votes) * bound.worst_case(np.array([plan.order]))[0] * (1 + 1e-12)
+    assert sanitised.sanitise([(bound, votes[:0])], plan, 1e-6, np.random.default_rng(0)).rdp == 0
+    charge = sanitised._charge(bound, plan.order)
+    assert np.isfinite(charge).all() and (charge >= 0).all() and (np.diff(charge) >= 0).all()
 
 
 @pytest.mark.parametrize("field", ["order", "beta", "noise", "failure"])
-@pytest.mark.parametrize("value", [-1.0, 0.0, np.nan, np.inf, "x"])
-def test_bad_plan(field, value):
-    with pytest.raises(InputError, match=field):
-        Plan(**{"order": 2.0, "beta": 0.1, "noise": 2.0, "failure": 1e-6, field: value})
-
-
-def test_failure_must_leave_room_in_delta():
-    with pytest.raises(InputError, match="failure"):
+def test_wrong_plans_are_refused(field):
+    for value in (-1.0, 0.0, np.nan, np.inf, "x"):
+        with pytest.raises(InputError, match=field):
+            Plan(**{"order": 2.0, "beta": 0.1, "noise": 2.0, "failure": 1e-6, field: value})
+    with pytest.raises(InputError, match="failure"):  # it leaves no room in δ
         sanitised.sanitise([], Plan(2.0, 0.1, 2.0, 1e-5), 1e-5, np.random.default_rng(0))
 
 
@@ -204,7 +182,7 @@ def test_published_votes_with_a_screen():
     assert got.epsilon < 10
 
 
-@pytest.mark.parametrize("order", [1.5, 4.0, 10.0])
+@pytest.mark.parametrize("order", [1.5, 10.0])
 def test_growth_of_a_screen_covers_every_score_within_reach(order):
     bound, threshold = screen_bound(6.0), 30.5
     scores = np.linspace(0, 60, 241)
@@ -238,7 +216,7 @@ def test_realised_answers_compose_at_a_fixed_order(order):
             assert (p**order * q ** (1 - order) * np.exp(-(order - 1) * spent)).sum() <= 1 + 1e-12
 
 
-@pytest.mark.parametrize(("sigma", "classes", "order"), [(40, 10, 7.5), (40, 10, 20.0), (100, 10, 30.0), (40, 2, 10.0)])
+@pytest.mark.parametrize(("sigma", "classes", "order"), [(40, 10, 7.5), (100, 10, 30.0), (40, 2, 10.0)])
 def test_one_step_stays_within_the_conditions_of_2018(sigma, classes, order):
     """C5 and C6 hold at the papers' settings, and one moved vote never takes F_1 above 2018's own ρ(B_U(q))."""
     bound, at = gaussian_bound(sigma), np.array([order])

@@ -73,7 +73,6 @@ class Kind:
         other = replace(one, values=np.flip(one.values), label=(one.label + 1) % 2)
         changed = {
             "none": one,
-            "relabelled": replace(one, label=other.label),
             "new class": replace(one, label=2),
             "replaced": other,
             "renamed": replace(one, name=self.new_name),
@@ -168,13 +167,13 @@ GROUPS = np.array([record.group for record in ROWS])
 NEW = np.arange(9000.5, 9100)  # as numbers, they change the type of an array of all names
 NPZ = ["dataset=npz", "dataset.path=data.npz", *LINEAR]
 SCREEN = ["aggregator=confident", "aggregator.threshold=2", "aggregator.sigma1=1", "aggregator.sigma=1"]
-CHANGES = ("relabelled", "replaced", "new class")
+CHANGES = ("replaced", "new class")
 KINDS = {
     "digits": Kind(
         DIGITS,
         np.isin(np.arange(len(DIGITS)), choose(len(DIGITS), 300, 100, 0)[0]),
         _write_digits,
-        CHANGES[:2],
+        CHANGES[:1],
         ["recipe=near_zero", "dataset.private=300", "dataset.public=100", "dataset.suits.spectral.copies=2",
          "student.steps=20", *COMMON],
     ),

@@ -33,19 +33,13 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
         "student.pt2", "table_encoder.py",
     ]  # fmt: skip
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in (dest, *dest.iterdir()))
-    told = json.loads((dest / "privacy.json").read_text())
-    assert told["epsilon"] == {name: result["epsilon"][name] for name in ("published", "audited")}
-    assert (told["rng"], told["delta"], told["answered"]) == ("system", 1e-5, result["answered"])
-    assert told["asked"] == result["queries"] - result["refused"]
+    privacy = json.loads((dest / "privacy.json").read_text())
+    assert privacy["epsilon"] == {name: result["epsilon"][name] for name in ("published", "audited")}
+    assert (privacy["rng"], privacy["delta"], privacy["answered"]) == ("system", 1e-5, result["answered"])
+    assert privacy["asked"] == result["queries"] - result["refused"]
     text = (dest / "README.md").read_text()
-    for said in (
-        "δ = 1e-05",
-        "fixed before a vote was seen",
-        "GaussianNoise(sigma=15)",
-        "the budget ε = 9",
-        *map(str, told["epsilon"].values()),
-    ):
-        assert said in text
+    for fact in ("δ = 1e-05", "GaussianNoise(sigma=15)", "the budget ε = 9", *map(str, privacy["epsilon"].values())):
+        assert fact in text
     inside = {name.split("/data/")[-1]: data for name, data in contents(dest / "student.pt2")}
     weights = json.loads(inside["weights/model_weights_config.json"])["config"]
     assert not any(weight["use_pickle"] for weight in weights.values())
@@ -59,17 +53,8 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     assert (labels == test.y).mean() == pytest.approx(result["accuracy"])
 
 
-def test_labels_of_a_votes_file_are_released_without_a_student(nzc: Nzc, histograms: Path) -> None:
-    ran = nzc(*FILE, "rng=system", "aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5")
-    publish(newest_folder(ran), histograms.parent / "released")
-    assert sorted(path.name for path in (histograms.parent / "released").iterdir()) == [
-        "README.md", "labels.csv", "privacy.json",
-    ]  # fmt: skip
-    assert "the votes are from a file" in (histograms.parent / "released" / "README.md").read_text()
-
-
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "line"),
     [
         (["rng=seeded"], "rng=seeded: must be system"),
         (["aggregator=plurality"], "epsilon.published=inf: must be finite"),
@@ -78,12 +63,12 @@ def test_labels_of_a_votes_file_are_released_without_a_student(nzc: Nzc, histogr
     ],
 )
 def test_what_must_not_be_published_is_refused(
-    nzc: Nzc, histograms: Path, arguments: list[str], said: str, command: Command
+    nzc: Nzc, histograms: Path, arguments: list[str], line: str, command: Command
 ) -> None:
     ran = nzc(*FILE, *(["rng=system"] if "rng=seeded" not in arguments else []), *arguments)
     code, _, err = command("publish", str(newest_folder(ran)), "released")
     assert (code, err.count("\n")) == (2, 1)
-    assert said in err
+    assert line in err
     assert not list(histograms.parent.glob("*released*"))
 
 
@@ -108,21 +93,18 @@ def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], obje
         assert old in text
         return partial((run / ".hydra/config.yaml").write_text, text.replace(old, new))
 
-    for value in (-1, float("nan"), True, 0.001, 1e-300, "0.1", None):
+    for value in (-1, float("nan"), True, 0.001, "0.1", None):
         yield f"epsilon {value}", result(published=value)
-    for name, value in (("delta", 0.9), ("rng", "seeded"), ("mechanism", "x"), ("unit", "group"), ("answered", 0)):
+    for name, value in (("delta", 0.9), ("rng", "seeded"), ("unit", "group"), ("answered", 0)):
         yield f"{name} {value}", result(**{name: value})
     labels = (run / "labels.csv").read_text()
     yield "a line more", partial((run / "labels.csv").write_text, labels + "39,1\n")
-    yield "a line less", partial((run / "labels.csv").write_text, labels[: labels.rindex("\n", 0, -1) + 1])
     yield "a link to the ledger", instead("labels.csv", lambda path: path.symlink_to(store / "ledger.db"))
     yield "a folder", instead("labels.csv", Path.mkdir)
     yield "sigma", config("sigma: 15", "sigma: 150")
     yield "the budget", config("epsilon: null", "epsilon: 0.1")
-    yield "no configuration", config("aggregator:", "other:")
     yield "no YAML", config("aggregator:", "{[")
     yield "the ledger removed", (store / "ledger.db").unlink
-    yield "the ledger emptied", partial((store / "ledger.db").write_bytes, b"")
     yield "an entry removed", partial(_in_ledger, store, "DELETE FROM releases")
     yield "an entry of another kind", partial(_in_ledger, store, "UPDATE releases SET kind = 'trial'")
     yield "no run", partial(_in_ledger, store, "DELETE FROM runs")
@@ -176,6 +158,9 @@ def test_a_published_epsilon_follows_from_the_configuration(nzc: Nzc, histograms
     ):
         run = newest_folder(nzc(*FILE, "rng=system", *settings))
         publish(run, Path(f"published-{settings[0]}"))
+        assert {path.name for path in Path(f"published-{settings[0]}").iterdir()} == {
+            "README.md", "labels.csv", "privacy.json",
+        }  # fmt: skip
     record = json.loads((run / "result.json").read_text())
     record["epsilon"]["published"] *= 0.99
     (run / "result.json").write_text(json.dumps(record))

@@ -4,46 +4,25 @@ import brute
 import numpy as np
 import presets
 import pytest
-from scipy.special import stdtr
 from scipy.stats import chi2
 
 from nzc.accounting.exact import IMPOSSIBLE, error_of
-from nzc.mechanisms import Boost, ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
+from nzc.mechanisms import Boost, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
 from nzc.validation import InputError
 
-VOTES = [
-    [5000, 0],
-    [2500, 2500],
-    [250, 0, 0],
-    [84, 83, 83],
-    [160, 60, 30],
-    [7, 5, 0, 0],
-    [0, 1, 12],
-    [40, 40, 40, 40, 40],
-]
+VOTES = [[5000, 0], [2500, 2500], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40, 40, 40, 40, 40]]
 NOISES = (
-    [GaussianNoise(s) for s in (0.1, 1, 40, 1e6)]
+    [GaussianNoise(s) for s in (0.1, 40, 1e6)]
     + [LaplaceNoise(g) for g in (10, 0.05, 1e-6)]
     + [GumbelNoise(1), GumbelNoise(0.05)]
 )
-
-
-def log(law):
-    """Logs as precise near probability 1, which is found from the others, as near 0."""
-    most = max(range(len(law)), key=lambda i: law[i])
-    rest = brute.mp.fsum(p for i, p in enumerate(law) if i != most)
-    logs = [
-        brute.mp.log1p(-rest) if i == most and rest < 0.5 else brute.mp.log(p) if p else -np.inf
-        for i, p in enumerate(law)
-    ]
-    return np.array([float(x) for x in logs])
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_the_law_is_within_its_stated_error(noise):
     for votes in VOTES:
         mechanism = NoisyArgmax(noise)
-        found, true = mechanism.log_law(np.array([votes]))[0], log(brute.law(mechanism, votes))
+        found, true = mechanism.log_law(np.array([votes]))[0], brute.logs(brute.law(mechanism, votes))
         possible = true > IMPOSSIBLE
         assert (possible == (found > IMPOSSIBLE)).all(), votes
         assert (np.abs(found[possible] - true[possible]) <= error_of(true[possible])).all(), (votes, found, true)
@@ -65,11 +44,12 @@ def test_many_tied_classes_are_equally_likely(noise, classes):
 
 
 def test_ties_break_to_the_lowest_class():
-    votes = np.array([[5, 5, 2], [2, 5, 5]])
-    for mechanism in (NoisyArgmax(NoNoise()), presets.build("nzc"), presets.build("nzc_gaussian")):
-        assert mechanism.log_law(votes)[:, :3].argmax(axis=1).tolist() == [0, 1]
+    votes = np.array([[5, 8, 8], [7, 7, 7], [0, 0, 21]])
+    boosted = NoisyArgmax(NoNoise(), Boost(c=10))
+    for mechanism in (NoisyArgmax(NoNoise()), boosted, presets.build("nzc"), presets.build("nzc_gaussian")):
+        assert mechanism.log_law(votes)[:, :3].argmax(axis=1).tolist() == [1, 0, 2]
         assert np.isin(mechanism.log_law(votes), [0, -np.inf]).all()
-        assert mechanism.release(votes, np.random.default_rng(0)).tolist() == [0, 1]
+        assert mechanism.release(votes, np.random.default_rng(0)).tolist() == [1, 0, 2]
 
 
 @pytest.mark.parametrize("name", presets.MECHANISMS)
@@ -95,69 +75,16 @@ def test_the_sampler_follows_the_law(name):
         assert chi2.sf(statistic, len(law)) > 1e-6
 
 
-@pytest.mark.parametrize("value", [-1, 0, np.nan, np.inf, "40", None])
 @pytest.mark.parametrize("noise", [GaussianNoise, LaplaceNoise, GumbelNoise])
-def test_bad_noise_is_refused_by_name(noise, value):
-    with pytest.raises(InputError, match=r"^(sigma|gamma)=.*: must be a finite number above 0, from 1e-100"):
-        noise(value)
+def test_wrong_noise_is_refused_by_name(noise):
+    for value in (-1, 0, np.nan, np.inf, "40", None, True):
+        with pytest.raises(InputError, match=r"^(sigma|gamma)=.*: must be a finite number above 0, from 1e-100"):
+            noise(value)
 
 
 def test_a_boost_makes_the_plurality_certain_or_not():
     votes = np.array([[6, 4], [4, 6]])
     law = NoisyArgmax(GaussianNoise(40), Boost(c=20)).log_law(votes)
-    found = brute.law(NoisyArgmax(GaussianNoise(40), Boost(c=20)), votes[0])
-    np.testing.assert_allclose(law[0], log(found), rtol=1e-12)
+    true = brute.law(NoisyArgmax(GaussianNoise(40), Boost(c=20)), votes[0])
+    np.testing.assert_allclose(law[0], brute.logs(true), rtol=1e-12)
     np.testing.assert_allclose(law[0, :2], law[1, 1::-1], rtol=1e-12)
-
-
-class StudentT(ContinuousNoise):
-    """A noise of one's own: t(3), times 15 votes."""
-
-    unit = 15.0
-
-    def sample(self, shape, rng):
-        return self.unit * rng.standard_t(3, size=shape)
-
-    def log_density(self, x):
-        return np.log(6 * np.sqrt(3) / np.pi) - 2 * np.log(3 + x**2)
-
-    def log_cdf(self, x):
-        return np.log(stdtr(3, x))
-
-
-def student_t_law(votes):
-    """Return the law of argmax(votes + 15 · t(3)) by mpmath's quadrature, with the closed form of its F."""
-    mp, leads = brute.mp, [brute.mp.mpf(int(n)) / 15 for n in votes]
-
-    def density(x):
-        return 6 * mp.sqrt(3) / (mp.pi * (3 + x**2) ** 2)
-
-    def cdf(x):
-        return mp.mpf(1) / 2 + (x / mp.sqrt(3) / (1 + x**2 / 3) + mp.atan(x / mp.sqrt(3))) / mp.pi
-
-    def winner(i):
-        others = [lead for j, lead in enumerate(leads) if j != i]
-        points = sorted({-mp.inf, mp.inf, *(lead + d for lead in leads for d in (-30, -3, 0, 3, 30))})
-        return mp.quad(lambda t: density(t - leads[i]) * mp.fprod(cdf(t - lead) for lead in others), points)
-
-    with mp.workdps(20):
-        return [winner(i) for i in range(len(votes))]
-
-
-def test_a_law_of_ones_own_is_within_the_stated_error():
-    for votes in ([160, 60, 30], [84, 83, 83], [250, 0], [5000, 0]):
-        found = NoisyArgmax(StudentT()).log_law(np.array([votes]))[0, :-1]
-        true = log(student_t_law(votes))
-        assert (np.abs(found - true) <= error_of(true)).all(), (votes, found, true)
-
-
-def test_the_exact_cost_of_a_noise_of_ones_own_is_the_largest_divergence():
-    votes, orders = [60, 40, 20], np.array([1.5, 2.0, 8.0, 64.0])
-    found = NoisyArgmax(StudentT()).pricing.exact(np.array([votes])).total(orders)
-    here = student_t_law(votes)
-    laws = [student_t_law(moved) for moved in brute.moves(votes)]
-    for order, cost in zip(orders, found, strict=True):
-        pairs = [pair for there in laws for pair in ((here, there), (there, here))]
-        sums = [brute.mp.fsum(p**order * q ** (1 - order) for p, q in zip(*pair, strict=True)) for pair in pairs]
-        true = max(float(brute.mp.log(each)) for each in sums) / (order - 1)
-        assert true <= cost <= true * (1 + 1e-8)

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, replace
 
+import brute
 import numpy as np
 import pytest
 from scipy import stats
 
 from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_cost
+from nzc.accounting.exact import error_of
 from nzc.mechanisms import Boost, ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoisyArgmax
 from nzc.mechanisms.noise.checks import require_consistent
 from nzc.validation import InputError
@@ -39,8 +41,62 @@ class Own(ContinuousNoise):
         return super().worst_case(shift) if self.cost is None else self.cost(shift)
 
 
-@pytest.mark.parametrize("guard", [0.0, 1e-300, 1e-200, 1e-100])
-@pytest.mark.parametrize("gap", [0, 10, 40, 400])
+def student_t_law(votes):
+    """Return the law of argmax(votes + 20 · t(3)) by mpmath's quadrature, with the closed form of its F."""
+    mp, leads = brute.mp, [brute.mp.mpf(int(n)) / 20 for n in votes]
+
+    def density(x):
+        return 6 * mp.sqrt(3) / (mp.pi * (3 + x**2) ** 2)
+
+    def cdf(x):
+        return mp.mpf(1) / 2 + (x / mp.sqrt(3) / (1 + x**2 / 3) + mp.atan(x / mp.sqrt(3))) / mp.pi
+
+    def winner(i):
+        others = [lead for j, lead in enumerate(leads) if j != i]
+        points = sorted({-mp.inf, mp.inf, *(lead + d for lead in leads for d in (-30, -3, 0, 3, 30))})
+        return mp.quad(lambda t: density(t - leads[i]) * mp.fprod(cdf(t - lead) for lead in others), points)
+
+    with mp.workdps(20):
+        return [winner(i) for i in range(len(votes))]
+
+
+def test_a_law_of_ones_own_is_within_the_stated_error():
+    for votes in ([84, 83, 83], [250, 0], [5000, 0]):
+        found = NoisyArgmax(Own(stats.t(3))).log_law(np.array([votes]))[0, :-1]
+        true = brute.logs(student_t_law(votes))
+        assert (np.abs(found - true) <= error_of(true)).all(), (votes, found, true)
+
+
+def test_the_exact_cost_of_a_noise_of_ones_own_is_the_largest_divergence():
+    votes, orders = [60, 40], np.array([1.5, 2.0, 8.0, 64.0])
+    found = NoisyArgmax(Own(stats.t(3))).pricing.exact(np.array([votes])).total(orders)
+    here = student_t_law(votes)
+    laws = [student_t_law(moved) for moved in brute.moves(votes)]
+    for order, cost in zip(orders, found, strict=True):
+        pairs = [pair for there in laws for pair in ((here, there), (there, here))]
+        sums = [brute.mp.fsum(p**order * q ** (1 - order) for p, q in zip(*pair, strict=True)) for pair in pairs]
+        true = max(float(brute.mp.log(total)) for total in sums) / (order - 1)
+        assert true <= cost <= true * (1 + 1e-8)
+
+
+@dataclass(frozen=True)
+class Scaled(Own):
+    """A law whose density is `factor` times too large."""
+
+    factor: float = 1.0
+
+    def log_density(self, x):
+        return super().log_density(x) + np.log(self.factor)
+
+
+@pytest.mark.parametrize("factor", [0.99, 1.0001])
+def test_a_law_that_does_not_sum_to_one_is_refused(factor):
+    with pytest.raises(InputError, match="must have a law that sums to one"):
+        NoisyArgmax(Scaled(stats.norm(), factor=factor)).cost([[120, 100, 30]], [0]).epsilon(1e-5)
+
+
+@pytest.mark.parametrize("guard", [0.0, 1e-300, 1e-100])
+@pytest.mark.parametrize("gap", [0, 40, 400])
 def test_a_guarded_logarithm_does_not_lower_the_cost(gap, guard):
     """The difference of two exponential variables is a Laplace variable: a class g behind wins with e^(−g/20)/2."""
     mechanism, orders = NoisyArgmax(Own(stats.expon(), pure(1.0), guard=guard)), np.array([1.5, 8.0, 100.0])
@@ -89,12 +145,10 @@ def test_a_bound_below_the_law_is_refused_at_once(law, bound):
         NoisyArgmax(Own(law, lambda shift: bound(1.0)(1)), Boost(c=4))
 
 
-@pytest.mark.parametrize(
-    "law", [stats.norm(), stats.laplace(), stats.expon(), stats.gumbel_r(), stats.t(3), stats.cauchy()]
-)
+@pytest.mark.parametrize("law", [stats.norm(), stats.laplace(), stats.expon(), stats.cauchy()])
 def test_two_percent_too_little_or_too_much_noise_is_refused(law):
     require_consistent(Own(law), 1.0)
-    for drawn in (0.98, 1.02, 0.5, 1e-3, 1e3, 0.0, -1.02):
+    for drawn in (0.98, 1.02, 1e3, 0.0, -1.02):
         with pytest.raises(InputError, match=r"must draw with `sample`, in votes, what `log_cdf` says .* of the draws"):
             require_consistent(Own(law, drawn=drawn), 1.0)
 

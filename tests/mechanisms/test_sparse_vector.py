@@ -8,8 +8,7 @@ import pytest
 from conftest import published_votes
 from scipy.stats import binom, gamma, gumbel_r
 
-from nzc.accounting.data_independent import gaussian
-from nzc.accounting.rdp import ORDERS, to_epsilon
+from nzc.accounting.rdp import ORDERS
 from nzc.mechanisms import ABSTAIN
 from nzc.mechanisms.noise import GaussianNoise, NoNoise
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
@@ -70,45 +69,33 @@ def hockey_stick(law, epsilon):
     return max(sum(max(x - np.exp(epsilon) * y, 0) for x, y in pairs) for pairs in (law, [(y, x) for x, y in law]))
 
 
-SETTINGS = [(2.5, 1.0, 1), (2.5, 1.0, 2), (4.0, 2.0, 3), (3.0, 1.5, 2), (6.0, 4.0, 2), (1.0, 2.0, 2), (0.0, 1.0, 1)]
+SETTINGS = [(2.5, 1.0, 2), (4.0, 2.0, 3), (6.0, 4.0, 2), (1.0, 2.0, 2), (0.0, 1.0, 1)]
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_delta_of_short_runs_is_never_above_the_stated_one(setting):
+    """Queries chosen by the labels so far, and the same pair thrice, where losses add up; ties that flip among them."""
     mechanism, rng = sparse(*setting), np.random.default_rng(0)
-    stated = {}
-    for queries in (1, 2, 3):
-        for delta in (1e-6, 1e-4, 1e-2, 0.1, 0.3, 0.6, 0.9):
-            stated[queries, delta] = mechanism.worst_case_epsilon(queries, delta)
-    assert any(np.isfinite(list(stated.values())))
-    for _ in range(250):
-        queries = int(rng.integers(1, 4))
-        law = [(x, y) for _, x, y in runs(mechanism, adaptive(rng, PAIRS), queries)]
+    deltas = (1e-6, 1e-4, 1e-2, 0.1, 0.3, 0.6, 0.9)
+    stated = {queries: [mechanism.worst_case_epsilon(queries, delta) for delta in deltas] for queries in (1, 2, 3)}
+    assert np.isfinite([*stated.values()]).any()
+    choices = [(adaptive(rng, PAIRS), int(rng.integers(1, 4))) for _ in range(250)]
+    choices += [(lambda outcome, pair=pair: pair, 3) for pair in PAIRS]
+    for choose, queries in choices:
+        law = [(x, y) for _, x, y in runs(mechanism, choose, queries)]
         assert np.allclose(np.sum(law, axis=0), 1)
-        for (asked, delta), epsilon in stated.items():
-            if asked == queries and np.isfinite(epsilon):
-                assert hockey_stick(law, epsilon) <= delta
-
-
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
-def test_every_pair_of_neighbours_thrice(setting):
-    """The same pair at each query: with it, losses add up. Ties that flip are among the pairs."""
-    mechanism = sparse(*setting)
-    epsilons = {delta: mechanism.worst_case_epsilon(3, delta) for delta in (1e-6, 1e-3, 0.1, 0.3, 0.6, 0.9)}
-    for pair in PAIRS:
-        law = [(x, y) for _, x, y in runs(mechanism, lambda outcome, pair=pair: pair, 3)]
-        for delta, epsilon in epsilons.items():
+        for epsilon, delta in zip(stated[queries], deltas, strict=True):
             assert not np.isfinite(epsilon) or hockey_stick(law, epsilon) <= delta
 
 
-@pytest.mark.parametrize(("threshold", "scale", "cutoff"), [(2.5, 1.0, 1), (4.0, 2.0, 2), (6.0, 4.0, 3), (9.0, 4.0, 2)])
+@pytest.mark.parametrize(("threshold", "scale", "cutoff"), [(2.5, 1.0, 1), (6.0, 4.0, 3)])
 def test_renyi_cost_bounds_the_bits_of_adaptive_runs(threshold, scale, cutoff):
     mechanism, rng = sparse(threshold, scale, cutoff), np.random.default_rng(1)
     stable = [(a, b) for a, b in PAIRS if np.argmax(a) == np.argmax(b)]
     orders = np.array([1.01, 1.1, 1.3, 1.5, 2.0, 3.0, 4.0])
     bound = renyi(mechanism, orders, 3)
     assert np.isfinite(bound).any()
-    for _ in range(200):
+    for _ in range(100):
         first, second = np.array([(x, y) for _, x, y in runs(mechanism, adaptive(rng, stable), 3)]).T
         for order, limit in zip(orders, bound, strict=True):
             for p, q in ((first, second), (second, first)):
@@ -116,7 +103,7 @@ def test_renyi_cost_bounds_the_bits_of_adaptive_runs(threshold, scale, cutoff):
 
 
 @pytest.mark.parametrize(("scale", "cutoff"), [(13.0, 1), (13.0, 25), (12.5, 250), (50.0, 250), (3.0, 4)])
-@pytest.mark.parametrize("distance", [3, 5, 7, 9])
+@pytest.mark.parametrize("distance", [3, 9])
 def test_thousands_of_equal_queries(scale, cutoff, distance):
     """A long run at rate e^−distance at each query. All that matters is when the `cutoff`-th report comes."""
     threshold, delta, queries = 3 * scale, 1e-5, 20_000
@@ -160,15 +147,6 @@ def test_flipped_labels_are_paid_from_delta():
     assert delta_cost(mechanism, 2) == pytest.approx(2 * p0)
 
 
-def test_a_cutoff_of_many_costs_about_as_much_as_gaussian_noise():
-    mechanism = SparseStable(1000, teachers=4000, delta=1e-5)
-    left = 1e-5 - delta_cost(mechanism, 10**6)
-    same = gaussian(np.sqrt(1000) / mechanism.screen.sigma1, left)
-    assert same < mechanism.worst_case_epsilon(10**6, 1e-5) < 1.16 * same
-    loose = to_epsilon(lambda orders: 1000 * orders / (2 * mechanism.screen.sigma1**2), left)[0]
-    assert mechanism.worst_case_epsilon(10**6, 1e-5) > loose
-
-
 def test_epsilon_does_not_grow_with_stable_queries():
     mechanism = SparseStable(25, teachers=250, delta=1e-5)
     assert mechanism.worst_case_epsilon(0, 1e-5) == 0.0
@@ -192,11 +170,11 @@ def test_release_follows_the_law():
     mechanism, rng = sparse(4.0, 2.0, 2), np.random.default_rng(5)
     votes = np.array([[9, 1], [2, 8], [9, 1]])
     law = {outcome: x for outcome, x, _ in runs(mechanism, lambda outcome: (votes[len(outcome)],) * 2, 3)}
-    seen = [tuple(map(int, mechanism.release(votes, rng))) for _ in range(20_000)]
+    seen = [tuple(map(int, mechanism.release(votes, rng))) for _ in range(10_000)]
     for outcome, p in law.items():
         padded = outcome + (ABSTAIN,) * (3 - len(outcome))
         same = sum(x for other, x in law.items() if other + (ABSTAIN,) * (3 - len(other)) == padded)
-        assert abs(seen.count(padded) / 20_000 - same) < 5 * np.sqrt(same / 20_000) + 1e-9, (padded, p)
+        assert abs(seen.count(padded) / 10_000 - same) < 5 * np.sqrt(same / 10_000) + 1e-9, (padded, p)
     assert unstable(mechanism, votes) == pytest.approx([1 - answered(mechanism, v) for v in votes])
 
 
@@ -219,28 +197,21 @@ def test_extreme_settings_neither_overflow_nor_promise_anything():
             sparse(*wrong)
 
 
-def test_published_votes():
-    votes = published_votes("mnist")
-    mechanism, rng = SparseStable(250, teachers=250, delta=1e-5), np.random.default_rng(0)
-    labels = mechanism.release(votes[rng.permutation(len(votes))], rng)
-    assert (labels >= 0).sum() > 500
-    assert mechanism.worst_case_epsilon(len(votes), 1e-5) == pytest.approx(5.1294, abs=1e-3)
-
-
 def test_costs_of_a_run_are_those_of_its_reports():
     """`exact` is never above the promise, also of a long run; two runs cost twice."""
-    votes = published_votes("mnist")[:2000]
+    votes = published_votes("mnist", 500)
     mechanism = SparseStable(25, teachers=250, delta=1e-5)
     labels = mechanism.release(votes, np.random.default_rng(0))
     cost = mechanism.cost(votes, labels)
     epsilon = cost.epsilon(1e-5)
-    assert epsilon.exact <= epsilon.data_independent == mechanism.worst_case_epsilon(2000, 1e-5)
-    assert (cost.rdp(ORDERS) <= renyi(mechanism, ORDERS, 2000) * (1 + 1e-12)).all()
+    assert (labels >= 0).any()
+    assert epsilon.exact <= epsilon.data_independent == mechanism.worst_case_epsilon(500, 1e-5)
+    assert (cost.rdp(ORDERS) <= renyi(mechanism, ORDERS, 500) * (1 + 1e-12)).all()
     few = mechanism.cost(votes[:10], labels[:10])
     assert few.epsilon(1e-5).exact < few.data_independent(1e-5) < epsilon.data_independent
     twice = (cost + cost).data_independent(1e-5)
     assert twice == pytest.approx(
-        SparseStable(50, 250, 2e-5, mechanism.screen.sigma1).worst_case_epsilon(2000, 1e-5), rel=0.01
+        SparseStable(50, 250, 2e-5, mechanism.screen.sigma1).worst_case_epsilon(500, 1e-5), rel=0.01
     )
 
 
