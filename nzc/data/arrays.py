@@ -17,21 +17,21 @@ _NPY, _NPZ = "an .npy file (one array: np.save)", "an .npz archive (named arrays
 _KINDS = {b"\x93NUMPY": _NPY, b"PK": _NPZ, b"\x80": "a pickle, which could run code", b"PAR1": "a Parquet file"}
 
 
-def load_array(path: str, key: str) -> AnyArray:
-    """Return the array of an .npy file; InputError names `key`."""
+def load_array(path: str, key: str, name: str = "it", lazily: bool = False) -> AnyArray:
+    """Return the array of an .npy file, `lazily` as a memory map; InputError names `key` and `name`."""
     _require(_NPY, path, key)
-    with _reading(path, key, "it"):
-        array: AnyArray = np.load(path, allow_pickle=False)
+    with _reading(path, key, name):
+        array: AnyArray = np.load(path, mmap_mode="r" if lazily else None, allow_pickle=False)
     return array
 
 
 def load_arrays(path: str, key: str, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, AnyArray]:
     """Return the arrays of an .npz file that have these names; InputError names `key`."""
     _require(_NPZ, path, key)
-    with _reading(path, key, "it"):
-        archive = np.load(path, allow_pickle=False)
     arrays: dict[str, AnyArray] = {}
-    with archive:
+    with open(path, "rb") as file:  # NumPy leaves a damaged file open
+        with _reading(path, key, "it"):
+            archive = np.load(file, allow_pickle=False)
         if absent := " and ".join(name for name in required if name not in archive):
             allowed = f"must hold the arrays {' and '.join(required)}; of its {len(archive)} arrays, none is {absent}"
             raise InputError(key, path, allowed)
@@ -46,12 +46,12 @@ def read_folder(path: str, key: str, required: tuple[str, ...], optional: tuple[
     files = {name: str(Path(path, f"{name}.npy")) for name in (*required, *optional)}
     if absent := [f"{name}.npy" for name in required if not os.path.lexists(files[name])]:
         raise InputError(key, path, f"must be an .npz file, or a folder with {' and '.join(absent)}")
-    first, *others = (name for name in files if os.path.lexists(files[name]))
-    _require(_NPY, files[first], key)
-    with _reading(path, key, first):
-        stored = np.load(files[first], mmap_mode="r", allow_pickle=False)
-    rows = FileRows(open(files[first], "rb"), stored) if stored.ndim else stored  # noqa: SIM115 - the rows keep it
-    return {first: rows, **{name: load_array(files[name], key) for name in others}}
+    present = [name for name in files if os.path.lexists(files[name])]
+    arrays: dict[str, Any] = {name: load_array(files[name], key, name, name == required[0]) for name in present}
+    if (first := arrays[required[0]]).ndim:
+        file = open(files[required[0]], "rb")  # noqa: SIM115 - the rows keep it
+        arrays[required[0]] = FileRows(file, first)
+    return arrays
 
 
 def _require(kind: str, path: str, key: str) -> None:

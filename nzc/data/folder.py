@@ -12,7 +12,7 @@ from nzc.data.images import as_bytes, unusable
 from nzc.data.rows import gather
 from nzc.data.splits import Dataset, DataSplits, Records, Split, by_share, check_names, check_shares
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, fits_memory, reason, whole
+from nzc.validation import InputError, fits_memory, whole
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Folder(Dataset):
 
     def load(self) -> DataSplits:
         folders = self._folders()
-        files = [(path, at) for at, folder in enumerate(folders) if folder.is_dir() for path in self._listed(folder)]
+        files = [(path, at) for at, folder in enumerate(folders) if folder.is_dir() for path in _listed(folder)]
         if inner := next((file.parent for file, _ in files if file.is_dir()), None):
             held = f"{inner.name} holds folders. Is dataset.path={inner} meant?"
             raise InputError("path", self.path, f"must hold images as path/CLASS/IMAGE; {held}")
@@ -80,11 +80,10 @@ class Folder(Dataset):
         root = Path(self.path)
         if not root.is_dir():
             raise InputError("path", self.path, "must be a folder that exists; unpack archives first")
-        listed = self._listed(root)
-        folders = [path for path in listed if path.is_dir()]
+        folders = [path for path in _listed(root) if path.is_dir()]
         if len(folders) < 2:
-            held = f"it holds {len(folders)} folders and {len(listed) - len(folders):,} files"
-            raise InputError("path", self.path, f"must hold a folder of images for each of 2 or more classes; {held}")
+            allowed = f"must hold a folder of images for each of 2 or more classes; it holds {len(folders)}"
+            raise InputError("path", self.path, allowed)
         if self.classes is None:
             return folders
         declared = [root / str(name) for name in self.classes]
@@ -104,7 +103,7 @@ class Folder(Dataset):
         except Exception:  # Pillow's decoders raise many types, which name the file
             why = "it is damaged, or no image"
         if why is not None:
-            number = 1 + sum(other < file for other in self._listed(file.parent))  # the name may identify a person
+            number = 1 + sum(other < file for other in _listed(file.parent))  # the name may identify a person
             allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one: {why}"
             raise InputError("path", self.path, allowed)
         if self.size is not None:
@@ -112,8 +111,6 @@ class Folder(Dataset):
         pixels = np.asarray(image)
         return pixels[None] if self.grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
-    def _listed(self, folder: Path) -> list[Path]:
-        try:
-            return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-        except OSError as error:
-            raise InputError("path", self.path, f"must be folders that can be read ({reason(error)})") from None
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))

@@ -64,9 +64,6 @@ class Table(Dataset):
     def __post_init__(self) -> None:
         whole(2, categories=self.categories)
         check_names(self.classes)
-        for key in ("group", "id"):
-            if getattr(self, key) == self.label:
-                raise InputError(key, self.label, "must be another column than dataset.label")
         for column, kind in (self.columns or {}).items():
             if not isinstance(kind, str) or (kind not in (*_KINDS, COMMA) and "%" not in kind):
                 allowed = f"must be {', '.join((*_KINDS, COMMA))}, or a date format such as %d.%m.%Y"

@@ -42,9 +42,7 @@ def open_ledger(path: Path, wait: float) -> None:
     with transaction(path, wait) as connection:
         if empty:
             raise sqlite3.DatabaseError("it is empty, and its entries would be lost")
-        if "rdp" not in _columns(connection):
-            raise sqlite3.DatabaseError("it is a database of another program, or has lost its entries")
-        _prepare(connection)
+        _prepare(connection, is_new=False)
 
 
 @contextmanager
@@ -76,18 +74,17 @@ def _create(path: Path, wait: float) -> None:
         whole = Path(folder) / path.name
         whole.touch(0o600)
         with transaction(whole, wait) as connection:
-            _prepare(connection)
+            _prepare(connection, is_new=True)
         with suppress(FileExistsError):
             os.link(whole, path)
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, is_new: bool) -> None:
     """Make the tables and columns that are missing."""
+    columns = [column[1] for column in connection.execute("PRAGMA table_info(releases)")]
+    if "rdp" not in columns and not is_new:
+        raise sqlite3.DatabaseError("it is a database of another program, or has lost its entries")
     for table in _TABLES.split(";"):
         connection.execute(table)
-    if "kind" not in _columns(connection):
+    if "kind" not in columns:
         connection.execute(_ADD_KIND)
-
-
-def _columns(connection: sqlite3.Connection) -> list[str]:
-    return [column[1] for column in connection.execute("PRAGMA table_info(releases)")]

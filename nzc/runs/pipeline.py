@@ -125,7 +125,9 @@ def _result(
     for line in warnings:
         print(f"nzc: {line}", file=sys.stderr)
     return RunResult(
-        **run.parts.names,
+        dataset=run.parts.names["dataset"],
+        aggregator=run.parts.names["aggregator"],
+        student=run.parts.names["student"],
         seed=policy.seed,
         rng=policy.rng,
         mechanism=repr(policy.mechanism),

@@ -88,7 +88,7 @@ class PublishableRun:
     def _contents(self, budget: float | None) -> dict[str, bytes]:
         """Return the files of the published folder by name."""
         facts, files = _facts(self.result), [name for name in (LABELS, *_STUDENT) if name in self.files]
-        about = json.loads(self.files[STUDENT_INPUT]) if STUDENT_INPUT in files else {"labels": [], "columns": None}
+        about = json.loads(self.files[STUDENT_INPUT]) if STUDENT_INPUT in files else None
         shown = self.files[LABELS].decode().partition("\n")[0].split(",")
         template = Template(
             (Path(__file__).parent / "published_readme.md").read_text(encoding="utf-8"),
@@ -96,7 +96,9 @@ class PublishableRun:
         )  # fmt: skip
         texts = student_code() if STUDENT in files else {}
         texts["privacy.json"] = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-        texts["README.md"] = template.render(facts, **_words(facts, about), files=files, shown=shown, budget=budget)
+        times = f"{math.ceil(1000 * math.exp(facts['epsilon']['published'])) / 1000:,.3f}"
+        beside = {"files": files, "about": about, "shown": shown, "budget": budget, "times": times}
+        texts["README.md"] = template.render(facts, **beside)
         return {name: self.files[name] for name in files} | {name: text.encode() for name, text in texts.items()}
 
 
@@ -163,17 +165,3 @@ def _plain(value: Any) -> Any:
         return value
     line = " ".join(value.split())
     return re.sub("<(?=[a-zA-Z/!?])", "‹", line.translate({ord("`"): "'", ord("|"): "¦"}))
-
-
-def _words(facts: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-    """Return what the README says in words, beside the facts; `about` is the content of student.json."""
-    person = {"record": "record", "group": "person or other group", "teacher": "teacher"}[facts["unit"]]
-    array = about.get("array")
-    return {
-        "person": person,
-        "times": f"{math.ceil(1000 * math.exp(facts['epsilon']['published'])) / 1000:,.3f}",
-        "classes": ", ".join(about["labels"][:20]) + (", …" if len(about["labels"]) > 20 else ""),
-        "columns": about["columns"] and about["columns"]["columns"],
-        "takes": f"arrays [rows, {', '.join(map(str, array['shape']))}] of {array['dtype']}" if array else "tables",
-        "new": "new.npy" if array else "new.csv",
-    }

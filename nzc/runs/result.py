@@ -85,7 +85,9 @@ class RunResult:
 
         Accuracies are of public rows and of the test split. How many records the groups have is private.
         """
-        hidden, digest = ["private"] if self.unit == "group" else [], {"digest": "private"}
+        data: dict[splits.SummaryKey, Any] | None = self.data and {**self.data, "digest": "private"}
+        if data is not None and self.unit == "group":
+            del data["private"]
         return replace(
             self,
             teachers={name: value if name == "count" else None for name, value in self.teachers.items()},
@@ -93,7 +95,7 @@ class RunResult:
             ledger_trials=None,
             rounds=[replace(part, epsilon=None) for part in self.rounds],
             seconds={"total": self.seconds["total"]},  # the time of one stage tells more of the votes
-            data=None if self.data is None else {k: v for k, v in self.data.items() if k not in hidden} | digest,
+            data=data,
         )
 
     @property
