@@ -17,15 +17,16 @@ def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
         wheel.extractall(site)
     start = f"import sys; sys.path.insert(0, {str(site)!r}); import nzc.app.config; print(nzc.app.config.HOME)\n"
     script = f"{start}from nzc.app.main import main; main()"
-    command = [sys.executable, "-c", script, "recipe=papers", "student=none", "teachers.count=3", "tracking=none"]
-    ran = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=300, check=False)
+
+    def nzc(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", script, *arguments]
+        return subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=300, check=False)
+
+    ran = nzc("teachers=forest", "recipe=papers", "student=none", "teachers.count=3", "tracking=none")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(str(site / "nzc"))
     (result,) = here.glob("outputs/*/*/result.json")
-    page = [sys.executable, "-c", script, "report", str(result.parent)]
-    subprocess.run(page, cwd=here, capture_output=True, timeout=300, check=True)
+    page = nzc("report", str(result.parent))
+    assert page.returncode == 0, page.stderr
     assert (result.parent / "report.html").is_file()
-    sweep = subprocess.run(
-        [*command[:3], "+sweeps=foo"], cwd=here, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert "nzc_table1_mnist" in sweep.stderr
+    assert "nzc_table1_mnist" in nzc("+sweeps=foo").stderr

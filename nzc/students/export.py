@@ -60,7 +60,7 @@ def write_student(path: Path, student: FittedStudent, rows: AnyArray, standardiz
             RawInput(student, standardizer), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},)
         )
         traced: list[Any] = [node.meta.get("val") for node in program.graph.nodes]
-        symbols = {value.fake_mode.shape_env for value in traced if isinstance(value, Tensor)}
+        symbols = {value.fake_mode.shape_env for value in traced if hasattr(value, "fake_mode")}
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)
         program.example_inputs = None

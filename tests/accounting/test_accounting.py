@@ -160,14 +160,6 @@ def test_trials_do_not_count_as_releases(nzc: Nzc, command: Command) -> None:
 
 
 @pytest.mark.usefixtures("histograms")
-def test_a_damaged_ledger_is_one_line(nzc: Nzc) -> None:
-    assert nzc(*FILE).code == 0
-    Path(".nzc/ledger.db").write_bytes(b"no database" * 100)
-    ran = nzc(*FILE)
-    assert (ran.code, ran.err.count("\n")) == (2, 1) and "ledger" in ran.err
-
-
-@pytest.mark.usefixtures("histograms")
 def test_an_audit_that_contradicts_a_bound_fails_loudly(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampler of nzc with a tenth of the noise that its accountant believes in: one's own would be refused before."""
     monkeypatch.setattr(GaussianNoise, "sample", lambda self, shape, rng: rng.normal(scale=self.sigma / 10, size=shape))
@@ -181,14 +173,11 @@ def test_an_audit_that_contradicts_a_bound_fails_loudly(nzc: Nzc, monkeypatch: p
     ("arguments", "names", "allows"),
     [
         (["budget.epsilon=-1"], "budget.epsilon=-1", "above 0"),
-        (["budget.epsilon=abc"], "budget.epsilon=abc", "a number"),
         (["sanitise.order=1"], "sanitise.order=1", "above 1"),
-        (["sanitise.beta=0"], "sanitise.beta=0", "above 0"),
         (["audit=maybe"], "audit=maybe", "true or false"),
         (["audit_trials=0"], "audit_trials=0", "100 or more"),
         (["aggregator.sigma1=3"], "aggregator.sigma1", "sigma"),
         (["aggregator=confident", "aggregator.sigma1=nan"], "aggregator.sigma1=nan", "finite"),
-        (["aggregator=confident", "aggregator.threshold=-1"], "aggregator.threshold=-1", "0 or above"),
         (["aggregator=confident", "aggregator.threshold=1e6"], "aggregator.threshold=1000000.0", "at most"),
         (["aggregator=interactive", "aggregator.confidence=1.5"], "aggregator.confidence=1.5", "between 0 and 1"),
     ],

@@ -20,32 +20,8 @@ from nzc.mechanisms.screen import StabilityScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.validation import InputError
 
-
-def gnmax(sigma):
-    """Sampler and exact law of argmax(n + N(0, σ²)) for two classes (and an abstention that never happens)."""
-
-    def label(votes, rng):
-        return (votes + rng.normal(scale=sigma, size=votes.shape)).argmax(axis=1)
-
-    def log_law(votes):
-        z = (votes[:, 0] - votes[:, 1]) / (np.sqrt(2) * sigma)
-        return np.stack([log_ndtr(z), log_ndtr(-z), np.full(len(votes), -np.inf)], axis=1)
-
-    return label, log_law
-
-
-def boosted(votes, rng):
-    """NZC at c = 1e100."""
-    scores = votes.astype(float)
-    scores[np.arange(len(votes)), votes.argmax(axis=1)] += 1e100
-    return (scores + rng.laplace(scale=20, size=votes.shape)).argmax(axis=1)
-
-
-def certain(votes):
-    """The law of a deterministic plurality."""
-    law = np.full((len(votes), votes.shape[1] + 1), -np.inf)
-    law[np.arange(len(votes)), votes.argmax(axis=1)] = 0.0
-    return law
+#: The law of the plurality.
+certain = nzc.NoisyArgmax(nzc.NoNoise()).log_law
 
 
 def screened(votes):
@@ -85,10 +61,10 @@ def test_gaussian_shift_is_found_from_either_side_and_stays_below_the_exact_epsi
 def test_gnmax_stays_below_its_bound_and_finds_most_of_what_the_trials_can_show():
     """A thousand labels of a tie: their counts differ by a mean of √(2/π) of the noise's own shift."""
     sigma, queries, delta = 40.0, 1000, 1e-5
-    label, log_law = gnmax(sigma)
-    pair = worst_pair(log_law, 250, 2)
+    mechanism = nzc.GNMax(sigma)
+    pair = worst_pair(mechanism.log_law, 250, 2)
     assert sorted(pair[0]) == [125, 125] and abs(pair[0] - pair[1]).sum() == 2
-    found = audit(label, log_law, pair, queries, 10_000, delta, np.random.default_rng(3))
+    found = audit(mechanism.release, mechanism.log_law, pair, queries, 10_000, delta, np.random.default_rng(3))
     mu = np.sqrt(2 * queries) / sigma
     visible = np.log(norm.cdf(mu * np.sqrt(2 / np.pi) + norm.ppf(0.01)) / 0.01)  # an event seen 50 times in 5,000
     assert 0.7 * visible < found.epsilon < gaussian(mu, delta)
@@ -97,15 +73,14 @@ def test_gnmax_stays_below_its_bound_and_finds_most_of_what_the_trials_can_show(
 
 def test_a_sampler_with_less_noise_than_is_charged_fails_loudly():
     """Noise added into an integer array, as in a public implementation, and σ mistaken by a factor of 3."""
-    quiet, _ = gnmax(40.0 / 3)
-    _, log_law = gnmax(40.0)
+    quiet, log_law = nzc.GNMax(40 / 3).release, nzc.GNMax(40).log_law
     found = audit(quiet, log_law, worst_pair(log_law, 250, 2), 100, 20_000, 1e-5, np.random.default_rng(4))
     with pytest.raises(Contradiction, match="data_independent"):
         check(found, data_independent=gaussian(np.sqrt(200) / 40, 1e-5))
 
 
 def test_nzc_leaks_as_much_as_the_trials_can_show():
-    pair, found = worst_pair(certain, 250, 10), []
+    boosted, pair, found = nzc.NZC(c=1e100, gamma=0.05).release, worst_pair(certain, 250, 10), []
     for trials in (1000, 10_000, 100_000):
         found.append(audit(boosted, certain, pair, 1, trials, 1e-5, np.random.default_rng(5)).epsilon)
         assert found[-1] == pytest.approx(np.log(trials / 2 / -np.log(0.025)), abs=0.02)
@@ -141,7 +116,7 @@ def test_worst_pair_is_as_bad_as_any_of_two_classes(sigma):
         p, q = (norm.cdf(np.array([n[0] - n[1], n[1] - n[0]]) / (2**0.5 * sigma)) for n in (here, there))
         return max((p**2 / q).sum(), (q**2 / p).sum())
 
-    pair = worst_pair(gnmax(sigma)[1], 20, 2)
+    pair = worst_pair(nzc.GNMax(sigma).log_law, 20, 2)
     assert chi(*pair) >= max(chi([n, 20 - n], [n - 1, 21 - n]) for n in range(1, 21)) - 1e-9
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import nzc
-from nzc.accounting.composition import _dominating, _hockey_stick
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.rdp import to_epsilon
 
@@ -100,16 +99,6 @@ def test_composition_never_exceeds_renyi_accounting() -> None:
         found = cost.epsilon(1e-5)
         assert found.exact_lower <= found.exact <= to_epsilon(cost.rdp, 1e-5)[0] * (1 + 1e-12)
         assert found.exact < 1.015 * found.exact_lower
-
-
-def test_the_dominating_law_is_above_every_law() -> None:
-    rng = np.random.default_rng(2)
-    x = np.exp(0.1 * np.arange(-20, 21))
-    weights = rng.gamma(0.3, size=(7, 41))
-    weights /= (weights / x).sum(axis=1, keepdims=True)
-    curves = _hockey_stick(weights, x)
-    law = _dominating(curves.max(axis=0), (weights / x).sum(axis=1).max(), x)
-    assert (_hockey_stick(law[None], x)[0] >= curves * (1 - 1e-12)).all()
 
 
 def test_labels_that_hardly_any_noise_can_flip_cost_next_to_nothing() -> None:

@@ -74,18 +74,6 @@ def test_vectorised_is_the_loop():
         assert (budget.admit(passes) == one_by_one(budget, passes)).all()
 
 
-def test_only_screens_of_asked_queries_count():
-    """Two runs that differ only after the budget is spent are admitted alike; the asked queries are the first."""
-    budget, rng = gaussian_filter(1.0, DELTA, 1 / SIGMA1, np.sqrt(2) / SIGMA), np.random.default_rng(3)
-    passes = rng.random(3000) < 0.5
-    asked = budget.admit(passes)
-    end = int(asked.sum())
-    assert asked[:end].all() and 0 < end < 3000
-    other = passes.copy()
-    other[end:] ^= True
-    assert (budget.admit(other) == asked).all()
-
-
 def test_a_label_without_bound_is_never_answered():
     unbounded = np.full(len(ORDERS), np.inf)
     assert not renyi_filter(5.0, DELTA, np.zeros(len(ORDERS)), unbounded).admit(np.ones(3, bool)).any()

@@ -1,13 +1,12 @@
 """The sanitised release: is the bound's growth the true one, is the draw an upper bound, is it cheap and robust?"""
 
 import itertools
-import time
 
 import mpmath
 import numpy as np
 import pytest
 from conftest import published_votes
-from scipy.special import log_ndtr, ndtr, ndtri_exp
+from scipy.special import ndtr
 from scipy.stats import binom
 
 from nzc.accounting import sanitised
@@ -115,15 +114,6 @@ def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
     assert plan.cost == pytest.approx(3.0 / (2 * 2.0**2))
 
 
-def test_published_epsilon_is_too_low_no_more_often_than_planned():
-    """The whole of `sanitise`, against the theorem's own total converted at the same order with nothing added."""
-    votes, bound, delta = np.array([[30, 20, 0]] * 40), gaussian_bound(10), 0.1
-    plan, rng = Plan(order=3.0, beta=0.1, noise=2.0, failure=0.05), np.random.default_rng(4)
-    truth = plan.convert(theorem_total([(bound, votes)], plan.order), delta)
-    epsilons = np.array([sanitised.sanitise([(bound, votes)], plan, delta, rng).epsilon for _ in range(400)])
-    assert (epsilons < truth).sum() <= binom.ppf(1 - 1e-6, 400, plan.failure)
-
-
 def test_published_epsilon_includes_its_own_cost_and_failure():
     votes, bound, delta = np.array([[200, 40, 10]] * 100), gaussian_bound(40), 1e-5
     plan = sanitised.plan([(100, bound)], delta)
@@ -156,30 +146,6 @@ def test_wrong_plans_are_refused(field):
             Plan(**{"order": 2.0, "beta": 0.1, "noise": 2.0, "failure": 1e-6, field: value})
     with pytest.raises(InputError, match="failure"):  # it leaves no room in δ
         sanitised.sanitise([], Plan(2.0, 0.1, 2.0, 1e-5), 1e-5, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
-def test_published_votes(name, queries, delta):
-    votes, bound = published_votes(name, queries), gaussian_bound(40)
-    plan = sanitised.plan([(queries, bound)], delta)
-    start = time.process_time()
-    got = sanitised.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
-    seconds = time.process_time() - start
-    theorem = to_epsilon(lambda orders: bound.rdp(bound.log_flip(votes), orders).sum(axis=0), delta)[0]
-    assert theorem < got.epsilon < 1.5 * theorem
-    assert seconds / queries < 29e-6
-
-
-def test_published_votes_with_a_screen():
-    votes, delta = published_votes("svhn", 10_000), 1e-6
-    bounds = [screen_bound(200), gaussian_bound(40)]
-    rng = np.random.default_rng(0)
-    answered = votes.max(axis=1) + rng.normal(scale=200, size=len(votes)) >= 300
-    released = [(bounds[0], screen_votes(votes.max(axis=1), 300)), (bounds[1], votes[answered])]
-    plan = sanitised.plan([(len(votes), bound) for bound in bounds], delta)
-    got = sanitised.sanitise(released, plan, delta, rng)
-    assert theorem_total(released, plan.order) < got.rdp
-    assert got.epsilon < 10
 
 
 @pytest.mark.parametrize("order", [1.5, 10.0])
@@ -216,24 +182,11 @@ def test_realised_answers_compose_at_a_fixed_order(order):
             assert (p**order * q ** (1 - order) * np.exp(-(order - 1) * spent)).sum() <= 1 + 1e-12
 
 
-@pytest.mark.parametrize(("sigma", "classes", "order"), [(40, 10, 7.5), (100, 10, 30.0), (40, 2, 10.0)])
-def test_one_step_stays_within_the_conditions_of_2018(sigma, classes, order):
-    """C5 and C6 hold at the papers' settings, and one moved vote never takes F_1 above 2018's own ρ(B_U(q))."""
-    bound, at = gaussian_bound(sigma), np.array([order])
-    log_q = np.linspace(-60, np.log(1 - 1 / classes), 20_000)
-    rdp = bound.rdp(log_q, at)[:, 0]
-    crossing = log_q[np.argmax(rdp >= bound.worst_case(at)[0]) - 1]  # the last below q₀
-    assert (np.diff(rdp[log_q <= crossing]) >= 0).all()  # C5
-
-    def up(log_q):  # B_U(q) = (K − 1) Φ(Φ⁻¹(q/(K − 1)) + √2/σ): every gap falls by 2
-        spread = np.log(classes - 1)
-        moved = spread + log_ndtr(ndtri_exp(log_q - spread) + np.sqrt(2) / sigma)
-        return np.minimum(moved, np.log1p(-1 / classes))
-
-    before = log_q[up(log_q) <= crossing]
-    step = bound.rdp(up(before), at)[:, 0] - bound.rdp(before, at)[:, 0]
-    assert (np.diff(step) >= -1e-15).all()  # C6
-    rng = np.random.default_rng(0)
-    for row in rng.multinomial(250, rng.dirichlet(np.full(classes, 0.2), size=100)):
-        worst, _ = sanitised._worst(bound, row[None], order)
-        assert worst(1) <= 1.01 * bound.rdp(up(bound.log_flip(row[None])), at)[0, 0]
+@pytest.mark.parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
+def test_published_votes(name, queries, delta):
+    votes, bound = published_votes(name, queries), gaussian_bound(40)
+    got = sanitised.sanitise(
+        [(bound, votes)], sanitised.plan([(queries, bound)], delta), delta, np.random.default_rng(0)
+    )
+    theorem = to_epsilon(lambda orders: bound.rdp(bound.log_flip(votes), orders).sum(axis=0), delta)[0]
+    assert theorem < got.epsilon < 1.5 * theorem

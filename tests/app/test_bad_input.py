@@ -118,8 +118,8 @@ MANY = {
     "student.batch_size": [],
     "student.unlabelled": ["student=vat"],
     "student.trees": ["student=forest"],
-    "representation.encoder.steps": ["representation=contrastive"],
-    "representation.encoder.width": ["representation=contrastive"],
+    "representation.encoder.steps": ["representation=contrastive", "query_choice=representative"],
+    "representation.encoder.width": ["representation=contrastive", "query_choice=representative"],
 }
 
 

@@ -59,5 +59,5 @@ def test_what_cannot_be_calibrated_is_one_line(nzc: Nzc, overrides: str, line: s
 
 def test_rounds_give_the_number_of_queries(nzc: Nzc) -> None:
     np.save("votes.npy", np.tile([30, 20, 0], (10, 1)))
-    ran = nzc(*FILE, "aggregator.sigma=null", "rounds=[7]", "budget.epsilon=2")
+    ran = nzc(*FILE, "aggregator=lnmax", "aggregator.gamma=null", "rounds=[7]", "budget.epsilon=2")
     assert 1.998 <= ran.result["epsilon"]["published"] <= 2

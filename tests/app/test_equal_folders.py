@@ -110,15 +110,8 @@ def _write_names(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
 
 
 def _write_groups(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
-    groups = np.array([record.group for record in records])
-    place = np.searchsorted([0.5, 0.8], groups % 10 / 10, side="right")
-    arrays = _arrays(records) | {"group": groups, "id": _names(records)}
-    arrays["y"][place == 1] = -1
-    np.savez("data.npz", **arrays, role=np.array(["private", "public", "test"])[place])
-
-
-def _write_shared_groups(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
-    np.savez("data.npz", **_arrays(records), group=[record.group for record in records])
+    groups = [record.group for record in records]
+    np.savez("data.npz", **_arrays(records), group=groups, id=_names(records))
 
 
 def _write_images(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
@@ -181,10 +174,7 @@ KINDS = {
     "npz with id": Kind(
         ROWS, _private(_names(ROWS)), _write_names, (*CHANGES, "renamed"), [*NPZ, *SHARES], "4", NEW[_private(NEW)][0]
     ),
-    "npz with group": Kind(ROWS, GROUPS % 10 < 5, _write_groups, (*CHANGES, "one more"), NPZ, "4"),
-    "npz with group and shares": Kind(
-        ROWS, _private(GROUPS), _write_shared_groups, (*CHANGES, "one more"), [*NPZ, *SHARES], "4"
-    ),
+    "npz with group": Kind(ROWS, _private(GROUPS), _write_groups, (*CHANGES, "one more"), [*NPZ, *SHARES], "4"),
     "folder": Kind(
         IMAGES, _private(_names(IMAGES), ".png"), _write_images, (*CHANGES, "renamed"),
         ["dataset=folder", "dataset.path=images", "dataset.grey=true", *SHARES, *LINEAR], "[yes,no,'may be',never]",

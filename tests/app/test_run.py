@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import SMALL, STUDENT, TEACHERS, VOTES, Nzc, published, tracked_runs
-from mlflow import MlflowClient, pyfunc, set_tracking_uri
+from mlflow import MlflowClient
 
 KEYS = {
     "dataset", "aggregator", "student", "seed", "delta", "queries", "answered", "label_accuracy", "accuracy",
@@ -21,6 +21,8 @@ EPSILONS = {
 
 
 def test_a_whole_run_keeps_the_contract(nzc: Nzc) -> None:
+    from mlflow import pyfunc, set_tracking_uri  # slow, and with a warning
+
     ran = nzc(*SMALL, "queries=100", "tracking=mlflow")
     assert (ran.code, ran.err) == (0, "")
     assert "student accuracy" in ran.out

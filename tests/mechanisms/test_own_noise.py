@@ -1,14 +1,18 @@
 """A noise of one's own: its cost is that of its law, or it is refused with what contradicts the law."""
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import brute
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import stdtrit
 
 from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_cost
 from nzc.accounting.exact import error_of
+from nzc.accounting.exact_noise import ExactNoise, StandardLaw
+from nzc.labeling.randomness import system_rng
 from nzc.mechanisms import Boost, ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoisyArgmax
 from nzc.mechanisms.noise.checks import require_consistent
 from nzc.validation import InputError
@@ -151,6 +155,26 @@ def test_two_percent_too_little_or_too_much_noise_is_refused(law):
     for drawn in (0.98, 1.02, 1e3, 0.0, -1.02):
         with pytest.raises(InputError, match=r"must draw with `sample`, in votes, what `log_cdf` says .* of the draws"):
             require_consistent(Own(law, drawn=drawn), 1.0)
+
+
+@dataclass(frozen=True)
+class Exact(Own):
+    """t noise with 3 degrees of freedom, and quantiles of `degrees`."""
+
+    degrees: float = 3
+
+    @property
+    def exact(self):
+        law = StandardLaw(lambda u: stdtrit(self.degrees, u), lambda mp, u: pytest.fail("is not needed here"))
+        return ExactNoise(law, Fraction(UNIT))
+
+
+def test_quantiles_must_be_those_of_the_law():
+    release = NoisyArgmax(Exact(stats.t(3))).release(np.array([[9, 3]]), system_rng())
+    assert release in (0, 1)
+    assert NoisyArgmax(Own(stats.t(3))).release(np.array([[9, 3]]), system_rng()) in (0, 1)  # by its sampler
+    with pytest.raises(InputError, match="must have quantiles in `exact` of the law that `log_cdf` says"):
+        NoisyArgmax(Exact(stats.t(3), degrees=3.00001))
 
 
 def test_one_draw_for_all_classes_is_refused():

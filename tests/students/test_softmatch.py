@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import STUDENT, Nzc
 
 from nzc.data.augment import Affine, Strong
 from nzc.students import StudentData
@@ -183,14 +182,3 @@ def test_learns_at_the_edges(rows: int, labelled: int, released: int, shape: tup
 def test_batches_of_one_row() -> None:
     x, y = _blobs(4)
     assert np.isfinite(_fit(_softmatch(unlabelled=1, batch_size=1), StudentData(x, y, 3)).probabilities(x)).all()
-
-
-def test_a_run_from_the_command_line(nzc: Nzc) -> None:
-    np.save("votes.npy", np.eye(10, dtype=int)[np.arange(400) % 10] * 50)
-    ran = nzc(
-        "teachers=votes", "teachers.path=votes.npy", "aggregator=ground_truth", "queries=50", "student=softmatch",
-        *STUDENT, "student.steps=800",
-    )  # fmt: skip
-    assert ran.code == 0, ran.err
-    assert ran.result["student"] == "softmatch"
-    assert ran.result["accuracy"] > 0.8

@@ -161,6 +161,15 @@ def test_odd_data(labels: list[int]) -> None:
         assert kept.labelled.any()
 
 
+@pytest.mark.parametrize(("kind", "steps"), [("vat", 60), ("softmatch", 300), ("linear", 0), ("forest", 0)])
+def test_a_whole_run(nzc: Nzc, kind: str, steps: int) -> None:
+    fitted = [f"student.steps={steps}"] if steps else []
+    ran = nzc(*TEACHERS, *fitted, f"student={kind}", "aggregator=ground_truth", "queries=100")
+    assert ran.code == 0, ran.err
+    assert ran.result["student"] == kind
+    assert ran.result["accuracy"] > 0.5
+
+
 def test_the_whole_job_with_every_setting(nzc: Nzc) -> None:
     settings = ["average=0.9", "balance=0.5", "validation=0.1", "folds=2"]
     ran = nzc(*SMALL, *(f"student.{setting}" for setting in settings))

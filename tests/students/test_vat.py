@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, Nzc
 from torch import Tensor, nn
 
 from nzc.data.augment import Affine
@@ -213,10 +212,3 @@ def test_labels_of_few_classes(released: list[int]) -> None:
     student = _fit(replace(SETTINGS, steps=50), x, labels, 10)
     assert np.isfinite(student.probabilities(x)).all()
     assert set(student.predict(x)) == set(released)
-
-
-def test_a_whole_run(nzc: Nzc) -> None:
-    ran = nzc(*SMALL, "student=vat", "aggregator=plurality")
-    assert ran.code == 0, ran.err
-    assert ran.result["student"] == "vat"
-    assert ran.result["accuracy"] > 0.5
