@@ -62,20 +62,26 @@ def calibrate(
     while abs(math.log(enough / short)) > 1e-11:
         middle = math.sqrt(enough * short)
         enough, short = (middle, short) if cost(middle) <= epsilon else (enough, middle)
-    if rough:
-        return enough
-    # The precise ε may be smaller. log ε is about linear in log noise, so a few interpolations are enough.
-    known, over = cost(enough, rough=False), None
+    return enough if rough else _refined(partial(cost, rough=False), enough, scale, epsilon)
+
+
+def _refined(cost: Callable[[float], float], enough: float, scale: int, epsilon: float) -> float:
+    """Return less noise than `enough`, whose precise ε is still at most `epsilon`.
+
+    log ε is about linear in log noise, so a few interpolations are enough. `scale` is 1 where noise grows with the
+    value, else −1.
+    """
+    known, over = cost(enough), None
     for _ in range(12):
         if known == 0 or known >= epsilon * (1 - 1e-3) or (over is not None and over[0] == enough):
             break
         slope = -1.2 * scale if over is None else math.log(over[1] / known) / math.log(over[0] / enough)
-        tried = enough * (epsilon * (1 - 3e-4) / known) ** (1 / slope)
-        found = cost(tried, rough=False)
-        if found <= epsilon:
-            enough, known = tried, found
+        value = enough * (epsilon * (1 - 3e-4) / known) ** (1 / slope)
+        price = cost(value)
+        if price <= epsilon:
+            enough, known = value, price
         else:
-            over = (tried, found)
+            over = (value, price)
     return enough
 
 

@@ -25,6 +25,31 @@ _DELTA = 1e-5
 
 def plan(arguments: list[str]) -> int:
     """Show what a budget buys, and recommend a run."""
+    chosen: dict[str, Any] = vars(_parser().parse_args(arguments))
+    file, measured = chosen.pop("plot"), chosen.pop("agreement_from")
+    if file is not None and (file.suffix not in _SUFFIXES or file.exists() or not file.parent.is_dir()):
+        raise InputError("--plot", file, f"must be a new file in an existing folder, ending in {', '.join(_SUFFIXES)}")
+    try:
+        planned = Plan(**chosen, measured=measured and _measured(chosen["classes"], *measured))
+        best, warnings = planned.recommended, planned.warnings
+    except InputError as error:
+        option = _OPTIONS.get(error.key, error.key).replace("_", "-")
+        value = " ".join(measured) if option == "agreement-from" else error.value
+        raise InputError(f"--{option.removeprefix('--')}", value, error.allowed) from error
+    show(_table(planned, best))
+    for warning in warnings:
+        print(f"nzc: {warning}", file=sys.stderr)
+    verdict = "Recommended" if planned.is_good(best) else "No row is good. The best"
+    counts = f"{best.right:,.1f} right labels of {best.labels:,.1f}"
+    show(f"{verdict}: {best.queries:,} queries of {best.aggregator} give {counts}. Add your dataset to:")
+    show(_command(planned, best))
+    if file is not None:
+        _plot(planned, best, file)
+        show(str(file), "dim")
+    return 0
+
+
+def _parser() -> Parser:
     parser = Parser(
         "nzc plan",
         description="Say beforehand which labels a privacy budget buys. Use public facts only.",
@@ -54,28 +79,7 @@ def plan(arguments: list[str]) -> int:
     )  # fmt: skip
     parser.add_argument("--records", type=int, metavar="N", help="how many private records there are, to check δ")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the plan into a new .png, .svg or .pdf file")
-    chosen: dict[str, Any] = vars(parser.parse_args(arguments))
-    file, measured = chosen.pop("plot"), chosen.pop("agreement_from")
-    if file is not None and (file.suffix not in _SUFFIXES or file.exists() or not file.parent.is_dir()):
-        raise InputError("--plot", file, f"must be a new file in an existing folder, ending in {', '.join(_SUFFIXES)}")
-    try:
-        planned = Plan(**chosen, measured=measured and _measured(chosen["classes"], *measured))
-        best, warnings = planned.recommended, planned.warnings
-    except InputError as error:
-        option = _OPTIONS.get(error.key, error.key).replace("_", "-")
-        value = " ".join(measured) if option == "agreement-from" else error.value
-        raise InputError(f"--{option.removeprefix('--')}", value, error.allowed) from error
-    show(_table(planned, best))
-    for warning in warnings:
-        print(f"nzc: {warning}", file=sys.stderr)
-    said = "Recommended" if planned.is_good(best) else "No row is good. The best"
-    counts = f"{best.right:,.1f} right labels of {best.labels:,.1f}"
-    show(f"{said}: {best.queries:,} queries of {best.aggregator} give {counts}. Add your dataset to:")
-    show(_command(planned, best))
-    if file is not None:
-        _plot(planned, best, file)
-        show(str(file), "dim")
-    return 0
+    return parser
 
 
 def _numbers(text: str) -> tuple[int, ...]:

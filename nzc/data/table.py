@@ -88,7 +88,7 @@ class Table(Dataset):
             Split(encoder.encode(public), self._known(public, classes)),
             test,
             len(classes),
-            groups=None if self.group is None else keys,
+            groups=keys if self.group is not None else None,
             labels=tuple(classes),
             ids=None if self.id is None else np.array(texts(public[self.id]), dtype=object),
             id_column=self.id,

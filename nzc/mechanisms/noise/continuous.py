@@ -129,24 +129,16 @@ class ContinuousNoise(Noise):
             return None
         lose, gain = np.exp(lose), np.exp(gain)
         rest = (log_weight + np.einsum("qtk,qk->qt", below, copies))[:, :, None] - below
-
-        def scaled(log_f: Floats) -> tuple[Floats, Floats]:
-            log_w = rest + log_f
-            top = log_w.max(axis=1, keepdims=True)
-            log_w -= top
-            # Ratios reach e^±MAX_RATIO at most, so dropped weights are negligible; subnormal numbers would be slow.
-            return np.exp(np.where(log_w > -600, log_w, -np.inf)), top[:, 0]
-
         queries, _, kinds = x.shape
-        still, top = scaled(density(x))
+        still, top = _scaled(rest + density(x))
         here = np.log(still.sum(axis=1)) + top
         there = np.empty((queries, kinds, kinds, kinds + 2))
         for a in range(kinds):
             untouched = np.matmul(gain.transpose(0, 2, 1), still * lose[:, :, a, None])
             there[:, a, :, :kinds] = np.log(untouched) + top[:, None, :]
-        loser, top = scaled(density(x + d))
+        loser, top = _scaled(rest + density(x + d))
         there[..., kinds] = np.log(np.matmul(loser.transpose(0, 2, 1), gain)) + top[:, :, None]
-        gainer, top = scaled(density(x - d))
+        gainer, top = _scaled(rest + density(x - d))
         there[..., kinds + 1] = np.log(np.matmul(lose.transpose(0, 2, 1), gainer)) + top[:, None, :]
         # Classes out of reach are impossible, and kinds of which no class is left untouched are empty.
         near = np.where(leads > -self.reach, 0.0, -np.inf)
@@ -159,3 +151,11 @@ class ContinuousNoise(Noise):
         real = (left >= 0).all(axis=3)  # a class cannot both lose and gain the vote
         require_total(self, there[real], many[real])
         return Neighbourhood(complete(here + near, copies), complete(np.where(many > 0, there, -np.inf), many), many)
+
+
+def _scaled(log_w: Floats) -> tuple[Floats, Floats]:
+    """Return weights [queries, nodes, kinds] divided by the largest of their query and kind, and its logarithm."""
+    top = log_w.max(axis=1, keepdims=True)
+    log_w = log_w - top
+    # Ratios reach e^±MAX_RATIO at most, so dropped weights are negligible; subnormal numbers would be slow.
+    return np.exp(np.where(log_w > -600, log_w, -np.inf)), top[:, 0]
