@@ -68,7 +68,7 @@ def test_an_input_error_is_one_line_that_survives_another_process() -> None:
         (settings.BelowOne, [0, 0.999], [1, -0.1]),
         (settings.Count | None, [None, 2], [0]),
     ],
-    ids=str,
+    ids=["Count", "CountOrZero", "TwoOrMore", "Positive", "NotNegative", "Share", "BelowOne", "optional"],
 )
 def test_ranges_are_enforced_by_annotations(kind: Any, good: list[Any], bad: list[Any]) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(kind)

@@ -59,6 +59,8 @@ WRONG = [
     (["paths.output=/proc/x"], "paths.output=/proc/x", "can be written"),
     (["paths.store=/proc/x"], "paths.store=/proc/x", "can be written"),
     (["tracking.uri=foo://x"], "tracking.uri=foo://x", "MLflow"),
+    (["wait=0"], "wait=0", "above 0"),
+    (["wait=soon"], "wait=soon", "number"),
     (["dataset=svhn", "dataset.root=null"], "dataset.root=null", "text"),
     (["dataset=mnist", "dataset.root=/proc/x"], "dataset.root=/proc/x", "MNIST/raw"),
     (VOTES, "teachers.path=???", "given"),

@@ -67,6 +67,21 @@ def test_a_wrong_input_outside_of_a_sweep_leaves_nothing(nzc: Nzc, histograms: P
     assert not (histograms.parent / "mlflow.db").exists()
 
 
+@pytest.mark.parametrize("key", ["student.network", "representation.encoder.network"])
+def test_a_network_that_does_not_suit_is_refused_before_anything_is_recorded(
+    nzc: Nzc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    lines = ["from torch.nn import Flatten, Linear, Sequential, Softmax", "def Own():"]
+    Path("own.py").write_text("\n".join([*lines, "    return Sequential(Flatten(), Linear(64, 10), Softmax(1))"]))
+    group = "student=gan_ssl" if key.startswith("student") else "representation=contrastive"
+    chosen = ["recipe=near_zero", "teachers=logistic", "tracking=mlflow", "trainer.accelerator=cpu", group]
+    ran = nzc(*chosen, f"{key}={{_target_:own.Own}}")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert ran.err.startswith(f"nzc: {key.removesuffix('.network')}")
+    assert {path.name for path in tmp_path.iterdir()} <= {"own.py", "__pycache__"}
+
+
 def test_a_sweep_that_is_stopped_closes_all_that_it_opened(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
