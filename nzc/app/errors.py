@@ -96,7 +96,9 @@ def input_error(error: BaseException) -> InputError | None:
     if isinstance(error, OverrideParseException):
         key, _, value = str(error.override).partition("=")
         return InputError(key, value, f"must read KEY=VALUE ({in_a_line(error.message.partition('See https')[0])})")
-    if isinstance(error, MissingConfigException) and error.options:
+    if isinstance(error, MissingConfigException) and (
+        error.options or Path(error.missing_cfg_file or "").stem in _EXTRAS
+    ):
         return _missing_option(error)
     return None
 

@@ -114,6 +114,7 @@ class SweepHooks(Callback):
         if not begun and not (self.folder / RECORD).is_file():  # as with a row that cannot be composed
             layout.clear(self.folder, _SWEEP_FILES, ())
             self.own.undo()
+        self.own.close()
 
 
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:

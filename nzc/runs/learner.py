@@ -14,7 +14,7 @@ from nzc.students.label_spreading import spread_labels
 from nzc.types import Floats, Ints
 
 
-@dataclass
+@dataclass(repr=False)
 class Learner:
     """Fits the student to the labels so far and to the unlabeled public rows. It never sees a vote.
 

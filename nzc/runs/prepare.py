@@ -47,7 +47,7 @@ class RunComponents:
         return {"dataset": name_of(self.dataset), "aggregator": self.policy.name, "student": name_of(self.student)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PreparedRun:
     """A run whose input is known to be good.
 

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from nzc.runs.formatting import number, percent
 from nzc.runs.layout import FIGURES, SWEEP, flatten, read_config, with_infinity
 from nzc.runs.metrics import unequal_classes
 from nzc.runs.result import RunResult
+from nzc.runs.summary import describe
 from nzc.sweeps.frame import job_name, read_jobs
 from nzc.sweeps.spec import changed_settings, figures_of, keys_of
 from nzc.sweeps.table import SweepTable
@@ -42,8 +42,7 @@ def summarise(
         accuracy = {key: best.get(key) for key in ("accuracy", "label_accuracy")}
         values |= accuracy | {"epsilon": best["epsilon.published"]}
         tags["best"] = masked(job_name(folder, best["job"], best["overrides"]) or best["name"])
-        lines[1] += f" Best: **{tags['best']}** (student {percent(best.get('accuracy'))}, labels "
-        lines[1] += f"{percent(best.get('label_accuracy'))}, ε published {number(best['epsilon.published'])})."
+        lines[1] += f" Best: **{tags['best']}** ({describe(RunResult.read(best['folder']))})."
     table = SweepTable(jobs, [key for figure in figures for key in figure.y], changed=changed_settings(config))
     names = [f"{figure.name}.svg" for figure in figures]
     files = [name for name in names if private and (folder / FIGURES / name).is_file()]

@@ -174,7 +174,7 @@ def test_an_audit_that_contradicts_a_bound_fails_loudly(nzc: Nzc, monkeypatch: p
     [
         (["budget.epsilon=-1"], "budget.epsilon=-1", "above 0"),
         (["sanitise.order=1"], "sanitise.order=1", "above 1"),
-        (["audit=maybe"], "audit=maybe", "true or false"),
+        (["audit=maybe"], "audit=maybe", "bool"),
         (["audit_trials=0"], "audit_trials=0", "100 or more"),
         (["aggregator.sigma1=3"], "aggregator.sigma1", "sigma"),
         (["aggregator=confident", "aggregator.sigma1=nan"], "aggregator.sigma1=nan", "finite"),

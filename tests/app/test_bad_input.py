@@ -60,7 +60,7 @@ WRONG = [
     (["paths.store=/proc/x"], "paths.store=/proc/x", "can be written"),
     (["tracking.uri=foo://x"], "tracking.uri=foo://x", "MLflow"),
     (["wait=0"], "wait=0", "above 0"),
-    (["wait=soon"], "wait=soon", "number"),
+    (["wait=soon"], "wait=soon", "Float"),
     (["dataset=svhn", "dataset.root=null"], "dataset.root=null", "text"),
     (["dataset=mnist", "dataset.root=/proc/x"], "dataset.root=/proc/x", "MNIST/raw"),
     (VOTES, "teachers.path=???", "given"),

@@ -107,7 +107,7 @@ def test_parts_of_ones_own_are_called_by_their_classes(nzc: Nzc) -> None:
 def test_settings_without_a_class_are_refused(nzc: Nzc, group: str) -> None:
     ran = nzc("teachers.count=6", f"{group}=forgotten")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert ran.err.startswith(f"nzc: {group}._target_=null: must be a class derived from {group.title()}")
+    assert ran.err.startswith(f"nzc: {group}._target_=null: must name a class derived from {group.title()}")
 
 
 @pytest.mark.usefixtures("own")
