@@ -13,6 +13,7 @@ order ask, charge, learn, or that an unfinished run draws its noise once.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -146,6 +147,11 @@ class LabelingSession:
         The rows' content is a part: two pools whose rows happen to have equal votes are two releases. So are the source
         of a mechanism of the user's own, and what is promised: after an edit, nothing is what was drawn before.
         """
-        mechanism = json.dumps(describe(self.promise.mechanisms[number]), sort_keys=True)
         content = None if self._public is None else self._public[rows]
-        return question(mechanism, self.promise.epsilon, self.policy.seed, number + 1, rows, content, *parts)
+        facts = self._identities[number], self.promise.epsilon, self.policy.seed, number + 1
+        return question(*facts, rows, content, *parts)
+
+    @cached_property
+    def _identities(self) -> list[str]:
+        """What the mechanism of each round is: all its parts with their settings and source."""
+        return [json.dumps(describe(mechanism), sort_keys=True) for mechanism in self.promise.mechanisms]
