@@ -15,8 +15,6 @@ from typing import Any
 
 #: The smallest and the largest setting other than 0: squares and quotients of them stay within float64.
 LEAST, MOST = 1e-100, 1e100
-#: Variables of the environment that a message may name.
-_ENVIRONMENT = ("TMPDIR",)
 #: The password of an address, up to its last @; Hydra writes \\: for a colon.
 _PASSWORD = re.compile(r"""(://[^:/\s\\]*\\?:)[^\s"']+(?=@)""")
 
@@ -36,9 +34,9 @@ class InputError(ValueError):
     def within(self, group: str) -> "InputError":
         """Return the same error with its key below `group`: sigma → aggregator.sigma.
 
-        A dotted key stays as it is, and so does a variable of the environment, such as TMPDIR.
+        A dotted key stays as it is.
         """
-        if "." in self.key or self.key in _ENVIRONMENT:
+        if "." in self.key:
             return self
         return InputError(f"{group}.{self.key}", self.value, self.allowed)
 
