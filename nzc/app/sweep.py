@@ -76,10 +76,9 @@ class SweepHooks(Callback):
         self.tracked.close("FAILED" if failed else "FINISHED")
         self.own.close()
         if failed:
-            from nzc.sweeps.table import failures
+            from nzc.sweeps.table import failure_lines
 
-            lines = [f"{count}: {why} ({which})" for count, why, which in failures(jobs)]
-            stop(2, *lines, f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
+            stop(2, *failure_lines(jobs), f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
 
     def answer(self) -> "DataFrame":
         """Write table, figures and page of the finished jobs, and return all jobs."""

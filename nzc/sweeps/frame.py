@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,7 @@ def sweep_overrides(folder: Path) -> dict[str, list[str]]:
     return {kind: [str(text) for text in overrides.get(kind, [])] for kind in ("hydra", "task")}
 
 
+@cache
 def whole_key(key: str) -> str:
     """Return the whole key of result.json that `key` is, or ends: mean_accuracy → teachers.mean_accuracy."""
     names = result_types()

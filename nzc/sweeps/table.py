@@ -40,7 +40,7 @@ class SweepTable:
     """
 
     def __init__(self, jobs: DataFrame, keys: Sequence[str] = (), title: str = "", changed: Sequence[str] = ()) -> None:
-        self.title, self.failures = title, [f"{count}: {why} ({which})" for count, why, which in failures(jobs)]
+        self.title, self.failures = title, failure_lines(jobs)
         done = jobs[jobs["error"].isna()]
         runs = {str(name): of for name, of in done.groupby("name", sort=False)}
         printed = [name.removeprefix("paper.") for name in done if name.startswith("paper.")]
@@ -103,6 +103,11 @@ def failures(jobs: DataFrame) -> list[tuple[str, str, str]]:
         which = f"{noun} {', '.join(map(str, of['job']))}: {some(of['name'], _NAMED)}"
         entries.append((f"{len(of)} {noun}", str(why), which))
     return entries
+
+
+def failure_lines(jobs: DataFrame) -> list[str]:
+    """Return a line for each different error of the jobs that did not finish."""
+    return [f"{count}: {why} ({which})" for count, why, which in failures(jobs)]
 
 
 def write_csv(folder: Path, jobs: DataFrame) -> None:
