@@ -30,7 +30,7 @@ class RowSweeper(Sweeper):
         for first in range(0, len(jobs), self.max_batch_size or len(jobs)):
             batch = jobs[first : first + (self.max_batch_size or len(jobs))]  # SweepHooks has composed all jobs
             results = self.launcher.launch(batch, initial_job_idx=first)
-            for each in results:
-                _ = each.return_value  # raises where the job did
+            for result in results:
+                _ = result.return_value  # raises where the job did
             returned.append(results)
         return returned

@@ -12,8 +12,7 @@ from conftest import TEACHERS, Nzc
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from nzc.app.config import CONF, HOME, register
-from nzc.app.errors import check_overrides
+from nzc.app.config import CONF, HOME, refuse_unknown_keys, register
 
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 #: Placeholders of the pages, and values that compose.
@@ -62,10 +61,10 @@ def test_every_command_composes(page: Path, tmp_path: Path, monkeypatch: pytest.
         if (words[:1] and words[0] in SUBCOMMANDS) or "hydra/launcher" in line:  # launchers are extras
             continue
         overrides = [_first_value(word) for word in words if not word.startswith("--") and word != "…"]
-        check_overrides(overrides)
         register()
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            compose("config", overrides, return_hydra_config=True)
+            cfg = compose("config", overrides, return_hydra_config=True)
+        refuse_unknown_keys(cfg)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -23,20 +23,15 @@ from nzc.tracking import Tracker
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError, from_pydantic, in_a_line
 
-#: What each group makes, and whether it may make nothing.
-KINDS: dict[str, tuple[type, bool]] = {
-    "dataset": (Dataset, True),
-    "representation": (Representation, True),
-    "teachers": (Teachers, False),
-    "aggregator": (NoisyArgmax, False),
-    "student": (Student, True),
-    "trainer": (TrainerSettings, False),
-    "tracking": (Tracker, True),
-}
+#: What each group makes.
+KINDS: dict[str, type] = {
+    "dataset": Dataset, "representation": Representation, "teachers": Teachers, "aggregator": NoisyArgmax,
+    "student": Student, "trainer": TrainerSettings, "tracking": Tracker,
+}  # fmt: skip
+#: Groups that may make nothing.
+_OPTIONAL = ("dataset", "representation", "student", "tracking")
 #: Keys whose `_target_` is called later, with further arguments, also without `_partial_: true`.
 _FACTORIES = ("network", "optimizer", "schedule")
-#: Keys of Hydra's `instantiate`.
-_SPECIAL = ("_target_", "_partial_", "_args_", "_convert_", "_recursive_")
 
 
 def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
@@ -44,15 +39,14 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
 
     chosen  the group's option: only `none` may have settings without a class, such as those of a recipe
     """
-    kind, may_be_none = KINDS[group]
-    node: Any = cfg[group]
+    kind, node = KINDS[group], cfg[group]
     if OmegaConf.is_config(node):
         node = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
     if not isinstance(node, dict) or "_target_" not in node:
-        if may_be_none and (not node or chosen == "none"):
+        if group in _OPTIONAL and (not node or chosen == "none"):
             return None
-        must = f"must name a class derived from {kind.__name__}{f'; or {group}=none' if may_be_none else ''}"
-        raise InputError(f"{group}._target_", None, must)
+        or_none = f"; or {group}=none" if group in _OPTIONAL else ""
+        raise InputError(f"{group}._target_", None, f"must name a class derived from {kind.__name__}{or_none}")
     if (here := os.getcwd()) not in sys.path:  # a user's own modules
         sys.path.append(here)
     try:  # plain containers, because the keys of stored predictions describe them
@@ -76,9 +70,9 @@ def _described(node: Any, key: str) -> Any:
     if "_target_" in node:
         if key.rpartition(".")[2] in _FACTORIES:
             described.setdefault("_partial_", True)
-        known = _arguments(node["_target_"])
-        for name in [name for name in node if known is not None and name not in (*known, *_SPECIAL)]:
-            raise unknown_key(f"{key}.{name}", node[name], known or (), node["_target_"])
+        known = _arguments(node["_target_"]) or list(node)
+        for name in [name for name in node if name not in known and not name.startswith("_")]:  # _args_ is Hydra's
+            raise unknown_key(f"{key}.{name}", node[name], known, node["_target_"])
     return described
 
 
@@ -96,8 +90,7 @@ def _wrong_target(error: InstantiationException, cfg: DictConfig, group: str) ->
     cause = error.__cause__ or error
     if isinstance(cause, InputError):
         return cause.within(key)
-    why = in_a_line(str(cause).partition("full_key:")[0])
-    must = f"must be a class or function that takes the settings beside it ({why})"
+    must = f"must be a class or function that takes the settings beside it ({in_a_line(cause)})"
     return InputError(f"{key}._target_", OmegaConf.select(cfg, f"{key}._target_"), must)
 
 

@@ -4,17 +4,19 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 from filelock import Timeout
+from omegaconf import OmegaConf
 
-from nzc.app.components import stored_tracker
 from nzc.app.errors import Parser
 from nzc.app.plan import plan
 from nzc.app.publish import publish
 from nzc.app.store import store
-from nzc.runs.layout import STUDENT, STUDENT_INPUT
-from nzc.tracking import cause, send, unsent, wait_at_most
+from nzc.runs.layout import STUDENT, STUDENT_INPUT, SWEEP
+from nzc.tracking import Tracker, cause, send, unsent, wait_at_most
 from nzc.validation import InputError, in_a_line, positive
 
 
@@ -79,7 +81,7 @@ def sync(arguments: list[str]) -> int:
             raise InputError("FOLDER", root, "must be a folder with runs in it")
         for folder in unsent(root):
             try:
-                send(folder, stored_tracker(folder, chosen.uri, chosen.artifacts))
+                send(folder, _stored_tracker(folder, chosen.uri, chosen.artifacts))
                 sent += 1
             except Timeout:
                 running += 1
@@ -88,6 +90,27 @@ def sync(arguments: list[str]) -> int:
                 print(f"nzc: {folder}: {cause(error)}", file=sys.stderr)
     print(f"{sent} sent, {failed} not, {running} under way")
     return 1 if failed else 0
+
+
+def _stored_tracker(folder: Path, uri: str | None, artifacts: str | None) -> Tracker:
+    """Return the tracker of a run or sweep in `folder`, which may be a stranger's: plain values, never a class.
+
+    `uri` and `artifacts` of the command line replace those of the folder; only in them, ${oc.env:NAME} is resolved.
+    """
+    from nzc.tracking.mlflow import MLflow
+
+    files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
+    stored = OmegaConf.merge(*(OmegaConf.load(folder / file) for file in files))
+    tree: Any = OmegaConf.to_container(stored, resolve=False)
+    values = {key: tree["tracking"][key] for key in ("uri", "artifacts", "model", "register", "private")}
+    values |= {} if uri is None else {"uri": OmegaConf.create({"uri": uri}).uri}
+    values |= {} if artifacts is None else {"artifacts": str(Path(artifacts).absolute())}
+    for key, value in values.items():
+        if "${" in str(value):
+            raise InputError(f"tracking.{key}", value, f"must be a plain value in a stored run, or given by --{key}")
+    home = Path(tree["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
+    with chdir(home if uri is None and home.is_dir() else "."):
+        return MLflow(**values, system_metrics=False)  # they would be this machine's
 
 
 #: The subcommands by name.

@@ -1,33 +1,41 @@
-"""Everything that a composed configuration describes: the parts of a run, its tracker, its parameters."""
+"""Everything that a composed configuration describes: the parts of a run, its noise, its parameters."""
 
+import sys
 from collections.abc import Mapping
-from contextlib import chdir
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.accounting import sanitised
+from nzc.accounting.calibration import calibrate
+from nzc.accounting.epsilon import SANITISED
 from nzc.app.build import build
-from nzc.app.calibrated import fill_in_noise
-from nzc.app.config import check_values
+from nzc.app.config import check_values, refuse_unknown_keys
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import NoisyArgmax
-from nzc.runs.layout import SWEEP, flatten
+from nzc.runs.layout import flatten
 from nzc.runs.names import name_of
 from nzc.runs.prepare import RunComponents
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
-from nzc.tracking import Tracker, wait_at_most
-from nzc.validation import InputError
+from nzc.validation import InputError, within
+
+#: The noise parameters of aggregators. Without a budget, `scale` follows from the number of teachers.
+_NOISE = ("sigma", "gamma", "sigma1", "scale")
 
 
 def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
     """Return everything that a run needs, built and checked. `choices` are the chosen options of the groups."""
+    refuse_unknown_keys(cfg)
     check_values(cfg)
     teachers: Teachers = build(cfg, "teachers")
+    name = (cfg.dataset or {}).get("name")
+    if name is not None and not str(name).strip():
+        raise InputError("dataset.name", name, "must be a name, or null")
     return RunComponents(
         dataset=build(cfg, "dataset", choices["dataset"]),
         representation=build(cfg, "representation", choices["representation"]),
@@ -37,22 +45,34 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         student=build(cfg, "student", choices["student"]),
         trainer=build(cfg, "trainer"),
         store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait),
-        data_name=_data_name(cfg),
+        data_name=None if name is None else str(name),
         figures=figures if cfg.figures is None else cfg.figures,
     )
 
 
 def build_policy(cfg: DictConfig, moved: int | None) -> LabelingPolicy:
-    """Return the rules of labeling, of which ε follows, built and checked; `moved`: `Teachers.moved_queries`."""
+    """Return the rules of labeling, of which ε follows, built and checked; `moved`: `Teachers.moved_queries`.
 
-    def mechanism(tried: DictConfig) -> NoisyArgmax:
-        built: NoisyArgmax = build(tried, "aggregator")
+    The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`.
+    """
+
+    def mechanism() -> NoisyArgmax:
+        built: NoisyArgmax = build(cfg, "aggregator")
         return built.moving(moved)
 
-    fill_in_noise(cfg, mechanism)
+    def tried(**noise: float) -> Any:  # of its queries at most cfg.answers are answered
+        cfg.aggregator.update(noise)
+        return SimpleNamespace(worst_case_epsilon=partial(mechanism().worst_case_epsilon, answers=cfg.answers))
+
+    if (free := _free_noise(cfg)) is not None:
+        queries = sum(cfg.rounds) if cfg.queries is None else cfg.queries
+        with within("budget"):
+            cfg.aggregator[free] = noise = calibrate(tried, cfg.budget.epsilon, cfg.delta, queries, free)
+        spent = f"{queries} queries then cost at most ε = {cfg.budget.epsilon:g}"
+        print(f"nzc: aggregator.{free}={noise:.6g}: {spent}", file=sys.stderr)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     return LabelingPolicy(
-        mechanism=(built := mechanism(cfg)),
+        mechanism=(built := mechanism()),
         selection=QuerySelection(cfg.query_choice, rounds),
         seed=cfg.seed,
         delta=cfg.delta,
@@ -66,45 +86,20 @@ def build_policy(cfg: DictConfig, moved: int | None) -> LabelingPolicy:
     )
 
 
-def build_tracker(cfg: DictConfig) -> Tracker | None:
-    """Return the tracker; None for tracking=none."""
-    wait_at_most(cfg.wait)
-    tracker: Tracker | None = build(cfg, "tracking")
-    return tracker
-
-
-def stored_tracker(folder: Path, uri: str | None = None, artifacts: str | None = None) -> Tracker:
-    """Return the tracker of a run or sweep that is stored in `folder`, which may be a stranger's.
-
-    The folder gives plain values, never a class, and no interpolation is resolved. `uri` and `artifacts` are used
-    instead of those of the folder; as on the command line, so ${oc.env:NAME} is resolved. InputError: a wrong value.
-    """
-    files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
-    tree: Any = OmegaConf.to_container(
-        OmegaConf.merge(*(OmegaConf.load(folder / file) for file in files)), resolve=False
-    )
-    settings, target = tree["tracking"], "nzc.tracking.mlflow.MLflow"
-    if settings.get("_target_") != target:
-        raise InputError("tracking._target_", settings.get("_target_"), f"must be {target} in a stored run")
-    given = {"uri": uri, "artifacts": artifacts and str(Path(artifacts).absolute())}
-    given = {key: value for key, value in given.items() if value is not None}
-    for key in settings.keys() - given.keys():
-        if isinstance(value := settings[key], dict | list) or "${" in str(value):
-            allowed = "must be a plain value in a stored run; --uri gives another address"
-            raise InputError(f"tracking.{key}", value, allowed)
-    settings |= given | {"system_metrics": False}  # they would be this machine's
-    home = Path(tree["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
-    with chdir(home if uri is None and home.is_dir() else "."):
-        tracker: Tracker = build(OmegaConf.create({"tracking": settings}), "tracking")
-    return tracker
-
-
-def _data_name(cfg: DictConfig) -> str | None:
-    """Return dataset.name, by which the ledger counts several datasets together."""
-    name = (cfg.dataset or {}).get("name")
-    if name is not None and not str(name).strip():
-        raise InputError("dataset.name", name, "must be a name, or null")
-    return None if name is None else str(name)
+def _free_noise(cfg: DictConfig) -> str | None:
+    """Return the noise parameter that is null, which a budget is to decide. InputError: nothing can decide it."""
+    node = cfg.aggregator
+    free = [key for key in _NOISE if OmegaConf.is_dict(node) and key in node and node[key] is None]
+    if not free or (cfg.budget.epsilon is None and free == ["scale"]):
+        return None
+    key = f"aggregator.{free[0]}"
+    if cfg.budget.epsilon is None or len(free) > 1:
+        raise InputError(key, None, "must be a number, or the only noise that is null where budget.epsilon is given")
+    if cfg.queries is None and not OmegaConf.is_list(cfg.rounds):
+        raise InputError("queries", None, f"must be a number where {key} is null: the noise depends on it")
+    if cfg.publish == SANITISED:
+        raise InputError(key, None, f"must be a number where publish={SANITISED}")
+    return free[0]
 
 
 def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> dict[str, Any]:

@@ -5,15 +5,14 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
-from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from nzc.accounting.epsilon import BOUNDS
+from nzc.app.errors import unknown_key
 from nzc.labeling.randomness import KINDS
 from nzc.validation import InputError, between_0_and_1, fits_memory, one_of, positive, whole
 
@@ -76,29 +75,28 @@ class Config:
     sweep: Any = None
 
 
-def known_keys() -> list[str]:
-    """Return every key but those of groups and sweeps, dotted."""
-    sections = {"paths": Paths, "budget": Budget, "sanitise": Sanitise}
-    inside = [f"{name}.{key.name}" for name, section in sections.items() for key in fields(section)]
-    return [*(key.name for key in fields(Config)), *inside]
+def refuse_unknown_keys(cfg: DictConfig) -> None:
+    """Raise InputError for an unknown key outside of groups: Hydra accepts any after +."""
+    for section, node in ((Config, cfg), (Paths, cfg.paths), (Budget, cfg.budget), (Sanitise, cfg.sanitise)):
+        prefix = "" if node is cfg else f"{section.__name__.lower()}."
+        known: list[str] = [key.name for key in fields(section)]
+        tree: Any = OmegaConf.to_container(node, resolve=False)
+        for key, value in tree.items():
+            if key not in (*known, "hydra"):
+                raise unknown_key(prefix + key, value, known)
 
 
-def check_values(cfg: Any) -> None:
+def check_values(cfg: DictConfig) -> None:
     """Raise InputError where a value of `Config` is out of range."""
     whole(0, 2**32 - 1, seed=cfg.seed)
     one_of(KINDS, rng=cfg.rng)
     between_0_and_1(delta=cfg.delta)
-    if cfg.queries is not None:
-        whole(1, queries=cfg.queries)
-    if cfg.answers is not None:
-        whole(1, answers=cfg.answers)
     one_of(BOUNDS, publish=cfg.publish)
-    positive(wait=cfg.wait)
     whole(100, audit_trials=cfg.audit_trials)
     fits_memory(32 * cfg.audit_trials, audit_trials=cfg.audit_trials)  # scores of both histograms, and a sorted copy
-    for key in ("budget.epsilon", "sanitise.beta", "sanitise.order"):
-        if (value := OmegaConf.select(cfg, key)) is not None:
-            positive(**{key: value})
+    whole(1, **{key: cfg[key] for key in ("queries", "answers") if cfg[key] is not None})
+    above_0 = {key: OmegaConf.select(cfg, key) for key in ("wait", "budget.epsilon", "sanitise.beta", "sanitise.order")}
+    positive(**{key: value for key, value in above_0.items() if value is not None})
     if cfg.sanitise.order is not None and cfg.sanitise.order <= 1:
         raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
 
@@ -108,29 +106,15 @@ def shows_private(cfg: DictConfig) -> bool:
     return bool(OmegaConf.select(cfg, "tracking.private", default=True))
 
 
-class _SweepsSource(FileConfigSource):
-    """A folder of which Hydra reads sweeps/ only. It would list all other folders as groups, in help and completion."""
-
-    @staticmethod
-    def scheme() -> str:
-        return "sweeps"
-
-    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        if config_path:
-            return super().list(config_path, results_filter)
-        return [] if results_filter is ObjectType.CONFIG else ["sweeps"]
-
-
 class _SearchPath(SearchPathPlugin):
     """Finds `+sweeps=NAME` in sweeps/ and `GROUP=NAME` in conf/, of nzc and of the working directory."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        search_path.append("nzc", f"sweeps://{HOME}")
+        search_path.append("nzc", f"file://{HOME}")
         here = Path.cwd()
-        if here != HOME:
-            for folder, path in ((here / "conf", f"file://{here / 'conf'}"), (here / "sweeps", f"sweeps://{here}")):
-                if folder.is_dir():
-                    search_path.append("nzc-here", path)
+        for folder, path in ((here / "conf", here / "conf"), (here / "sweeps", here)):
+            if here != HOME and folder.is_dir():
+                search_path.append("nzc-here", f"file://{path}")
 
 
 def options(folder: str) -> list[str]:
@@ -156,14 +140,9 @@ def _keys_help(*, _root_: Any) -> str:
     return indent("\n\n".join(sections), "  ").replace("$", "$$")  # Hydra reads it as a string.Template
 
 
-def register_help() -> None:
-    """Register the resolvers that fill in the text of `nzc --help` (conf/hydra/help/nzc.yaml)."""
+def register() -> None:
+    """Register schema, search path and the text of `nzc --help` with Hydra. Calling it again changes nothing."""
+    ConfigStore.instance().store(name="spine", node=Config)
+    Plugins.instance().register(_SearchPath)
     OmegaConf.register_new_resolver("groups_help", _groups_help, replace=True)
     OmegaConf.register_new_resolver("keys_help", _keys_help, replace=True)
-
-
-def register() -> None:
-    """Register schema and search path with Hydra. Calling it again changes nothing."""
-    ConfigStore.instance().store(name="spine", node=Config)
-    for plugin in (_SearchPath, _SweepsSource):
-        Plugins.instance().register(plugin)

@@ -11,9 +11,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.build import KINDS, build
-from nzc.app.errors import check_overrides, error_line, input_error
+from nzc.app.config import refuse_unknown_keys
+from nzc.app.errors import error_line, input_error
 from nzc.sweeps.spec import SweepRow, rows_of
-from nzc.validation import InputError
+from nzc.validation import InputError, in_a_line
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,11 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
     loader, composed, mistakes = GlobalHydra.instance().config_loader(), [], dict[object, tuple[str, list[str]]]()
     for job in jobs:
         try:
-            for override in job.overrides:
-                check_overrides([override])
-            composed.append(loader.load_sweep_config(config, list(job.overrides)))
-            _check_added(composed[-1], job.overrides)
+            cfg = loader.load_sweep_config(config, list(job.overrides))
+            refuse_unknown_keys(cfg)
+            for group in [group for group in KINDS if any(text.startswith(f"+{group}.") for text in job.overrides)]:
+                build(cfg, group)  # composition accepts any key after +
+            composed.append(cfg)
         except Exception as error:  # Hydra's, OmegaConf's, or an InputError
             wrong, line = input_error(error), error_line(error)[1]
             same = line if wrong is None else (wrong.key, wrong.allowed)  # one line for all values of a grid
@@ -71,33 +73,21 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
     return composed, [f"{line} (row {names})" if names else line for line, names in rows.items()]
 
 
-def check_sweeper(hydra: DictConfig) -> None:
-    """Raise InputError where a search is configured, but the sweeper cannot search; or jobs would share a folder."""
-    search = [key for key in hydra.sweeper if key not in ("_target_", "max_batch_size", "params")]
-    if search and hydra.runtime.choices["hydra/sweeper"] == "rows":
-        wanted = f"must be optuna, of the extra `search`, where hydra.sweeper.{search[0]} is set"
-        raise InputError("hydra/sweeper", "rows", wanted)
-    subdir = OmegaConf.to_container(hydra.sweep, resolve=False)["subdir"]  # type: ignore[call-overload, index]
-    if subdir != "${hydra.job.num}":
-        raise InputError("hydra.sweep.subdir", subdir, "must be ${hydra.job.num}, the number of the job")
-
-
 def _points(row: SweepRow, at: int) -> list[SweepRow]:
-    overrides: list[Override] = []
-    for text in row.set:
-        try:
-            override = OverridesParser.create().parse_override(text)
-        except HydraException as error:
-            raise InputError(f"sweep.rows.{at}.set", text, "must read key=value") from error
-        if override.get_key_element() in [each.get_key_element() for each in overrides]:
-            raise InputError(f"sweep.rows.{at}.set", text, "must set each key once")
-        overrides.append(override)
-    swept, found = [each.is_sweep_override() for each in overrides], []
-    for point in product(*_values(overrides).values()):
-        own = [each for each, several in zip(point, swept, strict=True) if several]
-        values = [each if several else text for text, each, several in zip(row.set, point, swept, strict=True)]
-        found.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=values, paper=row.paper))
-    return found
+    """Return a row for every combination of the values that it sets, named by the values of which there are several."""
+    try:
+        overrides = OverridesParser.create().parse_overrides(row.set)
+    except HydraException as error:
+        raise InputError(f"sweep.rows.{at}.set", row.set, f"must read key=value ({in_a_line(error)})") from error
+    values = _values(overrides)
+    if len(values) < len(overrides):
+        raise InputError(f"sweep.rows.{at}.set", row.set, "must set each key once")
+    swept, points = [override.is_sweep_override() for override in overrides], []
+    for point in product(*values.values()):
+        own = [text for text, several in zip(point, swept, strict=True) if several]
+        texts = [text if several else given for text, several, given in zip(point, swept, row.set, strict=True)]
+        points.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=texts, paper=row.paper))
+    return points
 
 
 def _values(overrides: Sequence[Override]) -> dict[str, list[str]]:
@@ -112,16 +102,3 @@ def _values(overrides: Sequence[Override]) -> dict[str, list[str]]:
         else:
             raise InputError(key, override.value(), "must list its values; a search needs hydra/sweeper=optuna")
     return values
-
-
-def _check_added(config: DictConfig, overrides: Sequence[str]) -> None:
-    """Raise InputError where a key after + is no argument of its group's class. Composition accepts any such key."""
-    for override in OverridesParser.create().parse_overrides([each for each in overrides if each.startswith("+")]):
-        key = override.key_or_group
-        if "." not in key or (group := key.partition(".")[0]) not in KINDS:
-            continue
-        try:
-            build(config, group)
-        except InputError as error:
-            if error.key == key:
-                raise

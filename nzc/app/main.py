@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import threading
-from argparse import SUPPRESS
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,9 +16,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from nzc.app.commands import COMMANDS
-from nzc.app.config import CONF, register, register_help, shows_private
-from nzc.app.errors import TRACEBACK, Parser, check_overrides, error_line, reported
-from nzc.app.run import PRIVATE, PreparedJob, prepare, track_failure
+from nzc.app.config import CONF, register, shows_private
+from nzc.app.errors import TRACEBACK, error_line, reported
+from nzc.app.run import PRIVATE, PreparedJob, build_tracker, prepare, tracked
 from nzc.app.sweep import answer_interrupted
 from nzc.runs.formatting import show
 from nzc.runs.layout import RESULT, as_typed, flatten, with_infinity, write_error
@@ -36,16 +35,28 @@ STOPPED = "nzc: stopped; finished teachers are stored, and the same command cont
 def main() -> None:
     """Run the command. Exit code 0; 1 for a failure while running; 2 for wrong input; 130 when stopped."""
     os.environ["MPLBACKEND"] = "agg"  # figures are files; a notebook's backend may not even be installed
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
     _begin()
+    words = sys.argv[1:]
+    command = COMMANDS.get("".join(words[:1]))
     try:
-        if sys.argv[1:] and sys.argv[1] in COMMANDS:
-            with reported():
-                sys.exit(COMMANDS[sys.argv[1]](sys.argv[2:]))
-        with reported(otherwise=2):  # before a job begins: the input is wrong
-            _run_or_sweep()
+        with reported(otherwise=1 if command else 2):  # before a job begins, the input is wrong
+            if command:
+                sys.exit(command(words[1:]))
+            if "--version" in words:
+                print(f"nzc {__version__}")
+                return
+            if words and words[0][:1] != "-" and (near := get_close_matches(words[0], COMMANDS, 1)):
+                raise InputError("nzc", words[0], f"must be a subcommand, or KEY=VALUE; did you mean {near[0]}?")
+            sys.argv[1:] = sorted(words, key=_is_override)  # Hydra accepts no flag between them
+            _run_or_sweep(TRACEBACK)
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)
         sys.exit(130)
+
+
+def _is_override(word: str) -> bool:
+    return word[:1] == "~" or (word[:1] != "-" and "=" in word)
 
 
 def _begin() -> None:
@@ -55,18 +66,10 @@ def _begin() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def _run_or_sweep() -> None:
-    parsed = _parse(sys.argv[1:])
-    if parsed.version:
-        print(f"nzc {__version__}")
-        return
-    # Hydra accepts no flag between overrides.
-    sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in parsed.overrides), *parsed.overrides]
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
+def _run_or_sweep(traceback: bool) -> None:
+    """Let Hydra compose the configuration. `traceback` goes with the task to the processes of launchers."""
     register()
-    register_help()
     forget_data()
-    traceback = TRACEBACK  # sent with the task to the processes of launchers
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
     def task(cfg: DictConfig) -> float | list[float] | None:
@@ -85,7 +88,7 @@ class RunHooks(Callback):
         with reported(shows_private(config)):  # Hydra would make a warning of an error
             RunHooks.prepared = prepare(config, config.hydra.runtime.choices)
             if RunHooks.prepared.help_train():
-                sys.exit(0)
+                sys.exit()
             RunHooks.prepared.take("hydra.run.dir", Path(config.hydra.run.dir))
 
 
@@ -113,7 +116,8 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
         return None if cfg.objective is None else _objective(cfg.objective, result)
     except Exception as error:
         if job is None:
-            track_failure(cfg, choices, folder, sweep, name)
+            with suppress(Exception), tracked(build_tracker(cfg), cfg, choices, folder, sweep, name):
+                raise
         if traceback:
             raise
         line = error_line(error, shows_private(cfg))[1]
@@ -131,23 +135,3 @@ def _objective(objective: Any, result: RunResult) -> float | list[float]:
         if key not in numbers:
             raise InputError("objective", key, f"must be a number of result.json: {', '.join(numbers)}")
     return numbers[objective] if isinstance(objective, str) else [numbers[key] for key in objective]
-
-
-def _parse(arguments: list[str]) -> Any:
-    """Check the arguments. Hydra parses them again; it reports mistakes in many lines."""
-    parser = Parser("nzc", add_help=False)
-    switches = ("--help -h", "--hydra-help", "--version", "--resolve", "--run -r", "--multirun -m")
-    for flag in (*switches, "--shell-completion -sc"):
-        parser.add_argument(*flag.split(), action="store_true")
-    for flag in "--package -p", "--config-path -cp", "--config-name -cn", "--config-dir -cd":
-        parser.add_argument(*flag.split())
-    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
-    parser.add_argument("--info", "-i", nargs="?", const="all", default=SUPPRESS)
-    parser.add_argument("overrides", nargs="*")
-    parsed = parser.parse_intermixed_args(arguments)
-    first = (parsed.overrides or [""])[0]
-    if "=" not in first and (near := get_close_matches(first, COMMANDS, 1)):
-        raise InputError("nzc", first, f"must be a subcommand, or KEY=VALUE; did you mean {near[0]}?")
-    if not (parsed.shell_completion or parsed.config_name):
-        check_overrides(parsed.overrides, parsed.config_dir)
-    return parsed

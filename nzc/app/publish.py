@@ -1,7 +1,6 @@
 """The subcommand nzc publish: check a run against the ledger, and copy what may be published of it."""
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,12 @@ def publish_run(folder: Path, dest: Path, store: Path | None = None) -> None:
     except OmegaConfBaseException as error:  # it is not known yet whether the run wrote these files
         raise InputError("RUN", folder, "must have the configuration that the run wrote") from error
     facts, entries = _recorded(run, PredictionStore(store).ledger)
-    _check_epsilon(run.result["epsilon"]["published"], _promised(cfg, facts, entries))
+    policy, stated = build_policy(cfg, facts["moved"]), run.result["epsilon"]["published"]
+    drawn = policy.publish == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
+    promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else Promise(policy, facts["sizes"]).epsilon
+    if not stated >= promised * (1 - 1e-9) or not math.isfinite(stated):
+        allowed = f"must be at least {promised:.6g}, which follows from the configuration"
+        raise InputError("epsilon.published", stated, allowed)
     run.publish(dest.absolute(), cfg.budget.epsilon)
 
 
@@ -55,8 +59,7 @@ def _recorded(run: runs.PublishableRun, path: Path) -> tuple[dict[str, Any], lis
     """Return what the ledger knows of the run. InputError: it does not know the run, its files, or its releases."""
     if not path.is_file():
         raise InputError("--store", path.parent, "must be the store whose ledger.db knows this run")
-    recorded = Ledger(path).run(run.digest)
-    if recorded is None:
+    if (recorded := Ledger(path).run(run.digest)) is None:
         unknown = "it is not finished, has been changed, or is of a version that recorded none: run it again"
         raise InputError("RUN", run.folder, f"must have the result.json that {path} has recorded; {unknown}")
     facts, entries = recorded
@@ -64,17 +67,3 @@ def _recorded(run: runs.PublishableRun, path: Path) -> tuple[dict[str, Any], lis
     if len(entries) < len(facts["entries"]) or any(entry.kind != RELEASE for entry in entries):
         raise InputError("RUN", run.folder, f"must have its releases in {path}, where one is missing")
     return facts, entries
-
-
-def _promised(cfg: Any, facts: dict[str, Any], entries: Sequence[LedgerEntry]) -> float:
-    """Return the ε that the stored configuration promises; of publish=sanitised, the one that was drawn."""
-    policy = build_policy(cfg, facts["moved"])
-    if policy.publish == SANITISED:
-        return float(np.frombuffer(entries[-1].labels)[0])
-    return Promise(policy, facts["sizes"]).epsilon
-
-
-def _check_epsilon(stated: float, promised: float) -> None:
-    if not stated >= promised * (1 - 1e-9) or not math.isfinite(stated):
-        allowed = f"must be at least {promised:.6g}, which follows from the configuration"
-        raise InputError("epsilon.published", stated, allowed)

@@ -2,9 +2,8 @@
 
 import os
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,9 +18,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from nzc.app.components import build_components, build_tracker, run_params, without_hydra
+from nzc.app.build import build
+from nzc.app.components import build_components, run_params, without_hydra
 from nzc.app.config import CONF, register, shows_private
-from nzc.app.errors import check_overrides, input_error
+from nzc.app.errors import input_error
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
 from nzc.runs.layout import read_overrides
@@ -30,7 +30,7 @@ from nzc.runs.prepare import prepare as prepare_run
 from nzc.runs.result import RunResult
 from nzc.storage.claim import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
-from nzc.tracking import TrackedRun, Tracker, tracked_name
+from nzc.tracking import TrackedRun, Tracker, tracked_name, wait_at_most
 from nzc.training.progress import say_stage
 from nzc.validation import InputError, in_a_line
 
@@ -46,12 +46,6 @@ class PreparedJob:
     choices: Mapping[str, Any]
     run: PreparedRun
     tracker: Tracker | None
-    folder: OwnFolder | None = None
-
-    def take(self, key: str, folder: Path) -> None:
-        """Make the run's folder, and keep other runs away from it; InputError: another run has it."""
-        self.folder = OwnFolder(key, folder)
-        self.folder.take()
 
     def help_train(self) -> bool:
         """On a worker node, which only helps another to train teachers: train its share, and return true."""
@@ -59,24 +53,20 @@ class PreparedJob:
             pipeline.train_worker(self.run)
         return is_worker
 
+    def take(self, key: str, folder: Path) -> None:
+        """Make the run's folder, and keep other runs away from it; InputError: another run has it."""
+        self.folder = OwnFolder(key, folder)
+        self.folder.take()
+
     def execute(self, sweep: Path | None = None, name: str = "", speaks: bool = False) -> RunResult:
         """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in the folder `sweep`.
 
         speaks  whether standard error gets a line a stage, where it is no terminal
         """
-        assert self.folder is not None
-        with closing(self.folder):
-            return self._execute(self.folder.path, sweep, name, speaks)
-
-    def _execute(self, folder: Path, sweep: Path | None, name: str, speaks: bool) -> RunResult:
         speaks = speaks and self.run.parts.trainer.progress
         say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
-        with _tracked(self.tracker, self.cfg, self.choices, folder, sweep, name) as tracked:
-            result = pipeline.execute(self.run, folder, tracked.log, say)
-            begun = time.perf_counter()
-        if tracked.sent and say is not None:
-            say("tracking", "recorded", time.perf_counter() - begun)
-        return result
+        with closing(self.folder), tracked(self.tracker, self.cfg, self.choices, self.folder.path, sweep, name) as run:
+            return pipeline.execute(self.run, self.folder.path, run.log, say)
 
 
 def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False) -> PreparedJob:
@@ -87,51 +77,46 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
     require_writable("paths.output", Path(cfg.paths.output))
     run_params(cfg, choices)  # every value can be resolved
     require_own("paths.store", Path(cfg.paths.store), STORED)
-    if os.path.lexists(stored := Path(cfg.paths.store) / "predictions") and not stored.is_dir():
-        raise InputError("paths.store", cfg.paths.store, "must have a folder predictions, or nothing of this name")
     if not in_sweep:
         require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
     prepared = prepare_run(build_components(cfg, choices, figures=not in_sweep))
     if not shows_private(cfg):
-        session = prepared.session
-        if session.policy.rng != SYSTEM:
-            allowed = (
-                f"must be true unless rng={SYSTEM}: anyone who knows the seed can subtract the noise from the labels"
-            )
-            raise InputError("tracking.private", False, allowed)
-        if prepared.splits is not None and prepared.splits.undeclared_classes is not None:
-            allowed = "must be declared where tracking.private=false, because else private labels decide what is sent"
-            raise InputError("dataset.classes", None, allowed)
-        if not np.isfinite(session.promise.epsilon):
-            allowed = f"must be true: the labels of {session.policy.name} have no finite ε"
-            raise InputError("tracking.private", False, allowed)
+        _require_publishable(prepared)
     tracker = build_tracker(cfg)
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
         tracker.check(choices["dataset"])
     return PreparedJob(cfg, choices, prepared, tracker)
 
 
-def track_failure(cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path, name: str) -> None:
-    """Record a job of a sweep that failed before it began. In silence: why it failed must be said instead."""
-    with suppress(Exception):
-        tracked = _tracked(build_tracker(cfg), cfg, choices, folder, sweep, name)
-        tracked.open()
-        tracked.close("FAILED")
+def _require_publishable(prepared: PreparedRun) -> None:
+    """Raise InputError where what a public tracker gets would tell more of private records than ε says."""
+    session = prepared.session
+    if session.policy.rng != SYSTEM:
+        allowed = f"must be true unless rng={SYSTEM}: anyone who knows the seed can subtract the noise from the labels"
+        raise InputError("tracking.private", False, allowed)
+    if prepared.splits is not None and prepared.splits.undeclared_classes is not None:
+        allowed = "must be declared where tracking.private=false, because else private labels decide what is sent"
+        raise InputError("dataset.classes", None, allowed)
+    if not np.isfinite(session.promise.epsilon):
+        allowed = f"must be true: the labels of {session.policy.name} have no finite ε"
+        raise InputError("tracking.private", False, allowed)
 
 
-def _tracked(
+def build_tracker(cfg: DictConfig) -> Tracker | None:
+    """Return the tracker; None for tracking=none."""
+    wait_at_most(cfg.wait)
+    tracker: Tracker | None = build(cfg, "tracking")
+    return tracker
+
+
+def tracked(
     tracker: Tracker | None, cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path | None, name: str
 ) -> TrackedRun:
+    """Return the run in `folder` at its tracker, named by what was typed unless it is the job `name` of a sweep."""
     named = {f"{group}={choices[group]}": choices[group] for group in ("dataset", "aggregator")}
-    typed = [each for each in read_overrides(folder) if each not in named]
-    return TrackedRun(
-        tracker,
-        folder,
-        experiment=choices["dataset"],
-        name=name or tracked_name([*named.values()], typed),
-        params=run_params(cfg, choices),
-        sweep=sweep,
-    )
+    typed = [override for override in read_overrides(folder) if override not in named]
+    name = name or tracked_name([*named.values()], typed)
+    return TrackedRun(tracker, folder, choices["dataset"], name, run_params(cfg, choices), sweep)
 
 
 def run(overrides: Sequence[str] = ()) -> RunResult:
@@ -143,13 +128,14 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
     state, umask, path = Singleton.get_state(), os.umask(PRIVATE), sys.path.copy()
     try:
         GlobalHydra.instance().clear()
-        register()
-        cfg = _compose(list(overrides))
-        folder = Path(cfg.hydra.run.dir).absolute()
-        prepared = prepare(cfg, cfg.hydra.runtime.choices)
-        prepared.take("hydra.run.dir", folder)
-        _save_config(folder, cfg)
-        return prepared.execute()
+        cfg = compose_run(overrides)
+        job = prepare(cfg, cfg.hydra.runtime.choices)
+        job.take("hydra.run.dir", folder := Path(cfg.hydra.run.dir).absolute())
+        (stored := folder / ".hydra").mkdir(exist_ok=True)  # as Hydra does
+        OmegaConf.save(without_hydra(cfg), stored / "config.yaml")
+        OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), stored / "hydra.yaml")
+        OmegaConf.save(cfg.hydra.overrides.task, stored / "overrides.yaml")
+        return job.execute()
     except (HydraException, OmegaConfBaseException) as error:
         raise input_error(error) or InputError("overrides", " ".join(overrides), in_a_line(error)) from error
     finally:
@@ -159,18 +145,11 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
         sys.path[:] = path
 
 
-def _compose(overrides: list[str]) -> DictConfig:
-    check_overrides(overrides)
+def compose_run(overrides: Sequence[str]) -> DictConfig:
+    """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part."""
+    register()
     with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
-        cfg = compose("config", overrides, return_hydra_config=True)
+        cfg = compose("config", list(overrides), return_hydra_config=True)
     if cfg.hydra.mode == RunMode.MULTIRUN:
         raise InputError("overrides", " ".join(overrides), "must describe one run; sweeps are for the command line")
     return cfg
-
-
-def _save_config(folder: Path, cfg: DictConfig) -> None:
-    """Write the configuration as Hydra does: config.yaml, hydra.yaml and overrides.yaml."""
-    (folder / ".hydra").mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(without_hydra(cfg), folder / ".hydra" / "config.yaml")
-    OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), folder / ".hydra" / "hydra.yaml")
-    OmegaConf.save(cfg.hydra.overrides.task, folder / ".hydra" / "overrides.yaml")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.components import build_tracker
 from nzc.app.config import shows_private
 from nzc.app.errors import reported, stop
-from nzc.app.jobs import SweepJob, check_sweeper, compose_jobs, plan_jobs
+from nzc.app.jobs import SweepJob, compose_jobs, plan_jobs
+from nzc.app.run import build_tracker
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
 from nzc.storage.claim import OwnFolder, require_own
@@ -42,27 +42,25 @@ class SweepHooks(Callback):
         with reported(), ExitStack() as undo:  # Hydra would make a warning of an error
             undo.callback(self.own.undo)
             require_own("hydra.sweep.dir", self.folder)
-            check_sweeper(config.hydra)
             jobs = _checked_jobs(config)
             self.figures = figures_of(config)
-            tracker, header = build_tracker(config), header_of(config)
+            header, earlier = header_of(config), self.folder / layout.SWEEP
             self.tracked = TrackedRun(
-                tracker,
+                build_tracker(config),
                 self.folder,
                 experiment=config.hydra.runtime.choices.dataset,
                 name=tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task)),
                 question=header.get("Question") or next(iter(header.values()), ""),
             )
-            earlier = self.folder / layout.SWEEP
             before = figures_of(layout.read_config(earlier)) if earlier.is_file() else None
-            if tracker is not None:
-                tracker.check(self.tracked.experiment)
+            if self.tracked.tracker is not None:
+                self.tracked.tracker.check(self.tracked.experiment)
             self.own.take()
             self.tracked.open()
             undo.pop_all()
         if before is not None:
             layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in before])
-            for job in [path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir()]:
+            for job in _begun(self.folder):
                 layout.write_error(job, layout.NOT_STARTED)
         OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
         if jobs:
@@ -109,11 +107,15 @@ class SweepHooks(Callback):
             if any(self.folder.glob(f"*/{layout.RESULT}")):
                 self.answer()
         self.tracked.close("KILLED" if stopped else "FAILED")
-        begun = any(path.name.isdigit() for path in self.folder.iterdir())
-        if not begun and not (self.folder / RECORD).is_file():  # as with a row that cannot be composed
+        if not (_begun(self.folder) or (self.folder / RECORD).is_file()):  # as with a row that cannot be composed
             layout.clear(self.folder, _SWEEP_FILES, ())
             self.own.undo()
         self.own.close()
+
+
+def _begun(folder: Path) -> list[Path]:
+    """Return the folders of the jobs that have begun."""
+    return [path for path in folder.iterdir() if path.name.isdigit() and path.is_dir()]
 
 
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:

@@ -1,9 +1,9 @@
 """Plans: which labels a privacy budget buys, from public facts and before any vote is counted."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 from scipy.special import bdtr
@@ -11,11 +11,10 @@ from scipy.special import bdtr
 from nzc.accounting.calibration import calibrate
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.presets import GNMax, LNMax, SparseStable
-from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.mechanisms.votes import as_labels, as_votes
 from nzc.types import Floats, Ints
-from nzc.validation import InputError, between_0_and_1, not_negative, positive, whole
+from nzc.validation import InputError, between_0_and_1, positive, share, whole
 
 #: Numbers of queries that are compared by default.
 QUERIES = (10, 20, 50, 100, 200, 500, 1000)
@@ -87,23 +86,16 @@ class Plan:
         whole(1, 2**31, teachers=self.teachers)
         whole(2, 1_000, classes=self.classes)
         positive(epsilon=self.epsilon, agreement=self.agreement)
+        share(agreement=self.agreement, runner_up=self.runner_up)
         between_0_and_1(delta=self.delta)
-        not_negative(runner_up=self.runner_up)
         for queries in self.queries:
             whole(1, 100_000, queries=queries)
-        if not self.queries:
-            raise InputError("queries", "()", "must be one number or more")
         if self.records is not None:
             whole(self.teachers, records=self.records)
-        for name, share in (("agreement", self.agreement), ("runner_up", self.runner_up)):
-            if share > 1:
-                raise InputError(name, share, "must be a share of votes, at most 1")
         if self.plurality == 0:
             if self.measured is not None:
                 raise InputError("measured", "votes", "must have rows whose largest count is that of the true class")
-            allowed = (
-                f"must be above the share of the runner-up, {self._shares[0, 1]:.3g}; else it is never the plurality"
-            )
+            allowed = f"must be above the share of the runner-up, {self._shares[0, 1]:.3g}"
             raise InputError("agreement", self.agreement, allowed)
 
     @cached_property
@@ -117,7 +109,9 @@ class Plan:
 
         For gnmax a quick bound on ε is used: the noise is up to a fifth larger than that of the run.
         """
-        return [self._run(name, queries) for name in self._aggregators for queries in self.queries]
+        # One number of agreement does not say how often sparse_stable ends its run.
+        sparse = ("sparse_stable",) if self.measured is not None and self.teachers >= 4 else ()
+        return [self._run(name, queries) for name in ("gnmax", "lnmax", *sparse) for queries in self.queries]
 
     @cached_property
     def recommended(self) -> PlannedRun:
@@ -125,16 +119,14 @@ class Plan:
 
         Here the noise of gnmax is precise, which takes seconds; so a row may be good only now.
         """
-        precise: dict[int, PlannedRun] = {}
+        precise = cache(lambda queries: self._run("gnmax", queries, rough=False))
 
         def refined(row: PlannedRun) -> PlannedRun:
-            if row.aggregator == "gnmax" and row.queries not in precise:
-                precise[row.queries] = self._run("gnmax", row.queries, rough=False)
-            return precise.get(row.queries, row) if row.aggregator == "gnmax" else row
+            return precise(row.queries) if row.aggregator == "gnmax" else row
 
         good = [row for row in self.rows if self.is_good(row)]
-        gnmax = [row for row in self.rows if row.aggregator == "gnmax" and row not in good]
-        near = sorted((row for row in gnmax if self.is_good(row, _NEAR)), key=lambda row: row.queries)
+        near = [row for row in self.rows if row.aggregator == "gnmax" and row not in good and self.is_good(row, _NEAR)]
+        near.sort(key=lambda row: row.queries)
         good += near[: bisect_left(near, True, key=lambda row: not self.is_good(refined(row)))]
         if good:
             return refined(max(good, key=lambda row: round(row.right)))
@@ -147,26 +139,18 @@ class Plan:
     @property
     def warnings(self) -> list[str]:
         """What speaks against the recommended run, one sentence each."""
-        best, said = self.recommended, []
+        best, lines = self.recommended, []
         if best.accuracy < ENOUGH * self.plurality:
-            said.append(
-                f"noise drowns the votes: {_percent(best.accuracy)} of the labels would be right, without noise "
-                f"{_percent(self.plurality)}; use more teachers, a larger ε or fewer queries"
+            lines.append(
+                f"noise drowns the votes: {100 * best.accuracy:.1f} % of the labels would be right, without noise "
+                f"{100 * self.plurality:.1f} %; use more teachers, a larger ε or fewer queries"
             )
         if best.labels < _PER_CLASS * self.classes:
-            said.append(
-                f"ε = {self.epsilon:g} buys {best.labels:.3g} labels, fewer than {_PER_CLASS} for each of "
-                f"{self.classes} classes"
-            )
+            few = f"fewer than {_PER_CLASS} for each of {self.classes} classes"
+            lines.append(f"ε = {self.epsilon:g} buys {best.labels:.3g} labels, {few}")
         if self.records is not None and self.delta > 1 / self.records:
-            said.append(f"δ = {self.delta:g} is above 1/records = {1 / self.records:.2g}: choose a smaller δ")
-        return said
-
-    @property
-    def _aggregators(self) -> tuple[str, ...]:
-        """Those that are compared. One number of agreement does not say how often sparse_stable ends its run."""
-        sparse = self.measured is not None and self.teachers >= 4
-        return ("gnmax", "lnmax", "sparse_stable") if sparse else ("gnmax", "lnmax")
+            lines.append(f"δ = {self.delta:g} is above 1/records = {1 / self.records:.2g}: choose a smaller δ")
+        return lines
 
     @cached_property
     def _shares(self) -> Floats:
@@ -201,37 +185,25 @@ class Plan:
 
     def _run(self, name: str, queries: int, rough: bool = True) -> PlannedRun:
         """Return the run of an aggregator whose noise spends ε, with the best cutoff if it has one."""
+        kinds: list[tuple[Callable[..., NoisyArgmax], str, dict[str, float]]]  # with the noise parameter, settings
+        kinds = [(GNMax, "sigma", {}) if name == "gnmax" else (LNMax, "gamma", {})]
+        if name == "sparse_stable":
+            cutoffs = sorted({min(cutoff, queries) for cutoff in _CUTOFFS})
+            sparse = partial(SparseStable, teachers=self.teachers, delta=self.delta)
+            kinds = [(partial(sparse, cutoff=cutoff), "scale", {"cutoff": cutoff}) for cutoff in cutoffs]
         runs = []
-        for build, parameter, settings in self._builders(name, queries):
+        for build, parameter, settings in kinds:
             noise = calibrate(build, self.epsilon, self.delta, queries, parameter, rough)
             labels, right = self._expected(build(**{parameter: noise}), queries)
             runs.append(PlannedRun(name, {**settings, parameter: noise}, queries, labels, right))
         return max(runs, key=lambda run: run.right)
 
-    def _builders(self, name: str, queries: int) -> Iterator[tuple[partial[NoisyArgmax], str, dict[str, float]]]:
-        """Yield functions of the noise parameter, its name, and the aggregator's other settings."""
-        if name != "sparse_stable":
-            yield (partial(GNMax), "sigma", {}) if name == "gnmax" else (partial(LNMax), "gamma", {})
-            return
-        for cutoff in sorted({min(each, queries) for each in _CUTOFFS}):
-            yield partial(SparseStable, cutoff, self.teachers, self.delta), "scale", {"cutoff": cutoff}
-
     def _expected(self, mechanism: NoisyArgmax, queries: int) -> tuple[float, float]:
         """Return the expected numbers of released and of right labels, by the mechanism's law."""
-        votes, share = self._histograms
+        votes, frequency = self._histograms
         law = np.exp(mechanism.log_law(votes))
-        answered, right = float(share @ (1 - law[:, -1])), float(share @ law[:, 0])
-        asked = _reached(mechanism.screen, queries, 1 - answered)
-        return answered * asked, right * asked
-
-
-def _reached(screen: Screen | None, queries: int, unstable: float) -> float:
-    """Return how many queries are asked on average until the run ends, where each is `unstable` so often."""
-    if not isinstance(screen, SparseScreen):
-        return queries
-    before = np.arange(queries)
-    return float(bdtr(np.minimum(screen.cutoff - 1, before), before, unstable).sum())
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+        answered, right, reached = float(frequency @ (1 - law[:, -1])), float(frequency @ law[:, 0]), float(queries)
+        if isinstance(mechanism.screen, SparseScreen):  # its run ends early, after so many unstable queries
+            before = np.arange(queries)
+            reached = float(bdtr(np.minimum(mechanism.screen.cutoff - 1, before), before, 1 - answered).sum())
+        return answered * reached, right * reached

@@ -104,7 +104,7 @@ def header_of(config: Any) -> dict[str, str]:
     """
     for source in config.hydra.runtime.config_sources:
         file = Path(source.path) / "sweeps" / f"{name_of(config)}.yaml"
-        if source.schema == "sweeps" and file.is_file():
+        if source.schema == "file" and file.is_file():
             lines = re.match(r"(#.*\n)*", file.read_text(encoding="utf-8"))
             comments = re.sub(r"^# *@package.*\n", "", lines[0] if lines else "")
             named = dict(re.findall(r"^# (\w[\w ]*): +(.*)", re.sub(r"\n# {2,}", " ", comments), re.MULTILINE))

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from shutil import copyfile
-from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -29,7 +27,7 @@ from nzc.runs.summary import by_class, describe, describe_student
 from nzc.storage.claim import require_writable
 from nzc.sweeps.frame import JOBS
 from nzc.sweeps.summary import summarise
-from nzc.tracking.model import log_student, register_student, tracking_uri
+from nzc.tracking.model import log_student
 from nzc.tracking.record import LOCK, RECORD, Tracker
 from nzc.validation import InputError, in_a_line
 
@@ -60,8 +58,6 @@ class MLflow(Tracker):
     private: bool = True
 
     def __post_init__(self) -> None:
-        if self.register is not None and not self.model:
-            raise InputError("register", self.register, "must be null where tracking.model=false")
         self.system_metrics = self.system_metrics and self.private  # memory and time follow from private records, too
         self.folder, name = Path(self.artifacts).absolute(), self.uri.removeprefix("sqlite:///")
         self.file = None if name == self.uri else Path(name).absolute()
@@ -119,19 +115,10 @@ class MLflow(Tracker):
         if self.monitor is not None:
             self.monitor.finish()
         self._send_points()
-        if not record["params"]:  # of a sweep
+        if not record["params"]:
             self._log_sweep(folder, record)
-            self._log_files(folder, "", ".hydra", *([layout.FIGURES] if self.private else []))
         elif record["ended"] == "FINISHED":
-            result = RunResult.read(folder)
-            self._log_result(result if self.private else result.public)
-            self._log_curves(folder / layout.LEARNING_CURVES)
-            self._log_files(folder, "", ".hydra", layout.FIGURES)
-            if self.model and (folder / layout.STUDENT).is_file():
-                with tracking_uri(self.uri):
-                    model = log_student(self.client, self.run, folder)
-                    if self.register is not None:
-                        register_student(self.client, model, self.register, *describe_student(result))
+            self._log_run(folder)
         self.client.set_terminated(self.run, record["ended"], record["until"])
 
     def _experiment(self, name: str) -> str:
@@ -149,7 +136,10 @@ class MLflow(Tracker):
             raise InputError("tracking.artifacts", self.folder, allowed)
         return str(experiment.experiment_id)
 
-    def _log_result(self, result: RunResult) -> None:
+    def _log_run(self, folder: Path) -> None:
+        """Log a finished run: its numbers, dataset, learning curves, files and student."""
+        whole = RunResult.read(folder)
+        result = whole if self.private else whole.public
         record, epsilon = result.as_dict(), result.epsilon
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.published, "order": epsilon.order}
@@ -163,28 +153,33 @@ class MLflow(Tracker):
             profile = json.dumps({key: value for key, value in data.items() if key != "digest"})
             dataset = Dataset(result.dataset, str(data["digest"])[:36], **source, profile=profile)
             self.client.log_inputs(self.run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])])
+        curves = folder / layout.LEARNING_CURVES
+        lines = curves.read_text(encoding="utf-8").splitlines()[1:] if curves.is_file() else []
+        for key, step, value in (line.rsplit(",", 2) for line in lines):
+            if (key, int(step)) not in self.sent:  # sending these again would be right, but slow
+                self.points += self._metrics({key: float(value)}, int(step))
+        self._send_points()
+        self._log_files(folder, "", ".hydra", layout.FIGURES)
+        if not self.private:
+            self.client.log_dict(self.run, record, layout.RESULT)
+        if (self.model or self.register) and (folder / layout.STUDENT).is_file():
+            log_student(self.uri, self.run, folder, self.register, *describe_student(whole))
 
     def _log_sweep(self, folder: Path, record: Mapping[str, Any]) -> None:
-        """Log the summary of a sweep, and close those of its jobs that were killed."""
+        """Log the summary and the files of a sweep, and close those of its jobs that were killed."""
         experiment = [self._experiment(record["experiment"])]
         lost = f"attributes.status = 'RUNNING' and tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.run}'"
         for job in self.client.search_runs(experiment, lost):
             self.client.set_terminated(job.info.run_id, "KILLED")
         description, values, tags = summarise(folder, self.run, record.get("question", ""), self.private)
         self._log_values(values, tags | {MLFLOW_RUN_NOTE: description})
+        self._log_files(folder, "", ".hydra", *([layout.FIGURES] if self.private else []))
 
     def _log_values(self, values: Mapping[str, float | None], tags: Mapping[str, str]) -> None:
         """Log values as metrics and tags. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
         known = {key: value for key, value in values.items() if value is not None}
         tags = {**tags, **{key: number(value, key) for key, value in known.items() if key.startswith("epsilon")}}
         self.client.log_batch(self.run, self._metrics(known), tags=[RunTag(*tag) for tag in tags.items()])
-
-    def _log_curves(self, path: Path) -> None:
-        lines = path.read_text(encoding="utf-8").splitlines()[1:] if path.is_file() else []
-        for key, step, value in (line.rsplit(",", 2) for line in lines):
-            if (key, int(step)) not in self.sent:  # sending these again would be right, but slow
-                self.points += self._metrics({key: float(value)}, int(step))
-        self._send_points()
 
     def _send_points(self) -> None:
         self.client.log_batch(self.run, self.points)
@@ -197,38 +192,29 @@ class MLflow(Tracker):
 
     def _log_files(self, folder: Path, *inside: str) -> None:
         """Log the files of a run or a sweep that are in these of its folders as artifacts, without passwords."""
-        with TemporaryDirectory() as temporary:
-            for name in inside:
-                for path in filter(Path.is_file, (folder / name).glob("*")):
-                    if path.name in _KEPT or not (self.private or name == ".hydra" or path.name in _PUBLIC):
-                        continue
-                    target = Path(temporary, "config" if name == ".hydra" else name, path.name)
-                    target.parent.mkdir(exist_ok=True)
-                    if path.suffix in (".yaml", ".json"):
-                        target.write_text(layout.masked_file(path), encoding="utf-8")
-                    else:
-                        copyfile(path, target)
-            if not self.private and (folder / layout.RESULT).is_file():
-                RunResult.read(folder).public.write(Path(temporary))
-            self.client.log_artifacts(self.run, temporary)
+        for name in inside:
+            for path in filter(Path.is_file, (folder / name).glob("*")):
+                place = "config" if name == ".hydra" else name
+                if path.name in _KEPT or not (self.private or name == ".hydra" or path.name in _PUBLIC):
+                    continue
+                if path.suffix in (".yaml", ".json"):
+                    self.client.log_text(self.run, layout.masked_file(path), str(Path(place, path.name)))
+                else:
+                    self.client.log_artifact(self.run, str(path), place or None)
 
 
 def create_database(file: Path) -> None:
-    """Create MLflow's SQLite database, whole or not at all, one process at a time.
+    """Create MLflow's SQLite database, whole or not at all, one process at a time: MLflow can continue with no half.
 
-    MLflow builds it in many steps, which take seconds. It cannot continue where a killed process stopped, and two
-    processes that build one break it. Tests replace this function to copy a database that was made before.
+    Tests replace this function to copy a database that was made before.
     """
-    if file.exists():
-        return
-    with FileLock(lock := Path(f"{file}.lock"), mode=0o600):
-        if not file.exists():
-            for stray in file.parent.glob(f".{file.name}.*.partial"):
-                stray.unlink()
-            partial = file.with_name(f".{file.name}.{uuid4().hex}.partial")  # MLflow remembers the names that it opened
-            MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
-            partial.rename(file)
-        lock.unlink(missing_ok=True)  # whoever waits for it finds the database
+    if not file.exists():
+        with FileLock(lock := Path(f"{file}.lock"), mode=0o600):
+            if not file.exists():
+                partial = file.with_name(f".{file.name}.{uuid4().hex}.partial")  # MLflow keeps the names that it opened
+                MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
+                partial.rename(file)
+            lock.unlink(missing_ok=True)  # whoever waits for it finds the database
 
 
 def _require_database(file: Path) -> None:

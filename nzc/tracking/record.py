@@ -17,11 +17,11 @@ from textwrap import shorten
 from typing import Any, Self
 from uuid import uuid4
 
-from filelock import FileLock
+from filelock import BaseFileLock, FileLock
 
 from nzc.runs.layout import RESULT
 from nzc.storage.files import write_private
-from nzc.validation import InputError, in_a_line, masked, masked_tree
+from nzc.validation import InputError, in_a_line, masked
 
 #: The record of a run or sweep in its folder; the lock that its process holds, or one that sends it.
 RECORD, LOCK = "tracking.json", ".tracking.lock"
@@ -61,7 +61,6 @@ class TrackedRun:
     tracker     None: runs are not recorded
     experiment  name of its experiment; `name`, `params` and `question` are those of the run
     sweep       folder of the sweep that it is a job of
-    opened      whether the tracker knows the run; otherwise it is sent later
     """
 
     tracker: Tracker | None
@@ -71,12 +70,8 @@ class TrackedRun:
     params: Mapping[str, Any] = field(default_factory=dict)
     sweep: Path | None = None
     question: str = ""
-    opened: bool = False
-    live: bool = True
-    sent: bool = False
-
-    def __post_init__(self) -> None:
-        self.lock = FileLock(self.folder / LOCK, mode=0o600)
+    opened: bool = False  # the tracker knows the run
+    live: bool = False  # the tracker takes points of learning curves
 
     def __enter__(self) -> Self:
         self.open()
@@ -91,6 +86,7 @@ class TrackedRun:
         if self.tracker is None:
             (self.folder / RECORD).unlink(missing_ok=True)  # of an earlier run in this folder
             return
+        self.lock = _lock(self.folder)
         self.lock.acquire()
         parent = read_record(self.sweep) if self.sweep else None
         record = {
@@ -99,26 +95,25 @@ class TrackedRun:
             "experiment": self.experiment,
             "name": masked(self.name),
             "question": masked(self.question)[:2000],
-            "params": masked_tree({key: masked(value) for key, value in self.params.items()}),
+            "params": {key: masked(value) for key, value in self.params.items()},
             "sweep": os.path.relpath(self.sweep, self.folder) if parent and self.sweep else None,
         }
         _write(self.folder, record | {"run": None, "begun": _now(), "ended": None, "until": None, "sent": False})
         if parent is None or parent["run"] is not None:
             try:
                 _open(self.folder, self.tracker)
-                self.opened = True
+                self.opened = self.live = True
             except Exception as error:  # trackers raise many types
                 self._say_later(error)
 
     def log(self, fit: str, values: Mapping[str, float], step: int) -> None:
         """Send points of a learning curve, as long as the tracker accepts them. The folder keeps all of them."""
-        if self.tracker is None or not (self.opened and self.live):
-            return
-        try:
-            self.tracker.log({f"{fit}/{key}": value for key, value in values.items()}, step)
-        except Exception as error:
-            self.live = False
-            print(f"nzc: learning curves are no longer tracked ({cause(error)})", file=sys.stderr)
+        if self.tracker is not None and self.live:
+            try:
+                self.tracker.log({f"{fit}/{key}": value for key, value in values.items()}, step)
+            except Exception as error:
+                self.live = False
+                print(f"nzc: learning curves are no longer tracked ({cause(error)})", file=sys.stderr)
 
     def close(self, status: str) -> None:
         """Write how the run ended (FINISHED, FAILED, or KILLED: stopped from outside), and send its folder."""
@@ -127,8 +122,7 @@ class TrackedRun:
         try:
             _write(self.folder, {"ended": status, "until": _now()})
             if self.opened:
-                _send(self.folder, self.tracker)
-                self.sent = True
+                send(self.folder, self.tracker)
         except Exception as error:
             self._say_later(error)
         finally:
@@ -140,14 +134,19 @@ class TrackedRun:
 
 def send(folder: Path, tracker: Tracker) -> None:
     """Send what was not sent of a run or a sweep. filelock.Timeout: it is under way, or another process sends it."""
-    with FileLock(folder / LOCK, timeout=0, mode=0o600):
-        _send(folder, tracker)
+    with _lock(folder).acquire(timeout=0):
+        record = read_record(folder) or {}
+        if record["ended"] is None:  # it was killed
+            times = {path.name: int(1000 * path.stat().st_mtime) for path in folder.iterdir() if path.name != LOCK}
+            whole = times.get(RESULT, 0) >= record["begun"]  # an earlier run in this folder may have left another
+            _write(folder, {"ended": "FINISHED" if whole else "KILLED", "until": max(times.values())})
+        tracker.close(folder, _open(folder, tracker))
+        _write(folder, {"sent": True})
 
 
 def unsent(root: Path) -> list[Path]:
     """Return the folders below `root` of runs and sweeps that were not sent completely, sweeps before their jobs."""
-    folders = [path.parent for path in root.rglob(RECORD)]
-    waiting = [folder for folder in folders if not (read_record(folder) or {}).get("sent", True)]
+    waiting = [path.parent for path in root.rglob(RECORD) if not (read_record(path.parent) or {}).get("sent", True)]
     return sorted(waiting, key=lambda folder: (len(folder.parts), folder))
 
 
@@ -166,12 +165,10 @@ def cause(error: Exception) -> str:
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the content of tracking.json; None where there is none, or it is another program's."""
-    try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    return record if isinstance(record, dict) and "sent" in record else None
+    """Return the content of tracking.json; None where there is none."""
+    path = folder / RECORD
+    record: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return record
 
 
 def _write(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,14 +187,9 @@ def _open(folder: Path, tracker: Tracker) -> dict[str, Any]:
     return _write(folder, {"run": tracker.open(record, parent["run"] if parent else None)})
 
 
-def _send(folder: Path, tracker: Tracker) -> None:
-    """Send a run or a sweep that has ended; without an end in its record it was killed."""
-    if (record := read_record(folder) or {})["ended"] is None:
-        times = {path.name: int(1000 * path.stat().st_mtime) for path in folder.iterdir() if path.name != LOCK}
-        whole = times.get(RESULT, 0) >= record["begun"]  # an earlier run in this folder may have left another
-        _write(folder, {"ended": "FINISHED" if whole else "KILLED", "until": max(times.values())})
-    tracker.close(folder, _open(folder, tracker))
-    _write(folder, {"sent": True})
+def _lock(folder: Path) -> BaseFileLock:
+    """Return the lock of a folder, the same for all who ask in this process."""
+    return FileLock(folder / LOCK, mode=0o600, is_singleton=True)
 
 
 def _now() -> int:

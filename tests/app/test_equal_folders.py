@@ -146,7 +146,7 @@ def _records(images: bool) -> list[Record]:
     labels, groups = rng.integers(0, 2, 180), np.sort(rng.integers(0, 60, 180))
     values = rng.integers(0, 99, (180, 5, 5)) if images else rng.normal(size=(180, 4)).astype(np.float32)
     values = values + (labels * (99 if images else 2)).reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype)
-    return [Record(*each) for each in zip(values, labels.tolist(), range(1000, 1180), groups.tolist(), strict=True)]
+    return [Record(*record) for record in zip(values, labels.tolist(), range(1000, 1180), groups.tolist(), strict=True)]
 
 
 def _digits() -> list[Record]:
@@ -225,9 +225,9 @@ def _sent() -> dict[str, bytes]:
     tracked = tracked_runs(client)[-1]
     data, id = tracked.data, tracked.info.run_id
     model = client.search_logged_models([tracked.info.experiment_id], f"source_run_id = '{id}'")
-    drawn = [id, *(each.model_id for each in model), data.tags["nzc.key"]]
+    drawn = [id, *(part.model_id for part in model), data.tags["nzc.key"]]
     tags = {key: value for key, value in data.tags.items() if key != "nzc.process"}  # its number, and when it began
-    inputs = [each.to_dictionary() for each in tracked.inputs.dataset_inputs]
+    inputs = [part.to_dictionary() for part in tracked.inputs.dataset_inputs]
     sent = {"sent": repr((tracked.info.run_name, data.params, data.metrics, tags, inputs, [m.tags for m in model]))}
     files = [Path("mlartifacts", id), *(Path("mlartifacts", "models", each.model_id) for each in model)]
     sent |= {name: text.decode("latin-1") for name, text in contents(*files)}

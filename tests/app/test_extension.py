@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TEACHERS, Nzc
+from conftest import VOTES, Nzc
 from omegaconf import OmegaConf
 
 from nzc.app.build import build
@@ -12,28 +12,30 @@ from nzc.app.config import options
 from nzc.mechanisms import NoisyArgmax
 from nzc.validation import InputError
 
+FILE = [*VOTES, "teachers.path=votes.npy"]
 AGGREGATOR = """
 _target_: nzc.NoisyArgmax
-screen:
-  _target_: nzc.ThresholdScreen
-  threshold: 5
-  sigma1: 2
-noise:
-  _target_: nzc.GumbelNoise
-  gamma: 0.5
+screen: {_target_: nzc.ThresholdScreen, threshold: 30, sigma1: 2}
+noise: {_target_: nzc.GumbelNoise, gamma: 0.5}
 """
 
 
-def test_an_aggregator_of_known_parts_is_one_file(nzc: Nzc) -> None:
+def test_an_aggregator_of_known_parts_is_one_file(nzc: Nzc, histograms: Path) -> None:
     Path("conf/aggregator").mkdir(parents=True)
     Path("conf/aggregator/confident_gumbel.yaml").write_text(AGGREGATOR)
-    ran = nzc(*TEACHERS, "aggregator=confident_gumbel", "aggregator.noise.gamma=0.2", "student=none")
+    ran = nzc(*FILE, "aggregator=confident_gumbel", "aggregator.noise.gamma=0.2")
     assert ran.code == 0, ran.err
     assert ran.result["aggregator"] == "gumbel_threshold_screen"
     assert 0 < ran.result["answered"] < ran.result["queries"]
     assert ran.result["epsilon"]["exact"] < ran.result["epsilon"]["data_independent"]
     assert "confident_gumbel" in options("conf/aggregator")
-    assert "gama" in nzc(*TEACHERS, "aggregator=confident_gumbel", "aggregator.noise.gama=0.2", "student=none").err
+    assert "gama" in nzc(*FILE, "aggregator=confident_gumbel", "aggregator.noise.gama=0.2").err
+
+
+def test_a_group_of_ones_own_is_known(nzc: Nzc, histograms: Path) -> None:
+    Path("conf/site").mkdir(parents=True)
+    Path("conf/site/lab.yaml").write_text("# @package _global_\nseed: 7\n")
+    assert nzc(*FILE, "+site=lab", "aggregator=lnmax").result["seed"] == 7
 
 
 GNMAX = {"_target_": "nzc.NoisyArgmax", "noise": {"_target_": "nzc.GaussianNoise", "sigma": 4}}

@@ -59,19 +59,19 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 @pytest.mark.slow
 def test_a_sweep_on_slurm_shows_what_was_cancelled_and_what_failed(slurm: dict[str, str], tmp_path: Path) -> None:
-    asked = "teachers.epochs=1,0,100000,4", "queries=10"
+    rows = "teachers.epochs=1,0,100000,4", "queries=10"
     limits = [f"hydra.launcher.{limit}" for limit in ("cpus_per_task=1", "mem_gb=2", "timeout_min=15")]
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     assert not tracked_runs(client)  # and the tables are made
-    sweep = subprocess.Popen([*NZC, "--multirun", *RUN[3:], "hydra/launcher=slurm", *limits, *asked],
+    sweep = subprocess.Popen([*NZC, "--multirun", *RUN[3:], "hydra/launcher=slurm", *limits, *rows],
                              cwd=tmp_path, env=slurm, text=True, stderr=subprocess.PIPE)  # fmt: skip
     while not tracked_runs(client, "params.`teachers.epochs` = '100000'"):
         assert sweep.poll() is None
         time.sleep(1)
     subprocess.run("scancel $(squeue -h -r -o %i -n nzc -t running | grep _2$)", shell=True, env=slurm, check=True)
     (folder,) = tmp_path.glob("outputs/sweeps/*/*")
-    _, said = sweep.communicate(timeout=600)
-    assert sweep.returncode == 2 and "2 of 4 jobs did not finish" in said
+    _, lines = sweep.communicate(timeout=600)
+    assert sweep.returncode == 2 and "2 of 4 jobs did not finish" in lines
     assert [(folder / str(job) / "result.json").is_file() for job in range(4)] == [True, False, False, True]
     table = (folder / "table.md").read_text()
     assert "CANCELLED" in table and "teachers.epochs=0: teachers.epochs=0: must be" in table

@@ -50,7 +50,7 @@ def test_every_generator_of_the_system_has_a_key_of_its_own(monkeypatch: pytest.
 
 
 def _releases(folder: Path) -> list[bytes]:
-    return [each.labels for each in Ledger(folder / ".nzc" / "ledger.db").entries()]
+    return [entry.labels for entry in Ledger(folder / ".nzc" / "ledger.db").entries()]
 
 
 def test_two_runs_with_noise_of_the_system_are_two_releases(nzc: Nzc, histograms: Path) -> None:
@@ -93,11 +93,11 @@ def test_a_released_bound_is_rounded_up_to_a_coarse_step() -> None:
 
 def _found(secrets: dict[str, list[bytes]], contents: Iterator[tuple[str, bytes]]) -> set[str]:
     """Which secrets are there, as they are or, for numbers, in whatever is written between them."""
-    found = set()
+    names = set()
     for _, data in contents:
         numbers = b" " + re.sub(rb"[^0-9.]+", b" ", data) + b" "
-        found |= {name for name, forms in secrets.items() if any(form in data or form in numbers for form in forms)}
-    return found
+        names |= {name for name, forms in secrets.items() if any(form in data or form in numbers for form in forms)}
+    return names
 
 
 def _array(values: np.ndarray) -> list[bytes]:
@@ -161,8 +161,8 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, ma
     assert ran.code == 0, ran.err
     secrets = {"record": forms, "group": [WORD.encode()]} | _private(ran, here / ".nzc")
     publish(newest_folder(ran), here / "released")
-    said = ("said", (ran.out + ran.err).encode())
-    public = [said, *contents(here / "released", here / "mlflow.db", here / "mlartifacts")]
+    printed = ("printed", (ran.out + ran.err).encode())
+    public = [printed, *contents(here / "released", here / "mlflow.db", here / "mlartifacts")]
     assert _found(secrets, iter(public)) == set()
     names = {Path(name).name for name, _ in public}
     assert "labels.csv" in names and "confusion.svg" in names
@@ -181,9 +181,9 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, ma
     private = contents(here / "data.npz", here / ".nzc", here / "outputs")
     own = {"predictions", "exact", "theorem", "ledger", "teachers", "digest"}
     assert _found(secrets, private) >= own | {"record"}
-    ran = nzc(*(each for each in command if not each.startswith("student")), "student=none", "tracking.private=true")
-    told = _found(_private(ran, here / ".nzc"), contents(here / "mlflow.db", here / "mlartifacts"))
-    assert told == own - {"predictions"}
+    ran = nzc(*(word for word in command if not word.startswith("student")), "student=none", "tracking.private=true")
+    sent = _found(_private(ran, here / ".nzc"), contents(here / "mlflow.db", here / "mlartifacts"))
+    assert sent == own - {"predictions"}
 
 
 def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
@@ -265,7 +265,7 @@ def test_a_sweep_says_and_sends_no_private_epsilon(nzc: Nzc, histograms: Path) -
     command = ["--multirun", *FILE, "seed=0,1", "teachers.labels=labels.npy", "tracking=mlflow", "rng=system"]
     ran = nzc(*command, "tracking.private=false")
     assert ran.code == 0, ran.err
-    secrets = {f"exact {at}": _number(each["epsilon"]["exact"]) for at, each in enumerate(ran.results)}
+    secrets = {f"exact {at}": _number(result["epsilon"]["exact"]) for at, result in enumerate(ran.results)}
     shown = f"{ran.results[0]['epsilon']['exact']:.2f}"
     sent = dict(contents(here / "mlflow.db", here / "mlartifacts"))
     assert _found(secrets, iter(sent.items())) == set()

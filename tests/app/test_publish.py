@@ -173,20 +173,19 @@ def test_a_published_epsilon_follows_from_the_configuration(nzc: Nzc, histograms
 
 def test_what_is_no_finished_run_is_refused(nzc: Nzc, histograms: Path) -> None:
     here = histograms.parent
-    ran = nzc(*FILE, "rng=system")
-    run = newest_folder(ran)
+    run = newest_folder(nzc(*FILE, "rng=system"))
+
+    def refused(folder: Path, dest: Path, pattern: str) -> None:
+        with pytest.raises(InputError, match=pattern):
+            publish(folder, dest)
+
     for dest in (here, run):
-        with pytest.raises(InputError, match=r"DEST=.*must not exist"):
-            publish(run, dest)
+        refused(run, dest, r"DEST=.*must not exist")
     for folder in (here, here / "nowhere", here / "outputs"):
-        with pytest.raises(InputError, match=r"RUN=.*one run"):
-            publish(folder, here / "released")
-    with pytest.raises(InputError, match=r"DEST=.*can be created"):
-        publish(run, here / "votes.npy" / "released")
+        refused(folder, here / "released", r"RUN=.*one run")
+    refused(run, here / "votes.npy" / "released", r"DEST=.*can be created")
     (run / "labels.csv").rename(run / "kept")
-    with pytest.raises(InputError, match=r"RUN=.*labels.csv"):
-        publish(run, here / "released")
+    refused(run, here / "released", r"RUN=.*labels.csv")
     (run / "result.json").unlink()
-    with pytest.raises(InputError, match=r"RUN=.*finished"):
-        publish(run, here / "released")
+    refused(run, here / "released", r"RUN=.*finished")
     assert not list(here.glob("*released*"))

@@ -150,7 +150,7 @@ def test_a_wrong_row_does_not_stop_the_others(nzc: Nzc) -> None:
         ("+sed=20", ["sed=20", "did you mean seed?", "(row second)"]),
         ("aggregator.gama=1", ["aggregator.gama", "did you mean gamma?", "(row second)"]),
         ("+aggregator.gama=1", ["aggregator.gama=1", "keys of nzc.NZC", "(row second)"]),
-        ("student=supervisd", ["student=supervisd", "supervised", "(row second)"]),
+        ("student=supervisd", ["student/supervisd", "supervised", "(row second)"]),
     ],
 )
 def test_a_wrong_key_of_a_row_is_said_before_anything_runs(nzc: Nzc, wrong: str, said: list[str]) -> None:
@@ -166,7 +166,7 @@ def test_a_wrong_key_of_a_row_is_said_before_anything_runs(nzc: Nzc, wrong: str,
 def test_a_row_sets_a_key_once(nzc: Nzc) -> None:
     _sweep(SWEEP.replace("queries=20", "aggregator=lnmax"))
     ran = nzc("+sweeps=mine")
-    assert (ran.code, ran.err) == (2, "nzc: sweep.rows.1.set=aggregator=lnmax: must set each key once\n")
+    assert ran.code == 2 and ran.err.startswith("nzc: sweep.rows.1.set=") and "must set each key once" in ran.err
 
 
 def test_the_table_names_what_the_command_line_changed(nzc: Nzc) -> None:
@@ -235,7 +235,7 @@ def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc)
     assert {tuple(solution["values"]) for solution in best.solutions} <= found
     totals = [result["epsilon"]["ledger_total"] for result in ran.results]
     assert max(totals) > max(epsilon for _, epsilon in found)
-    assert "hydra/sweeper=rows: must be optuna" in nzc(*search, "tracking=mlflow").err
+    assert "needs hydra/sweeper=optuna" in nzc(*search, "tracking=mlflow").err
     assert list(ran.folder.glob("outputs/sweeps/*/*")) == [folder]
     assert not Path("mlflow.db").exists()
     assert (

