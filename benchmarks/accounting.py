@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from nzc import Confident, GNMax, LNMax
-from nzc.accounting.composition import compose, steps
+from nzc.accounting.composition import compose
 from nzc.accounting.rdp import to_epsilon
 from nzc.mechanisms import NoisyArgmax
 from nzc.types import Ints
@@ -49,7 +49,7 @@ def measure(mechanism: NoisyArgmax, votes: Ints, delta: float) -> str:
     cost = mechanism.pricing.exact(votes)
     renyi, order = to_epsilon(cost.total, delta)
     middle = time.perf_counter()
-    lower, upper = compose([step for pairs, times in cost.laws() for step in steps(pairs, times)], delta, renyi, order)
+    lower, upper = compose(cost.laws(), delta, renyi, order)
     seconds = middle - start, time.perf_counter() - middle
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     ratio = f"{upper / lower:7.4f}" if lower else "      –"

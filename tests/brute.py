@@ -142,3 +142,11 @@ def cost(mechanism, votes, orders, student_probs=None):
 def hockey_stick(p, q, epsilon):
     """The smallest δ at which (ε, δ) holds between P and Q, in this direction."""
     return sum(max(mp.mpf(0), x - mp.exp(mp.mpf(epsilon)) * y) for x, y in zip(p, q, strict=True))
+
+
+DENSE = 1 + np.geomspace(1e-2, 1e5, 401)
+
+
+def mironov(rdp, delta, orders=DENSE):
+    """The smallest ρ(α) + log(1/δ)/(α − 1) of a Rényi cost, orders → [orders] (Mironov 2017, Proposition 3)."""
+    return float((rdp(orders) - np.log(delta) / (orders - 1)).min())

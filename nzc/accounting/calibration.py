@@ -29,10 +29,9 @@ def calibrate(
     parameter  name of that argument, where several are free and the others have defaults
     rough      for GNMax: leave out the numeric bound, so that the noise is up to a fifth too large, in milliseconds
 
-    Where a mechanism has a `first` (nzc.Interactive), `epsilon` holds however the queries are divided between both.
-
     The result never costs more than `epsilon`, and at least `epsilon` (1 − 1e-5); for GNMax, whose bound is a numeric
-    one, `epsilon` (1 − 1e-3), after several seconds. Noise from 1e-15 to 1e15 is tried. InputError: no noise is enough.
+    one, `epsilon` (1 − 1e-3), after several seconds. Where a mechanism has a `first` (nzc.Interactive), that holds
+    however the queries are divided. Noise from 1e-15 to 1e15 is tried. InputError: no noise is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -50,14 +49,13 @@ def calibrate(
     if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
         values.reverse()
     costs = [cost(value) for value in values]
-    if not (enough_at := [at for at, each in enumerate(costs) if each <= epsilon]):
+    if min(costs) > epsilon:
         allowed = f"must be above {min(costs):.3g}: {name} alone cannot make {queries} queries cheaper"
-        if math.isinf(min(costs)):
-            allowed = f"cannot be kept: no value of {name} makes ε finite"
         raise InputError("epsilon", epsilon, allowed)
-    if enough_at[0] == 0:
+    if costs[0] <= epsilon:
         return values[0]
-    enough, short = values[enough_at[0]], values[enough_at[0] - 1]
+    at = next(at for at, price in enumerate(costs) if price <= epsilon)
+    enough, short = values[at], values[at - 1]
     scale = 1 if enough > short else -1  # noise grows with the value, or shrinks
     while abs(math.log(enough / short)) > 1e-11:
         middle = math.sqrt(enough * short)
@@ -66,10 +64,9 @@ def calibrate(
 
 
 def _refined(cost: Callable[[float], float], enough: float, scale: int, epsilon: float) -> float:
-    """Return less noise than `enough`, whose precise ε is still at most `epsilon`.
+    """Return less noise than `enough`, whose precise ε is still at most `epsilon`: log ε is about linear in log noise.
 
-    log ε is about linear in log noise, so a few interpolations are enough. `scale` is 1 where noise grows with the
-    value, else −1.
+    scale  1 where noise grows with the value, else −1
     """
     known, over = cost(enough), None
     for _ in range(12):
@@ -89,7 +86,7 @@ def _free(mechanism: Callable[..., Mechanism]) -> str:
     """Return the name of the one argument that still has to be given."""
     given = mechanism.keywords if isinstance(mechanism, partial) else {}
     parameters = signature(mechanism).parameters.items()
-    free = [name for name, each in parameters if each.default is Parameter.empty and name not in given]
+    free = [name for name, one in parameters if one.default is Parameter.empty and name not in given]
     if len(free) != 1:
         allowed = f"must be the name of the noise parameter; {', '.join(free) or 'no argument'} must still be given"
         raise InputError("parameter", None, allowed)

@@ -13,16 +13,15 @@ Lower bound. One neighbour of each query is fixed. Losses are rounded to a grid,
 merged; P and Q of what was merged are exact. Merging is post-processing, so δ can only fall.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, error_of
-from nzc.accounting.windows import shifted_means
-from nzc.types import Floats, Ints
+from nzc.types import AnyArray, Floats, Ints
 
 #: How many neighbours of a query are kept by each of two orders; a single law stands for the others (`_dominating`).
 _KEPT = 12
@@ -34,64 +33,55 @@ _FINER = 3
 _ROUNDING = 1e-6
 #: Larger total losses count as infinite.
 LARGEST = 300.0
+#: OpenBLAS computes products of at most so many multiplications in the calling thread; more threads only wait then.
+_ONE_THREAD = 2**18
 
 
-class Neighbours(NamedTuple):
-    """The laws of all neighbours of one histogram, in one direction.
+@dataclass(frozen=True, repr=False)
+class Neighbours:
+    """The laws of all neighbours of one histogram, in one direction."""
 
-    p     [neighbours, outcomes]  probabilities
-    loss  [neighbours, outcomes]  privacy losses; inf where q = 0
-    """
-
-    p: Floats
-    loss: Floats
-
-    def __repr__(self) -> str:
-        return type(self).__name__  # no numbers: they follow from votes
+    p: Floats  # [neighbours, outcomes] probabilities
+    loss: Floats  # [neighbours, outcomes] privacy losses; inf where q = 0
 
 
-class Step(NamedTuple):
-    """A histogram that `times` queries share, in both directions: from the votes to one vote away, and back."""
-
-    times: int
-    directions: tuple[Neighbours, Neighbours]
-
-
-def steps(pairs: Pairs, counts: Ints) -> list[Step]:
-    """Return the steps of histograms that `counts` [histograms] queries share each."""
-    both = []
-    for log_p, log_q in ((pairs.here, pairs.there), (pairs.there, pairs.here)):
-        absent = (pairs.copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
-        with np.errstate(invalid="ignore"):
-            loss = np.where(absent, 0.0, log_p - log_q + error_of(log_p) + error_of(log_q))
-        both.append(Neighbours(np.where(absent, 0.0, np.exp(log_p + error_of(log_p)) * pairs.copies), loss))
-    edges = np.searchsorted(pairs.query, np.arange(len(counts) + 1))
-    parts = [slice(*edge) for edge in pairwise(edges)]
-    found = [[Neighbours(each.p[part], each.loss[part]) for each in both] for part in parts]
-    return [Step(int(count), (forth, back)) for count, (forth, back) in zip(counts, found, strict=True) if len(forth.p)]
-
-
-def compose(found: Sequence[Step], delta: float, guess: float, order: float) -> tuple[float, float]:
+def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, order: float) -> tuple[float, float]:
     """Return a lower and an upper bound on ε at δ.
 
+    laws   of distinct histograms and their neighbours, and how many queries share each histogram, [histograms]
     guess  an ε of the same size, which sets the grid; it is replaced by the result while that is much smaller; inf:
            nothing is known
     order  the Rényi order at which the guess was found; it ranks neighbours
     """
-    if not found:
+    forth: list[tuple[int, Neighbours]] = []
+    back: list[tuple[int, Neighbours]] = []
+    for pairs, counts in laws:
+        forth += _neighbours(pairs.query, pairs.here, pairs.there, pairs.copies, counts)
+        back += _neighbours(pairs.query, pairs.there, pairs.here, pairs.copies, counts)
+    if not forth:
         return 0.0, 0.0
-
-    def one_direction(which: int) -> tuple[float, float]:
-        laws = [(step.times, step.directions[which]) for step in found]
-        return _one_direction(laws, delta, guess, order)
-
     with ThreadPoolExecutor(2) as pool:
-        ends = list(pool.map(one_direction, range(2)))
-    return max(low for low, _ in ends), max(high for _, high in ends)
+        bounds = pool.map(lambda direction: _one_direction(direction, delta, guess, order), (forth, back))
+        lows, highs = zip(*bounds, strict=True)
+    return max(lows), max(highs)
+
+
+def _neighbours(
+    query: Ints, log_p: Floats, log_q: Floats, copies: Floats, counts: Ints
+) -> Iterator[tuple[int, Neighbours]]:
+    """Yield how many queries share each histogram, and its neighbours in one direction."""
+    absent = (copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
+    with np.errstate(invalid="ignore"):
+        loss = np.where(absent, 0.0, log_p - log_q + error_of(log_p) + error_of(log_q))
+    p = np.where(absent, 0.0, np.exp(log_p + error_of(log_p)) * copies)
+    edges = np.searchsorted(query, np.arange(len(counts) + 1))
+    for count, (start, end) in zip(counts.tolist(), pairwise(edges), strict=True):
+        if end > start:
+            yield count, Neighbours(p[start:end], loss[start:end])
 
 
 def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: float, order: float) -> tuple[float, float]:
-    certain = [(count, (each.p * np.isposinf(each.loss)).sum(axis=1).max()) for count, each in laws]
+    certain = [(count, (law.p * np.isposinf(law.loss)).sum(axis=1).max()) for count, law in laws]
     if -np.expm1(sum(count * np.log1p(-min(p, 1 - 1e-16)) for count, p in certain)) >= delta:
         return np.inf, np.inf  # the loss is infinite with probability δ or more
     guess, order = (guess, order) if np.isfinite(guess) else (10.0, 2.0)
@@ -101,20 +91,20 @@ def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: floa
     while True:
         step = guess / points
         ends = -int(1.3 * guess / step) - 1, int((0.6 * guess + min(0.5, 4 * guess)) / step) + 1
-        found = _upper(laws, delta * (1 - _ROUNDING), order, step, ends)
+        upper = _upper(laws, delta * (1 - _ROUNDING), order, step, ends)
         low = max(low, _lower(laws, delta * (1 + _ROUNDING), order, step / _FINER, int(1.8 * points) * _FINER))
-        high, before = min(found, high), high
-        if not 0 < found < min(guess / 2, before):
+        high, before = min(upper, high), high
+        if not 0 < upper < min(guess / 2, before):
             return low, high
-        guess = found
+        guess = upper
 
 
 def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step: float, ends: tuple[int, int]) -> float:
     """Return the upper bound, from V on a grid of losses between the two ends, in steps."""
     grid = step * np.arange(ends[0], ends[1] + 1)
     value = -np.expm1(-np.maximum(grid, 0))
-    for count, each in laws:
-        offsets, weights, infinite = _few(*_kernel(each, step, min(len(grid), int(LARGEST / step))), step, order)
+    for count, law in laws:
+        offsets, weights, infinite = _few(*_kernel(law, step, min(len(grid), int(LARGEST / step))), step, order)
         used = np.flatnonzero(weights.any(axis=0))
         offsets, weights = offsets[used], np.ascontiguousarray(weights[:, used])
         below, above = max(0, -int(offsets[0])), max(0, int(offsets[-1]))
@@ -130,13 +120,27 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
     return max(0.0, float(np.log(1 - share + share * np.exp(-step)) - grid[at - 1]))
 
 
-def _kernel(found: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Floats]:
+def shifted_means(weights: Floats, windows: Floats, rows: AnyArray | slice) -> Floats:
+    """Return weights [laws, offsets] @ windows[rows] [offsets, points], block by block.
+
+    windows  [shifts, points]  a view of the padded values: row k is shifted by k
+    """
+    points = windows.shape[1]
+    width = max(2, _ONE_THREAD // weights.size)
+    means = np.empty((len(weights), points))
+    for at in range(0, points, width):
+        block = np.ascontiguousarray(windows[rows, at : at + width])
+        np.matmul(weights, block, out=means[:, at : at + width])
+    return means
+
+
+def _kernel(law: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Floats]:
     """Return the laws on the grid: offsets [offsets], their weights, and the weight of infinite losses [neighbours].
 
     A loss between two grid points is divided between them, so that E u is kept.
     """
-    infinite = found.loss >= far * step
-    p, loss = np.where(infinite, 0.0, found.p), np.where(infinite, 0.0, np.maximum(found.loss, -far * step))
+    infinite = law.loss >= far * step
+    p, loss = np.where(infinite, 0.0, law.p), np.where(infinite, 0.0, np.maximum(law.loss, -far * step))
     cell = np.floor(loss / step).astype(np.int64)
     upward = np.clip(np.expm1(np.minimum(step, cell * step + step - loss)) / np.expm1(step), 0.0, 1.0)
     first = int(cell.min())
@@ -145,7 +149,7 @@ def _kernel(found: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Flo
     weights = np.zeros(len(p) * width)
     weights += np.bincount(at.ravel(), (p * upward).ravel(), len(weights))
     weights += np.bincount(at.ravel() + 1, (p * (1 - upward)).ravel(), len(weights))
-    return first + np.arange(width), weights.reshape(len(p), width), (found.p * infinite).sum(axis=1)
+    return first + np.arange(width), weights.reshape(len(p), width), (law.p * infinite).sum(axis=1)
 
 
 def _few(offsets: Ints, weights: Floats, infinite: Floats, step: float, order: float) -> tuple[Ints, Floats, Floats]:
@@ -185,14 +189,14 @@ def _lower(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
     """Return the lower bound for one neighbour of each query, the one of the largest Rényi divergence at `order`."""
     mass, infinite = np.zeros((2, 2 * cells + 1)), 0.0  # under P and under Q
     mass[:, cells] = 1.0
-    for count, each in laws:
-        moments = (each.p * np.exp(np.minimum((order - 1) * each.loss, LARGEST))).sum(axis=1)
-        own_p, loss = (values[moments.argmax()] for values in each)
+    for count, law in laws:
+        moments = (law.p * np.exp(np.minimum((order - 1) * law.loss, LARGEST))).sum(axis=1)
+        own_p, loss = law.p[moments.argmax()], law.loss[moments.argmax()]
         finite = (own_p > 0) & (loss < np.inf)
         shifts, at = np.unique(np.clip(np.rint(loss[finite] / step), -cells, cells), return_inverse=True)
         # A p near the smallest float64 has few digits; its q is rounded up, which lowers δ.
         own_q = np.exp(np.log(own_p[finite]) - loss[finite]) * np.where(own_p[finite] < 1e-300, 1.01, 1.0)
-        own = np.stack([np.bincount(at, each) for each in (own_p[finite], own_q)]).astype(np.float64)
+        own = np.stack([np.bincount(at, weights) for weights in (own_p[finite], own_q)]).astype(np.float64)
         for _ in range(count):
             infinite += float(mass[0].sum() * own_p[~finite].sum())
             mass = _shifted(mass, shifts.astype(np.int64), own)

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
 from nzc.accounting import data_independent, sanitised
-from nzc.accounting.composition import LARGEST, compose, steps
+from nzc.accounting.composition import LARGEST, compose
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
@@ -20,9 +19,7 @@ from nzc.validation import InputError, between_0_and_1
 
 @dataclass(frozen=True)
 class Cost:
-    """What releasing labels cost. `cost_1 + cost_2` is the cost of both releases.
-
-    Later queries may depend on earlier labels: Rényi costs add all the same, because the earlier labels are released.
+    """What releasing labels cost. `cost_1 + cost_2` is the cost of both releases, also of adaptive ones.
 
     queries     how many queries were asked
     exact       exact Rényi costs to be added; None: the mechanism has no law
@@ -52,11 +49,17 @@ class Cost:
     def dearer(self, other: "Cost") -> "Cost":
         """Return what some queries of this release and the rest of the other cost at most, whatever the votes.
 
-        At every order that is the larger cost. Both must be of equally many queries, each of which costs the same.
+        Both must be of equally many queries, each of which costs the same.
         """
-        one, two = (_together(cost.worst_case) for cost in (self, other))
-        worst = WorstCaseCost(lambda orders: np.maximum(one.rdp(orders), two.rdp(orders)), max(one.mu, two.mu))
-        return Cost(self.queries, None, (), ((1, worst),), max(self.delta_cost, other.delta_cost))
+        both = [[(count, release) for count, release in cost.worst_case if count] for cost in (self, other)]
+
+        def rdp(orders: Floats) -> Floats:
+            zero = np.zeros(len(orders))
+            return np.maximum(*(sum((count * release.rdp(orders) for count, release in parts), zero) for parts in both))
+
+        mu = max(float(np.sqrt(sum(count * release.mu**2 for count, release in parts))) for parts in both)
+        delta_cost = max(self.delta_cost, other.delta_cost)
+        return Cost(self.queries, None, (), ((1, WorstCaseCost(rdp, mu)),), delta_cost)
 
     def rdp(self, orders: Floats) -> Floats:
         """Return the exact Rényi cost, [orders]; inf where the mechanism has no law."""
@@ -70,14 +73,14 @@ class Cost:
         exact, lower, order = self.exact_epsilon(delta)
         costs = [bound.cost(histograms) for bound, histograms in self.bounded]
 
-        def theorem(orders: Floats) -> Floats:
+        def total(orders: Floats) -> Floats:
             return np.asarray(np.sum([cost(orders).sum(axis=0) for cost in costs], axis=0))
 
         return Epsilon(
             exact=exact,
             exact_lower=lower,
             order=order,
-            theorem=to_epsilon(theorem, delta)[0] if costs else None,
+            theorem=to_epsilon(total, delta)[0] if costs else None,
             data_independent=self.data_independent(delta),
             claimed=None if self.claim is None else self.claim(self.queries, delta),
         )
@@ -101,14 +104,11 @@ class Cost:
             return adaptive_epsilon(self.rdp(CHOICES), left), None, np.nan
         exact, order = to_epsilon(self.rdp, left)
         exact = min(exact, self.data_independent(delta))
-        if self.exact[0].moved is not None:  # the composition would count all queries
+        if self.exact[0].adjacency.queries is not None:  # the composition would count all queries
             return exact, None, order
         if exact == 0:
             return exact, 0.0, order
-        if (left, exact) not in self._composed:
-            found = [step for pairs, times in self.exact[0].laws() for step in steps(pairs, times)]
-            self._composed[left, exact] = compose(found, left, exact, order)
-        lower, upper = self._composed[left, exact]
+        lower, upper = compose(self.exact[0].laws(), left, exact, order)
         exact = min(exact, upper)
         # Noise that ends a run, or a part of δ, may hide what the laws of all queries show.
         if self.delta_cost > 0 or self.exact[0].paid is not None:
@@ -116,38 +116,19 @@ class Cost:
         if exact < np.inf:  # e^-1000 counts as 0: an infinite loss is LARGEST at least
             lower = min(lower, LARGEST)
         if lower > exact * (1 + 1e-6) + 1e-9:
-            allowed = (
-                f"must hold for any votes; it limits ε to {exact:.6g}, but the law at these votes shows {lower:.6g}"
-            )
-            raise InputError("worst_case", self.data_independent(delta), f"{allowed} at δ={delta:g}")
+            allowed = f"must hold for any votes; the law at these votes shows ε ≥ {lower:.6g} at δ={delta:g}"
+            raise InputError("worst_case", self.data_independent(delta), allowed)
         return exact, lower, order
 
-    @cached_property
-    def _composed(self) -> dict[tuple[float, float], tuple[float, float]]:
-        return {}
-
     def sanitised(self, delta: float, rng: np.random.Generator, plan: Plan) -> float:
-        """Draw an upper bound that may be published; each call is a further release. It needs `bounded`.
-
-        `plan` must be made from public facts, before a vote is seen.
-        """
-        return sanitised.sanitise(self.bounded, plan, delta, rng).epsilon
-
-
-def _together(parts: Sequence[tuple[int, WorstCaseCost]]) -> WorstCaseCost:
-    """Return the cost of all releases, given as (count, cost of one), as that of one release."""
-    parts = [(count, cost) for count, cost in parts if count]
-
-    def rdp(orders: Floats) -> Floats:
-        return sum((count * cost.rdp(orders) for count, cost in parts), np.zeros(len(orders)))
-
-    return WorstCaseCost(rdp, float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))))
+        """Draw an upper bound that may be published; each call is a further release. It needs `bounded`."""
+        return plan.convert(sanitised.sanitise(self.bounded, plan, delta, rng), delta)
 
 
 def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:
     """Return how ε grows from query to query: labels released so far [points], and ε at δ [points] by its name.
 
-    `exact` is computed from Rényi costs at every point, and `data_independent` roughly.
+    `exact` is computed from Rényi costs, and `data_independent` roughly.
 
     rounds   the cost of each round, and which of its queries were answered, in the order of asking
     """
@@ -162,10 +143,10 @@ def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) 
         # A release accompanies every label or every query; its count tells which.
         so_far = {int(answered.sum()): labels, len(answered): queries}
         if "exact" in rdp and cost.exact is not None:
-            rdp["exact"] += sum(each.first(queries) for each in cost.exact)
+            rdp["exact"] += sum(part.first(queries) for part in cost.exact)
         for bound, histograms in cost.bounded if "theorem" in rdp else ():
-            each = bound.cost(histograms)(ORDERS)
-            rdp["theorem"] += np.concatenate([0 * ORDERS[None], each.cumsum(axis=0)])[so_far[len(histograms)]]
+            grown = bound.cost(histograms)(ORDERS).cumsum(axis=0)
+            rdp["theorem"] += np.concatenate([0 * ORDERS[None], grown])[so_far[len(histograms)]]
         parts += [(np.minimum(queries, count), worst_case) for count, worst_case in cost.worst_case]
         released, before = released + labels, before + len(answered)
         paid = max([1, *(count for count, _ in cost.worst_case)])
@@ -173,7 +154,7 @@ def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) 
     left = np.maximum(left, 0)
     with np.errstate(divide="ignore"):
         least = {name: np.maximum(cks(cost, ORDERS, left[:, None]).min(axis=1), 0) for name, cost in rdp.items()}
-    found = {name: np.where(rdp[name].any(axis=1), values, 0.0) for name, values in least.items()}
-    pairs = zip([[(int(count[at]), each) for count, each in parts] for at in range(len(ends))], left, strict=True)
-    found["data_independent"] = np.array([data_independent.compose(spent, rest, rough=True) for spent, rest in pairs])
-    return released, found
+    curves = {name: np.where(rdp[name].any(axis=1), values, 0.0) for name, values in least.items()}
+    spent = [[(int(count[at]), release) for count, release in parts] for at in range(len(ends))]
+    independent = [data_independent.compose(*pair, rough=True) for pair in zip(spent, left, strict=True)]
+    return released, curves | {"data_independent": np.array(independent)}

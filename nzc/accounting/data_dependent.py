@@ -1,7 +1,4 @@
-"""The papers' data-dependent bounds: what does one query cost at these votes? Computed in log space.
-
-Both theorems use an upper bound q on the probability that the label is not the plurality.
-"""
+"""The papers' data-dependent bounds, in log space, from an upper bound q on Pr[the label is not the plurality]."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,21 +8,15 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
 from nzc.types import AnyArray, Floats
-from nzc.validation import positive
 
 
 @dataclass(frozen=True)
 class DataDependentBound:
-    """One theorem of the papers: the cost of a release as a function of the flip probability q at its votes.
+    """One theorem of the papers: the cost of a release as a function of the flip probability q at its votes."""
 
-    log_flip   log q [queries] from votes [queries, classes]
-    rdp        the Rényi cost [queries, orders] from log q [queries] and orders; at q = 1 the data-independent cost
-    spread     standard deviation of the noise, in votes
-    """
-
-    log_flip: Callable[[AnyArray], Floats]
-    rdp: Callable[[Floats, Floats], Floats]
-    spread: float
+    log_flip: Callable[[AnyArray], Floats]  # votes [queries, classes] → log q [queries]
+    rdp: Callable[[Floats, Floats], Floats]  # log q, orders → [queries, orders]; at q = 1 the data-independent cost
+    spread: float  # standard deviation of the noise, in votes
 
     def cost(self, votes: AnyArray) -> Callable[[Floats], Floats]:
         """Return the Rényi cost of releases at these votes, as a function: orders → [queries, orders]."""
@@ -39,34 +30,14 @@ class DataDependentBound:
 
 def gaussian_bound(sigma: float) -> DataDependentBound:
     """Return the bound for argmax(n + N(0, σ²)): Scalable PATE 2018, Theorem 6."""
-    positive(sigma=sigma)
     flip = partial(log_flip_gaussian, sigma=sigma)
     return DataDependentBound(flip, lambda log_q, orders: gaussian_rdp(log_q, sigma, orders), sigma)
 
 
 def laplace_bound(gamma: float) -> DataDependentBound:
     """Return the bound for argmax(n + Lap(1/γ)): PATE 2017, Theorem 3."""
-    positive(gamma=gamma)
     flip = partial(log_flip_laplace, gamma=gamma)
     return DataDependentBound(flip, lambda log_q, orders: laplace_rdp(log_q, gamma, orders), np.sqrt(2) / gamma)
-
-
-def screen_bound(sigma1: float) -> DataDependentBound:
-    """Return the bound for a screen's answer, s + N(0, σ₁²) ≥ T, to be taken at the histograms of `screen_votes`.
-
-    One moved vote shifts s by at most 1 instead of two counts by 1 each, so it is GNMax's bound with noise √2 σ₁.
-    """
-    positive(sigma1=sigma1)
-    return gaussian_bound(np.sqrt(2) * sigma1)
-
-
-def screen_votes(scores: AnyArray, threshold: float) -> Floats:
-    """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as the screen answers `scores`.
-
-    The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|, which one moved vote changes by 2.
-    """
-    gap = 2 * np.abs(scores.astype(np.float64) - threshold)
-    return np.stack([gap, np.zeros_like(gap)], axis=1)
 
 
 def gaps(votes: AnyArray) -> Floats:

@@ -16,17 +16,15 @@ _DETERMINISTIC = 700.0
 
 @dataclass(frozen=True)
 class WorstCaseCost:
-    """What one release costs, whatever the votes.
+    """What one release costs, whatever the votes."""
 
-    rdp   the Rényi cost, orders → [orders]
-    mu    the release is post-processing of Gaussian noise at a mean shift of μ standard deviations; inf: it is not
-    pure  the release is (ε₀, 0)-private; inf: it is not
-    many  ε of so many such releases at δ, (count, δ) → ε, where that is less than by composing `rdp` or `mu`
-    """
-
+    #: The Rényi cost, orders → [orders].
     rdp: Callable[[Floats], Floats] = field(repr=False)
+    #: The release is post-processing of Gaussian noise at a mean shift of μ standard deviations; inf: it is not.
     mu: float = np.inf
+    #: The release is (ε₀, 0)-private; inf: it is not.
     pure: float = np.inf
+    #: ε of so many such releases at δ, (count, δ) → ε, where that is less than by composing `rdp` or `mu`.
     many: Callable[[int, float], float] | None = field(default=None, repr=False)
 
 
@@ -76,8 +74,8 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
     """Return the largest Rényi divergence of an ε₀-private release, [orders] (Mironov 2017, Proposition 5).
 
-    Randomised response reaches it: p^α q^(1−α) + q^α p^(1−α) − 1 = (e^(αε₀) − 1)(1 − e^((1−α)ε₀))/(1 + e^ε₀).
-    The right side is used because nothing cancels in it.
+    Randomised response reaches it: p^α q^(1−α) + q^α p^(1−α) − 1 = (e^(αε₀) − 1)(1 − e^((1−α)ε₀))/(1 + e^ε₀), where
+    nothing cancels on the right side.
     """
     up, down = orders * epsilon0, (orders - 1) * epsilon0
     log_more = up + np.log(-np.expm1(-up)) + np.log(-np.expm1(-down)) - np.logaddexp(0, epsilon0)

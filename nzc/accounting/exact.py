@@ -1,16 +1,15 @@
 """The exact Rényi cost of a query: its largest divergence to any histogram one vote away, in both directions.
 
-This module knows nothing of noise or screens: a mechanism is given as pairs of log-laws. Every result is an upper
-bound: the error of the laws (`error_of`) and the rounding of the sums are added. Outcomes below e^-700 in both laws are
-ignored.
+Every result is an upper bound: the error of the laws (`error_of`) and the rounding of the sums are added. Outcomes
+below e^-700 in both laws are ignored.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import logsumexp
@@ -41,18 +40,12 @@ def error_of(log_p: Floats) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Pairs:
-    """Laws of pairs of neighbouring histograms.
+    """Laws of pairs of neighbouring histograms."""
 
-    query   [pairs]            the query that a pair belongs to, ascending
-    here    [pairs, outcomes]  log-probabilities at the votes
-    there   [pairs, outcomes]  log-probabilities one vote away
-    copies  [pairs, outcomes]  how many outcomes each entry stands for
-    """
-
-    query: Ints
-    here: Floats
-    there: Floats
-    copies: Floats
+    query: Ints  # [pairs] the query that a pair belongs to, ascending
+    here: Floats  # [pairs, outcomes] log-probabilities at the votes
+    there: Floats  # [pairs, outcomes] log-probabilities one vote away
+    copies: Floats  # [pairs, outcomes] how many outcomes each entry stands for
 
 
 def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
@@ -97,8 +90,7 @@ class _Candidates(NamedTuple):
     """Ordered pairs of laws (P, Q), prepared for D_α(P ‖ Q) at any order.
 
     With r = p/q and Σp = Σq = 1, e^((α−1) D_α) − 1 = Σ q (r^α − 1 − α(r − 1)). All terms are ≥ 0 and vanish to second
-    order at r = 1. So nothing cancels between nearly identical laws, and moving every r away from 1 by the error of
-    the laws gives an upper bound.
+    order at r = 1. So nothing cancels, and moving every r away from 1 by the error of the laws gives an upper bound.
     """
 
     query: Ints  # [candidates]
@@ -161,49 +153,48 @@ class _Candidates(NamedTuple):
         return np.maximum(log_total, 0.0) * (1 + _ROUNDING) / (order - 1)
 
 
+class Adjacency(Protocol):
+    """What totals ask of the neighbour relation (`nzc.mechanisms.Adjacency`)."""
+
+    @property
+    def queries(self) -> int | None: ...
+    def charged(self, asked: AnyArray | int) -> AnyArray: ...
+    def total(self, parts: Iterable[tuple[Floats, Ints]]) -> Floats: ...
+
+
 @dataclass(frozen=True, repr=False)
 class ExactCost:
-    """The exact Rényi cost of queries. Equal histograms are computed once.
+    """The exact Rényi cost of queries. Equal histograms are computed once; the ceiling is taken where it is smaller."""
 
-    batches  numbers of distinct histograms, and a function that returns their laws, which are large
-    inverse  [queries]  the distinct histogram of each query
-    ceiling  what asking one query and its label cost for any votes, orders → [2, orders]; it is taken where it is
-             smaller
-    paid     asking all queries together costs at most so often its ceiling, since noise ends the run; None: no limit
-    moved    only so many queries cost anything, whichever they are; None: all may
-    """
-
-    batches: list[tuple[Ints, Callable[[], Pairs]]]
-    inverse: Ints
-    ceiling: Callable[[Floats], Floats]
-    paid: int | None = None
-    moved: int | None = None
+    batches: list[tuple[Ints, Callable[[], Pairs]]]  # numbers of distinct histograms, and their laws, which are large
+    inverse: Ints  # [queries] the distinct histogram of each query
+    ceiling: Callable[[Floats], Floats]  # what asking a query and its label cost for any votes, orders → [2, orders]
+    adjacency: Adjacency  # how many queries one unit of privacy can change
+    paid: int | None = None  # all queries cost at most so often the ceiling of asking; None: no limit
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""
         return self._distinct(orders)[self.inverse]
 
     def total(self, orders: Floats) -> Floats:
-        """Return the sum over all queries, [orders]. The result at `rdp.ORDERS` is kept."""
+        """Return the cost of all queries, [orders]. That at `rdp.ORDERS` is kept."""
         times = np.bincount(self.inverse)
-        if self.moved is not None:  # the dearest ones, at each order
-            each = self._at_orders if orders is ORDERS else self._distinct(orders)
-            return np.asarray(np.sort(each[self.inverse], axis=0)[-self.moved :].sum(axis=0))
-        if orders is ORDERS:
-            return self._limited(np.asarray(times @ self._at_orders), np.asarray(len(self.inverse)))
-        total = sum((times[places] @ costs for places, costs in self._costs(orders)), start=np.zeros(len(orders)))
-        return self._limited(total, np.asarray(len(self.inverse)), orders)
+        if not len(times):
+            return np.zeros(len(orders))
+        kept = [(self._at_orders, times)] if orders is ORDERS else None
+        parts = kept or ((costs, times[places]) for places, costs in self._costs(orders))
+        return self._limited(self.adjacency.total(parts), np.asarray(len(self.inverse)), orders)
 
     def first(self, counts: Ints) -> Floats:
-        """Return the sum over the first so many queries, [counts, orders] at `rdp.ORDERS`."""
+        """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
         total = np.concatenate([0 * ORDERS[None], self._at_orders[self.inverse].cumsum(axis=0)])[counts]
         return self._limited(total, counts[:, None])
 
     def _limited(self, total: Floats, queries: Ints, orders: Floats = ORDERS) -> Floats:
         """Return `total` of so many queries, or what they cost at most where that is smaller."""
-        if self.paid is None and self.moved is None:
+        if self.paid is None and self.adjacency.queries is None:
             return total
-        labels = queries if self.moved is None else np.minimum(queries, self.moved)
+        labels = self.adjacency.charged(queries)
         asked = labels if self.paid is None else np.minimum(labels, self.paid)
         ask, label = self.ceiling(orders)
         with np.errstate(invalid="ignore"):
@@ -220,22 +211,22 @@ class ExactCost:
         return self._distinct(ORDERS)
 
     def _distinct(self, orders: Floats) -> Floats:
-        distinct = np.zeros((int(self.inverse.max(initial=-1)) + 1, len(orders)))
-        for places, costs in self._costs(orders):
-            distinct[places] = costs
-        return distinct
+        costs = np.zeros((int(self.inverse.max(initial=-1)) + 1, len(orders)))
+        for places, values in self._costs(orders):
+            costs[places] = values
+        return costs
 
     def _costs(self, orders: Floats) -> Iterator[tuple[Ints, Floats]]:
         ceiling = self.ceiling(orders).sum(axis=0)
 
         def cost(batch: tuple[Ints, Callable[[], Pairs]]) -> tuple[Ints, Floats]:
             places, pairs = batch
-            found = largest_divergence(pairs(), len(places), orders)
+            costs = largest_divergence(pairs(), len(places), orders)
             # A bound for any votes cannot be below the cost at these votes. One of a user's own noise may be wrong.
-            if np.isfinite(found[:, 0]).all() and (found[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
-                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is below {found[:, 0].max():.4g}"
+            if np.isfinite(costs[:, 0]).all() and (costs[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
+                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is below {costs[:, 0].max():.4g}"
                 raise InputError("worst_case", float(ceiling[0]), allowed)
-            return places, np.minimum(found, ceiling)
+            return places, np.minimum(costs, ceiling)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             yield from pool.map(cost, self.batches)

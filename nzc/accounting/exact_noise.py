@@ -6,16 +6,16 @@ standard law with distribution function F and s is a rational number.
 
 Theorem. Let the generator's bits be independent and fair. For every input, the answer of `ExactGenerator` has the law
 of the same comparison with real-valued noise, up to a total variation distance of K²·2^-1000 for K noisy numbers (K = 1
-for a threshold or a grid).
+for a threshold or a grid). Q queries of K classes are within Q·K²·2^-1000: this adds at most (1 + e^ε)·2^-900 to δ.
 
 Proof.
 
 1. One draw. Let U = 0.b₁b₂… have the generator's bits. Then U is uniform and F⁻¹(U) has the law of Z. Once b bits are
    known, as a whole number k, U lies in [k/2^b, (k + 1)/2^b]. So Z lies between the quantiles at these two ends.
 2. Stages. The first stage knows 53 bits of each draw and computes in float64. Each later stage draws 128 further bits
-   of the same draws, and computes with more digits. A stage computes for each noisy number x = score + factor·s·Z two
-   bounds low ≤ x ≤ high (3 and 4). It answers only if the answer is the same for all numbers within these bounds. That
-   answer is the one of the real numbers x themselves, whatever the later bits are.
+   of the same draws, and computes with more digits. A stage bounds each noisy number x = score + factor·s·Z by
+   low ≤ x ≤ high (3 and 4), and answers only if the answer is the same for all numbers within these bounds. That answer
+   is the one of the real numbers x themselves, whatever the later bits are.
 3. Bounds in float64. The ends of U are multiples of 2^-53, hence float64 numbers, and so are 1 − U and 2U. A quantile
    function's error is at most 2^-33 (1 + |z|) (`StandardLaw`). score − origin is one rounded operation, so its relative
    error is at most 2^-53; origin is the largest score of the query, the threshold, or 0. The products and sums that
@@ -33,9 +33,8 @@ Proof.
    x′, with w = 0. So does each point of a grid: fewer than 2^51 points are within ±750 if factor·s is at most 2^40
    steps, and 2^51·2^(12−b) < 2^-1000. ∎
 
-So Q queries of K classes lie within Q·K²·2^-1000 of the law of real-valued noise: below 2^-900 for any numbers in use.
-This adds at most (1 + e^ε)·2^-900 to δ. The constants hold for the three laws of this module. If the quantiles of
-another law at 2^-1077 and 1 − 2^-1077 lie outside ±750, the distance grows in proportion.
+The constants hold for the three laws of this module. If the quantiles of another law at 2^-1077 and 1 − 2^-1077 lie
+outside ±750, the distance grows in proportion.
 """
 
 from collections.abc import Callable
@@ -88,20 +87,16 @@ class ExactGenerator(np.random.Generator):
     """
 
     def winner(self, noise: ExactNoise, scores: Floats, factor: Floats) -> Ints:
-        """Return argmax_j {scores_j + factor·noise_j}, [queries].
-
-        scores  [queries, classes]
-        factor  [queries], above 0
-        """
-        found = self._decide(noise, scores, scores.max(axis=1, keepdims=True), factor[:, None], _largest)
-        return found.astype(np.int64)
+        """Return argmax_j {scores_j + factor·noise_j}, [queries]; scores [queries, classes], factor [queries] > 0."""
+        origin = scores.max(axis=1, keepdims=True)
+        return self._decide(noise, scores, origin, factor[:, None], _largest).astype(np.int64)
 
     def at_least(self, noise: ExactNoise, statistic: Floats, threshold: Floats | float) -> Bools:
         """Return whether statistic + noise ≥ threshold, elementwise."""
         both = np.broadcast_arrays(np.asarray(statistic, dtype=np.float64), np.float64(threshold))
-        scores, origin = (each.reshape(-1, 1) for each in both)
-        found = self._decide(noise, scores, origin, np.ones_like(scores), _positive)
-        return found.reshape(np.shape(statistic)).astype(bool)
+        scores, origin = (array.reshape(-1, 1) for array in both)
+        reached = self._decide(noise, scores, origin, np.ones_like(scores), _positive)
+        return reached.reshape(np.shape(statistic)).astype(bool)
 
     def round_up(self, noise: ExactNoise, number: float) -> float:
         """Return number + noise, rounded up to a whole number (then to float64, where that is above 2^53)."""
@@ -109,10 +104,7 @@ class ExactGenerator(np.random.Generator):
         return float(self._decide(noise, number * one, 0 * one, one, _whole)[0])
 
     def _decide(self, noise: ExactNoise, scores: Floats, origin: Floats, factor: Floats, verdict: _Verdict) -> Floats:
-        """Return the verdict on scores − origin + factor·noise of each row, [rows].
-
-        scores [rows, numbers]; origin and factor [rows, 1]
-        """
+        """Return the verdict on scores − origin + factor·noise, [rows]: scores [rows, numbers], others [rows, 1]."""
         answers = np.zeros(len(scores))
         for rows in np.array_split(np.arange(len(scores)), scores.size // _AT_ONCE + 1):
             known = self.integers(2**_FIRST, size=scores[rows].shape)
@@ -136,8 +128,8 @@ class ExactGenerator(np.random.Generator):
         for _ in range(_STAGES):
             bits += _MORE
             mp.prec = 2 * bits
-            known = [(each << _MORE) + int.from_bytes(self.bytes(_MORE // 8)) for each in known]
-            ends = [_precise_ends(mp, law, each, bits) for each in known]
+            known = [(k << _MORE) + int.from_bytes(self.bytes(_MORE // 8)) for k in known]
+            ends = [_precise_ends(mp, law, k, bits) for k in known]
             low, high = (
                 np.array([[at + scale * z for at, z in zip(lead, side, strict=True)]], dtype=object)
                 for side in zip(*ends, strict=True)
@@ -192,14 +184,6 @@ def _whole(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
     return up, (up == down) & bounded[:, 0]
 
 
-def _laplace(u: Floats) -> Floats:
-    return np.where(u < 0.5, np.log(2 * u), -np.log(2 * (1 - u)))
-
-
-def _gumbel(u: Floats) -> Floats:
-    return np.asarray(-np.log(-np.log(u)))
-
-
 def _precise_normal(mp: Any, u: Any) -> Any:
     """Return Φ⁻¹(u) by Newton's method on g(z) = log Φ(z) − log u, z ≤ 0; for u above 1/2 by symmetry.
 
@@ -219,6 +203,9 @@ def _precise_normal(mp: Any, u: Any) -> Any:
 #: N(0, 1), by scipy's rational approximation.
 NORMAL = StandardLaw(ndtri, _precise_normal)
 #: Density e^(−|z|)/2.
-LAPLACE = StandardLaw(_laplace, lambda mp, u: mp.log(2 * u) if u < 0.5 else -mp.log(2 * (1 - u)))
+LAPLACE = StandardLaw(
+    lambda u: np.where(u < 0.5, np.log(2 * u), -np.log(2 * (1 - u))),
+    lambda mp, u: mp.log(2 * u) if u < 0.5 else -mp.log(2 * (1 - u)),
+)
 #: Distribution function e^(−e^(−z)).
-GUMBEL = StandardLaw(_gumbel, lambda mp, u: -mp.log(-mp.log(u)))
+GUMBEL = StandardLaw(lambda u: -np.log(-np.log(u)), lambda mp, u: -mp.log(-mp.log(u)))

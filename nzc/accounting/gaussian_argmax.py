@@ -42,13 +42,12 @@ K = 2 alone would not do: three outcomes with M about σ below a tie tell 0.5% m
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
+from nzc.accounting.composition import shifted_means
 from nzc.accounting.data_independent import gaussian
-from nzc.accounting.windows import shifted_means
 from nzc.types import Floats
 
 #: Larger μ, or more queries, get the ε of the noisy histograms.
@@ -69,15 +68,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
 _ROOT = float(np.sqrt(2))
 
 
-class _Band(NamedTuple):
-    """Laws: probabilities of losses −reach … reach grid points [laws, 2 reach + 1], and of infinite losses [laws]."""
-
-    reach: int
-    p: Floats
-    infinite: Floats
-
-    def __repr__(self) -> str:
-        return type(self).__name__
+#: Laws: their reach; probabilities of losses −reach … reach grid points [laws, 2 reach + 1]; of infinite losses [laws].
+_Band = tuple[int, Floats, Floats]
 
 
 @lru_cache(maxsize=256)  # a run asks for the same ε several times
@@ -90,23 +82,23 @@ def epsilon(queries: int, sigma: float, delta: float) -> float:
     left = delta * (1 - _ROUNDING_OF_DELTA) - queries * _FAR
     if known == 0 or not mu <= _LARGEST_MU or queries > _MOST_QUERIES or left < delta / 2:
         return known
-    step = mu * float(np.sqrt(2 / np.pi)) / next(each for most, each in _POINTS.items() if queries <= most)
+    step = mu * float(np.sqrt(2 / np.pi)) / next(points for most, points in _POINTS.items() if queries <= most)
     ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
     return min(known, _composed(_bands(mu, step), step * np.arange(ends[0], ends[1] + 1.0), queries, left))
 
 
 def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> float:
     """Return ε with V_0(−ε) ≤ δ. Below the grid V is at most V at its lowest point, and above it at most 1."""
-    value, furthest = np.maximum(-np.expm1(-grid), 0.0), bands[-1].reach
+    value, furthest = np.maximum(-np.expm1(-grid), 0.0), bands[-1][0]
     padded = np.ones(len(grid) + 2 * furthest)
     windows = np.lib.stride_tricks.sliding_window_view(padded, len(grid))
     for _ in range(queries):
         padded[:furthest], padded[furthest : furthest + len(grid)] = value[0], value
         largest = np.zeros(len(grid))
         for reach, p, infinite in bands:
-            found = shifted_means(p, windows, slice(furthest - reach, furthest + reach + 1))
-            found += infinite[:, None]
-            np.maximum(largest, found.max(axis=0), out=largest)
+            means = shifted_means(p, windows, slice(furthest - reach, furthest + reach + 1))
+            means += infinite[:, None]
+            np.maximum(largest, means.max(axis=0), out=largest)
         value = np.minimum(largest, 1.0)
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
@@ -129,13 +121,13 @@ def _bands(mu: float, step: float) -> list[_Band]:
     infinite = infinite + 1e-15  # at most 1,000 offsets of 1e-18 each
     p[p < 1e-18] = 0.0
     furthest = np.where(p > 0, abs(np.arange(-reach, reach + 1)), 0).max(axis=1)
-    found, before = [], -1
+    bands, before = [], -1
     for limit in _BANDS:
         now = reach if limit == np.inf else int(limit * mu / step)
-        there = (furthest > before) & (furthest <= now)
-        found.append(_Band(now, np.ascontiguousarray(p[there, reach - now : reach + now + 1]), infinite[there]))
+        inside = (furthest > before) & (furthest <= now)
+        bands.append((now, np.ascontiguousarray(p[inside, reach - now : reach + now + 1]), infinite[inside]))
         before = now
-    return [band for band in found if len(band.p)]
+    return [band for band in bands if len(band[1])]
 
 
 def _corners(mu: float) -> tuple[Floats, Floats]:
@@ -149,8 +141,7 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     above, below = np.exp(mu * rise_a / _first(left, low)), np.exp(-mu * rise_b / _first(-right, low))  # ends of p/q
     far = np.maximum(above - 1, 1 - below)
     wide, tall = np.diff(d)[:, None] ** 2, np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `_FAR`
-    nearest = np.where((left <= 0) & (right >= 0), 0.0, np.minimum(abs(left), abs(right)))
-    used = high >= nearest - _ROOT * _BELOW
+    used = high >= _nearest(left, right) - _ROOT * _BELOW
     e_a, e_b = (
         _spread(np.where(used, wide * (far * dd + above * mu * ddd) + tall * (far * vv + above * mu * vvd), 0.0) / 8)
         for dd, vv, ddd, vvd, _ in (of_a, of_b)
@@ -176,6 +167,11 @@ def _spread(cells: Floats) -> Floats:
     return np.asarray(np.maximum(rows[:, :-1], rows[:, 1:]))
 
 
+def _nearest(start: Floats, end: Floats) -> Floats:
+    """Return the smallest |z| of intervals."""
+    return np.where((start <= 0) & (end >= 0), 0.0, np.minimum(abs(start), abs(end)))
+
+
 def _density(z: Floats) -> Floats:
     return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
 
@@ -193,18 +189,15 @@ def _first(d: Floats, v: Floats) -> Floats:
 def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> tuple[Floats, ...]:
     """Return bounds on |F_dd|, |F_vv|, |F_ddd|, |F_vvd| and F_d of F_a in cells: each factor of a term is bounded."""
 
-    def near(start: Floats, end: Floats) -> Floats:
-        return np.where((start <= 0) & (end >= 0), 0.0, np.minimum(abs(start), abs(end)))
-
     def curved(least: Floats, most: Floats) -> Floats:
         return np.maximum(abs(1 - least**2), abs(1 - most**2))
 
-    least_d, most_d = near(left, right), np.maximum(abs(left), abs(right))
+    least_d, most_d = _nearest(left, right), np.maximum(abs(left), abs(right))
     x = (low + left) / _ROOT, (high + right) / _ROOT
     y = (low - right) / _ROOT, (high - left) / _ROOT
-    least_x, most_x = near(*x), np.maximum(abs(x[0]), abs(x[1]))
+    least_x, most_x = _nearest(*x), np.maximum(abs(x[0]), abs(x[1]))
     bell, edge = _density(least_d) * ndtr(high), _density(least_x) * ndtr(-y[0])
-    both = np.minimum(_density(least_d) * _density(near(low, high)), _density(least_x) * _density(near(*y)))
+    both = np.minimum(_density(least_d) * _density(_nearest(low, high)), _density(least_x) * _density(_nearest(*y)))
     second = (most_x * edge + both) / 2
     third = ((curved(least_x, most_x) * edge + most_x * both) / _ROOT + most_d * both) / 2
     return most_d * bell + second, second, curved(least_d, most_d) * bell + third, third, bell + edge / _ROOT

@@ -3,8 +3,7 @@
 The filter counts data-independent costs and whether earlier queries were answered, which the released labels show.
 So stopping reveals nothing about the votes, and the adaptive total stays within the budget: by Smith and Thakurta 2022
 where all noise is Gaussian (Σμ² stays within that of the budget), by Feldman and Zrnic 2021 at one fixed Rényi order
-elsewhere. Where every query is answered, their number is fixed before the first one. A data-dependent ε must never
-decide when to stop, because the number of answers would then be a release.
+elsewhere. A data-dependent ε must never decide when to stop: the number of answers would then be a release.
 """
 
 from collections.abc import Callable
@@ -20,25 +19,17 @@ from nzc.validation import between_0_and_1, positive
 
 @dataclass(frozen=True)
 class PrivacyFilter:
-    """A budget and the costs counted against it, in the unit of the function that made it: μ², Rényi cost, or labels.
-
-    budget   the whole budget
-    ask      cost of asking a query: its screen; 0 without one
-    answer   further cost of answering it
-    """
+    """A budget and the costs counted against it: μ², Rényi costs, or labels, by the function that made it."""
 
     budget: float
-    ask: float
-    answer: float
+    ask: float  # cost of asking a query: its screen; 0 without one
+    answer: float  # further cost of answering it
 
     def admit(self, passes: Bools, spent: float = 0.0) -> Bools:
-        """Return which queries may be asked, [queries], in their order.
+        """Return which queries may be asked, [queries], by which of them pass the screen, after earlier costs `spent`.
 
-        passes   [queries], whether a query passes the screen
-        spent    cost of earlier rounds
-
-        A query is asked only if the budget has room for its screen and its label, before its screen is evaluated. The
-        first query without room ends the run, so the result depends on the screens of asked queries only.
+        A query is asked only if the budget has room for its screen and its label. The first query without room ends the
+        run, so the result depends on the screens of asked queries only.
         """
         asked, answered = np.arange(1, len(passes) + 1), np.cumsum(passes) - passes + 1
         return np.asarray(spent + self.ask * asked + self.answer * answered <= self.budget)
@@ -55,9 +46,9 @@ CLOSED, OPEN = PrivacyFilter(0.0, np.inf, np.inf), PrivacyFilter(0.0, 0.0, 0.0)
 def gaussian_filter(
     epsilon: float, delta: float, mu_ask: float, mu_answer: float, mu_other: float = 0.0
 ) -> PrivacyFilter:
-    """Return the filter for Gaussian noise. μ is the mean shift of one moved vote: 1/σ₁ for a screen, √2/σ for a label.
+    """Return the filter for Gaussian noise of mean shifts μ: 1/σ₁ for a screen, √2/σ for a label, another release.
 
-    The budget is the largest Σμ² whose exact ε at δ is at most `epsilon`, less the μ² of another release, `mu_other`.
+    The budget is the largest Σμ² whose exact ε at δ is at most `epsilon`, less the μ² of the other release.
     """
     positive(epsilon=epsilon)
     between_0_and_1(delta=delta)
@@ -71,17 +62,17 @@ def gaussian_filter(
 
 
 def count_filter(cost: Callable[[int], float], epsilon: float, queries: int) -> PrivacyFilter:
-    """Return the filter for queries that are all answered: it admits a number of them that is fixed beforehand.
+    """Return the filter for queries that are all answered, whose number is fixed beforehand: 99 % of the most or more.
 
-    cost  ε of so many queries; grows with their number. The filter admits at least 99 % of what `epsilon` allows
+    cost  ε of so many queries; grows with their number
     """
     positive(epsilon=epsilon)
     low, high, tried = 0, queries + 1, queries  # cost(low) ≤ ε < cost(high)
     while high - low > max(1, low // 100):
-        found = cost(tried)
-        low, high = (tried, high) if found <= epsilon else (low, tried)
+        price = cost(tried)
+        low, high = (tried, high) if price <= epsilon else (low, tried)
         # ε grows like a power between 1/2 and 1 of the number of queries.
-        guess = tried * min(epsilon / max(found, 1e-9 * epsilon), 1e3) ** (4 / 3)
+        guess = tried * min(epsilon / max(price, 1e-9 * epsilon), 1e3) ** (4 / 3)
         tried = min(max(int(guess), low + 1), high - 1)
     return PrivacyFilter(float(low), 0.0, 1.0)
 

@@ -15,17 +15,10 @@ ORDERS: Floats = np.concatenate([
 ])  # fmt: skip
 #: `to_epsilon` stops at this relative distance to the smallest ε, or after so many rounds of finer or further orders.
 _ENOUGH, _ROUNDS = 1e-3, 12
-#: A conversion: (rdp [..., orders], orders, δ) → ε at each order.
-Conversion = Callable[[Floats, Floats, float], Floats]
-
-
-def mironov(rdp: Floats, orders: Floats, delta: float) -> Floats:
-    """Return ρ(α) + log(1/δ)/(α − 1) for each order (Mironov 2017, Proposition 3)."""
-    return np.asarray(rdp - np.log(delta) / (orders - 1))
 
 
 def cks(rdp: Floats, orders: Floats, delta: float) -> Floats:
-    """Return ε for each order; never above `mironov` (Canonne, Kamath, Steinke 2020, Proposition 12)."""
+    """Return ε at δ for each order (Canonne, Kamath, Steinke 2020, Proposition 12)."""
     return rdp + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
 
 
@@ -43,16 +36,14 @@ def adaptive_epsilon(rdp: Floats, delta: float) -> float:
     return max(0.0, float(cks(rdp, CHOICES, delta / len(CHOICES)).min()))
 
 
-def to_epsilon(
-    rdp: Callable[[Floats], Floats], delta: float, orders: Floats = ORDERS, convert: Conversion = cks
-) -> tuple[float, float]:
+def to_epsilon(rdp: Callable[[Floats], Floats], delta: float, orders: Floats = ORDERS) -> tuple[float, float]:
     """Return the smallest ε over all orders, to 0.1 %, and the order at which it is reached.
 
-    `rdp` maps orders to the total Rényi cost, [orders]. `orders` are tried first, in ascending order. The grid is
-    extended where the best order is at its edge, and refined around the best order. Every order gives a bound, so the
-    result is one, too. A cost that is infinite at every order gives (inf, nan).
+    `rdp` maps orders to the total Rényi cost, [orders]. The grid `orders`, ascending, is extended where the best order
+    is at its edge, and refined around the best order. Every order gives a bound, so the result is one, too. A cost that
+    is infinite at every order gives (inf, nan).
     """
-    values = convert(rdp(orders), orders, delta)
+    values = cks(rdp(orders), orders, delta)
     for _ in range(_ROUNDS):
         best = int(np.argmin(values))
         if not 0 < values[best] < np.inf:
@@ -67,7 +58,7 @@ def to_epsilon(
                 break
             more = 1 + np.concatenate([np.geomspace(orders[at] - 1, orders[at + 1] - 1, 5)[1:-1] for at in edges])
         where = np.searchsorted(orders, more)
-        orders, values = np.insert(orders, where, more), np.insert(values, where, convert(rdp(more), more, delta))
+        orders, values = np.insert(orders, where, more), np.insert(values, where, cks(rdp(more), more, delta))
     best = int(np.argmin(values))
     return (max(float(values[best]), 0.0), float(orders[best])) if np.isfinite(values[best]) else (np.inf, np.nan)
 
@@ -75,8 +66,8 @@ def to_epsilon(
 def _lowest(ahead: Floats, values: Floats, at: int) -> float:
     """Return a lower bound on ε between the orders `at` and `at + 1`; `ahead` is α − 1.
 
-    (α − 1) ε(α) is convex, because (α − 1) D_α and the rest of `cks` and `mironov` are. So it lies above the line
-    through the two orders before and the line through the two orders after. Both are divided by α − 1.
+    (α − 1) ε(α) is convex, because (α − 1) D_α and the rest of `cks` are. So it lies above the line through the two
+    orders before and the line through the two orders after. Both are divided by α − 1.
     """
     lines = []
     for first in (at - 1, at + 1):
@@ -84,7 +75,7 @@ def _lowest(ahead: Floats, values: Floats, at: int) -> float:
         if first >= 0 and len(t) == 2 and np.isfinite(g).all():
             slope = float((g[1] - g[0]) / (t[1] - t[0]))
             lines.append((slope, float(g[0] - slope * t[0])))
-    ends = [float(each) for each in ahead[at : at + 2]]
+    ends = ahead[at : at + 2].tolist()
     if len(lines) == 2 and lines[0][0] != lines[1][0]:
         (slope, offset), (other, shift) = lines
         ends.append(min(max((offset - shift) / (other - slope), ends[0]), ends[1]))

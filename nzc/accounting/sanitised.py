@@ -17,9 +17,8 @@ Every parameter of `Plan` is fixed before a vote is seen. Then:
    ρ = e^Y + α/(2s²) at δ − failure (Canonne, Kamath, Steinke 2020, Proposition 12) gives the published ε(Y), for which
    Pr_D[S] ≤ E_D′[e^ε(Y); S] + δ for every set S of (released labels, Y) and all neighbours D, D′.
 
-Scalable PATE 2018 derives its smooth sensitivity from the same F_d, and adds noise to it and to the bound (Theorem 23).
-Here one draw does both. Its conditions C5 (ρ grows with q) and C6 (so does its step to a neighbour) are not needed:
-`_charge` is non-decreasing by construction, and F_d is computed at every distance.
+Scalable PATE 2018 adds noise to its smooth sensitivity and to the bound (Theorem 23); here one draw does both, and
+conditions C5 and C6 are not needed: `_charge` does not decrease, and F_d is computed at every distance.
 
 How F_d is computed: all bounds depend on the votes through q = Σ_j ψ(Δ_j) alone. Δ_j is the gap of class j to the
 plurality; ψ is decreasing, convex on [0, ∞), and ψ(0) = ½. With d moves every gap can fall by d, and d more can be
@@ -53,18 +52,12 @@ _STEP = 2.0**-20
 
 @dataclass(frozen=True)
 class Plan:
-    """The parameters of a sanitised release. They must be fixed before a vote is seen, and never be tuned on votes.
+    """The parameters of a sanitised release: public facts, fixed before a vote is seen."""
 
-    order     the Rényi order α
-    beta      log of how much the bound may grow per changed teacher
-    noise     s: standard deviation of the released log bound in units of its sensitivity β
-    failure   the part of δ that covers a released bound that is too low
-    """
-
-    order: float
-    beta: float
-    noise: float
-    failure: float
+    order: float  # the Rényi order α
+    beta: float  # log of how much the bound may grow per changed teacher
+    noise: float  # s: standard deviation of the released log bound in units of its sensitivity β
+    failure: float  # the part of δ that covers a released bound that is too low
 
     def __post_init__(self) -> None:
         positive(order=self.order, beta=self.beta, noise=self.noise)
@@ -94,11 +87,10 @@ def plan(
     order: float | None = None,
     beta: float | None = None,
 ) -> Plan:
-    """Choose the plan for a run that asks so many queries under each bound; from public facts only.
+    """Choose the plan for a run that asks so many queries under each bound; `order` and `beta` replace chosen values.
 
-    `order` and `beta` replace the chosen values. β lets the bound grow e-fold when as many teachers change as the
-    smallest noise's standard deviation has votes, but at least one. Order and noise are the best for a run that costs
-    `_EXPECTED` of its data-independent bound. A tenth of δ covers a released bound that is too low.
+    β lets the bound grow e-fold when as many teachers change as the smallest noise's standard deviation has votes, but
+    at least one. Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound.
     """
     between_0_and_1(delta=delta)
     beta = beta if beta is not None else 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
@@ -112,40 +104,29 @@ def plan(
     return Plan(order=best[1] if order is None else order, beta=beta, noise=best[2], failure=delta / 10)
 
 
-@dataclass(frozen=True)
-class Sanitised:
-    """A published ε. It holds at the δ it was computed for, and may be shown together with its plan."""
-
-    epsilon: float
-    rdp: float  # the released upper bound at the plan's order
-    plan: Plan
-
-
 def sanitise(
     released: Sequence[tuple[DataDependentBound, AnyArray]], plan: Plan, delta: float, rng: np.random.Generator
-) -> Sanitised:
-    """Release the data-dependent ε of what was released: for each bound the votes [queries, classes] of its queries.
+) -> float:
+    """Return the released Rényi bound at the plan's order: for each bound, of the votes [queries, classes] it is for.
 
     `released` holds the screen's histograms of every query that was asked, and the votes of every query that was
-    answered. Each call draws anew and is a further release: publish exactly one.
+    answered. Each call draws anew and is a further release: publish exactly one, as `plan.convert(rdp, delta)`.
     """
     between_0_and_1(delta=delta)
     if plan.failure >= delta:
         raise InputError("failure", plan.failure, f"must be below delta={delta}")
     ceiling = sum(len(votes) * float(bound.worst_case(np.array([plan.order]))[0]) for bound, votes in released)
     if ceiling == 0:
-        return Sanitised(plan.convert(0.0, delta), 0.0, plan)
+        return 0.0
     log_released = draw(log_smooth_bound(released, plan.order, plan.beta), plan, rng)
-    rdp = float(np.exp(min(log_released, np.log(ceiling))))
-    return Sanitised(plan.convert(rdp, delta), rdp, plan)
+    return float(np.exp(min(log_released, np.log(ceiling))))
 
 
 def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
     """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y comes out.
 
     Y is rounded up to coarse steps, because the lowest bits of float64 sums could tell f̂ from its neighbours
-    (Mironov 2012, "On significance of the least significant bits for differential privacy"). An `ExactGenerator` adds
-    and rounds real-valued noise without error; log f̂ itself is a float64 sum.
+    (Mironov 2012). An `ExactGenerator` adds and rounds noise without error; log f̂ itself is a float64 sum.
     """
     if isinstance(rng, ExactGenerator):
         noise = ExactNoise(NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP))

@@ -16,7 +16,7 @@ from nzc.app.build import build
 from nzc.app.config import check_values, refuse_unknown_keys
 from nzc.labeling.policy import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
-from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import Adjacency, NoisyArgmax
 from nzc.runs.layout import flatten
 from nzc.runs.names import name_of
 from nzc.runs.prepare import RunComponents
@@ -58,7 +58,7 @@ def build_policy(cfg: DictConfig, moved: int | None) -> LabelingPolicy:
 
     def mechanism() -> NoisyArgmax:
         built: NoisyArgmax = build(cfg, "aggregator")
-        return built.moving(moved)
+        return built.between(Adjacency(moved))
 
     def tried(**noise: float) -> Any:  # of its queries at most cfg.answers are answered
         cfg.aggregator.update(noise)

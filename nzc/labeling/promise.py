@@ -65,7 +65,7 @@ class Promise:
         rounds = len(self.sizes)
         if rounds > 1 and any(mechanism.one_round for mechanism in self.mechanisms):
             raise InputError("rounds", rounds, f"must be 1: the cost of {self.policy.name} counts over one round")
-        if rounds > 1 and any(mechanism.moved is not None for mechanism in self.mechanisms):
+        if rounds > 1 and any(mechanism.adjacency.queries is not None for mechanism in self.mechanisms):
             raise InputError("rounds", rounds, "must be 1 where a record moves votes on a few queries of a round only")
 
     def _sanitiser_plan(self) -> Plan | None:

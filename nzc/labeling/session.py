@@ -133,7 +133,8 @@ class LabelingSession:
 
     def close(self, digests: Mapping[str, str]) -> None:
         """Record that the run is finished, with the SHA-256 of its files by name (`RunLedger.finish`)."""
-        facts = {"sizes": self.promise.sizes, "rows": len(self.released), "moved": self.policy.mechanism.moved}
+        moved = self.policy.mechanism.adjacency.queries
+        facts = {"sizes": self.promise.sizes, "rows": len(self.released), "moved": moved}
         self.ledger.finish(digests, facts)
 
     @property

@@ -1,9 +1,9 @@
 """Mechanisms: a noisy argmax of vote histograms, composed of boost, noise and screen; numpy, scipy and mpmath only."""
 
+from nzc.mechanisms.adjacency import Adjacency
 from nzc.mechanisms.boost import Boost
-from nzc.mechanisms.ground_truth import GroundTruth
 from nzc.mechanisms.noise import ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoNoise
-from nzc.mechanisms.noisy_argmax import NoisyArgmax, audit
+from nzc.mechanisms.noisy_argmax import GroundTruth, NoisyArgmax, audit
 
 from nzc.mechanisms.presets import (  # isort: skip
     NZC, Confident, GNMax, Gumbel, Interactive, LNMax, NZCGaussian, Plurality, SparseStable, Stable,
@@ -13,8 +13,8 @@ from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.mechanisms.votes import ABSTAIN, count_votes
 
 __all__ = [
-    "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel",
-    "GumbelNoise", "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise", "NZCGaussian", "NoNoise", "Noise",
-    "NoisyArgmax", "Plurality", "Screen", "SparseScreen", "SparseStable",
-    "StabilityScreen", "Stable", "ThresholdScreen", "audit", "count_votes",
+    "ABSTAIN", "NZC", "Adjacency", "Boost", "Confident", "ContinuousNoise", "GNMax", "GaussianNoise", "GroundTruth",
+    "Gumbel", "GumbelNoise", "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise", "NZCGaussian", "NoNoise",
+    "Noise", "NoisyArgmax", "Plurality", "Screen", "SparseScreen", "SparseStable", "StabilityScreen", "Stable",
+    "ThresholdScreen", "audit", "count_votes",
 ]  # fmt: skip

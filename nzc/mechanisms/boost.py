@@ -46,10 +46,7 @@ class Boost:
 
     @property
     def shift(self) -> float:
-        """The most by which one moved vote shifts a boosted count, in units of Δ, whatever the votes.
-
-        It is inf where Δ depends on the votes: neighbours then have noise of different scales, and no bound is known.
-        """
+        """The most by which one moved vote shifts a boosted count, in units of Δ; inf where Δ depends on the votes."""
         if self.sensitivity == "constant":
             return 1.0 + self.c
         if self.sensitivity != "global" and self.c > 0:
@@ -58,7 +55,7 @@ class Boost:
 
     def worst_case(self, noise: Noise) -> WorstCaseCost:
         """Return what one label with this noise costs, whatever the votes."""
-        if np.isinf(self.shift):
+        if np.isinf(self.shift):  # neighbours have noise of different scales, and no bound is known
             return UNBOUNDED
         cost = noise.worst_case(self.shift)
         return cost if self.c == 0 else replace(cost, many=None)  # which is proved without a boost only

@@ -1,57 +1,50 @@
 """The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen."""
 
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from nzc.accounting.cost import Cost
-from nzc.mechanisms.boost import Boost
-from nzc.mechanisms.neighbours import screened
-from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoNoise
-from nzc.mechanisms.noise.base import require_total
+from nzc.mechanisms.adjacency import Adjacency
+from nzc.mechanisms.law import ArgmaxLaw
+from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_consistent
 from nzc.mechanisms.pricing import UNSTATED, Pricing
-from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
 from nzc.types import Floats, Ints
-from nzc.validation import between_0_and_1, whole
+from nzc.validation import between_0_and_1
 
 #: The noises of nzc itself: its tests compare their samplers, laws and bounds, so that no mechanism has to.
 _TESTED = (GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise)
 
 
 @dataclass(frozen=True, repr=False)
-class NoisyArgmax:
+class NoisyArgmax(ArgmaxLaw):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
 
     It turns private vote histograms into labels that may be released, and says what they cost. Votes are
     [queries, classes], whole counts of 0 or more; every row sums to the number of teachers. The noise of each query is
     its own.
 
-    noise   the law of Z
-    boost   c and Δ; by default c = 0 and Δ = 1
-    screen  which queries are answered; None: all
-    first   the mechanism before there is a student; None: this one
-    moved   on how many queries of a round a unit of privacy moves a vote at most. Then so many queries are paid for,
-            however many are asked: the labels of the others have the same law at both neighbours. None: on all
+    noise      the law of Z
+    boost      c and Δ; by default c = 0 and Δ = 1
+    screen     which queries are answered; None: all
+    first      the mechanism before there is a student; None: this one
+    adjacency  which histograms are neighbours
     """
 
-    noise: Noise
-    boost: Boost = field(default_factory=Boost)
-    screen: Screen | None = None
     first: "NoisyArgmax | None" = None
-    moved: int | None = None
 
     def __post_init__(self) -> None:
         if type(self.noise) not in _TESTED:
             require_consistent(self.noise, self.boost.shift)
 
     def __repr__(self) -> str:
-        boost = self.boost if self.boost.c else None
-        parts = {"boost": boost, "screen": self.screen, "first": self.first, "moved": self.moved}
-        said = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]
-        return f"{type(self).__name__}({', '.join(said)})"
+        boost, moved = self.boost if self.boost.c else None, self.adjacency.queries
+        parts = {"boost": boost, "screen": self.screen, "first": self.first, "moved": moved}
+        shown = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def check(self, teachers: int) -> None:
         """Raise InputError where so few teachers make no sense for the screen."""
@@ -72,21 +65,19 @@ class NoisyArgmax:
         labels = self.draw(votes, rng, as_probabilities(student_probs, votes))
         return labels if self.screen is None else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
 
-    def draw(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
-        """Draw one label per query, also after a screen has ended the run (`Screen.ended`)."""
-        labels = self.noise.winner(self.boost.scores(votes), self.boost.scale(votes), rng)
-        if self.screen is None:
-            return labels
-        return np.where(self.screen.answers(votes, rng, student_probs), labels, ABSTAIN)
+    def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
+        """Return `labels` with the student's own label where a query was not answered and the student is confident.
 
-    def log_law(self, votes: Ints, student_probs: Floats | None = None) -> Floats:
-        """Return the log-probability of every outcome, [queries, classes + 1]: each label, then abstaining."""
-        votes = as_votes(votes, one_sum=False)
-        scores = self.boost.scores(votes)
-        leads = (scores - scores.max(axis=1, keepdims=True)) / self.boost.scale(votes)[:, None]
-        labels = self.noise.log_law(leads)
-        require_total(self.noise, labels)
-        return screened(self.screen, labels, votes, as_probabilities(student_probs, votes))
+        This uses no votes. It is post-processing and costs nothing.
+        """
+        return labels if self.screen is None else self.screen.reinforce(labels, student_probs)
+
+    def between(self, adjacency: Adjacency) -> "NoisyArgmax":
+        """Return this mechanism for votes with other neighbours."""
+        mechanism = copy(self)  # no second comparison of a user's noise with its law
+        object.__setattr__(mechanism, "adjacency", adjacency)
+        object.__setattr__(mechanism, "first", None if self.first is None else self.first.between(adjacency))
+        return mechanism
 
     @property
     def pricing(self) -> Pricing:
@@ -122,31 +113,18 @@ class NoisyArgmax:
         """See `nzc.audit`; None: there is no law to audit."""
         return self.pricing.audit(teachers, classes, queries, trials, delta, rng)
 
-    def moving(self, queries: int | None) -> "NoisyArgmax":
-        """Return this mechanism for votes of which a unit of privacy moves one on at most so many queries a round."""
-        if queries is not None:
-            whole(1, moved=queries)
-        found = copy(self)
-        object.__setattr__(found, "moved", queries)
-        object.__setattr__(found, "first", None if self.first is None else self.first.moving(queries))
-        return found
 
-    @property
-    def asks_student(self) -> bool:
-        """Whether the screen uses `student_probs`."""
-        return self.screen is not None and self.screen.asks_student
+class GroundTruth(NoisyArgmax):
+    """The true labels, the papers' upper baseline: its votes are one-hot true labels. It has no privacy, ε = ∞."""
 
-    @property
-    def one_round(self) -> bool:
-        """Whether all queries of a run must be asked in one round."""
-        return self.screen is not None and self.screen.one_round
+    def __init__(self) -> None:
+        super().__init__(NoNoise())
 
-    def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
-        """Return `labels` with the student's own label where a query was not answered and the student is confident.
+    def cost(self, votes: Ints, labels: Ints, student_probs: Floats | None = None) -> Cost:
+        return self.promise(len(votes), len(votes))
 
-        This uses no votes. It is post-processing and costs nothing.
-        """
-        return labels if self.screen is None else self.screen.reinforce(labels, student_probs)
+    def audit(self, *_: object, **__: object) -> None:
+        return None
 
 
 def audit(

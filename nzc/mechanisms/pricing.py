@@ -12,8 +12,8 @@ from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.exact import ExactCost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
-from nzc.mechanisms.histograms import distinct
-from nzc.mechanisms.neighbours import Mechanism, ordered, pairs_of
+from nzc.mechanisms.adjacency import Adjacency, distinct
+from nzc.mechanisms.law import ArgmaxLaw
 from nzc.mechanisms.noise import NoNoise
 from nzc.mechanisms.votes import ABSTAIN, as_labels, as_probabilities, as_votes
 from nzc.types import Floats, Ints
@@ -27,61 +27,57 @@ AUDITED = 100
 
 @dataclass(frozen=True)
 class Pricing:
-    """The prices of a mechanism. Neighbours differ by one moved vote, on all queries or on at most `moved` of them."""
+    """The prices of a mechanism between the neighbours of its adjacency."""
 
-    mechanism: Mechanism
+    mechanism: ArgmaxLaw
 
-    def of(self, votes: Ints, labels: Ints, student_probs: Floats | None = UNSTATED) -> Cost:
-        """Return what releasing `labels` at these votes cost; the arguments are those of `release`.
-
-        InputError: `student_probs` is left out although the screen uses it. Where `release` had none, it is None.
-        """
+    def of(self, votes: Ints, labels: Ints, student_probs: Floats | None) -> Cost:
+        """See `NoisyArgmax.cost`."""
+        mechanism = self.mechanism
         if student_probs is UNSTATED:
-            if self.mechanism.asks_student:
+            if mechanism.asks_student:
                 raise InputError("student_probs", "missing", "must be what `release` was given; None if it had none")
             student_probs = None
         votes = as_votes(votes)
         labels, student_probs = as_labels(labels, votes), as_probabilities(student_probs, votes)
         asked, answered = len(votes), votes[labels != ABSTAIN]
-        screened = [] if self.mechanism.screen is None else [self.mechanism.screen.histograms(votes, student_probs)]
+        screened = [] if mechanism.screen is None else [mechanism.screen.histograms(votes, student_probs)]
         return replace(
             self.promise(asked, asked),
             exact=(self.exact(votes, student_probs),),
             bounded=tuple(zip(self.bounds, [*screened, answered], strict=True)) if self.bounds else (),
-            claim=self.mechanism.noise.claimed if self.mechanism.boost.c > 0 else None,
+            claim=mechanism.noise.claimed if mechanism.boost.c > 0 else None,
         )
 
     def exact(self, votes: Ints, student_probs: Floats | None = None) -> ExactCost:
-        """Return the exact Rényi cost of these queries, screening included, for a neighbour that moves one vote."""
-        votes = as_votes(votes, one_sum=False)
+        """Return the exact Rényi cost of these queries, screening included."""
+        votes, screen = as_votes(votes, one_sum=False), self.mechanism.screen
         if student_probs is not None:
-            student_probs = (
-                None if self.mechanism.screen is None else self.mechanism.screen.relevant_probs(votes, student_probs)
-            )
-        batches, inverse = distinct(votes, student_probs, ordered(self.mechanism, votes))
+            student_probs = None if screen is None else screen.relevant_probs(votes, student_probs)
+        batches, inverse = distinct(votes, student_probs, self.mechanism.ordered(votes))
         return ExactCost(
-            [(batch.places, partial(pairs_of, self.mechanism, batch)) for batch in batches],
+            [(batch.places, partial(self.mechanism.pairs, batch)) for batch in batches],
             inverse,
             ceiling=lambda orders: np.stack([cost.rdp(orders) for _, cost in self.worst_case()]),
+            adjacency=self._adjacency,
             paid=self.paid(len(votes)) if self.mechanism.one_round else None,
-            moved=None if self.mechanism.one_round else self.mechanism.moved,
         )
 
     def promise(self, asked: int, answered: int) -> Cost:
-        """Return what so many queries and labels cost at most, whatever the votes; only ε data-independent is known."""
-        queries = asked
-        if self.mechanism.moved is not None and not self.mechanism.one_round:
-            asked, answered = min(asked, self.mechanism.moved), min(answered, self.mechanism.moved)
-        delta_cost = self.paid(asked) * (self._delta_cost or 0.0)
-        return Cost(queries, None, (), self.worst_case(asked, answered), delta_cost)
+        """See `NoisyArgmax.promise`."""
+        charged, labels = (int(self._adjacency.charged(count)) for count in (asked, answered))
+        delta_cost = self.paid(charged) * (self._delta_cost or 0.0)
+        return Cost(asked, None, (), self.worst_case(charged, labels), delta_cost)
 
     def filter(self, epsilon: float, delta: float, queries: int, other: WorstCaseCost = FREE) -> PrivacyFilter:
         """Return the filter that keeps `queries` queries and `other` within a budget ε at δ, whatever the votes."""
         together = self.promise(queries, queries) + Cost(0, None, (), ((1, other),))
-        if self.mechanism.one_round or together.delta_cost >= delta:
-            return OPEN if together.data_independent(delta) <= epsilon else CLOSED
-        if self.mechanism.moved is not None and together.data_independent(delta) <= epsilon:
-            return OPEN  # however many queries are answered
+        whole_run = self.mechanism.one_round or together.delta_cost >= delta
+        if whole_run or self._adjacency.queries is not None:  # then it may pay for any number of answers
+            if together.data_independent(delta) <= epsilon:
+                return OPEN
+            if whole_run:
+                return CLOSED
         left = delta - together.delta_cost
         (_, ask), (_, answer) = self.worst_case()
         if np.isfinite(ask.mu + answer.mu):
@@ -92,13 +88,16 @@ class Pricing:
         self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator
     ) -> float | None:
         """Return the lower bound of `nzc.audit`."""
-        largest = [] if self.mechanism.screen is None else [round(min(self.mechanism.screen.threshold, teachers))]
-        pair = empirical.worst_pair(self.mechanism.log_law, teachers, classes, largest)
-        queries = self.paid(min(queries, AUDITED))  # no run of so few queries ends early
-        queries = queries if self.mechanism.moved is None else min(queries, self.mechanism.moved)
-        found = empirical.audit(self.mechanism.draw, self.mechanism.log_law, pair, queries, trials, delta, rng)
-        empirical.check(found, data_independent=self.promise(queries, queries).data_independent(delta))
-        return found.epsilon
+        mechanism, screen = self.mechanism, self.mechanism.screen
+        largest = [] if screen is None else [round(min(screen.threshold, teachers))]
+        pair = empirical.worst_pair(mechanism.log_law, teachers, classes, largest)
+        # No run of so few queries ends early; votes move on as many as neighbours allow.
+        queries = int(mechanism.adjacency.charged(self.paid(min(queries, AUDITED))))
+        audited = empirical.audit(mechanism.draw, mechanism.log_law, pair, queries, trials, delta, rng)
+        if audited > (bound := self.promise(queries, queries).data_independent(delta)):
+            message = f"audit: ε ≥ {audited:.3f} at 95 % confidence, but epsilon.data_independent={bound:.3f}"
+            raise empirical.Contradiction(message)
+        return audited
 
     @property
     def bounds(self) -> tuple[DataDependentBound, ...]:
@@ -112,12 +111,6 @@ class Pricing:
         known = tuple(bound for bound in parts if bound is not None)
         return known if plain and len(known) == len(parts) else ()
 
-    @property
-    def _delta_cost(self) -> float | None:
-        """The δ per query that a label without noise uses behind a screen that protects it; None: no such screen."""
-        screen, noise = self.mechanism.screen, self.mechanism.noise
-        return screen.delta_cost if screen is not None and isinstance(noise, NoNoise) else None
-
     def paid(self, asked: int) -> int:
         """Return how many of so many queries asked are paid for."""
         return asked if self.mechanism.screen is None else self.mechanism.screen.paid(asked)
@@ -127,3 +120,14 @@ class Pricing:
         ask = FREE if self.mechanism.screen is None else self.mechanism.screen.worst_case()
         label = FREE if self._delta_cost is not None else self.mechanism.boost.worst_case(self.mechanism.noise)
         return (self.paid(asked), ask), (answered, label)
+
+    @property
+    def _adjacency(self) -> Adjacency:
+        """The neighbours that a price is for. A screen that counts over the whole run charges all queries."""
+        return Adjacency() if self.mechanism.one_round else self.mechanism.adjacency
+
+    @property
+    def _delta_cost(self) -> float | None:
+        """The δ per query that a label without noise uses behind a screen that protects it; None: no such screen."""
+        screen, noise = self.mechanism.screen, self.mechanism.noise
+        return screen.delta_cost if screen is not None and isinstance(noise, NoNoise) else None

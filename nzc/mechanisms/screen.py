@@ -69,12 +69,19 @@ class Screen(ABC):
 
     @property
     def bound(self) -> data_dependent.DataDependentBound | None:
-        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there is no theorem."""
-        return data_dependent.screen_bound(self.sigma1)
+        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there is no theorem.
+
+        A moved vote shifts the statistic by 1 instead of two counts by 1 each: GNMax's bound with noise √2 σ₁.
+        """
+        return data_dependent.gaussian_bound(np.sqrt(2) * self.sigma1)
 
     def histograms(self, votes: Ints, student_probs: Floats | None) -> Floats:
-        """Return the two-class histograms [queries, 2] at which `bound` is to be taken."""
-        return data_dependent.screen_votes(self.statistic(votes, student_probs), self.threshold)
+        """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as this screen does.
+
+        The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|, which a vote changes by 2.
+        """
+        gap = 2 * np.abs(self.statistic(votes, student_probs).astype(np.float64) - self.threshold)
+        return np.stack([gap, np.zeros_like(gap)], axis=1)
 
     def ended(self, answered: Bools) -> Bools:
         """Return which queries come after the end of the run and are not answered, [queries]; here none."""
@@ -135,11 +142,10 @@ def _ahead(votes: Ints, student_probs: Floats) -> Floats:
 class StabilityScreen(Screen):
     """Answer where d + N(0, σ₁²) ≥ threshold, d = max(0, (n₁ − n₂)/2 − 1) for the two largest counts.
 
-    Distance to instability (cf. Bassily et al. 2018), which makes NZC's idea sound. A moved vote changes n₁ − n₂ by at
-    most 2, so d by at most 1. Where d > 0 the gap is at least 3, and every neighbour has the same single plurality. Of
-    two neighbours, either one has d > 0 and both have the same plurality, which then reveals nothing beyond the screen.
-    Or both have d = 0, and a plurality is released with probability Φ(−threshold/σ₁) only: the `delta_cost`. So
-    releasing the plurality of Q queries costs the screen's ε at δ − Q·delta_cost.
+    Distance to instability (cf. Bassily et al. 2018). A moved vote changes n₁ − n₂ by at most 2, so d by at most 1. Of
+    two neighbours, either one has d > 0, so a gap of 3 or more: both have the same single plurality, which reveals
+    nothing beyond the screen. Or both have d = 0, and a plurality is released with probability Φ(−threshold/σ₁) only:
+    the `delta_cost`. So releasing the plurality of Q queries costs the screen's ε at δ − Q·delta_cost.
     """
 
     def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:

@@ -13,6 +13,8 @@ from nzc.validation import between_0_and_1, whole
 
 #: e^700 is about the largest float64.
 _LARGEST_EXPONENT = 700.0
+#: The most often that a query is reported unstable although all teachers agree, where the scale is chosen.
+_FALSE_ALARMS = 1e-2
 
 
 @dataclass(frozen=True)
@@ -20,9 +22,8 @@ class SparseScreen(StabilityScreen):
     """Answer where d − σ₁·G ≥ threshold, G standard Gumbel; end the run at the `cutoff`-th query below it.
 
     d is the distance to instability, in votes, and the label is the plurality (see `StabilityScreen`). A query is
-    reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold − d)/b), b = σ₁. Every draw is independent: neither
-    the threshold has noise, nor is anything drawn anew after a report. Stable queries cost nothing, however many there
-    are; the whole run costs about as much as `cutoff` Gaussian releases at mean shift 1/b each.
+    reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold − d)/b), b = σ₁. Every draw is independent, and the
+    threshold has no noise. Stable queries cost nothing, however many there are.
 
     threshold  votes. e^(−e^(threshold/b)) is the probability that a query with d = 0 is answered
     sigma1     votes. The scale b of the Gumbel noise; its standard deviation is 1.28 b
@@ -59,12 +60,8 @@ class SparseScreen(StabilityScreen):
        answered bad query, and B the bits of S₀: P(S) ≤ P(S₀) + c·p₀ = P(B) + c·p₀ ≤ e^ε P′(B) + δ′ + c·p₀
        ≤ e^ε P′(S) + δ′ + c·p₀. ∎
 
-    The bound is nearly reached: where r = e^(−1/b) and Λ′ is small at every one of very many queries, the bits say when
-    the first c events of a Poisson process happened, of rate 1 or r, and step 1 holds with equality. The order α stays
-    below about b + 1/2 because the time of the first event has an exponential tail: with b = 12.5 and δ = 1e-5, ε is
-    3.3, 1.5, 1.2, 1.15 times that of `cutoff` Gaussian releases for a cutoff of 1, 25, 250, 1250. Step 1 needs log Λ
-    to change by at most 1/b. With Gaussian noise on d it does not: its slope grows like d/σ². Cf. Hardt and Rothblum
-    2010, who also limit the reports instead of adding noise to the threshold.
+    The bound is nearly reached where r = e^(−1/b) and Λ′ is small at very many queries: then step 1 is an equality.
+    With Gaussian noise on d, log Λ may change by about d/σ², and step 1 fails. Cf. Hardt and Rothblum 2010.
     """
 
     cutoff: int
@@ -76,20 +73,18 @@ class SparseScreen(StabilityScreen):
         whole(at_least=1, cutoff=self.cutoff)
 
     @classmethod
-    def for_teachers(
-        cls, teachers: int, cutoff: int, delta: float, scale: float | None = None, false_alarms: float = 1e-2
-    ) -> "SparseScreen":
+    def for_teachers(cls, teachers: int, cutoff: int, delta: float, scale: float | None = None) -> "SparseScreen":
         """Return the screen whose labels use at most δ/10, by public facts only.
 
-        scale         of the Gumbel noise, votes; None: the largest that keeps the promise of `false_alarms`
-        false_alarms  at most this is the probability that a query is reported unstable although all teachers agree
+        scale  of the Gumbel noise, votes; None: the largest at which a query of which all teachers agree is reported
+               unstable with probability 1 % at most
         """
         whole(at_least=4, teachers=teachers)
         whole(at_least=1, cutoff=cutoff)
-        between_0_and_1(delta=delta, false_alarms=false_alarms)
+        between_0_and_1(delta=delta)
         at_zero = np.log(10 * cutoff / delta) * (1 + 1e-11)  # Λ at d = 0
         if scale is None:
-            scale = float((teachers / 2 - 1) / np.log(at_zero / -np.log1p(-false_alarms)))
+            scale = float((teachers / 2 - 1) / np.log(at_zero / -np.log1p(-_FALSE_ALARMS)))
         return cls(threshold=float(scale * np.log(at_zero)), sigma1=scale, cutoff=cutoff)
 
     def answers(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None) -> Bools:

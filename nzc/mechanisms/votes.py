@@ -32,24 +32,16 @@ def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     given = f"{array.dtype} {list(array.shape)}"
     if array.ndim != 2 or array.shape[1] < 2:
         raise InputError("votes", given, "must be histograms [queries, 2 or more classes]")
-    found = None if array.dtype.kind in "iuf" else "text" if array.dtype.kind in "US" else str(array.dtype)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        found = "NaN or infinity"
-    elif array.dtype.kind == "f" and (array != np.rint(array)).any():
-        found = "fractions"
-    if found:
-        allowed = f"must be whole numbers, not {found}: how many teachers voted for each class"
-        raise InputError("votes", given, allowed)
+    kind = array.dtype.kind
+    if kind not in "iuf" or (kind == "f" and not (np.isfinite(array) & (array == np.rint(array))).all()):
+        raise InputError("votes", given, "must be whole numbers: how many teachers voted for each class")
     if array.size and (array.min() < 0 or float(array.max()) > 2**31):
         raise InputError("votes", given, f"must be counts from 0 to {2**31:,}")
     counts: Ints = array.astype(np.int64)
     sums = counts.sum(axis=1)
     if one_sum and (wrong := np.flatnonzero((sums != sums[:1]) | (sums < 1))).size:
-        allowed = (
-            f"must have rows that all sum to the number of teachers, 1 or more; row {wrong[0]} does not. Predicted "
-            "labels [teachers, queries] are counted by nzc.count_votes(predictions, classes)"
-        )
-        raise InputError("votes", given, allowed)
+        allowed = f"must have rows that all sum to the number of teachers, 1 or more; row {wrong[0]} does not"
+        raise InputError("votes", given, f"{allowed}. nzc.count_votes counts predicted labels")
     return counts
 
 

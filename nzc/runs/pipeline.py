@@ -120,7 +120,7 @@ def _result(
 ) -> RunResult:
     """Return all figures of the run, and print its warnings. `measured`: the student's accuracy and metrics."""
     session, splits, policy, teachers = run.session, run.splits, run.session.policy, run.parts.teachers
-    (accuracy, metrics), names, moved = measured, class_names(splits, run.classes), policy.mechanism.moved
+    (accuracy, metrics), names, moved = measured, class_names(splits, run.classes), policy.mechanism.adjacency.queries
     warnings = [*undeclared(splits), *warnings_of(session.released, learner.labels, names, accuracy, metrics)]
     for line in warnings:
         print(f"nzc: {line}", file=sys.stderr)

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import presets
 import pytest
-from conftest import VOTES, Command, Nzc, published
+from conftest import VOTES, Command, Nzc
 
-from nzc.accounting.audit import Contradiction
 from nzc.accounting.cost import cost_curve
 from nzc.accounting.rdp import ORDERS, cks, to_epsilon
 from nzc.mechanisms import ABSTAIN, GaussianNoise, GroundTruth, NoisyArgmax, NoNoise
@@ -26,10 +25,6 @@ def test_every_epsilon_in_its_place(nzc: Nzc) -> None:
     assert 0 < epsilon["exact"] < min(epsilon["theorem"], epsilon["data_independent"])
     assert 0.98 * epsilon["exact"] < epsilon["exact_lower"] < epsilon["exact"] < epsilon["ledger_total"]
     assert epsilon["published"] == epsilon["data_independent"] and epsilon["sanitised"] is None
-
-
-@pytest.mark.usefixtures("histograms")
-def test_a_sanitised_epsilon_is_published_and_its_plan_can_be_fixed(nzc: Nzc) -> None:
     run = [*FILE, "aggregator.sigma=10", "publish=sanitised"]
     epsilon = nzc(*run).result["epsilon"]
     assert epsilon["theorem"] < epsilon["sanitised"] == epsilon["published"]
@@ -42,12 +37,6 @@ def test_nzc_claims_nothing_costs_everything_and_is_caught(nzc: Nzc) -> None:
     assert epsilon["claimed"] < 1e-7
     assert epsilon["data_independent"] == "inf"
     assert epsilon["audited"] > 7  # log of half the trials over 3.69: all that so many trials can show
-
-
-def test_nzc_costs_nothing_where_no_vote_can_flip_a_label(nzc: Nzc) -> None:
-    for votes, exact in (([[30, 20, 0], [26, 24, 0]], 0), ([[30, 20, 0], [25, 25, 0]], "inf")):
-        np.save("votes.npy", np.array(votes))
-        assert nzc(*FILE, "aggregator=nzc").result["epsilon"]["exact"] == exact
 
 
 def _asked(name: str, queries: int) -> tuple[NoisyArgmax, np.ndarray, np.ndarray]:
@@ -83,14 +72,11 @@ def test_the_curve_of_rounds_goes_on_where_a_round_ended() -> None:
         assert values[-1] == pytest.approx(getattr(whole, key), rel=1e-9)
 
 
-def test_the_curve_of_what_has_no_bound_no_query_and_no_law() -> None:
+def test_the_curve_of_what_has_no_bound_and_no_law() -> None:
     votes = np.array([[9, 2, 1], [9, 2, 1], [5, 5, 2], [9, 2, 1]])
     _, grown = cost_curve([(NoisyArgmax(NoNoise()).cost(votes, votes.argmax(1)), np.ones(4, bool))], DELTA, 4)
     assert grown["exact"].tolist() == [0, 0, np.inf, np.inf]
-    mechanism, votes, labels = _asked("gnmax", 4)
-    released, grown = cost_curve([(mechanism.cost(votes[:0], labels[:0]), labels[:0] != ABSTAIN)], DELTA, 5)
-    assert len(released) == 0 and all(len(values) == 0 for values in grown.values())
-    _, grown = cost_curve([(GroundTruth().cost(votes, labels), labels != ABSTAIN)], DELTA, 2)
+    _, grown = cost_curve([(GroundTruth().cost(votes, votes.argmax(1)), np.ones(4, bool))], DELTA, 2)
     assert grown.keys() == {"data_independent"} and np.isinf(grown["data_independent"]).all()
 
 
@@ -109,13 +95,6 @@ def test_a_budget_is_never_passed(nzc: Nzc, aggregator: list[str]) -> None:
     assert ran.result["epsilon"]["data_independent"] <= budget
     assert ran.result["queries"] == 40
     assert "not asked" in ran.out
-
-
-@pytest.mark.usefixtures("histograms")
-def test_a_budget_for_nothing_is_refused(nzc: Nzc) -> None:
-    for arguments in (["aggregator=nzc"], ["aggregator=plurality"], ["aggregator.sigma=0.1"]):
-        ran = nzc(*FILE, *arguments, "budget.epsilon=1")
-        assert (ran.code, ran.err.count("\n")) == (2, 1) and ran.err.startswith("nzc: budget.epsilon=1.0: ")
 
 
 @pytest.mark.usefixtures("histograms")
@@ -165,35 +144,3 @@ def test_an_audit_that_contradicts_a_bound_fails_loudly(nzc: Nzc, monkeypatch: p
     monkeypatch.setattr(GaussianNoise, "sample", lambda self, shape, rng: rng.normal(scale=self.sigma / 10, size=shape))
     ran = nzc(*FILE, "aggregator=gnmax", "audit=true")
     assert (ran.code, ran.results) == (1, []) and "Contradiction" in ran.err
-    with pytest.raises(Contradiction):
-        NoisyArgmax(GaussianNoise(40)).audit(50, 2, 100, 20_000, DELTA, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "names", "allows"),
-    [
-        (["budget.epsilon=-1"], "budget.epsilon=-1", "above 0"),
-        (["sanitise.order=1"], "sanitise.order=1", "above 1"),
-        (["audit=maybe"], "audit=maybe", "bool"),
-        (["audit_trials=0"], "audit_trials=0", "100 or more"),
-        (["aggregator.sigma1=3"], "aggregator.sigma1", "sigma"),
-        (["aggregator=confident", "aggregator.sigma1=nan"], "aggregator.sigma1=nan", "finite"),
-        (["aggregator=confident", "aggregator.threshold=1e6"], "aggregator.threshold=1000000.0", "at most"),
-        (["aggregator=interactive", "aggregator.confidence=1.5"], "aggregator.confidence=1.5", "between 0 and 1"),
-    ],
-)
-def test_wrong_input_is_one_line(nzc: Nzc, histograms: Path, arguments: list[str], names: str, allows: str) -> None:
-    ran = nzc(*FILE, *arguments)
-    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
-    assert names in ran.err and allows in ran.err
-    assert not list(Path.cwd().glob("outputs"))
-
-
-@pytest.mark.slow
-def test_confident_on_the_published_votes(nzc: Nzc) -> None:
-    """SVHN, T = 300, σ₁ = 200, σ₂ = 40: the paper prints 3,464 answers and 5.34 (another noise draw, Mironov's)."""
-    path = published("svhn_250_teachers.npy")
-    arguments = ["aggregator=confident", "aggregator.threshold=300", "aggregator.sigma1=200", "delta=1e-6"]
-    result = nzc(*VOTES, f"teachers.path={path}", *arguments, "queries=10000").result
-    assert result["answered"] == pytest.approx(3499, abs=200)
-    assert result["epsilon"]["exact"] < 3 < result["epsilon"]["theorem"] < 5.36

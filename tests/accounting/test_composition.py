@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import nzc
-from nzc.accounting.data_independent import gaussian
 from nzc.accounting.rdp import to_epsilon
 
 
@@ -47,10 +46,10 @@ def _case(seed: int) -> tuple[nzc.NoisyArgmax, np.ndarray, float]:
     return mechanisms[seed % len(mechanisms)], votes, float(10 ** rng.uniform(-6, -1))
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (50, 100, 150, 200, 250))])
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 300, 20))])
 def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
     gaps = []
-    for seed in range(first, first + 50):
+    for seed in range(first, first + 20):
         mechanism, votes, delta = _case(seed)
         found = mechanism.cost(votes, np.zeros(len(votes), int)).epsilon(delta)
         true = _enumerated(mechanism, votes, delta)
@@ -59,14 +58,6 @@ def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
         if true > 0.01:
             gaps.append(found.exact / true)
     assert np.median(gaps) < 1.01
-
-
-def test_many_equal_queries_agree_with_gaussian_differential_privacy() -> None:
-    """Two teachers' worth of classes, far noise: the lower bound stays below, the upper above what Gauss allows."""
-    votes = np.tile([[30, 30, 0]], (200, 1))
-    found = nzc.GNMax(60).cost(votes, np.zeros(200, int)).epsilon(1e-5)
-    assert found.exact_lower <= found.exact <= gaussian(np.sqrt(2 * 200) / 60, 1e-5)
-    assert found.exact < 1.01 * found.exact_lower
 
 
 def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import nzc
 from nzc.accounting.exact import Pairs, error_of, largest_divergence
-from nzc.mechanisms import Boost, GaussianNoise, LaplaceNoise, NoisyArgmax, ThresholdScreen
+from nzc.mechanisms import Adjacency, Boost, GaussianNoise, LaplaceNoise, NoisyArgmax, ThresholdScreen
 
 GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
 #: Below this a divergence is the square of the error that a law may have.
@@ -41,18 +41,27 @@ def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
 )
 def test_the_laws_of_one_grid_are_within_their_stated_error(noise):
     leads, one = np.array([[0.0, -1.0, -2.0, -9.0, -40.0]]), np.ones((1, 5))
-    laws = noise.neighbourhood(leads / noise.unit, one, np.array([1 / noise.unit]))
+    _, there, _ = noise.neighbourhood(leads / noise.unit, one, np.array([1 / noise.unit]))
     for a, b in permutations(range(5), 2):
         moved = leads - np.eye(5)[a] + np.eye(5)[b]
         true = noise.log_law(moved)[0]
-        found = laws.there[0, a, b, :5].copy()
-        found[[a, b]] = laws.there[0, a, b, 5:]
+        found = there[0, a, b, :5].copy()
+        found[[a, b]] = there[0, a, b, 5:]
         possible = np.isfinite(true) & np.isfinite(found)
         assert (np.isneginf(true) == np.isneginf(found)).all()
         assert (np.abs(found[possible] - true[possible]) <= 2 * error_of(true[possible])).all()
 
 
+def test_many_histograms_together_cost_what_each_costs_alone():
+    """So many that one grid is computed in parts."""
+    rng, exact = np.random.default_rng(0), nzc.LNMax(0.05).pricing.exact
+    votes = rng.multinomial(5000, rng.dirichlet(np.full(10, 5), 100))
+    alone = [exact(row[None]).per_query(GRID)[0] for row in votes[::20]]
+    np.testing.assert_allclose(exact(votes).per_query(GRID)[::20], alone, rtol=1e-9, atol=FLOOR)
+
+
 DELTA = 1e-3
+TWO = Adjacency(2)
 MECHANISMS = [nzc.GNMax(1.5), nzc.Gumbel(0.4), nzc.LNMax(0.5), nzc.Confident(4, 2, 2), nzc.Stable(5, 1.2)]
 
 
@@ -78,7 +87,7 @@ def _neighbours(votes, moved):
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_promises_hold_for_the_law_of_all_labels(mechanism):
     """Second route: full enumeration of labels and neighbours, where votes move on two of four queries."""
-    rng, moving = np.random.default_rng(0), mechanism.moving(2)
+    rng, moving = np.random.default_rng(0), mechanism.between(TWO)
     for _ in range(2):
         votes = rng.multinomial(6, [0.5, 0.3, 0.2], size=4)
         cost = moving.cost(votes, votes.argmax(axis=1)).epsilon(DELTA)
@@ -93,33 +102,30 @@ def test_promises_hold_for_the_law_of_all_labels(mechanism):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_so_many_queries_are_paid_for_however_many_are_asked(mechanism):
-    two = mechanism.worst_case_epsilon(2, DELTA)
-    assert mechanism.moving(2).worst_case_epsilon(500, DELTA) == two < mechanism.worst_case_epsilon(500, DELTA)
-    assert mechanism.moving(2).worst_case_epsilon(1, DELTA) == mechanism.worst_case_epsilon(1, DELTA)
-
-
-def test_a_sparse_vector_counts_over_the_whole_run():
-    sparse = nzc.SparseStable(cutoff=5, teachers=100, delta=1e-5)
-    assert sparse.moving(2).worst_case_epsilon(50, 1e-4) == sparse.worst_case_epsilon(50, 1e-4)
+    one, two = (mechanism.worst_case_epsilon(queries, DELTA) for queries in (1, 2))
+    assert mechanism.between(TWO).worst_case_epsilon(500, DELTA) == two < mechanism.worst_case_epsilon(500, DELTA)
+    assert mechanism.between(TWO).worst_case_epsilon(1, DELTA) == one
 
 
 def test_an_audit_moves_votes_on_as_many_queries():
-    mechanism = nzc.GNMax(2).moving(2)
+    mechanism = nzc.GNMax(2).between(TWO)
     found = nzc.audit(mechanism, teachers=20, classes=3, queries=50, trials=20_000, rng=np.random.default_rng(0))
     assert 0 < found <= mechanism.worst_case_epsilon(50, 1e-5) == nzc.GNMax(2).worst_case_epsilon(2, 1e-5)
 
 
-def test_what_comes_first_moves_the_same_queries():
+def test_the_relation_holds_for_all_parts_of_a_mechanism():
     interactive = nzc.Interactive(threshold=5, sigma1=3, sigma=3, confidence=0.9)
-    assert interactive.moving(2).first.moved == 2 and interactive.moving(2).moving(None).first.moved is None
+    assert interactive.between(TWO).first.adjacency == TWO
+    sparse = nzc.SparseStable(cutoff=5, teachers=100, delta=1e-5)  # it counts over the whole run
+    assert sparse.between(TWO).worst_case_epsilon(50, 1e-4) == sparse.worst_case_epsilon(50, 1e-4)
     with pytest.raises(nzc.InputError, match=r"^moved=0: "):
-        nzc.GNMax(2).moving(0)
+        Adjacency(0)
 
 
 def test_a_budget_buys_any_number_of_queries():
-    gamma = nzc.calibrate(lambda gamma: nzc.LNMax(gamma).moving(2), epsilon=1, delta=1e-5, queries=1000)
+    gamma = nzc.calibrate(lambda gamma: nzc.LNMax(gamma).between(TWO), epsilon=1, delta=1e-5, queries=1000)
     assert gamma == nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=2)
-    confident = nzc.Confident(5, 5, 5).moving(2)
+    confident, fifty = nzc.Confident(5, 5, 5).between(TWO), np.ones(50, dtype=bool)
     whole = confident.worst_case_epsilon(50, DELTA)
-    assert confident.pricing.filter(1.001 * whole, DELTA, 50).admit(np.ones(50, dtype=bool)).all()
-    assert not confident.pricing.filter(0.999 * whole, DELTA, 50).admit(np.ones(50, dtype=bool)).all()
+    assert confident.pricing.filter(1.001 * whole, DELTA, 50).admit(fifty).all()
+    assert not confident.pricing.filter(0.999 * whole, DELTA, 50).admit(fifty).all()

@@ -8,7 +8,6 @@ import pytest
 from nzc.accounting.data_independent import compose, gaussian, pure_cost, pure_rdp
 from nzc.accounting.privacy_filter import count_filter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS, cks
-from nzc.validation import InputError
 
 SIGMA, SIGMA1, DELTA = 40.0, 150.0, 1e-5
 
@@ -49,13 +48,6 @@ def test_laplace_budget_is_kept(epsilon):
     assert answered == 0 or compose([(int(1.3 * answered) + 2, pure_cost(2 * gamma))], DELTA) > epsilon
 
 
-@pytest.mark.parametrize(("epsilon", "gamma"), [(1e-3, 1e-5), (3e-3, 1e-6)])
-def test_a_small_budget_admits_labels_that_cost_less(epsilon, gamma):
-    """Pure costs add up to ε₀ a label at any δ: so many at least would do, at a tenth of the budget."""
-    budget = renyi_filter(epsilon, DELTA, np.zeros(len(ORDERS)), pure_rdp(2 * gamma, ORDERS))
-    assert budget.admit(np.ones(int(0.1 * epsilon / (2 * gamma)), bool)).all()
-
-
 def test_renyi_filter_with_a_screen_keeps_the_budget_at_its_order():
     ask, answer = ORDERS / (2 * SIGMA1**2), pure_rdp(0.1, ORDERS)
     budget, passes = renyi_filter(1.0, DELTA, ask, answer), np.random.default_rng(1).random(5000) < 0.4
@@ -80,12 +72,6 @@ def test_a_label_without_bound_is_never_answered():
     assert not gaussian_filter(5.0, DELTA, 0.0, np.inf).admit(np.ones(3, bool)).any()
     assert not count_filter(lambda count: np.inf, 1.0, 100).admit(np.ones(5, bool)).any()
     assert count_filter(lambda count: 0.0, 1.0, 100).admit(np.ones(100, bool)).all()
-
-
-@pytest.mark.parametrize("epsilon", [0, -1, np.nan, np.inf, "x"])
-def test_wrong_budgets_are_refused(epsilon):
-    with pytest.raises(InputError, match="epsilon"):
-        gaussian_filter(epsilon, DELTA, 0.0, 0.1)
 
 
 @pytest.mark.parametrize("power", [0.5, 0.8, 1.0])

@@ -88,7 +88,7 @@ def adaptive(settings: int) -> float:
 
 @pytest.mark.parametrize("search", [folder, screened, adaptive], ids=lambda search: search.__name__)
 def test_the_stated_delta_is_never_exceeded(search) -> None:
-    assert search({folder: 30, screened: 400, adaptive: 100}[search]) <= 1
+    assert search({folder: 20, screened: 400, adaptive: 60}[search]) <= 1
 
 
 def test_answers_and_budget_are_promises() -> None:

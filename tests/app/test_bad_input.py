@@ -174,8 +174,8 @@ def test_sweep_files_with_a_slip(nzc: Nzc, text: str | None, names: str, allows:
 
 FLAT = np.full((30, 3), 10)
 NPY = {
-    "fractions": (FLAT + 0.5, "whole numbers, not fractions"),
-    "missing": (np.where(np.eye(30, 3) > 0, np.nan, FLAT), "whole numbers, not NaN"),
+    "fractions": (FLAT + 0.5, "whole numbers"),
+    "missing": (np.where(np.eye(30, 3) > 0, np.nan, FLAT), "whole numbers"),
     "uneven": (FLAT + (np.arange(90).reshape(30, 3) == 22), "row 7 does not"),
     "negative": (FLAT - np.array([20, -20, 0]), "counts from 0"),
     "flat": (np.arange(9), "[queries, "),

@@ -27,7 +27,7 @@ from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
 from nzc.labeling.spent import Spent
-from nzc.mechanisms import ABSTAIN, GaussianNoise, LaplaceNoise, NoisyArgmax, SparseScreen, ThresholdScreen
+from nzc.mechanisms import ABSTAIN, Adjacency, GaussianNoise, LaplaceNoise, NoisyArgmax, SparseScreen, ThresholdScreen
 from nzc.teachers import VoteHistograms
 from nzc.validation import InputError
 
@@ -132,7 +132,7 @@ def _joint_laws(run: Run, laws: list[tuple[NoisyArgmax, bool]], outcomes: list[O
     ])  # fmt: skip
     law, row, label = (np.array([getattr(each, name) for each in outcomes]) for name in ("laws", "rows", "labels"))
     _, released = np.unique([each.released for each in outcomes], return_inverse=True)
-    most = POOL if run.mechanism.moved is None else run.mechanism.moved
+    most = run.mechanism.adjacency.queries or POOL
     for move in map(np.array, product((0, 1, -1), repeat=POOL)):  # the first is no move
         if np.count_nonzero(move) <= most and (first + move >= 0).all() and (first + move <= TEACHERS).all():
             yield np.bincount(released, table[move[row], law, row, label].prod(axis=1))
@@ -195,7 +195,7 @@ def runs(draw: st.DrawFn) -> Run:
     used = [mechanism, mechanism.first or mechanism]
     sizes = draw(st.sampled_from(SIZES[: 2 if any(each.one_round for each in used) else None]))
     if len(sizes) == 1:
-        mechanism = mechanism.moving(draw(st.sampled_from([None, 1, 2])))
+        mechanism = mechanism.between(Adjacency(draw(st.sampled_from([None, 1, 2]))))
     publish = ["data_independent", *(["sanitised"] if all(each.pricing.bounds for each in used) else [])]
     return Run(
         mechanism,

@@ -20,6 +20,7 @@ from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
 from nzc.labeling.spent import Spent
 from nzc.mechanisms import ABSTAIN, GaussianNoise, InteractiveScreen, LaplaceNoise, NoisyArgmax, ThresholdScreen
+from nzc.mechanisms.adjacency import Adjacency
 from nzc.teachers import VoteHistograms
 from nzc.validation import InputError
 
@@ -162,7 +163,7 @@ def test_equal_votes_on_other_rows_are_another_release() -> None:
 @pytest.mark.parametrize("moved", [None, 2])
 def test_where_noise_ends_the_asking_what_might_have_followed_is_paid(moved: int | None) -> None:
     """By enumeration: the second query is asked only if the first has no answer, and only its votes change."""
-    mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(30, 2)).moving(moved)
+    mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(30, 2)).between(Adjacency(moved))
     here, there = (np.array([[29, 11], last]) for last in ([28, 12], [27, 13]))
     votes, delta = VoteHistograms(here, 40), 1e-3
     for seed in range(100):
@@ -189,8 +190,8 @@ SPARSE = NoisyArgmax(GaussianNoise(20), first=nzc.SparseStable(cutoff=2, teacher
 @pytest.mark.parametrize(
     ("mechanism", "budget", "message"),
     [
-        (GAUSSIAN.moving(2), None, "^rounds=2: must be 1 where a record moves votes on a few queries"),
-        (replace(GAUSSIAN, first=nzc.GNMax(20).moving(2)), None, "^rounds=2: must be 1 where a record moves votes"),
+        (GAUSSIAN.between(Adjacency(2)), None, "^rounds=2: must be 1 where a record moves votes on a few queries"),
+        (replace(GAUSSIAN, first=nzc.GNMax(20).between(Adjacency(2))), None, "^rounds=2: must be 1 where a record"),
         (SPARSE, None, "^rounds=2: must be 1: the cost of it counts over one round"),
         (MIXED, 50, r"^budget\.epsilon=50"),
         (nzc.Plurality(), 1, r"^budget\.epsilon=1: must be null"),

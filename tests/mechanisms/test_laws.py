@@ -1,4 +1,4 @@
-"""Laws against mpmath, samplers against laws."""
+"""Laws against mpmath, samplers against laws; boosts, ties, extremes."""
 
 import brute
 import numpy as np
@@ -8,7 +8,6 @@ from scipy.stats import chi2
 
 from nzc.accounting.exact import IMPOSSIBLE, error_of
 from nzc.mechanisms import Boost, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
-from nzc.validation import InputError
 
 VOTES = [[5000, 0], [2500, 2500], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40, 40, 40, 40, 40]]
 NOISES = (
@@ -75,16 +74,41 @@ def test_the_sampler_follows_the_law(name):
         assert chi2.sf(statistic, len(law)) > 1e-6
 
 
-@pytest.mark.parametrize("noise", [GaussianNoise, LaplaceNoise, GumbelNoise])
-def test_wrong_noise_is_refused_by_name(noise):
-    for value in (-1, 0, np.nan, np.inf, "40", None, True):
-        with pytest.raises(InputError, match=r"^(sigma|gamma)=.*: must be a finite number above 0, from 1e-100"):
-            noise(value)
-
-
 def test_a_boost_makes_the_plurality_certain_or_not():
     votes = np.array([[6, 4], [4, 6]])
     law = NoisyArgmax(GaussianNoise(40), Boost(c=20)).log_law(votes)
     true = brute.law(NoisyArgmax(GaussianNoise(40), Boost(c=20)), votes[0])
     np.testing.assert_allclose(law[0], brute.logs(true), rtol=1e-12)
     np.testing.assert_allclose(law[0, :2], law[1, 1::-1], rtol=1e-12)
+
+
+def test_the_immutable_argmax_is_immutable() -> None:
+    """c = 1e100 against noise of scale 1e10: the plurality, always; and it moves with a single vote."""
+    votes = np.random.default_rng(0).multinomial(250, np.full(10, 0.1), size=2000)
+    for noise in (LaplaceNoise(1e-10), GaussianNoise(1e10)):
+        boosted = NoisyArgmax(noise, Boost(c=1e100))
+        assert (boosted.release(votes, np.random.default_rng(1)) == votes.argmax(axis=1)).all()
+        pair = np.array([[125, 125], [124, 126]])
+        labels = boosted.release(np.repeat(pair, 1000, axis=0), np.random.default_rng(2))
+        assert (labels == np.repeat([0, 1], 1000)).all()
+
+
+def test_the_four_sensitivities() -> None:
+    votes = np.array([[10, 8, 0], [10, 7, 0], [10, 6, 0]])  # gaps 2, 3, 4
+    scale = {kind: Boost(4.0, kind, 0.5).scale(votes) for kind in ("constant", "global", "local", "smooth")}
+    np.testing.assert_allclose(scale["constant"], [1, 1, 1])
+    np.testing.assert_allclose(scale["global"], [5, 5, 5])
+    np.testing.assert_allclose(scale["local"], [5, 1, 1])
+    np.testing.assert_allclose(scale["smooth"], np.array([5, 5, 1]) * np.exp(-0.5))
+
+
+def test_what_a_boost_costs_whatever_the_votes() -> None:
+    votes, labels = np.array([[6, 4]] * 10), np.zeros(10, int)
+
+    def bound(boost: Boost) -> float:
+        return NoisyArgmax(LaplaceNoise(0.01), boost).cost(votes, labels).epsilon(1e-5).data_independent
+
+    plain = bound(Boost())
+    assert bound(Boost(c=5.0, sensitivity="global")) == plain
+    assert plain < bound(Boost(c=5.0)) < np.inf
+    assert bound(Boost(c=1e100)) == bound(Boost(c=5.0, sensitivity="local")) == np.inf

@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_dir
 import nzc as nzc_
 from nzc.app.build import build
 from nzc.app.config import CONF, register
-from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import Adjacency, NoisyArgmax
 from nzc.runs.names import name_of
 
 OPTIONS = [
@@ -48,7 +48,7 @@ class GroundUpMechanism(NoisyArgmax):
     [
         (nzc_.NZC(c=0, gamma=1), "lnmax"),  # no boost is left
         (nzc_.NZC(c=0, gamma=1, sensitivity="smooth"), "nzc"),  # the noise is another
-        (nzc_.GNMax(3).moving(2), "gnmax"),
+        (nzc_.GNMax(3).between(Adjacency(2)), "gnmax"),
         (NoisyArgmax(StudentTNoise(3)), "student_t_noise"),
         (NoisyArgmax(nzc_.GumbelNoise(3), screen=nzc_.ThresholdScreen(2, 1)), "gumbel_threshold_screen"),
         (NoisyArgmax(nzc_.GumbelNoise(3), nzc_.Boost(2)), "gumbel_boost"),

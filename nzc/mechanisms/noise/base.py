@@ -12,8 +12,7 @@ from nzc.accounting.exact_noise import ExactGenerator, ExactNoise
 from nzc.types import Floats, Ints
 from nzc.validation import InputError
 
-#: Smaller log-probabilities become −inf. This is far below `exact.IMPOSSIBLE`: an outcome that is possible at one
-#: histogram and just impossible at its neighbour still has a finite ratio.
+#: Smaller log-probabilities become −inf. This is far below `exact.IMPOSSIBLE`, so that ratios stay finite there.
 DEEPEST = -1000.0
 
 
@@ -81,16 +80,14 @@ def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> 
 
 
 def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
-    """Return the law [..., outcomes] with entries below DEEPEST at −inf and the likeliest outcome from the others.
+    """Return the law [..., outcomes] with entries below DEEPEST at −inf, and the likeliest as precise as the others.
 
-    1 − Σ others gives log p of a likely outcome the same relative precision as that of the unlikely ones.
-    `copies` [..., outcomes] says how many outcomes each entry stands for.
+    It is 1 − Σ others. `copies` [..., outcomes] says how many outcomes each entry stands for.
     """
     log_p = np.where(log_p < DEEPEST, -np.inf, log_p)
     top = log_p.argmax(axis=-1)[..., None]
     others = (1.0 if copies is None else copies) - (np.arange(log_p.shape[-1]) == top)
     rest = (np.exp(log_p) * others).sum(axis=-1, keepdims=True)
     likely = np.take_along_axis(log_p, top, axis=-1)
-    found = np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), likely)
-    np.put_along_axis(log_p, top, found, axis=-1)
+    np.put_along_axis(log_p, top, np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), likely), axis=-1)
     return log_p

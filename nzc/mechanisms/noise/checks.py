@@ -1,4 +1,4 @@
-"""A noise of one's own against its own law: does `sample` draw it, and does `worst_case` hold for it?"""
+"""A noise of the user's own against its own law: does `sample` draw it, and does `worst_case` hold for it?"""
 
 from fractions import Fraction
 
@@ -27,10 +27,11 @@ def require_consistent(noise: Noise, shift: float) -> None:
     """
     if np.isfinite(shift):
         _require_worst_case(noise, shift)
-    if not isinstance(noise, ContinuousNoise):
-        return _require_winner(noise)
-    _require_sampler(noise)
-    return _require_exact(noise)
+    if isinstance(noise, ContinuousNoise):
+        _require_draws(noise)
+        _require_exact(noise)
+    else:
+        _require_winners(noise)
 
 
 def _require_worst_case(noise: Noise, shift: float) -> None:
@@ -52,50 +53,42 @@ def _require_worst_case(noise: Noise, shift: float) -> None:
     bounds += [("`pure`", np.abs(p - q).max(axis=1), cost.pure), ("`mu`", np.abs(z_p - z_q), cost.mu)]
     for name, needed, bound in bounds:
         if not needed.max() <= bound * (1 + _ROUNDING) + _LEAST:
-            law = f"by the law at two counts that are {gap[needed.argmax()]:g} votes apart"
-            allowed = f"must hold for any votes; its {name} is {needed.max():.6g} or more {law}"
+            allowed = f"must hold for any votes; its {name} is {needed.max():.6g} or more by the law at two counts"
             raise InputError("worst_case", float(bound), allowed)
 
 
-def _require_sampler(noise: ContinuousNoise) -> None:
-    """Compare the draws with `log_cdf` in 18 cells, between quantiles of draws of their own (χ² test)."""
+def _require_draws(noise: ContinuousNoise) -> None:
+    """Compare the draws with `log_cdf` in 18 cells, between quantiles of draws of their own."""
     rng = np.random.default_rng(0)
     edges = np.unique(np.sort(noise.sample((64, 16), rng), axis=None)[[7, *range(63, 1000, 64), -8]])
     drawn = noise.sample(_DRAWS, rng)
     below = np.array([np.count_nonzero(drawn <= edge) for edge in edges]) / drawn.size
     with np.errstate(divide="ignore"):
         expected = np.exp(noise.log_cdf(edges / noise.unit))
-    if not _plausible(np.diff(below, prepend=0, append=1), np.diff(expected, prepend=0, append=1), drawn.size):
-        worst = int(np.nan_to_num(np.abs(below - expected), nan=1.0).argmax())
-        allowed = (
-            "must draw with `sample`, in votes, what `log_cdf` says of x in units of `unit` votes; of the draws, "
-            f"{100 * below[worst]:.3g} % are below {edges[worst]:.4g} votes, by `log_cdf` {100 * expected[worst]:.3g} %"
-        )
-        raise InputError("noise", noise, allowed)
+    worst = int(np.nan_to_num(np.abs(below - expected), nan=1.0).argmax())
+    share, law = np.diff(below, prepend=0, append=1), np.diff(expected, prepend=0, append=1)
+    of = f"`log_cdf` says: shares below {edges[worst]:.4g} votes"
+    _require_plausible(noise, share, law, of, below[worst], expected[worst])
 
 
-def _require_winner(noise: Noise) -> None:
-    """Compare the winners of three classes with `log_law`, where the first wins in about 75 % (χ² test)."""
+def _require_winners(noise: Noise) -> None:
+    """Compare the winners of three classes with `log_law`, where the first wins in about 75 %."""
     gaps = 2.0 ** np.arange(-30, 60)
     scores = np.stack([gaps, 0 * gaps, 0 * gaps], axis=1)
-    law = np.exp(noise.log_law(scores))
-    at = int(np.abs(law[:, 0] - 0.75).argmin())
-    draws = int(np.prod(_DRAWS))
+    laws = np.exp(noise.log_law(scores))
+    at, draws = int(np.abs(laws[:, 0] - 0.75).argmin()), int(np.prod(_DRAWS))
     winners = noise.winner(np.tile(scores[at], (draws, 1)), np.ones(draws), np.random.default_rng(0))
-    share = np.bincount(winners, minlength=3) / draws
-    if not _plausible(share, law[at], draws):
-        shares = f"{100 * share[0]:.3g} % of the draws, by `log_law` in {100 * law[at, 0]:.3g} %"
-        allowed = (
-            f"must draw with `sample` what `log_law` says; a class {gaps[at]:g} votes ahead of two wins in {shares}"
-        )
-        raise InputError("noise", noise, allowed)
+    share, law = np.bincount(winners, minlength=3) / draws, laws[at]
+    _require_plausible(noise, share, law, f"`log_law` says: wins {gaps[at]:g} votes ahead", share[0], law[0])
 
 
-def _plausible(share: Floats, law: Floats, draws: int) -> bool:
-    """Return whether shares of independent draws [cells] may come from a law [cells]."""
+def _require_plausible(noise: Noise, share: Floats, law: Floats, of: str, drawn: float, expected: float) -> None:
+    """Require that shares of independent draws [cells] may come from a law [cells] (χ² test)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(share == law, 0.0, draws * (share - law) ** 2 / law).sum()
-    return bool(chdtrc(len(law) - 1, statistic) >= _FALSE_ALARM)
+        statistic = np.where(share == law, 0.0, np.prod(_DRAWS) * (share - law) ** 2 / law).sum()
+    if not chdtrc(len(law) - 1, statistic) >= _FALSE_ALARM:
+        allowed = f"must draw with `sample`, in votes, what {of} are {100 * drawn:.3g} %, by law {100 * expected:.3g} %"
+        raise InputError("noise", noise, allowed)
 
 
 def _require_exact(noise: ContinuousNoise) -> None:
@@ -104,7 +97,6 @@ def _require_exact(noise: ContinuousNoise) -> None:
         return
     at = np.arange(1, 4096) / 4096
     quantiles = noise.exact.law.quantile(at) * float(noise.exact.scale / Fraction(float(noise.unit)))
-    off = np.abs(np.exp(noise.log_cdf(quantiles)) - at).max()
-    if not off < 1e-9:
-        allowed = "must have quantiles in `exact` of the law that `log_cdf` says"
-        raise InputError("noise", noise, f"{allowed}; the two distributions differ by {off:.2g}")
+    if not (off := np.abs(np.exp(noise.log_cdf(quantiles)) - at).max()) < 1e-9:
+        allowed = f"must have quantiles in `exact` of the law that `log_cdf` says; they differ by {off:.2g}"
+        raise InputError("noise", noise, allowed)

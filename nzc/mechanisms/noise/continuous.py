@@ -1,7 +1,6 @@
 """Continuous noise: laws by numerical integration, Pr[argmax = i] = ∫ f(t − nᵢ) Π_{j≠i} F(t − nⱼ) dt, in log space."""
 
 from abc import abstractmethod
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -23,28 +22,11 @@ _FAR = 8.0 * 4.0 ** np.arange(28)
 _X, _W = np.polynomial.legendre.leggauss(16)
 
 
-class Neighbourhood(NamedTuple):
-    """Log-laws of queries and of their neighbours. Classes with equal scores form one kind.
-
-    here   [queries, kinds]                the probability of one class of each kind
-    there  [queries, from, to, kinds + 2]  after one vote moved: one untouched class of each kind, then the class that
-                                           lost the vote and the class that gained it
-    copies [queries, from, to, kinds + 2]  how many classes each entry stands for
-    """
-
-    here: Floats
-    there: Floats
-    copies: Floats
-
-    def __repr__(self) -> str:
-        return type(self).__name__  # no numbers: they follow from votes
-
-
 class ContinuousNoise(Noise):
     """Noise with a density, given by its standard law; one unit of it is `unit` votes.
 
-    A subclass needs `sample`, `unit`, `log_density` and `log_cdf`. A law that does not sum to one is refused. So are a
-    sampler, a `worst_case` and an `exact` that contradict it (`noise.checks`).
+    A subclass needs `sample`, `unit`, `log_density` and `log_cdf`. A law that does not sum to one is refused, and so is
+    a sampler, a `worst_case` or an `exact` that contradicts it (`noise.checks`).
     """
 
     #: Classes this many units behind the largest have probability 0, also after any step up to MAX_STEP.
@@ -74,7 +56,7 @@ class ContinuousNoise(Noise):
         densities, also with heavy tails; a subclass may know a faster rule.
         """
         shifted = [leads + shift for shift in (0 * step[:, None], step[:, None], -step[:, None])]
-        near = [(each[..., None] + side * _NEAR).reshape(len(leads), -1) for each in shifted for side in (-1, 1)]
+        near = [(centre[..., None] + side * _NEAR).reshape(len(leads), -1) for centre in shifted for side in (-1, 1)]
         far = [(leads[..., None] + side * _FAR).reshape(len(leads), -1) for side in (-1, 1)]
         edges = np.sort(np.concatenate([*near, *far], axis=1), axis=1)
         width = np.diff(edges)
@@ -101,26 +83,28 @@ class ContinuousNoise(Noise):
         require_total(self, law)
         return complete(law)
 
-    def neighbourhood(self, leads: Floats, copies: Floats, step: Floats) -> Neighbourhood | None:
-        """Return the laws at leads [queries, kinds], and after one vote of size `step` [queries] moved.
+    def neighbourhood(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats, Floats] | None:
+        """Return the log-laws at leads [queries, kinds], and after one vote of size `step` [queries] moved.
 
-        None: a step is above MAX_STEP, or a ratio of the distribution function is not known or above e^MAX_RATIO: the
-        function is 0 somewhere, or so small that the grid's dropped weights would matter for a neighbour.
+        here    [queries, kinds]                one class of each kind; classes with equal scores form one kind
+        there   [queries, from, to, kinds + 2]  one untouched class of each kind, then the loser and the gainer
+        copies  [queries, from, to, kinds + 2]  how many classes each entry stands for
 
-        A moved vote changes only two factors of the integrand, so one grid serves all neighbours of a query. With
-        L(t) = F(t − n + 1)/F(t − n) and G(t) = F(t − n − 1)/F(t − n), an untouched class i has
-        Pr = Σ_t W_i(t) L_from(t) G_to(t), a matrix product.
+        None: a step is above MAX_STEP, or a ratio of F is unknown or above e^MAX_RATIO, where dropped weights
+        would matter. A moved vote changes two factors of the integrand: with L(t) = F(t − n + 1)/F(t − n) and
+        G(t) = F(t − n − 1)/F(t − n), an untouched class i has Pr = Σ_t W_i(t) L_from(t) G_to(t), a matrix product.
         """
         if step.max() > MAX_STEP:
             return None
         at, log_weight = self.nodes(leads, copies, step)
         if len(leads) > 1 and at.size * leads.shape[1] > _AT_ONCE:
-            one, other = (
-                self.neighbourhood(leads[i], copies[i], step[i]) for i in np.array_split(range(len(leads)), 2)
-            )
-            return Neighbourhood(*map(np.concatenate, zip(one, other, strict=True))) if one and other else None
-        x = at[:, :, None] - leads[:, None, :]
-        d = step[:, None, None]
+            halves = np.array_split(range(len(leads)), 2)
+            one, other = (self.neighbourhood(leads[i], copies[i], step[i]) for i in halves)
+            if not (one and other):
+                return None
+            here, there, many = (np.concatenate(pair) for pair in zip(one, other, strict=True))
+            return here, there, many
+        x, d = at[:, :, None] - leads[:, None, :], step[:, None, None]
         below, density = self.log_cdf(x), self.log_density
         if not np.isfinite(below).all():
             return None
@@ -129,19 +113,17 @@ class ContinuousNoise(Noise):
             return None
         lose, gain = np.exp(lose), np.exp(gain)
         rest = (log_weight + np.einsum("qtk,qk->qt", below, copies))[:, :, None] - below
-        queries, _, kinds = x.shape
+        (queries, kinds), gained = leads.shape, gain.transpose(0, 2, 1)
         still, top = _scaled(rest + density(x))
         here = np.log(still.sum(axis=1)) + top
         there = np.empty((queries, kinds, kinds, kinds + 2))
         for a in range(kinds):
-            untouched = np.matmul(gain.transpose(0, 2, 1), still * lose[:, :, a, None])
-            there[:, a, :, :kinds] = np.log(untouched) + top[:, None, :]
+            there[:, a, :, :kinds] = np.log(np.matmul(gained, still * lose[:, :, a, None])) + top[:, None, :]
         loser, top = _scaled(rest + density(x + d))
         there[..., kinds] = np.log(np.matmul(loser.transpose(0, 2, 1), gain)) + top[:, :, None]
         gainer, top = _scaled(rest + density(x - d))
         there[..., kinds + 1] = np.log(np.matmul(lose.transpose(0, 2, 1), gainer)) + top[:, None, :]
-        # Classes out of reach are impossible, and kinds of which no class is left untouched are empty.
-        near = np.where(leads > -self.reach, 0.0, -np.inf)
+        near = np.where(leads > -self.reach, 0.0, -np.inf)  # classes out of reach are impossible
         require_total(self, here + near, copies)
         there[..., :kinds] += near[:, None, None, :]
         there[..., kinds] += near[:, :, None]
@@ -150,7 +132,7 @@ class ContinuousNoise(Noise):
         many = np.concatenate([np.maximum(left, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
         real = (left >= 0).all(axis=3)  # a class cannot both lose and gain the vote
         require_total(self, there[real], many[real])
-        return Neighbourhood(complete(here + near, copies), complete(np.where(many > 0, there, -np.inf), many), many)
+        return complete(here + near, copies), complete(np.where(many > 0, there, -np.inf), many), many
 
 
 def _scaled(log_w: Floats) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_ndtr
 
-from nzc.accounting import claims, data_dependent, data_independent, gaussian_argmax
+from nzc.accounting import data_dependent, data_independent, gaussian_argmax
 from nzc.accounting.exact_noise import NORMAL, ExactNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
@@ -48,9 +48,8 @@ class GaussianNoise(ContinuousNoise):
         """Return the nodes of the trapezoid rule. Its relative error is at most 2 e^(−2π²/(K h²)) + 2 Φ(−8.3) < 4e-15.
 
         The integrand g is entire with |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| = e^(y²/2) φ(t) and
-        |Φ(t + iy)| ≤ e^(y²/2) Φ(t). This bounds its Fourier transform at 2π/h. Further, −log g has curvature at least
-        1, and its mode lies between half the way to the largest count and √(2 ln K) beyond it. This bounds the part
-        that is cut off 8.3 units away.
+        |Φ(t + iy)| ≤ e^(y²/2) Φ(t). This bounds its Fourier transform at 2π/h. −log g has curvature at least 1, and its
+        mode lies between half the way to the largest count and √(2 ln K) beyond it, which bounds what is cut off.
         """
         classes = copies.sum(axis=1).max()
         h = np.sqrt(2 * np.pi**2 / (classes * np.log(2e15)))
@@ -70,4 +69,5 @@ class GaussianNoise(ContinuousNoise):
         return data_dependent.gaussian_bound(self.sigma)
 
     def claimed(self, queries: int, delta: float) -> float:
-        return claims.nzc_gaussian(queries, self.sigma, delta)
+        """Return T/σ² + 2 √(T ln(1/δ))/σ: the Rényi cost α/σ² of Scalable PATE 2018 at its best order."""
+        return float(queries / self.sigma**2 + 2 * np.sqrt(queries * np.log(1 / delta)) / self.sigma)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from nzc.accounting import claims, data_dependent, data_independent
+from nzc.accounting import data_dependent, data_independent
 from nzc.accounting.exact_noise import LAPLACE, ExactNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
@@ -78,7 +78,8 @@ class LaplaceNoise(ContinuousNoise):
         return data_dependent.laplace_bound(self.gamma)
 
     def claimed(self, queries: int, delta: float) -> float:
-        return claims.nzc_laplace(queries, self.gamma, delta)
+        """Return 4Tγ² + 2γ √(2T ln 1/δ) (NZC, KDD 2020, Theorem 4 and the text below it)."""
+        return float(4 * queries * self.gamma**2 + 2 * self.gamma * np.sqrt(2 * queries * np.log(1 / delta)))
 
 
 def _split(left: Floats, width: Floats, pieces: Floats) -> tuple[Floats, Floats]:

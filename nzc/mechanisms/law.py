@@ -1,0 +1,87 @@
+"""The law of a noisy argmax: at vote histograms, and at every histogram one vote away."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nzc.accounting.data_dependent import gaps
+from nzc.accounting.exact import Pairs
+from nzc.mechanisms.adjacency import FAR, Adjacency, HistogramBatch
+from nzc.mechanisms.boost import Boost
+from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
+from nzc.mechanisms.noise.base import require_total
+from nzc.mechanisms.screen import Screen
+from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
+from nzc.types import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, repr=False)
+class ArgmaxLaw:
+    """The parts of a noisy argmax, its draws and their law (see `NoisyArgmax`)."""
+
+    noise: Noise
+    boost: Boost = field(default_factory=Boost)
+    screen: Screen | None = None
+    adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)
+
+    @property
+    def asks_student(self) -> bool:
+        """Whether the screen uses `student_probs`."""
+        return self.screen is not None and self.screen.asks_student
+
+    @property
+    def one_round(self) -> bool:
+        """Whether all queries of a run must be asked in one round."""
+        return self.screen is not None and self.screen.one_round
+
+    def draw(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
+        """Draw one label per query, also after a screen has ended the run (`Screen.ended`)."""
+        labels = self.noise.winner(self.boost.scores(votes), self.boost.scale(votes), rng)
+        if self.screen is None:
+            return labels
+        return np.where(self.screen.answers(votes, rng, student_probs), labels, ABSTAIN)
+
+    def log_law(self, votes: Ints, student_probs: Floats | None = None) -> Floats:
+        """Return the log-probability of every outcome, [queries, classes + 1]: each label, then abstaining."""
+        votes = as_votes(votes, one_sum=False)
+        scores = self.boost.scores(votes)
+        leads = (scores - scores.max(axis=1, keepdims=True)) / self.boost.scale(votes)[:, None]
+        labels = self.noise.log_law(leads)
+        require_total(self.noise, labels)
+        return self._screened(labels, votes, as_probabilities(student_probs, votes))
+
+    def ordered(self, votes: Ints) -> Bools:
+        """Return the queries whose law depends on class order: one vote away from a tie that the index breaks."""
+        if self.boost.c == 0 and not isinstance(self.noise, NoNoise):
+            return np.zeros(len(votes), dtype=bool)
+        return gaps(votes)[:, 0] <= FAR
+
+    def pairs(self, batch: HistogramBatch) -> Pairs:
+        """Return the laws at the batch's histograms and at all their neighbours."""
+        moved, exists = batch.moved()
+        row, a, b = np.nonzero(exists)
+        votes, probs = batch.votes, None if batch.student_probs is None else batch.student_probs[row]
+        noise, boost, screen = self.noise, self.boost, self.screen
+        if screen is not None and isinstance(noise, NoNoise) and screen.delta_cost is not None:
+            here = np.stack(screen.log_answer(votes, batch.student_probs), axis=-1)[row]
+            there = np.stack(screen.log_answer(moved[exists], probs), axis=-1)
+            return Pairs(row, here, there, np.ones_like(here))
+        if isinstance(noise, ContinuousNoise) and (boost.c == 0 or gaps(votes)[:, 0].min() > FAR):
+            delta = boost.scale(votes)
+            leads = noise.leads(np.take_along_axis(boost.scores(votes), batch.representative, axis=1), delta[:, None])
+            laws = noise.neighbourhood(leads, batch.copies.astype(np.float64), 1 / (noise.unit * delta))
+            if laws is not None:  # one grid served all neighbours of a query
+                own, others, copies = laws
+                labels = np.concatenate([own[row], own[row, a, None], own[row, b, None]], axis=1)
+                here = self._screened(labels, votes[row], probs)
+                there = self._screened(others[exists], moved[exists], probs)
+                return Pairs(row, here, there, np.pad(copies[exists], ((0, 0), (0, 1)), constant_values=1))
+        here = self.log_law(votes, batch.student_probs)[row]
+        return Pairs(row, here, self.log_law(moved[exists], probs), np.ones_like(here))
+
+    def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:
+        """Join laws of labels [..., outcomes] with the screen's at votes [..., classes]: [..., outcomes + 1]."""
+        if self.screen is None:
+            return np.concatenate([labels, np.full((*labels.shape[:-1], 1), -np.inf)], axis=-1)
+        answer, abstain = self.screen.log_answer(votes, student_probs)
+        return np.concatenate([labels + answer[..., None], abstain[..., None]], axis=-1)
