@@ -4,35 +4,32 @@ An object that is made by hand is not checked.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from nzc.validation import below_1, not_negative, positive, share, whole
+from pydantic import PlainValidator
+
+from nzc.validation import below_1, between_0_and_1, not_negative, positive, share, whole
 
 
-@dataclass(frozen=True)
-class Checked:
-    """Makes pydantic call `check` with the value: its type and its range are then right, or it raises InputError."""
+def checked(check: Callable[..., None]) -> PlainValidator:
+    """Return an annotation that makes pydantic call `check` with the value: it raises InputError, or all is right."""
 
-    check: Callable[..., None]
+    def validate(value: Any) -> Any:
+        check(value=value)
+        return value
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema  # not needed by those who only read these annotations
-
-        def validate(value: Any) -> Any:
-            self.check(value=value)
-            return value
-
-        return core_schema.no_info_plain_validator_function(validate)
+    return PlainValidator(validate)
 
 
-Count = Annotated[int, Checked(partial(whole, 1))]
-TwoOrMore = Annotated[int, Checked(partial(whole, 2))]
-CountOrZero = Annotated[int, Checked(partial(whole, 0))]
-Positive = Annotated[float, Checked(positive)]
-NotNegative = Annotated[float, Checked(not_negative)]
+Count = Annotated[int, checked(partial(whole, 1))]
+TwoOrMore = Annotated[int, checked(partial(whole, 2))]
+CountOrZero = Annotated[int, checked(partial(whole, 0))]
+Positive = Annotated[float, checked(positive)]
+NotNegative = Annotated[float, checked(not_negative)]
 #: From 0 to 1.
-Share = Annotated[float, Checked(share)]
+Share = Annotated[float, checked(share)]
 #: From 0 to below 1.
-BelowOne = Annotated[float, Checked(below_1)]
+BelowOne = Annotated[float, checked(below_1)]
+#: Above 0 and below 1.
+Between0And1 = Annotated[float, checked(between_0_and_1)]

@@ -92,19 +92,6 @@ def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: A
             raise InputError(key, value, f"must be a whole number {bounds}")
 
 
-def fits_memory(bytes_needed: float, **counts: int) -> None:
-    """Require that what these counts make at once, at least `bytes_needed`, fits into this machine's memory.
-
-    The error names the largest of the counts.
-    """
-    from psutil import virtual_memory
-
-    if bytes_needed > (there := virtual_memory().total):
-        key = max(counts, key=lambda name: counts[name])
-        size = f"{bytes_needed / 1e9:,.0f} GB at least, of {there / 1e9:,.0f} GB here"
-        raise InputError(key, counts[key], f"must fit into memory; with it this takes {size}")
-
-
 def one_of(allowed: tuple[str, ...], **values: Any) -> None:
     """Require one of the given words."""
     for key, value in values.items():
@@ -145,15 +132,9 @@ def from_pydantic(error: Any, prefix: str) -> InputError:
     """Return pydantic's first complaint as an InputError below the key `prefix`."""
     first = error.errors()[0]
     key = ".".join(map(str, (prefix, *first["loc"])))
-    if isinstance(ours := first.get("ctx", {}).get("error"), InputError):  # of nzc.settings
-        return InputError(key, first["input"], ours.allowed)
+    if isinstance(cause := first.get("ctx", {}).get("error"), InputError):  # of nzc.settings
+        return InputError(key, first["input"], cause.allowed)
     allowed = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    words = {"a valid string": "text", "a valid list": "a list", "a valid dictionary": "a mapping"}
-    for theirs, word in words.items():
-        allowed = allowed.replace(theirs, word)
+    for theirs, ours in (("a valid string", "text"), ("a valid list", "a list"), ("a valid dictionary", "a mapping")):
+        allowed = allowed.replace(theirs, ours)
     return InputError(key, first["input"], allowed)
-
-
-def reason(error: Exception) -> str:
-    """Return why a private file cannot be read, without quoting its content."""
-    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__

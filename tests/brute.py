@@ -109,8 +109,8 @@ def _integral(kind, own, others):
     def integrand(t):
         return _density(kind, t - own) * mp.fprod(_cdf(kind, t - x) for x in others)
 
-    # mpmath's error is absolute: what is integrated is of size 1. A product of log-concave functions has one peak, so
-    # nothing is lost with the intervals at both ends of which it vanishes.
+    # mpmath's error is absolute, so what is integrated is scaled to size 1. A product of log-concave functions has one
+    # peak, so nothing is lost with the intervals at both ends of which it vanishes.
     cuts.append(points[-1])
     values = [integrand(t) for t in cuts]
     size = max(values)

@@ -28,13 +28,8 @@ from nzc.labeling import randomness, run_ledger
 from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
-TEACHERS = [
-    "teachers.count=6",
-    "teachers.epochs=20",
-    "trainer.progress=false",
-    "trainer.accelerator=cpu",
-    "recipe=papers",
-]
+TEACHERS = ["teachers.count=6", "teachers.epochs=20", "trainer.progress=false", "trainer.accelerator=cpu",
+            "recipe=papers"]  # fmt: skip
 STUDENT = [*TEACHERS[2:], "student.steps=60"]
 SMALL = [*TEACHERS, "student.steps=60"]
 VOTES = ["recipe=papers", "teachers=votes", "dataset=none", "student=none", "trainer.progress=false"]
@@ -60,6 +55,7 @@ class Ran:
 
 
 Nzc = Callable[..., Ran]
+Command = Callable[..., tuple[int, str, str]]
 
 
 def _main() -> int:
@@ -92,35 +88,28 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], database: Path) -> Nzc:
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Run `nzc ARGUMENTS`: exit code, output, errors."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["nzc", *arguments])
+        code = _main()
+        return code, *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
     """Run `nzc ARGUMENTS` in an empty folder, with recipe=papers, untracked and without figures unless said."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it too; here it is undone after the test
     monkeypatch.setattr(mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path))
 
     def run(*arguments: str) -> Ran:
-        unsaid = {"tracking": "none", "figures": "false", "recipe": "papers"}
-        unsaid = {key: value for key, value in unsaid.items() if not any(a.startswith(key) for a in arguments)}
-        monkeypatch.setattr("sys.argv", ["nzc", *arguments, *(f"{key}={value}" for key, value in unsaid.items())])
-        code = _main()
-        out, err = capfd.readouterr()
-        return Ran(code, out, err, tmp_path)
-
-    return run
-
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Run `nzc ARGUMENTS`, a subcommand: exit code, output, errors."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["nzc", *arguments])
-        code = _main()
-        out, err = capfd.readouterr()
-        return code, out, err
+        defaults = [key for key in ("tracking=none", "figures=false", "recipe=papers")
+                    if not any(argument.startswith(key.partition("=")[0]) for argument in arguments)]  # fmt: skip
+        return Ran(*command(*arguments, *defaults), tmp_path)
 
     return run
 

@@ -71,8 +71,6 @@ def test_mechanisms_and_accounting_need_numpy_scipy_and_mpmath_only() -> None:
         "nzc.Plan(40, 2, 1.0, queries=(5,)).rows"
     )
     assert {"numpy", "scipy"} <= used and not used & HEAVY
-    with pytest.raises(AssertionError, match="No module named 'torch'"):
-        _imported(f"{NOT_INSTALLED}\n{allowed}\nimport torch")  # the check can fail
 
 
 def test_a_run_that_trains_nothing_and_is_not_tracked_needs_no_torch_and_no_mlflow(tmp_path: Path) -> None:
@@ -89,10 +87,10 @@ def test_a_run_that_trains_nothing_and_is_not_tracked_needs_no_torch_and_no_mlfl
     assert "mlflow" not in versions and versions["numpy"] == np.__version__
 
 
-@pytest.mark.parametrize("argument", ["--help", "querys=10", "seed=-1"])
-def test_the_command_answers_without_slow_imports(argument: str, tmp_path: Path) -> None:
-    asked = f"import os, sys; os.chdir({str(tmp_path)!r}); sys.argv = ['nzc', {argument!r}]"
-    used = _imported(f"{asked}\nfrom nzc.app.main import main\ntry:\n    main()\nexcept SystemExit: pass")
+def test_the_command_answers_without_slow_imports(tmp_path: Path) -> None:
+    begin = f"import os, sys; os.chdir({str(tmp_path)!r})\nfrom nzc.app.main import main"
+    commands = "for words in ['--help'], ['querys=10'], ['seed=-1']:\n    sys.argv = ['nzc', *words]"
+    used = _imported(f"{begin}\n{commands}\n    try: main()\n    except SystemExit: pass")
     assert "hydra" in used
     assert not used & {"torch", "pytorch_lightning", "mlflow", "sklearn", "matplotlib", "pandas"}
 
@@ -117,7 +115,7 @@ def test_lists_are_votes_and_costs_add() -> None:
 
 
 @pytest.mark.parametrize(
-    ("votes", "said"),
+    ("votes", "says"),
     [
         ([[3, -1]], "counts from 0"),
         ([[np.nan, 1]], "whole numbers"),
@@ -127,10 +125,10 @@ def test_lists_are_votes_and_costs_add() -> None:
         (np.random.default_rng(0).integers(0, 10, (250, 1000)), "nzc.count_votes"),  # predictions, not histograms
     ],
 )
-def test_wrong_votes_are_refused(votes: object, said: str) -> None:
+def test_wrong_votes_are_refused(votes: object, says: str) -> None:
     mechanism = nzc.GNMax(40)
     for use in (lambda: mechanism.release(votes, np.random.default_rng(0)), lambda: mechanism.cost(votes, [0])):  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=says):
             use()
 
 
@@ -156,16 +154,16 @@ def test_wrong_labels_and_probabilities_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "queries"),
+    ("mechanism", "queries", "epsilon"),
     [
-        (nzc.GNMax, 50), (nzc.LNMax, 100), (nzc.Gumbel, 100), (partial(nzc.Stable, threshold=8000), 50),
-        (partial(nzc.Confident, threshold=200, sigma1=150), 10), (partial(nzc.NZC, c=5.0), 10),
+        (nzc.GNMax, 50, 8.0), (nzc.LNMax, 100, 0.1), (nzc.LNMax, 100, 8.0), (nzc.Gumbel, 100, 0.1),
+        (partial(nzc.Stable, threshold=8000), 50, 0.1), (partial(nzc.Confident, threshold=200, sigma1=150), 10, 8.0),
+        (partial(nzc.NZC, c=5.0), 10, 0.1),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("epsilon", [0.1, 8.0])
 def test_calibrated_noise_spends_the_budget_and_no_more(mechanism: object, queries: int, epsilon: float) -> None:
-    found = nzc.calibrate(mechanism, epsilon=epsilon, delta=1e-5, queries=queries)  # type: ignore[arg-type]
-    built = mechanism(**{nzc.accounting.calibration._free(mechanism): found})  # type: ignore[operator, arg-type]
+    noise = nzc.calibrate(mechanism, epsilon=epsilon, delta=1e-5, queries=queries)  # type: ignore[arg-type]
+    built = mechanism(**{nzc.accounting.calibration._free(mechanism): noise})  # type: ignore[operator, arg-type]
     least = 1e-3 if mechanism is nzc.GNMax else 1e-5
     assert epsilon * (1 - least) <= built.worst_case_epsilon(queries, 1e-5) <= epsilon
 
@@ -198,20 +196,18 @@ def test_a_run_from_python_leaves_no_state_behind(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "says"),
     [
         (["seed=-1"], "seed=-1: must be"), (["sed=1"], "did you mean seed"), (["aggregator=foo"], "aggregator=foo"),
         (["+sweeps=digits"], "sweeps are for the command line"), (["seed=1,2"], "seed"),
     ],
 )  # fmt: skip
-def test_a_run_from_python_refuses_wrong_input(overrides: list[str], said: str, tmp_path: Path) -> None:
-    before = Path.cwd()
-    os.chdir(tmp_path)
-    try:
-        with pytest.raises(InputError, match=said):
-            nzc.run(overrides)
-    finally:
-        os.chdir(before)
+def test_a_run_from_python_refuses_wrong_input(
+    overrides: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=says):
+        nzc.run(overrides)
     assert not GlobalHydra.instance().is_initialized()
     assert not list(tmp_path.iterdir())
 

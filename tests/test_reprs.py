@@ -33,9 +33,8 @@ def test_no_array_of_an_object_is_printed() -> None:
     assert {"Cost", "Pairs", "HistogramBatch", "VoteHistograms", "Split"} <= {kind.__name__ for kind in holders}
     printed = []
     for kind, arrays in holders.items():
-        thing = (
-            object.__new__(kind) if not issubclass(kind, tuple) else tuple.__new__(kind, [secret] * len(kind._fields))
-        )  # type: ignore[attr-defined]
+        is_tuple = issubclass(kind, tuple)
+        thing = tuple.__new__(kind, [secret] * len(kind._fields)) if is_tuple else object.__new__(kind)
         for name in getattr(kind, "__dataclass_fields__", ()):
             object.__setattr__(thing, name, secret if name in arrays else None)
         printed += [kind.__qualname__] if str(SECRET) in repr(thing) else []

@@ -90,37 +90,26 @@ def test_the_best_attack_without_sampling_is_the_one_that_games_find(attacks: Mo
     assert [played[1].value, played[2].value] == pytest.approx(computed, abs=0.01)
 
 
-def test_a_watch_stops_a_process_between_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before its third write below the folder; reading, and writing elsewhere, do not count."""
+def test_a_watch_counts_what_is_written_and_stops_between_two_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It kills before the fifth write below the folder; reading, and writing elsewhere, do not count.
+
+    A teacher's file is whole once it has its name; a second file of a teacher is a second training.
+    """
     monkeypatch.syspath_prepend(str(TRIALS))
     trial = import_module("_nzc")
     home, log = tmp_path / "home", tmp_path / "log"
-    home.mkdir()
+    work = home / "key.work"
+    work.mkdir(parents=True)
     if not (process := os.fork()):
-        trial.Watch(home, log, stop=3).install()
-        for name in ("first", "second", "third"):
-            (tmp_path / name).write_text(name)
-            (home / name).write_text((tmp_path / name).read_text())
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
-    assert trial.names(home) == {"first", "second"}
-    assert log.read_text().splitlines() == ["1 open first", "2 open second"]
-
-
-def test_a_watch_counts_the_teachers_whose_file_was_written_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file is whole once it has its name; a second file of a teacher is a second training."""
-    monkeypatch.syspath_prepend(str(TRIALS))
-    trial = import_module("_nzc")
-    work, log = tmp_path / "key.work", tmp_path / "log"
-    work.mkdir()
-    if not (process := os.fork()):
-        trial.Watch(tmp_path, log).install()
-        for name in ("0", "1", "1"):
+        trial.Watch(home, log, stop=5).install()
+        (tmp_path / "elsewhere").write_text("mine")
+        for name in ("0", "0", "1"):
             (work / "partial").write_text(name)
             (work / "partial").rename(work / f"{name}.npz")
-        (work / "2.npz.partial").write_text("half")
         os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-    assert trial.trained([log]) == {"0": 1, "1": 2}
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    assert trial.names(work) == {"0.npz"}
+    assert len(log.read_text().splitlines()) == 4
+    assert trial.trained([log]) == {"0": 2}

@@ -36,7 +36,6 @@ def test_documents_keep_their_shape(tmp_path: Path) -> None:
         return {"uri": f"postgresql://u:{password}@h/db", "list": ["a@b", "${x}", 2, None, True], "seed": 0}
 
     assert masked_tree(tree("hunter22")) == tree("***")
-    assert json.loads(masked(json.dumps(tree("hunter22")))) == tree("***")
     for name, text in {"a.yaml": yaml.safe_dump(tree("hunter22")), "b.json": json.dumps(tree("hunter22"))}.items():
         (tmp_path / name).write_text(text)
         assert yaml.safe_load(masked_file(tmp_path / name)) == tree("***")
@@ -66,9 +65,9 @@ def test_an_input_error_is_one_line_that_survives_another_process() -> None:
         (settings.NotNegative, [0, 1e100], [-1e-9, 1e101]),
         (settings.Share, [0, 0.5, 1], [-0.1, 1.1]),
         (settings.BelowOne, [0, 0.999], [1, -0.1]),
+        (settings.Between0And1, [0.5], [0, 1]),
         (settings.Count | None, [None, 2], [0]),
     ],
-    ids=["Count", "CountOrZero", "TwoOrMore", "Positive", "NotNegative", "Share", "BelowOne", "optional"],
 )
 def test_ranges_are_enforced_by_annotations(kind: Any, good: list[Any], bad: list[Any]) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(kind)

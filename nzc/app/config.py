@@ -14,7 +14,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from nzc.accounting.epsilon import BOUNDS
 from nzc.app.errors import unknown_key
 from nzc.labeling.randomness import KINDS
-from nzc.validation import InputError, between_0_and_1, fits_memory, one_of, positive, whole
+from nzc.validation import InputError, between_0_and_1, one_of, positive, whole
 
 _PACKAGE = Path(__file__).parents[1]
 #: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a checkout.
@@ -93,7 +93,6 @@ def check_values(cfg: DictConfig) -> None:
     between_0_and_1(delta=cfg.delta)
     one_of(BOUNDS, publish=cfg.publish)
     whole(100, audit_trials=cfg.audit_trials)
-    fits_memory(32 * cfg.audit_trials, audit_trials=cfg.audit_trials)  # scores of both histograms, and a sorted copy
     whole(1, **{key: cfg[key] for key in ("queries", "answers") if cfg[key] is not None})
     above_0 = {key: OmegaConf.select(cfg, key) for key in ("wait", "budget.epsilon", "sanitise.beta", "sanitise.order")}
     positive(**{key: value for key, value in above_0.items() if value is not None})

@@ -35,23 +35,20 @@ class Adult(Dataset):
 
     def load(self) -> DataSplits:
         (records, y), (rows, v) = (self._read(name) for name in ROWS)
-        public = rows[: self.public]
-        x, u = (_features(table, public) for table in (records, rows))
+        x, u = (_features(table, rows[: self.public]) for table in (records, rows))
         test = Split(u[self.public :], v[self.public :])
         return DataSplits(Split(x, y), Split(u[: self.public], v[: self.public]), test, len(LABELS), labels=LABELS)
 
     def _read(self, name: str) -> tuple[AnyArray, Ints]:
         """Return the 14 columns as text, [rows, 14], and the labels [rows]."""
-        path = Path(self.root) / "adult" / name
         try:
-            with path.open(encoding="ascii", newline="") as file:
+            with Path(self.root, "adult", name).open(encoding="ascii", newline="") as file:
                 lines = [line for line in csv.reader(file, skipinitialspace=True) if line and line[0][:1] != "|"]
-            table = np.array([line[:COLUMNS] for line in lines])
             labels = [LABELS.index(line[COLUMNS].rstrip(".")) for line in lines]
-            table[:, NUMBERS].astype(np.int64)
-            if len(lines) != ROWS[name]:
+            table = np.array([line[:COLUMNS] for line in lines])
+            if len(table[:, NUMBERS].astype(float)) != ROWS[name]:
                 raise ValueError
-        except (OSError, ValueError, IndexError, csv.Error):  # no byte of a record is quoted
+        except (OSError, ValueError, IndexError):  # no byte of a record is quoted
             wants = f"{ROWS[name]:,} whole records in adult/{name}, of archive.ics.uci.edu/dataset/2"
             raise InputError("root", self.root, f"must have {wants}") from None
         return table, np.array(labels, dtype=np.int64)

@@ -5,17 +5,14 @@ from abc import ABC, abstractmethod
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
-from nzc.validation import below_1, not_negative
+from nzc.settings import BelowOne, NotNegative
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 
 class RowWise(ABC):
-    """An augmentation of each row by random numbers of its own, whatever the other rows are.
-
-    So the rows of several teachers may be augmented in one call, with numbers that each teacher has drawn.
-    """
+    """Augments each row by random numbers of its own: rows of several teachers may be augmented in one call."""
 
     @abstractmethod
     def draw(self, rows: int, rng: "Generator") -> "Tensor":
@@ -35,13 +32,10 @@ class Affine(RowWise):
     """Random affine maps of images: turned by up to ±rotate degrees, scaled by 1 ± scale a side, moved by ±shift of the
     side and sheared by ±shear. Each image has its own uniform draws."""
 
-    rotate: float = 0.0
-    scale: float = 0.0
-    shift: float = 0.0
-    shear: float = 0.0
-
-    def __post_init__(self) -> None:
-        not_negative(rotate=self.rotate, scale=self.scale, shift=self.shift, shear=self.shear)
+    rotate: NotNegative = 0.0
+    scale: NotNegative = 0.0
+    shift: NotNegative = 0.0
+    shear: NotNegative = 0.0
 
     def draw(self, rows: int, rng: "Generator") -> "Tensor":
         """Return six uniform numbers of each row, [rows, 6]."""
@@ -70,25 +64,17 @@ class Strong:
 
     Images: `affine`, `stretch` times as strong; contrast 1 ± contrast about the image's mean; brightness ± brightness
     of the batch's range; a box of that mean over up to `cutout` of each side (Cutout: DeVries and Taylor 2017, arXiv
-    1708.04552). These replace RandAugment's list of operations (arXiv 1909.13719) by a few on the whole batch.
-
-    Other rows: with probability `mask` a feature takes the value of another row of the batch (SCARF: Bahri et al. 2022,
-    arXiv 2106.15147), then noise of standard deviation `noise` is added, because features are standardised.
-
-    Shape and type stay the same, and values stay within the range of the batch.
+    1708.04552). Other rows: with probability `mask` a feature takes the value of another row of the batch (SCARF: Bahri
+    et al. 2022, arXiv 2106.15147), then noise of standard deviation `noise` is added. Values stay within the batch's.
     """
 
     affine: Affine | None
-    stretch: float
-    contrast: float
-    brightness: float
-    cutout: float
-    mask: float
-    noise: float
-
-    def __post_init__(self) -> None:
-        not_negative(stretch=self.stretch, brightness=self.brightness, noise=self.noise)
-        below_1(contrast=self.contrast, cutout=self.cutout, mask=self.mask)
+    stretch: NotNegative
+    contrast: BelowOne
+    brightness: NotNegative
+    cutout: BelowOne
+    mask: BelowOne
+    noise: NotNegative
 
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
         """Augment float rows x [rows, ...]; `rng` is a CPU generator, whatever the device."""

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from nzc.data.hashing import keys_of, texts_of
-from nzc.data.images import as_bytes, unusable
+from nzc.data.images import ImageError, as_bytes
 from nzc.data.rows import gather
-from nzc.data.splits import Dataset, DataSplits, Records, Split, by_share, check_names, check_shares
+from nzc.data.splits import Dataset, DataSplits, Records, Split, by_share, check_names
+from nzc.settings import BelowOne, Between0And1, Count, CountOrZero
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, fits_memory, whole
+from nzc.validation import InputError
 
 
 @dataclass(frozen=True)
@@ -27,25 +28,19 @@ class Folder(Dataset):
     """
 
     path: str
-    seed: int
-    private: float
-    public: float
-    size: int | None = None
+    seed: CountOrZero
+    private: BelowOne
+    public: Between0And1
+    size: Count | None = None
     grey: bool = False
     classes: list[str | int | float] | None = None
-
-    def __post_init__(self) -> None:
-        check_shares(self.seed, self.private, self.public)
-        if self.size is not None:
-            whole(1, 4096, "pixels", size=self.size)
-        check_names(self.classes)
 
     def load(self) -> DataSplits:
         folders = self._folders()
         files = [(path, at) for at, folder in enumerate(folders) if folder.is_dir() for path in _listed(folder)]
         if inner := next((file.parent for file, _ in files if file.is_dir()), None):
-            held = f"{inner.name} holds folders. Is dataset.path={inner} meant?"
-            raise InputError("path", self.path, f"must hold images as path/CLASS/IMAGE; {held}")
+            nested = f"{inner.name} holds folders. Is dataset.path={inner} meant?"
+            raise InputError("path", self.path, f"must hold images as path/CLASS/IMAGE; {nested}")
         files.sort(key=lambda file: file[0].name)
         file_names = np.array([file.name for file, _ in files], dtype=object)
         keys = keys_of(file_names)
@@ -55,8 +50,6 @@ class Folder(Dataset):
             raise InputError("path", self.path, allowed)
         y = np.array([label for _, label in files], dtype=np.int64)
         where = [np.flatnonzero(rows) for rows in chosen]
-        if self.size is not None:
-            fits_memory(2 * max(map(len, where[1:])) * self.size**2 * (1 if self.grey else 3), size=self.size)
         shape = self._read(files[0][0]).shape
 
         def images(rows: Ints) -> Iterator[AnyArray]:
@@ -67,26 +60,22 @@ class Folder(Dataset):
                     raise InputError("size", self.size, "must be given where images differ in size")
                 yield image[None]
 
-        x = [gather(images(rows)) for rows in where]
-        public, test = (Split(part[:], y[rows]) for part, rows in zip(x[1:], where[1:], strict=True))
-        names, private = tuple(folder.name for folder in folders), Records(x[0], y[where[0]])
+        private, public, test = (gather(images(rows)) for rows in where)
         return DataSplits(
-            private, public, test, len(folders), where[1], labels=names, ids=texts_of(file_names[where[1]]),
+            Records(private, y[where[0]]), Split(public[:], y[where[1]]), Split(test[:], y[where[2]]), len(folders),
+            where[1], labels=tuple(folder.name for folder in folders), ids=texts_of(file_names[where[1]]),
             keys=keys[where[0]], declared=self.classes is not None,
         )  # fmt: skip
 
     def _folders(self) -> list[Path]:
         """Return the folder of each class, in order; those of declared classes may be missing."""
         root = Path(self.path)
-        if not root.is_dir():
-            raise InputError("path", self.path, "must be a folder that exists; unpack archives first")
-        folders = [path for path in _listed(root) if path.is_dir()]
+        folders = [path for path in _listed(root) if path.is_dir()] if root.is_dir() else []
         if len(folders) < 2:
-            allowed = f"must hold a folder of images for each of 2 or more classes; it holds {len(folders)}"
+            allowed = f"must be a folder with a folder of images for each of 2 or more classes; it has {len(folders)}"
             raise InputError("path", self.path, allowed)
-        if self.classes is None:
-            return folders
-        declared = [root / str(name) for name in self.classes]
+        check_names(self.classes)
+        declared = folders if self.classes is None else [root / str(name) for name in self.classes]
         if further := set(folders) - set(declared):
             allowed = f"must name every folder in dataset.path={self.path}, which has {len(further):,} others"
             raise InputError("classes", self.classes, allowed)
@@ -98,14 +87,12 @@ class Folder(Dataset):
 
         try:
             with warnings.catch_warnings(action="ignore"), Image.open(file) as opened:
-                why = unusable(opened)
-                image = as_bytes(opened, self.grey) if why is None else opened
-        except Exception:  # Pillow's decoders raise many types, which name the file
-            why = "it is damaged, or no image"
-        if why is not None:
+                image = as_bytes(opened, self.grey)
+        except Exception as error:  # Pillow's decoders raise many types, which name the file
+            why = error if isinstance(error, ImageError) else "it is damaged, or no image"
             number = 1 + sum(other < file for other in _listed(file.parent))  # the name may identify a person
             allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one: {why}"
-            raise InputError("path", self.path, allowed)
+            raise InputError("path", self.path, allowed) from None
         if self.size is not None:
             image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
         pixels = np.asarray(image)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 
 import numpy as np
@@ -13,8 +14,9 @@ from nzc.data.glyph_fonts import CELL, Font, distance_field, find_fonts
 from nzc.data.hashing import GOLDEN, splitmix64
 from nzc.data.rows import LazyRows
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Records, Split
+from nzc.settings import BelowOne, Between0And1, Count, CountOrZero, Positive
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import InputError, below_1, between_0_and_1, fits_memory, not_negative, whole
+from nzc.validation import InputError
 
 #: The classes: ASCII, Greek, Latin 1.
 SYMBOLS = (
@@ -24,7 +26,7 @@ SYMBOLS = (
 )  # fmt: skip
 SIDE = CELL // 2
 
-_CHUNK = 1024
+_CHUNK = 1024  # items that one core draws at a time
 _NUMBERS = 16  # random words per item, before those of its pixel noise
 _ROTATE, _SCALE, _STRETCH, _SHEAR, _SHIFT = np.deg2rad(15), 0.18, 0.12, 0.2, 2.0
 _THINNEST, _BOLDEST = -0.2, 0.7  # pixels added to each side of a stroke
@@ -37,42 +39,29 @@ class Glyph(Dataset):
     """Grey images of 28 × 28 pixels, each with its own affine map, stroke weight, blur, contrast and noise.
 
     Item i of a split depends on (seed, split, i) only, so any item of any number can be drawn alone. Private records
-    are drawn where a teacher needs them, and so they are never in memory all at once. They
-    use other fonts than public and test rows. Class frequencies differ by a factor of up to `imbalance`, equally in all
-    splits. A share `mislabelled` of the private records has a wrong label, each of the 149 with equal probability.
+    are drawn where a teacher needs them, and so they are never in memory all at once. They use other fonts than public
+    and test rows. Class frequencies differ by a factor of up to `imbalance`, equally in all splits. A share
+    `mislabelled` of the private records has a wrong label, each of the 149 with equal probability.
     """
 
-    seed: int
-    private: int
-    public: int
-    test: int
+    seed: CountOrZero
+    private: Count
+    public: Count
+    test: Count
     fonts: str | None = None
-    public_fonts: float = 0.25
-    imbalance: float = 5.0
-    mislabelled: float = 0.1
-
-    def __post_init__(self) -> None:
-        whole(0, 2**64 - 1, seed=self.seed)
-        whole(1, private=self.private, public=self.public, test=self.test)
-        held = {"public": self.public, "test": self.test}
-        fits_memory(sum(held.values()) * SIDE * SIDE, **held)
-        fits_memory(24 * self.private, private=self.private)  # label, and number in two orders
-        between_0_and_1(public_fonts=self.public_fonts)
-        not_negative(imbalance=self.imbalance)
-        below_1(mislabelled=self.mislabelled)
-        if self.imbalance < 1:
-            raise InputError("imbalance", self.imbalance, "must be 1 (all classes alike) or more")
+    public_fonts: Between0And1 = 0.25
+    imbalance: Positive = 5.0
+    mislabelled: BelowOne = 0.1
 
     def load(self) -> DataSplits:
+        private = Items(self, "private", self.private)
         public, test = (self.draw(split, np.arange(getattr(self, split))) for split in SPLITS[1:])
-        brush = _Brush.of(self, "private")
-        labels = _in_chunks(brush.labels, np.arange(self.private))
-        return DataSplits(Records(_Drawn(brush, self.private), labels), public, test, len(SYMBOLS))
+        return DataSplits(Records(private, private.labels(np.arange(self.private))), public, test, len(SYMBOLS))
 
-    def draw(self, split: str, items: Ints) -> Split:
+    def draw(self, split: str, numbers: Ints) -> Split:
         """Draw the items of a split by their numbers, which may exceed the split's size."""
-        brush = _Brush.of(self, split)
-        return Split(_in_chunks(brush.images, items), _in_chunks(brush.labels, items))
+        items = Items(self, split)
+        return Split(items.read(numbers), items.labels(numbers))
 
     def fonts_of(self, split: str) -> tuple[Font, ...]:
         """Return the fonts of a split. Public and test rows share theirs, private records have others."""
@@ -92,6 +81,58 @@ class Glyph(Dataset):
         return np.asarray(np.random.default_rng([self.seed, 5]).permutation(ladder / ladder.sum()), dtype=np.float64)
 
 
+class Items(LazyRows):
+    """The first `count` items of a split. Each random number of an item is a hash of (seed, split, item, index)."""
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, glyph: Glyph, split: str, count: int = 0) -> None:
+        fonts = glyph.fonts_of(split)
+        own = [[font for font in fonts if symbol in font.symbols] for symbol in SYMBOLS]
+        fields = [distance_field(font, symbol) for symbol, some in zip(SYMBOLS, own, strict=True) for font in some]
+        self.shape = (count, 1, SIDE, SIDE)
+        self.fields = np.stack(fields)[:, None]  # float32 [font and symbol, 1, CELL, CELL]
+        self._choices = np.array(list(map(len, own)))  # number of fields of each symbol
+        self._first = np.cumsum(self._choices) - self._choices  # and the first of them
+        self._upto = np.cumsum(glyph.frequencies)
+        self._key = splitmix64(splitmix64(np.array([glyph.seed], np.uint64)) + np.uint64(SPLITS.index(split)))[0]
+        self._mislabelled = glyph.mislabelled if split == "private" else 0.0
+
+    @cached_property
+    def identity(self) -> bytes:  # type: ignore[override]
+        some = self.read(np.arange(min(_CHUNK, len(self))))
+        return sha256(self._key.tobytes() + self.fields.tobytes() + some.tobytes()).digest()
+
+    def read(self, numbers: Ints) -> AnyArray:
+        return _in_chunks(self._images, numbers)
+
+    def labels(self, numbers: Ints) -> Ints:
+        """Return the labels [items]."""
+        return _in_chunks(self._labels, numbers)
+
+    def _labels(self, items: Ints) -> Ints:
+        numbers = _uniform(self._words(items, 4))
+        symbol = self._symbols(numbers)
+        other = (symbol + 1 + (numbers[3] * (len(SYMBOLS) - 1)).astype(np.int64)) % len(SYMBOLS)
+        return np.where(numbers[2] < self._mislabelled, other, symbol)
+
+    def _images(self, items: Ints) -> AnyArray:
+        words = self._words(items, _NUMBERS + SIDE * SIDE // 8)
+        numbers = _uniform(words[:, :_NUMBERS])
+        symbol = self._symbols(numbers)
+        field = self._first[symbol] + (numbers[1] * self._choices[symbol]).astype(np.int64)
+        return _render(self.fields[field], numbers[4:], words[:, _NUMBERS:].view(np.uint8))
+
+    def _words(self, items: Ints, count: int) -> AnyArray:
+        """Return the first random words of each item, uint64 [items, count]."""
+        own = splitmix64(self._key + items.astype(np.uint64))[:, None]
+        return splitmix64(own + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN)
+
+    def _symbols(self, numbers: Floats) -> Ints:
+        symbols: Ints = np.searchsorted(self._upto, numbers[0], side="right")
+        return np.minimum(symbols, len(SYMBOLS) - 1)
+
+
 def _in_chunks(draw: Callable[[Ints], AnyArray], items: Ints) -> AnyArray:
     """Return what `draw` gives for all items, in order; every core draws."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -99,103 +140,39 @@ def _in_chunks(draw: Callable[[Ints], AnyArray], items: Ints) -> AnyArray:
         return np.concatenate(list(pool.map(draw, parts)))
 
 
-class _Drawn(LazyRows):
-    """The images of the first items of a split: each is drawn where it is needed."""
+def _render(fields: AnyArray, numbers: Floats, noise: AnyArray) -> AnyArray:
+    """Render images of distance fields. A pixel has ink where its distance to the outline, through the affine map and
+    with the stroke weight added, is above 0; the edge is as wide as the blur."""
+    import torch
+    from torch.nn import functional as F
 
-    dtype = np.dtype(np.uint8)
+    turn, size, stretch, shear, right, down = numbers[:6] * 2 - 1
+    weight, blur, ground, ink, loud = numbers[6:11]
+    scale = np.exp(size * _SCALE)
+    wide, high = scale * np.exp(stretch * _STRETCH), scale * np.exp(-stretch * _STRETCH)
+    cos, sin, lean = np.cos(turn * _ROTATE), np.sin(turn * _ROTATE), shear * _SHEAR
+    across = (cos / wide, lean - sin / high, right * 2 * _SHIFT / SIDE)
+    along = (sin / wide, cos / high, down * 2 * _SHIFT / SIDE)
+    centres = np.linspace(-1, 1, 2 * SIDE + 1)[1::2]
+    row, column = centres[:, None], centres[None, :]
+    planes = [a[:, None, None] * column + b[:, None, None] * row + c[:, None, None] for a, b, c in (across, along)]
+    grid = np.stack(planes, axis=-1).astype(np.float32)
+    distance = F.grid_sample(
+        torch.from_numpy(fields), torch.from_numpy(grid), padding_mode="border", align_corners=False
+    ).numpy()
 
-    def __init__(self, brush: "_Brush", count: int) -> None:
-        self._brush, self.shape = brush, (count, 1, SIDE, SIDE)
-        some = self.read(np.arange(min(_CHUNK, count)))
-        self.identity = sha256(brush.key.tobytes() + brush.fields.tobytes() + some.tobytes()).digest()
+    def per_image(values: Floats) -> AnyArray:
+        return values.astype(np.float32)[:, None, None, None]
 
-    def read(self, numbers: Ints) -> AnyArray:
-        return _in_chunks(self._brush.images, numbers)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Brush:
-    """Draws the items of one split. Each random number of an item is a hash of (seed, split, item, index)."""
-
-    key: np.uint64
-    upto: Floats  # cumulative frequencies, [symbols]
-    fields: AnyArray  # float32 [font and symbol, 1, CELL, CELL]
-    which: Ints  # numbers of a symbol's fields, [symbols, fonts]; the first `choices` of a row are valid
-    choices: Ints  # [symbols]
-    mislabelled: float
-
-    @staticmethod
-    def of(glyph: Glyph, split: str) -> "_Brush":
-        chosen = glyph.fonts_of(split)
-        pairs = [(font, symbol) for symbol in SYMBOLS for font in chosen if symbol in font.symbols]
-        choices = np.array([sum(symbol in font.symbols for font in chosen) for symbol in SYMBOLS])
-        before = np.cumsum(choices) - choices
-        return _Brush(
-            key=splitmix64(splitmix64(np.array([glyph.seed], np.uint64)) + np.uint64(SPLITS.index(split)))[0],
-            upto=np.cumsum(glyph.frequencies),
-            fields=np.stack([distance_field(font, symbol) for font, symbol in pairs])[:, None],
-            which=before[:, None] + np.arange(len(chosen)),
-            choices=choices,
-            mislabelled=glyph.mislabelled if split == "private" else 0.0,
-        )
-
-    def labels(self, items: Ints) -> Ints:
-        """Return the labels [items]."""
-        numbers = _uniform(self._words(items, 4))
-        symbol = self._symbols(numbers)
-        other = (symbol + 1 + (numbers[3] * (len(SYMBOLS) - 1)).astype(np.int64)) % len(SYMBOLS)
-        return np.where(numbers[2] < self.mislabelled, other, symbol)
-
-    def images(self, items: Ints) -> AnyArray:
-        """Return uint8 images [items, 1, 28, 28]."""
-        words = self._words(items, _NUMBERS + SIDE * SIDE // 8)
-        numbers = _uniform(words[:, :_NUMBERS])
-        symbol = self._symbols(numbers)
-        field = self.which[symbol, (numbers[1] * self.choices[symbol]).astype(np.int64)]
-        return self._render(field, numbers[4:], words[:, _NUMBERS:].view(np.uint8))
-
-    def _words(self, items: Ints, count: int) -> AnyArray:
-        """Return the first random words of each item, uint64 [items, count]."""
-        own = splitmix64(self.key + items.astype(np.uint64))[:, None]
-        return splitmix64(own + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN)
-
-    def _symbols(self, numbers: Floats) -> Ints:
-        symbols: Ints = np.minimum(np.searchsorted(self.upto, numbers[0], side="right"), len(SYMBOLS) - 1)
-        return symbols
-
-    def _render(self, field: Ints, numbers: Floats, noise: AnyArray) -> AnyArray:
-        """Render the images. A pixel has ink where its distance to the outline, through the affine map and with the
-        stroke weight added, is above 0; the edge is as wide as the blur."""
-        import torch
-        from torch.nn import functional as F
-
-        turn, size, stretch, shear, right, down = numbers[:6] * 2 - 1
-        weight, blur, ground, ink, loud = numbers[6:11]
-        scale = np.exp(size * _SCALE)
-        wide, high = scale * np.exp(stretch * _STRETCH), scale * np.exp(-stretch * _STRETCH)
-        cos, sin, lean = np.cos(turn * _ROTATE), np.sin(turn * _ROTATE), shear * _SHEAR
-        across = (cos / wide, lean - sin / high, right * 2 * _SHIFT / SIDE)
-        along = (sin / wide, cos / high, down * 2 * _SHIFT / SIDE)
-        centres = np.linspace(-1, 1, 2 * SIDE + 1)[1::2]
-        row, column = centres[:, None], centres[None, :]
-        planes = [a[:, None, None] * column + b[:, None, None] * row + c[:, None, None] for a, b, c in (across, along)]
-        grid = np.stack(planes, axis=-1).astype(np.float32)
-        distance = F.grid_sample(
-            torch.from_numpy(self.fields[field]), torch.from_numpy(grid), padding_mode="border", align_corners=False
-        ).numpy()
-
-        def each(values: Floats) -> AnyArray:
-            return values.astype(np.float32)[:, None, None, None]
-
-        weight, blur = _THINNEST + (_BOLDEST - _THINNEST) * weight, _SHARPEST + (_BLURRED - _SHARPEST) * blur**2
-        distance *= each(scale / blur)
-        distance += each(weight / blur + 0.5)
-        np.clip(distance, 0, 1, out=distance)
-        distance *= each((0.55 + 0.45 * ink) - 0.25 * ground**2)
-        distance += each(0.25 * ground**2)
-        distance += _NORMAL[noise].reshape(distance.shape) * each(_NOISE * loud**2)
-        distance *= 255
-        return np.clip(np.rint(distance, out=distance), 0, 255, out=distance).astype(np.uint8)
+    weight, blur = _THINNEST + (_BOLDEST - _THINNEST) * weight, _SHARPEST + (_BLURRED - _SHARPEST) * blur**2
+    distance *= per_image(scale / blur)
+    distance += per_image(weight / blur + 0.5)
+    np.clip(distance, 0, 1, out=distance)
+    distance *= per_image((0.55 + 0.45 * ink) - 0.25 * ground**2)
+    distance += per_image(0.25 * ground**2)
+    distance += _NORMAL[noise].reshape(distance.shape) * per_image(_NOISE * loud**2)
+    distance *= 255
+    return np.clip(np.rint(distance, out=distance), 0, 255, out=distance).astype(np.uint8)
 
 
 def _uniform(words: AnyArray) -> Floats:

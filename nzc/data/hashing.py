@@ -1,4 +1,4 @@
-"""Hashes: a record's or group's name as a number, and what decides alone by that number."""
+"""Hashes: a record's or group's name as a number, and draws that follow from that number alone."""
 
 from hashlib import blake2b
 from typing import Any
@@ -13,27 +13,24 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 def splitmix64(x: AnyArray) -> AnyArray:
     """Return splitmix64 of each uint64 (Steele, Lea and Flood 2014): random access, which NumPy's generators lack."""
     x = x + GOLDEN
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x ^= x >> np.uint64(shift)
+        x *= np.uint64(factor)
     x ^= x >> np.uint64(31)
     return x
 
 
 def keys_of(names: AnyArray) -> Ints:
-    """Return the key of each name [names]: a hash of this name as text, whatever type the array has.
+    """Return the key of each name [names]: a hash of its text. So 7, 7.0 and "7" are one name, whatever the array.
 
-    Equal names have equal keys: 7, 7.0 and "7" are one name. Two of a million different names share a key with a
-    probability of 3e-8.
+    Two of a million different names share a key with a probability of 3e-8.
     """
-    texts = map(_text, names.tolist())
-    hashes = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
+    hashes = b"".join(blake2b(_text(name), digest_size=8).digest() for name in names.tolist())
     return np.frombuffer(hashes, "<i8").astype(np.int64)
 
 
 def texts_of(names: AnyArray) -> AnyArray:
-    """Return each name [names] as the text that `keys_of` takes it for; it does not depend on the other names."""
+    """Return each name [names] as the text that `keys_of` hashes."""
     return np.array([_text(name).decode("utf-8", "replace") for name in names.tolist()], dtype=object)
 
 

@@ -13,10 +13,9 @@ import numpy as np
 
 from nzc.types import AnyArray, Ints
 
-#: Rows are read in blocks of so many bytes where all of them are needed, one block after the other.
-_BLOCK = 2**26
-#: A block has a multiple of so many rows, where that many fit: a network rounds a batch of a few rows differently.
-_EVEN = 1000
+#: The most bytes of a block of rows, which has a multiple of _EVEN rows, where that many fit: a network rounds a batch
+#: of a few rows differently.
+_BLOCK, _EVEN = 2**26, 1000
 #: `gather` keeps so many bytes in memory.
 _HELD = 2**30
 
@@ -69,36 +68,31 @@ class FileRows(LazyRows):
         numbers: Ints | None = None,
         prepare: Callable[[AnyArray], AnyArray] | None = None,
     ) -> None:
-        self._file, self._stored, self._numbers, self._prepare = file, stored, numbers, prepare
+        self.file, self.stored, self._numbers, self._prepare = file, stored, numbers, prepare
         weakref.finalize(stored, file.close)
         none = self._prepared(np.empty((0, *stored.shape[1:]), stored.dtype))
         self.shape = (len(stored) if numbers is None else len(numbers), *none.shape[1:])
         self.dtype = none.dtype
 
     def read(self, numbers: Ints) -> AnyArray:
-        rows: AnyArray = np.array(self._stored[numbers if self._numbers is None else self._numbers[numbers]])
+        rows: AnyArray = np.array(self.stored[numbers if self._numbers is None else self._numbers[numbers]])
         # What was read need not stay: the system caches what there is room for.
-        self._stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
+        self.stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
         return self._prepared(rows)
-
-    def of(self, numbers: Ints, prepare: Callable[[AnyArray], AnyArray]) -> "FileRows":
-        """Return some of the rows as stored, prepared in their own way."""
-        return FileRows(self._file, self._stored, numbers, prepare)
 
     def _prepared(self, rows: AnyArray) -> AnyArray:
         return rows if self._prepare is None else self._prepare(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let a process that Lightning starts read the same file, which may have no name any more."""
-        stored = self._stored
-        order = "C" if stored.flags.c_contiguous else "F"
-        array = (stored.dtype, "r", stored.offset, stored.shape, order)
-        return _received, (reduction.DupFd(self._file.fileno()), array, self._numbers, self._prepare)
+        order = "C" if self.stored.flags.c_contiguous else "F"
+        array = (self.stored.dtype, "r", self.stored.offset, self.stored.shape, order)
+        return _received, (reduction.DupFd(self.file.fileno()), array, self._numbers, self._prepare)
 
 
-def _received(handle: Any, array: tuple[Any, ...], *of: Any) -> FileRows:
+def _received(handle: Any, array: tuple[Any, ...], *rest: Any) -> FileRows:
     file = open(handle.detach(), "rb")  # noqa: SIM115 - the rows keep it
-    return FileRows(file, np.memmap(file, *array), *of)
+    return FileRows(file, np.memmap(file, *array), *rest)
 
 
 def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
@@ -106,19 +100,17 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
 
     More than `held` bytes of rows lie in a temporary file without a name, which the system removes at the end.
     """
-    kept, file, rows = bytearray(), None, 0  # a bytearray grows without a second copy of it
-    for part in parts:
-        rows, like, data = rows + len(part), part[:0], np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
-        if file is None and len(kept) + len(data) <= held:
-            kept += data
-            continue
-        if file is None:
-            file = tempfile.TemporaryFile()  # noqa: SIM115 - the rows keep it
-            file.write(kept)
-            kept = bytearray()
-        file.write(data)
-    shape = (rows, *like.shape[1:])
+    kept: list[AnyArray] = []
+    file: IO[bytes] | None = None
+    rows = size = 0
+    for part in map(np.ascontiguousarray, parts):
+        kept.append(part)
+        rows, size = rows + len(part), size + part.nbytes
+        if size > held:
+            file = file or tempfile.TemporaryFile()  # noqa: SIM115 - the rows keep it
+            file.writelines(part.data for part in kept)
+            kept = [part[:0]]
     if file is None:
-        return np.frombuffer(kept, like.dtype).reshape(shape)
+        return np.concatenate(kept)
     file.flush()
-    return FileRows(file, np.memmap(file, like.dtype, "r", 0, shape))
+    return FileRows(file, np.memmap(file, kept[0].dtype, "r", 0, (rows, *kept[0].shape[1:])))

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from nzc.data.hashing import draw_by_key
 from nzc.data.rows import LazyRows, blocks
 from nzc.data.standardizer import Standardizer
 from nzc.types import AnyArray, Bools, Floats, Ints
-from nzc.validation import InputError, below_1, between_0_and_1, whole
+from nzc.validation import InputError
 
 if TYPE_CHECKING:
     from nzc.data.table_encoder import TableEncoder
@@ -61,43 +60,27 @@ class Embedding:
 class DataSplits:
     """A dataset: records that the teachers learn from, rows that may be asked, rows that only measure accuracy.
 
-    file_rows     [public] row number of each public row in the one file of all splits; None: no such file. Where rows
-                  have names, it depends on how many private rows there are
-    standardizer  what was applied to the features; None: rows are as in the file
-    groups        [private] key of the group, a person say, that each private record belongs to: a number that follows
-                  from the group's name alone (`nzc.data.hashing.keys_of`). The unit of privacy is then the group. None:
-                  it is the record
-    labels        [classes] names of the classes; None: they are numbers
-    declared      whether the classes are the user's or the dataset's own statement; otherwise they are what rows have
-    ids           [public] the user's own names of the public rows; None: there are none
-    id_column     the column of a table that has these names
-    encoder       what turned the user's columns into features; None: rows are arrays
-    private_file  SHA-256 of the file of all private records, which then identifies them; None: their rows do
-    public_files  SHA-256 of the files that hold public rows and nothing private, by name
-    embedding     places of the rows in a public representation; None: there is none
-    asked         the public rows that the teachers label; None: all of them
-    grouped_by    what names the groups: column `patient`, say; None: there are none, or it is not known
-    keys          [private] key of each private record's own name, likewise; None: it is known by its row number
+    All other fields may be None, where a dataset has no such thing.
     """
 
     private: Records
     public: Split
     test: Split
     classes: int
-    file_rows: Ints | None = field(default=None, repr=False)
-    standardizer: Standardizer | None = None
-    groups: Ints | None = field(default=None, repr=False)
-    labels: tuple[str, ...] | None = None
-    ids: AnyArray | None = field(default=None, repr=False)
-    id_column: str | None = None
-    encoder: "TableEncoder | None" = None
-    private_file: str | None = field(default=None, repr=False)
-    public_files: dict[str, str] = field(default_factory=dict)
-    embedding: Embedding | None = None
-    asked: Ints | None = field(default=None, repr=False)
-    keys: Ints | None = field(default=None, repr=False)
-    grouped_by: str | None = None
-    declared: bool = True
+    file_rows: Ints | None = field(default=None, repr=False)  # [public] row number in the one file of all splits
+    standardizer: Standardizer | None = None  # what was applied to the features of the file
+    groups: Ints | None = field(default=None, repr=False)  # [private] key of the group: the unit of privacy
+    labels: tuple[str, ...] | None = None  # [classes] names of the classes
+    ids: AnyArray | None = field(default=None, repr=False)  # [public] the user's own names of the public rows
+    id_column: str | None = None  # the column of a table that has these names
+    encoder: "TableEncoder | None" = None  # what turned the user's columns into features
+    private_file: str | None = field(default=None, repr=False)  # SHA-256 that identifies the records in place of rows
+    public_files: dict[str, str] = field(default_factory=dict)  # SHA-256 of files with public rows only, by name
+    embedding: Embedding | None = None  # places of the rows in a public representation
+    asked: Ints | None = field(default=None, repr=False)  # the public rows that the teachers label; None: all of them
+    keys: Ints | None = field(default=None, repr=False)  # [private] key of each record's own name
+    grouped_by: str | None = None  # what names the groups: column `patient`, say
+    declared: bool = True  # whether the classes are the user's statement; otherwise they are those of the rows
 
     @property
     def names(self) -> Ints | None:
@@ -116,13 +99,10 @@ class DataSplits:
 
     @property
     def undeclared_classes(self) -> str | None:
-        """The private value of dataset.classes that declares the classes; None: they follow from public facts.
-
-        They do where they are declared, where public rows have labels of every class, and where nothing is private.
-        """
+        """The value of dataset.classes that declares the classes, where private labels alone decide them; else None."""
         if self.declared or not len(self.private) or np.isin(np.arange(self.classes), self.public.y).all():
             return None
-        return str(self.classes) if self.labels is None else f"[{','.join(map(_typed, self.labels))}]"
+        return str(self.classes) if self.labels is None else json.dumps(self.labels, ensure_ascii=False)
 
     @cached_property
     def digest(self) -> str:
@@ -139,7 +119,6 @@ class DataSplits:
 
     @cached_property
     def _of_private(self) -> "hashlib._Hash":
-        """SHA-256 of the private records, which are read once for it."""
         digest = hashlib.sha256()
         _take_in(digest, self.private.x, self.private.y)
         return digest
@@ -152,19 +131,15 @@ class DataSplits:
         return {**{name: len(getattr(self, name)) for name in SPLITS}, **files, **classes, "digest": self.digest}
 
 
-def _typed(name: str) -> str:
-    """Return the name of a class as one types it in a list on the command line."""
-    plain = re.fullmatch(r"[^\W\d][\w-]*", name) and name.lower() not in ("true", "false", "null", "nan", "inf")
-    return name if plain else json.dumps(name, ensure_ascii=False)
-
-
 def _take_in(digest: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> None:
     """Feed a digest with types, shapes and bytes of arrays."""
     for x in arrays:
         digest.update(f"{x.dtype}{x.shape}".encode())
-        parts = blocks(x) if isinstance(x, np.ndarray) or x.identity is None else [np.frombuffer(x.identity, np.uint8)]
-        for part in parts:
-            digest.update(np.ascontiguousarray(part).data)
+        if isinstance(x, LazyRows) and x.identity is not None:
+            digest.update(x.identity)
+        else:
+            for part in blocks(x):
+                digest.update(np.ascontiguousarray(part).data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,15 +171,6 @@ def choose(rows: int, private: int, public: int, seed: int) -> tuple[Ints, Ints,
     return order[:private], order[private : private + public], order[private + public :]
 
 
-def check_shares(seed: int, private: float, public: float) -> None:
-    """Raise InputError unless these are arguments of `by_share`."""
-    whole(0, seed=seed)
-    below_1(private=private)
-    between_0_and_1(public=public)
-    if private + public >= 1:
-        raise InputError("private", private, f"private + public must stay below 1 (public is {public})")
-
-
 def check_names(classes: Sequence[str | float] | None) -> None:
     """Raise InputError unless these are names of classes, or None."""
     if classes is not None and len({*map(str, classes)}) < max(2, len(classes)):
@@ -220,6 +186,8 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
     average. Row numbers, and names where nothing is private, are drawn without replacement: the shares are exact.
     A private share of 0 is left empty.
     """
+    if private + public >= 1:
+        raise InputError("private", private, f"private + public must stay below 1 (public is {public})")
     place: AnyArray
     if named and private:
         place, first, second = draw_by_key(units, seed, 2) / 2.0**64, private, private + public

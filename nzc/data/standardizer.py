@@ -39,9 +39,7 @@ class Standardizer:
 
 
 def moments(rows: AnyArray) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of each column, float64 [columns]; the deviation is 1 where all are equal.
-
-    rows  [rows, columns]: numbers of any type; NaN counts as missing
+    """Return mean and standard deviation of each column of [rows, columns], without NaN; a deviation of 0 becomes 1.
 
     Rows are divided by a power of two first, which is exact: no square or sum overflows, and no square becomes 0.
     """
@@ -51,6 +49,6 @@ def moments(rows: AnyArray) -> tuple[Floats, Floats]:
     unit = np.ldexp(1.0, np.clip(exponent, -1022, 1023))  # normal numbers, and so are their reciprocals, nearly
     values = values / unit
     mean, spread = np.nanmean(values, axis=0) * unit, np.nanstd(values, axis=0) * unit
-    same = low == high
     mean = np.clip(mean, low, high)  # rounding may leave the range
-    return np.where(same, low, mean), np.where(same, 1.0, np.maximum(spread, np.finfo(np.float64).tiny))
+    spread = np.maximum(spread, np.finfo(np.float64).tiny)
+    return np.where(low == high, low, mean), np.where(low == high, 1.0, spread)

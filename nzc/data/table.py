@@ -17,13 +17,13 @@ from nzc.data.hashing import keys_of
 from nzc.data.rows import gather
 from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Records, Split, check_names
 from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, ColumnError, TableEncoder, blanked, read_table, texts
-from nzc.data.table_fit import DIFFERS, fit_encoder
+from nzc.data.table_fit import fit_encoder
+from nzc.settings import TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, whole
+from nzc.validation import InputError
 
-#: The kinds of columns, and what several are called.
-_KINDS = {NUMBER: "numbers", CATEGORY: "categories", DATE: "dates"}
+_KINDS = (NUMBER, COMMA, CATEGORY, DATE)
 #: Rows of a file that are in memory at a time.
 CHUNK = 100_000
 
@@ -57,27 +57,23 @@ class Table(Dataset):
     id: str | None = None
     drop: list[str] = field(default_factory=list)
     columns: dict[str, Any] | None = None
-    categories: int = 32
+    categories: TwoOrMore = 32
     missing: list[str | int | float] = field(default_factory=list)
     classes: list[str | int | float] | None = None
 
     def __post_init__(self) -> None:
-        whole(2, categories=self.categories)
         check_names(self.classes)
         for column, kind in (self.columns or {}).items():
-            if not isinstance(kind, str) or (kind not in (*_KINDS, COMMA) and "%" not in kind):
-                allowed = f"must be {', '.join((*_KINDS, COMMA))}, or a date format such as %d.%m.%Y"
+            if not isinstance(kind, str) or (kind not in _KINDS and "%" not in kind):
+                allowed = f"must be {', '.join(_KINDS)}, or a date format such as %d.%m.%Y"
                 raise InputError(f"dataset.columns.{column}", kind, allowed)
 
     def load(self) -> DataSplits:
         if os.path.realpath(self.public) == os.path.realpath(self.private):
             raise InputError("public", self.public, "must be another file than dataset.private")
         public = pd.concat(self._chunks("public"), ignore_index=True)
-        inputs = public.drop(columns=self._special, errors="ignore")
-        self._check_columns(list(public), list(inputs))
-        encoder = self._fitted(inputs)
-        given = None if self.classes is None else list(map(str, self.classes))
-        private, classes, keys = self._encoded("private", encoder, given)
+        encoder = self._fitted(public)
+        private, classes, keys = self._encoded("private", encoder, [*map(str, self.classes or ())])
         test = Split(private.x[:0], private.y[:0])
         if self.test is not None:
             rows, *_ = self._encoded("test", encoder, classes)
@@ -100,11 +96,6 @@ class Table(Dataset):
             declared=self.classes is not None,
         )
 
-    @property
-    def _special(self) -> list[str]:
-        """The columns that are no features."""
-        return [name for name in (self.label, self.group, self.id, *self.drop) if name is not None]
-
     def _chunks(self, key: str) -> Iterator[pd.DataFrame]:
         """Yield the rows of a file, at most CHUNK at a time; once at least. InputError: why, without a cell of it."""
         try:
@@ -114,49 +105,42 @@ class Table(Dataset):
             allowed = f"must be a readable CSV, Parquet or Arrow file ({_why(error)})"
             raise InputError(key, getattr(self, key), allowed) from None  # pandas quotes cells
 
+    def _fitted(self, public: pd.DataFrame) -> TableEncoder:
+        """Return the encoder of the public rows."""
+        special = [self.label, self.group, self.id, *self.drop]
+        inputs = public.drop(columns=[name for name in special if name is not None], errors="ignore")
+        self._check_columns(list(public), list(inputs))
+        try:
+            encoder = fit_encoder(inputs, self.columns or {}, self.categories, list(map(str, self.missing)))
+            if not encoder.columns:
+                raise ColumnError("there must be rows, and a column whose values differ, beside label, group and id")
+        except ColumnError as error:
+            raise InputError("public", self.public, f"must have the given kinds of columns: {error}") from error
+        return encoder
+
     def _check_columns(self, public: list[str], features: list[str]) -> None:
         """Raise InputError where the files do not have the columns that are named, or not the same features.
 
         Where the header is missing, names that only a private file has are a record: they are not quoted.
         """
         files = {key: list(next(self._chunks(key))) for key in ("private", "test") if getattr(self, key) is not None}
-        private = files["private"]
-        shared = ", ".join(name for name in public if name in private) or "no column is in both files"
-        for key, names, path, columns in (
-            ("label", [self.label], self.private, private),
-            ("group", [self.group] * (self.group is not None), self.private, private),
-            ("id", [self.id] * (self.id is not None), self.public, public),
-            ("drop", self.drop, "the files", [*private, *public]),
-            ("columns", self.columns or {}, "the files", [*private, *public]),
-        ):
+        private, every = files["private"], [*files["private"], *public]
+        for key, names, columns in (
+            ("label", [self.label], private), ("group", [self.group], private), ("id", [self.id], public),
+            ("drop", self.drop, every), ("columns", self.columns or {}, every),
+        ):  # fmt: skip
             for name in names:
-                if name not in columns:
-                    there = shared if columns is private else ", ".join(public)
-                    raise InputError(key, name, f"must be a column of {path}: {there}")
+                if name is not None and name not in columns:
+                    path = self.private if columns is private else self.public
+                    shared = ", ".join(other for other in public if other in columns) or "no column is in both files"
+                    raise InputError(key, name, f"must be a column of {path}: {shared}")
         for key, columns in files.items():
             absent = [name for name in (self.label, *features) if name not in columns]
-            further = [name for name in columns if name not in (*features, *self._special)]
-            if not set(columns) & set(features):
-                allowed = "must have names of columns in its first row, as the public file"
-            elif absent:
-                allowed = f"must have the label and the columns of the public file; {', '.join(absent)} is missing"
-            elif further:
-                allowed = f"must have no other columns; {', '.join(further)} is not in {self.public}: add it to drop"
-            else:
-                continue
-            raise InputError(key, getattr(self, key), allowed)
-
-    def _fitted(self, inputs: pd.DataFrame) -> TableEncoder:
-        """Return the encoder of the public rows."""
-        if not len(inputs):
-            raise InputError("public", self.public, "must have rows")
-        try:
-            encoder = fit_encoder(inputs, self.columns or {}, self.categories, list(map(str, self.missing)))
-        except ColumnError as error:
-            raise InputError("public", self.public, f"must have the given kinds of columns: {error}") from error
-        if not encoder.columns:
-            raise InputError("public", self.public, f"must have a column whose values differ, beside {self._special}")
-        return encoder
+            known = (*features, self.label, self.group, self.id, *self.drop)
+            if further := absent or [name for name in columns if name not in known]:
+                wrong = "is missing" if absent else "is not in the public file: add it to drop"
+                allowed = f"must have the label and the columns of {self.public}; {', '.join(further)} {wrong}"
+                raise InputError(key, getattr(self, key), allowed)
 
     def _known(self, public: pd.DataFrame, classes: Sequence[str]) -> Ints:
         """Return the classes of public rows, UNKNOWN where there is no label."""
@@ -169,27 +153,23 @@ class Table(Dataset):
 
     def _tell(self, encoder: TableEncoder, public: pd.DataFrame) -> None:
         """Say how the columns are used: a wrong guess must be seen."""
-        counts = Counter(column.kind for column in encoder.columns)
-        kinds = [f"{counts[kind]} {kind if counts[kind] == 1 else _KINDS[kind]}" for kind in _KINDS if counts[kind]]
+        kinds = ", ".join(f"{kind}: {count}" for kind, count in Counter(of.kind for of in encoder.columns).items())
         unused = "".join(f"; {name} is not used: {why}" for name, why in encoder.unused.items())
-        if DIFFERS in encoder.unused.values():
-            unused += ". If one is a number or a date, say so by dataset.columns"
         made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
-        print(f"nzc: {', '.join(kinds)} make {made}{unused}", file=sys.stderr)
+        print(f"nzc: {made}; columns (dataset.columns corrects a kind): {kinds}{unused}", file=sys.stderr)
         if self.label in public:
             print(f"nzc: {self.public} has labels ({self.label}): they only measure accuracy", file=sys.stderr)
 
     def _encoded(
-        self, key: str, encoder: TableEncoder, classes: Sequence[str] | None
+        self, key: str, encoder: TableEncoder, classes: Sequence[str]
     ) -> tuple[Records, Sequence[str], Ints | None]:
         """Return features and classes of a file, names of the classes, and the keys of rows that have names.
 
-        classes  names of the classes; None: they are those of the file
+        classes  names of the classes; empty: they are those of the file
         """
         path, named = getattr(self, key), self.id if self.group is None else self.group
         labels: list[pd.Categorical] = []
         keys: list[Ints] = []
-        seen = np.zeros(len(encoder.features), bool)
 
         def parts() -> Iterator[AnyArray]:
             for chunk in self._chunks(key):
@@ -197,7 +177,6 @@ class Table(Dataset):
                     features = encoder.encode(chunk)
                 except ColumnError as error:
                     raise InputError(key, path, f"must have columns as in {self.public}: {error}") from error
-                np.logical_or(seen, features.any(axis=0), out=seen)
                 labels.append(_complete(key, path, chunk[self.label]))
                 if key == "private" and named in chunk:
                     names = _complete(key, path, chunk[named])
@@ -207,26 +186,18 @@ class Table(Dataset):
         x = gather(parts())
         if not len(x):
             raise InputError(key, path, "must have rows")
-        ends = np.cumsum([len(column.features) for column in encoder.columns])
-        for column, used in zip(encoder.columns, np.split(seen, ends), strict=False):
-            if column.kind == CATEGORY and not used.any():
-                allowed = f"must have values of {self.public}; the column {column.name} has none: drop it or mend it"
-                raise InputError(key, path, allowed)
         joined = pd.api.types.union_categoricals(labels)
-        classes = self._classes(joined) if classes is None else classes
+        classes = classes or self._classes(joined)
         numbers = pd.Index(classes).get_indexer(joined.categories)
         if others := int((numbers < 0).sum()):
             known = ", ".join(classes[:20])
-            raise InputError(key, path, f"must have {self.label} of the classes {known}; others found: {others}")
-        y = numbers[joined.codes].astype(np.int64)
-        return Records(x, y), classes, np.concatenate(keys) if keys else None
+            raise InputError(key, path, f"must have {self.label} of the classes {known}; it has {others} others")
+        return Records(x, numbers[joined.codes].astype(np.int64)), classes, np.concatenate(keys) if keys else None
 
     def _classes(self, labels: pd.Categorical) -> Sequence[str]:
         """Return the names of the classes that the private rows have, in order: by number, if all are numbers."""
         names: list[str] = sorted(labels.categories)
-        if len(names) < 2:
-            raise InputError("label", self.label, "must have two or more different values among the private rows")
-        if len(names) > max(20, len(labels) // 100):
+        if not 2 <= len(names) <= max(20, len(labels) // 100):
             allowed = f"must name classes; it has {len(names):,} different values in {len(labels):,} rows"
             raise InputError("label", self.label, allowed)
         with suppress(ValueError):  # not all are numbers
@@ -236,19 +207,16 @@ class Table(Dataset):
 
 def _complete(key: str, path: str, values: pd.Series) -> pd.Categorical:
     """Return values as text, each of which stands once in `categories`. InputError: a value is missing."""
-    found = pd.Categorical(texts(values))
-    if missing := int((found.codes < 0).sum()):
+    complete = pd.Categorical(texts(values))
+    if missing := int((complete.codes < 0).sum()):
         allowed = f"must have a value of {values.name} in every row; {missing:,} or more have none"
         raise InputError(key, path, allowed)
-    return found
+    return complete
 
 
 def _why(error: Exception) -> str:
     """Return what is wrong with a table, in words that quote nothing of it."""
-    if isinstance(error, ColumnError):
-        return str(error)
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
     if isinstance(error, pd.errors.ParserWarning | pd.errors.ParserError):
         return "a row has more cells than the header, or a quote does not end"
-    return "it is no UTF-8 text" if isinstance(error, UnicodeError) else type(error).__name__
+    why = str(error) if isinstance(error, ColumnError) else getattr(error, "strerror", None)
+    return why or type(error).__name__  # as UnicodeDecodeError

@@ -34,15 +34,12 @@ def read_table(path: str | Path, rows: int) -> Iterator[pd.DataFrame]:
     The cells of a CSV file are text; pandas takes an empty cell, NA, NaN, null and the like as missing. ColumnError:
     two columns have one name, or the file's name does not say what it is. Other errors are those of pandas and pyarrow.
     """
-    chunks = _chunks(Path(path), rows)
-    while True:
-        with catch_warnings(action="error", category=pd.errors.ParserWarning):  # rows longer than the header
-            if (chunk := next(chunks, None)) is None:
-                return
-        chunk.columns = chunk.columns.astype(str).str.strip()
-        if not chunk.columns.is_unique:
-            raise ColumnError("two columns have one name")  # which may be a value, where there is no header
-        yield chunk
+    with catch_warnings(action="error", category=pd.errors.ParserWarning):  # rows longer than the header
+        for chunk in _chunks(Path(path), rows):
+            chunk.columns = chunk.columns.astype(str).str.strip()
+            if not chunk.columns.is_unique:
+                raise ColumnError("two columns have one name")  # which may be a value, where there is no header
+            yield chunk
 
 
 def _chunks(path: Path, rows: int) -> Iterator[pd.DataFrame]:
@@ -52,20 +49,12 @@ def _chunks(path: Path, rows: int) -> Iterator[pd.DataFrame]:
             separator = max(",;\t", key=file.readline().count)
         settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True, "index_col": False}
         yield from pd.read_csv(path, **settings, chunksize=rows, encoding="utf-8-sig")
-    elif ending in _PARQUET:
-        from pyarrow.parquet import ParquetFile
+    elif ending in (*_PARQUET, *_ARROW):
+        from pyarrow.dataset import dataset
 
-        parquet = ParquetFile(path)
-        batches = parquet.iter_batches(rows) if parquet.metadata.num_rows else [parquet.schema_arrow.empty_table()]
+        file = dataset(path, format="parquet" if ending in _PARQUET else "arrow")
+        batches = file.to_batches(batch_size=rows, batch_readahead=1) if file.count_rows() else [file.head(0)]
         yield from (batch.to_pandas(integer_object_nulls=True) for batch in batches)  # large numbers stay whole
-    elif ending in _ARROW:
-        from pyarrow import memory_map
-        from pyarrow.ipc import open_file
-
-        with memory_map(str(path)) as mapped, open_file(mapped) as file:
-            table = file.read_all()
-            for first in range(0, max(1, len(table)), rows):
-                yield table.slice(first, rows).to_pandas(integer_object_nulls=True)
     else:
         raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
 

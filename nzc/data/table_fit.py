@@ -6,22 +6,9 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 
+from nzc.data import table_encoder
 from nzc.data.standardizer import moments
-from nzc.data.table_encoder import (
-    CATEGORY,
-    COMMA,
-    DATE,
-    NUMBER,
-    Column,
-    ColumnError,
-    TableEncoder,
-    blanked,
-    measured,
-    texts,
-)
-
-#: Why a category has no features.
-DIFFERS = "nearly every value differs"
+from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, Column, ColumnError, TableEncoder, measured
 
 
 def fit_encoder(
@@ -34,7 +21,7 @@ def fit_encoder(
 
     ColumnError: a column has values that its given kind does not allow.
     """
-    public = blanked(public, missing)
+    public = table_encoder.blanked(public, missing)
     fitted = {name: _fit(public[name], kinds.get(name), categories) for name in public.columns}
     columns = [column for column in fitted.values() if isinstance(column, Column)]
     return TableEncoder(columns, {name: why for name, why in fitted.items() if isinstance(why, str)}, missing)
@@ -44,7 +31,7 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     """Return the column of public values, or why it is not used."""
     if pd.api.types.infer_dtype(values, skipna=True) == "mixed":
         return "its values are lists or other objects"
-    name, text = str(values.name), texts(values)
+    name, text = str(values.name), table_encoder.texts(values)
     counts = text.value_counts(dropna=False)
     if len(counts) <= 1:
         return "it is empty" if text.isna().all() else "one value only"
@@ -52,7 +39,7 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     kind = (NUMBER if kind == COMMA else DATE) if format else kind or _guess(values)
     if kind == CATEGORY:
         if len(counts) > max(categories, len(text) / 2):
-            return DIFFERS
+            return "nearly every value differs"
         ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))  # the most frequent first
         own = [None if pd.isna(value) else str(value) for value, _ in ordered]
         kept = own if len(own) <= categories else own[: categories - 1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from nzc.settings import Checked
+from nzc.settings import checked
 from nzc.types import AnyArray, Floats
 from nzc.validation import InputError, in_a_line, one_of
 
@@ -30,7 +30,7 @@ def check(value: object) -> None:
 
 #: The name of a file of this folder, or a class or function that makes an nn.Module; of the arguments `shape` and
 #: `classes` it is given those that it takes.
-Network = Annotated[str | Callable[..., Any], Checked(check)]
+Network = Annotated[str | Callable[..., Any], checked(check)]
 
 
 def build(network: Network, shape: tuple[int, ...], classes: int) -> "nn.Module":

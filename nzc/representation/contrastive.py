@@ -19,7 +19,7 @@ from nzc.settings import Count, Positive, TwoOrMore
 from nzc.training.optimizer import OptimizerSettings, as_lightning
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
-from nzc.validation import fits_memory, within
+from nzc.validation import within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,6 @@ class Contrastive(Encoder):
 
     def check(self, public: AnyArray) -> None:
         with within("representation.encoder"):
-            fits_memory(200 * self.steps + 256 * self.width, steps=self.steps, width=self.width)  # batches, last layer
             networks.require_fit(self.network, public.shape[1:], self.width)
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:

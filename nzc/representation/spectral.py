@@ -11,7 +11,7 @@ from nzc.representation.base import Encoder, Placement, Representation
 from nzc.settings import Count, CountOrZero, NotNegative, TwoOrMore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import fits_memory, whole
+from nzc.validation import whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +40,6 @@ class Spectral(Representation):
     def check(self, public: AnyArray) -> None:
         whole(2, len(public) - 2, "(the public rows, less 2)", **{"representation.dimensions": self.dimensions})
         whole(1, len(public) - 1, "(the other public rows)", **{"representation.neighbours": self.neighbours})
-        copies = {"representation.copies": self.copies if self.augment is not None else 0}
-        fits_memory(4 * public.size * sum(copies.values()), **copies)
         if self.encoder is not None:
             self.encoder.check(public)
 

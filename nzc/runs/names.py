@@ -5,6 +5,7 @@ from types import NoneType
 
 from nzc.data import Dataset
 from nzc.data.mnist import MNIST
+from nzc.data.torchvision import Torchvision
 from nzc.mechanisms import NoisyArgmax
 from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
@@ -36,7 +37,7 @@ def name_of(part: Dataset | NoisyArgmax | Student | None) -> str:
         return "none"
     if type(part) is NoisyArgmax:
         return _name_of_parts(part)
-    if type(part) is MNIST:
+    if isinstance(part, Torchvision) and type(part) in (MNIST, Torchvision):
         return _snake_case(part.kind)
     return _STUDENTS.get(type(part), _snake_case(type(part).__name__))
 

@@ -1,7 +1,6 @@
 """Folders that nzc makes for itself. A marker tells them from everyone else's, in which nothing is replaced or removed.
 
-The folder of a run, of a sweep, and the store are such folders. That of a run or a sweep is used by one process at a
-time, which holds a lock on the marker.
+The folder of a run, of a sweep, and the store are such folders.
 """
 
 import fcntl
@@ -14,13 +13,11 @@ from typing import IO, Any
 from nzc.validation import InputError
 
 MARKER = ".nzc-made"
-_TEXT = "nzc made this folder, and may replace or remove the files that it writes here.\n"
 
 
 def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
-    """Raise InputError unless nzc made `folder`, or it is empty, or it can be made. Nothing is written.
+    """Raise InputError, which names `key`, unless nzc made `folder`, or it is empty, or it can be made.
 
-    key    of the configuration, by which the folder was given
     older  names of everything in such a folder of an earlier version, which left no marker
     """
     require_writable(key, folder)
@@ -44,13 +41,12 @@ def make_own(folder: Path) -> list[Path]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if marker in made:
         marker.touch(mode=0o600)
-        marker.write_text(_TEXT, encoding="utf-8")
     return made
 
 
 @dataclass
 class OwnFolder:
-    """The folder of one run or sweep, given by `key`; `require_own` has accepted it, or Hydra made it for a job."""
+    """The folder of one run or sweep, given by `key`. One process at a time uses it: it holds a lock on the marker."""
 
     key: str
     path: Path
@@ -73,14 +69,13 @@ class OwnFolder:
         """Let others use the folder."""
         if self._marker is not None:
             self._marker.close()
-            self._marker = None
 
     def undo(self) -> None:
         """Remove what `take` made, as far as it is empty."""
         self.close()
-        for path in self.made:
+        for path in self.made:  # the marker first
             with suppress(OSError):  # a folder has other files
-                if path.name != MARKER:
+                if path.is_dir():
                     path.rmdir()
                 elif list(path.parent.iterdir()) == [path]:
                     path.unlink()

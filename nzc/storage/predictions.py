@@ -1,8 +1,6 @@
 """Stored teacher predictions: found again by a hash of everything that can change them."""
 
 import json
-import os
-import platform
 import re
 import shutil
 import sys
@@ -12,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,7 @@ from nzc.types import AnyArray
 
 #: What is in a store beside its marker, and the names of entries: nothing else is listed or removed.
 STORED = ("ledger.db", "ledger.db-journal", "predictions")
-_ENTRY = re.compile(r"[0-9a-f]{20}\.(npz|work|damaged-\d+)")
+_ENTRY = re.compile(r"[0-9a-f]{20}\.(npz|work)")
 
 
 @dataclass(frozen=True)
@@ -36,18 +33,21 @@ class Entry:
     request: dict[str, Any]
     bytes: int
     days: float  # since it was written
-    state: str  # whole, partial or damaged
 
     @property
     def key(self) -> str:
         return self.path.stem
+
+    @property
+    def state(self) -> str:
+        return "whole" if self.path.suffix == ".npz" else "partial"
 
 
 class PredictionStore:
     """Predictions below `root`, which only its owner may read.
 
     Each entry is root/predictions/KEY.npz with the arrays `predictions` and `request` (JSON). The checksums of the zip
-    format detect damage. A damaged entry is renamed, and its predictions are computed again.
+    format detect damage: the predictions are then computed again.
 
     wait  seconds that the ledger in this folder waits for its turn
     """
@@ -69,17 +69,14 @@ class PredictionStore:
         self._make()
         with _locked(path):
             stored, text = load(path) or {}, json.dumps(request, sort_keys=True)
-            if "predictions" in stored and str(stored.get("request")) == text:
-                shutil.rmtree(work, ignore_errors=True)  # left by a writer that was killed after writing the entry
-                return stored["predictions"]
-            if path.is_file():
-                aside = next(name for n in count() if not (name := path.with_suffix(f".damaged-{n}")).exists())
-                path.rename(aside)
-                print(f"nzc: {path} was damaged: renamed to {aside.name}, computed again", file=sys.stderr)
-            work.mkdir(mode=0o700, exist_ok=True)
-            predictions = train(work)
-            save(path, predictions=predictions, request=np.array(text))
-            shutil.rmtree(work)
+            predictions = stored.get("predictions") if str(stored.get("request")) == text else None
+            if predictions is None:
+                if path.is_file():
+                    print(f"nzc: {path} is damaged: its predictions are computed again", file=sys.stderr)
+                work.mkdir(mode=0o700, exist_ok=True)
+                predictions = train(work)
+                save(path, predictions=predictions, request=np.array(text))
+            shutil.rmtree(work, ignore_errors=True)  # also that of a writer that was killed after `save`
             return predictions
 
     def train_worker(self, request: dict[str, Any], train: Callable[[Path], object]) -> None:
@@ -96,11 +93,10 @@ class PredictionStore:
         entries = []
         for path in sorted(self._folder.glob("*")):
             if _ENTRY.fullmatch(path.name):
-                request = (load(path) or {}).get("request", "{}") if path.suffix == ".npz" else "{}"
+                request = ((load(path) if path.is_file() else None) or {}).get("request", "{}")
                 size = sum(file.stat().st_size for file in (path, *path.rglob("*")))
                 days = max(0.0, time.time() - path.stat().st_mtime) / 86400
-                state = {".npz": "whole", ".work": "partial"}.get(path.suffix, "damaged")
-                entries.append(Entry(path, json.loads(str(request)), size, days, state))
+                entries.append(Entry(path, json.loads(str(request)), size, days))
         return sorted(entries, key=lambda entry: -entry.days)
 
     def remove(self, entry: Entry) -> None:
@@ -122,17 +118,14 @@ class PredictionStore:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of an entry. It ends with the process that holds it; who waits for it says so, and waits."""
-    file = path.with_suffix(".lock")
-    lock = FileLock(file, mode=0o600)
+    """Hold the lock of an entry, which ends with the process that holds it; say so where another process has it."""
+    lock = FileLock(path.with_suffix(".lock"), mode=0o600)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        holder = file.read_text(encoding="utf-8") or "another process"
-        print(f"nzc: waiting for {holder}, which computes the same predictions", file=sys.stderr)
+        print("nzc: waiting for another process, which computes the same predictions", file=sys.stderr)
         lock.acquire(poll_interval=0.2)
     try:
-        file.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
         yield
     finally:
         lock.release()

@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from nzc.settings import Count
 from nzc.students.classic import LEAST, ClassicStudent, features
-from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import fits_memory, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +21,6 @@ class Forest(ClassicStudent):
 
     trees: Count
     leaf: Count
-
-    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
-        with within("student"):
-            fits_memory(1000 * self.trees, trees=self.trees)
 
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
         from sklearn.ensemble import RandomForestClassifier

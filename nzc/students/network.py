@@ -1,6 +1,5 @@
 """A student that is a network: what it checks beforehand, and how it is fitted."""
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,7 +8,7 @@ from nzc import networks
 from nzc.students.config import StudentData, StudentSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import CurveLog
-from nzc.validation import fits_memory, within
+from nzc.validation import within
 
 if TYPE_CHECKING:
     from nzc.students.module import StudentModule
@@ -21,10 +20,7 @@ class StudentConfig(StudentSettings):
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
         trainer.check()
-        rows = self.batch_size + self.unlabelled
-        counts = {"steps": self.steps, "batch_size": self.batch_size, "unlabelled": self.unlabelled}
-        with within("student"):  # row numbers of all batches, and the rows of one
-            fits_memory(rows * (8 * self.steps + 4 * math.prod(shape)) + 200 * self.steps, **counts)
+        with within("student"):
             networks.require_fit(self.network, shape, classes)
 
     def fit(

@@ -8,12 +8,10 @@ from nzc import networks
 from nzc.data import DataSplits
 from nzc.storage.fingerprint import source_digest
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.base import VoteShape
 from nzc.teachers.ensemble_settings import EnsembleSettings
 from nzc.teachers.sharded import collect, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
-from nzc.validation import fits_memory
 
 #: The modules whose code every prediction depends on.
 _CODE = (
@@ -25,10 +23,6 @@ _CODE = (
 @dataclass(frozen=True, kw_only=True)
 class Ensemble(EnsembleSettings):
     """`count` networks of one kind."""
-
-    def check(self, splits: DataSplits | None) -> VoteShape:
-        fits_memory(100 * self.epochs, epochs=self.epochs)  # the list of passes
-        return super().check(splits)
 
     def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:
         if not store.has(self.stored_request(splits, trainer)):

@@ -2,10 +2,8 @@
 
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
-import psutil
 import pytest
 from conftest import TEACHERS, VOTES, Command, Nzc
 from hypothesis import given, settings
@@ -106,32 +104,6 @@ def _complains(nzc: Nzc, arguments: list[str], names: str, allows: str) -> None:
     assert len(ran.err) < 520
 
 
-MANY = {
-    "dataset.private": ["dataset=glyph"],
-    "dataset.size": ["dataset=folder", "dataset.path=images"],
-    "dataset.classes": ["dataset=npz", "dataset.path=x.npz"],
-    "audit_trials": [],
-    "teachers.epochs": [],
-    "student.batch_size": [],
-    "student.unlabelled": ["student=vat"],
-    "student.trees": ["student=forest"],
-    "representation.encoder.width": ["representation=contrastive", "query_choice=representative"],
-}
-
-
-@pytest.mark.parametrize("key", MANY)
-def test_counts_that_no_memory_holds(nzc: Nzc, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is allocated: the machine seems to have 10 MB for a size of images, and 16 GB for other counts."""
-    count, memory = (4000, 10**7) if key == "dataset.size" else (2 * 10**9, 16 * 10**9)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=memory))
-    for label in ("cat", "dog"):
-        Path("images", label).mkdir(parents=True)
-        for number in range(5):
-            Path("images", label, f"{label}{number}.png").touch()
-    np.savez("x.npz", x=np.zeros((90, 2)) + np.arange(90)[:, None], y=np.arange(90) % 3)
-    _complains(nzc, [*MANY[key], f"{key}={count}"], f"{key}={count}", "must fit into memory")
-
-
 JUNK = ("abc", "null", "-1", "0", "nan", "1e400", "[]", "[1,{a: 2}]", "{a: 1}", "true", "${nope}", "???")
 KEYS = [
     key
@@ -200,14 +172,9 @@ def test_files_that_are_no_arrays(nzc: Nzc, suffix: str) -> None:
     arguments, key = ([*VOTES, f"teachers.path={path}"], "teachers.path") if suffix == "npy" else (
         ["dataset=npz", f"dataset.path={path}"], "dataset.path",
     )  # fmt: skip
-    for content, allows in (
-        (path.read_bytes()[:-99], "damaged or cut off"),
-        (b"", "an empty file"),
-        (b"age,sex", "a text file"),
-        (pickle.dumps(X), "a pickle"),
-    ):
+    for content in (path.read_bytes()[:-99], b"", b"age,sex", pickle.dumps(X)):
         path.write_bytes(content)
-        _complains(nzc, arguments, f"{key}={path}", allows)
+        _complains(nzc, arguments, f"{key}={path}", f"an .{suffix} ")
 
 
 @pytest.mark.parametrize(

