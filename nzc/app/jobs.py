@@ -8,12 +8,12 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from nzc.app.build import KINDS, build
 from nzc.app.config import refuse_unknown_keys
 from nzc.app.errors import error_line, input_error
-from nzc.sweeps.spec import SweepRow, rows_of
+from nzc.sweeps.spec import SweepRow, spec_of
 from nzc.validation import InputError, in_a_line
 
 
@@ -30,8 +30,8 @@ def expand_rows(config: DictConfig) -> list[SweepRow]:
 
     `+sweep.only=TEXT` keeps the rows whose name contains TEXT.
     """
-    rows = [point for at, row in enumerate(rows_of(config)) for point in _points(row, at)]
-    only = str(OmegaConf.select(config, "sweep.only") or "")
+    rows = [point for at, row in enumerate(spec_of(config).rows) for point in _points(row, at)]
+    only = str(spec_of(config).only or "")
     kept = [row for row in rows if only in (row.name or "")]
     if rows and not kept:
         names = "; ".join(row.name or "" for row in rows)

@@ -24,7 +24,7 @@ from nzc.runs.formatting import show
 from nzc.runs.layout import RESULT, as_typed, flatten, with_infinity, write_error
 from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
-from nzc.runs.result_table import result_line, result_table
+from nzc.runs.summary import result_line, result_table
 from nzc.sweeps.frame import job_name
 from nzc.validation import InputError
 from nzc.version import __version__

@@ -126,9 +126,9 @@ def _plot(planned: Plan, rows: list[PlannedRun], best: PlannedRun, file: Path) -
 
     with styled_figure() as figure:
         axes = figure.subplots()
-        for name, (color, marker, dashes) in zip(dict.fromkeys(row.aggregator for row in rows), LINES, strict=False):
+        for name, style in zip(dict.fromkeys(row.aggregator for row in rows), LINES, strict=False):
             points = [(row.queries, row.right / row.queries) for row in rows if row.aggregator == name]
-            axes.plot(*zip(*points, strict=True), color=color, marker=marker, linestyle=dashes, label=name)
+            axes.plot(*zip(*points, strict=True), **style, label=name)
         axes.axhline(planned.plurality, color="0.4", linewidth=0.9, linestyle=(0, (4, 2)), label="without noise")
         at = best.queries, best.right / best.queries
         axes.scatter(*at, s=120, facecolors="none", edgecolors="black", zorder=3, label="recommended")

@@ -15,9 +15,8 @@ from nzc.app.run import build_tracker
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
 from nzc.storage.claim import OwnFolder, require_own
-from nzc.sweeps.check import check_keys
-from nzc.sweeps.frame import JOBS, read_jobs, write_jobs
-from nzc.sweeps.spec import changed_settings, figures_of, header_of, keys_of, name_of, rows_of
+from nzc.sweeps.frame import JOBS, write_jobs
+from nzc.sweeps.spec import check_keys, header_of, name_of, spec_of
 from nzc.tracking import TrackedRun, tracked_name
 from nzc.tracking.record import RECORD
 
@@ -43,7 +42,6 @@ class SweepHooks(Callback):
             undo.callback(self.own.undo)
             require_own("hydra.sweep.dir", self.folder)
             jobs = _checked_jobs(config)
-            self.figures = figures_of(config)
             header, earlier = header_of(config), self.folder / layout.SWEEP
             self.tracked = TrackedRun(
                 build_tracker(config),
@@ -52,7 +50,7 @@ class SweepHooks(Callback):
                 name=tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task)),
                 question=header.get("Question") or next(iter(header.values()), ""),
             )
-            before = figures_of(layout.read_config(earlier)) if earlier.is_file() else None
+            before = spec_of(OmegaConf.load(earlier)).figures if earlier.is_file() else None
             if self.tracked.tracker is not None:
                 self.tracked.tracker.check(self.tracked.experiment)
             self.own.take()
@@ -81,25 +79,21 @@ class SweepHooks(Callback):
     def answer(self) -> "DataFrame":
         """Write table, figures and page of the finished jobs, and return all jobs."""
         from nzc.sweeps.page import write_page
-        from nzc.sweeps.table import SweepTable, write_csv
+        from nzc.sweeps.table import Sweep, write_csv
 
-        jobs = read_jobs(self.folder, keys_of(self.figures))
-        keys = [key for figure in self.figures for key in figure.y]
-        table = SweepTable(jobs, keys, name_of(self.config), changed_settings(self.config))
+        sweep = Sweep(self.folder)
+        table = sweep.table(sweep.jobs)
         with optional("table"):
             (self.folder / layout.TABLE).write_text(table.markdown(), encoding="utf-8")
-            write_csv(self.folder, jobs)
+            write_csv(self.folder, sweep.jobs)
         if shows_private(self.config):
             show(table)
-        finished = jobs[jobs["error"].isna()]
-        for figure in self.figures if len(finished) and self.config.figures is not False else []:
-            with optional(f"figure {figure.name}"):
-                from nzc.sweeps.figures import plot_sweep  # only here: it imports matplotlib
-
-                plot_sweep(self.folder, figure, finished)
+        with optional("figures"):
+            for drawing in sweep.drawings if self.config.figures is not False else []:
+                drawing.plot(self.folder)
         with optional("page"):
-            show(str(write_page(self.folder)), "dim")
-        return jobs
+            show(str(write_page(self.folder, sweep)), "dim")
+        return sweep.jobs
 
     def close(self, stopped: bool) -> None:
         """Answer with what is finished, and close the parent run. Why the sweep ended is said elsewhere."""
@@ -120,10 +114,10 @@ def _begun(folder: Path) -> list[Path]:
 
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     """Return the jobs of the sweeper `rows`; another makes its own. Wrong keys end the command, a line for each."""
-    rows, figures = rows_of(config), figures_of(config)
+    spec = spec_of(config)
     jobs = plan_jobs(config) if config.hydra.runtime.choices["hydra/sweeper"] == "rows" else []
     configs, mistakes = compose_jobs(config, jobs) if jobs else ([config], [])
-    if mistakes := [*mistakes, *map(str, check_keys(rows, figures, configs))]:
+    if mistakes := [*mistakes, *map(str, check_keys(spec, configs))]:
         stop(2, *mistakes)
     return jobs
 

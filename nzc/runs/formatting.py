@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from rich.console import Console
 
-from nzc.validation import InputError, in_a_line
+from nzc.validation import in_a_line
 
 #: What each ε means, in the order of the table.
 EPSILONS = {
@@ -96,8 +96,6 @@ def optional(what: str) -> Iterator[None]:
     """Make what a run can do without, such as a figure: where that fails in this context, a line says so."""
     try:
         yield
-    except InputError:
-        raise
     except Exception as error:  # disk, memory, fonts, matplotlib
         why = in_a_line(error, 200) or type(error).__name__
         print(f"nzc: {what} could not be made ({why})", file=sys.stderr)

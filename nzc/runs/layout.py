@@ -40,17 +40,12 @@ def flatten(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def read_config(path: Path) -> Any:
-    """Return a stored configuration."""
-    return OmegaConf.load(path)
-
-
 def masked_file(path: Path) -> str:
     """Return the text of a stored JSON or YAML file, with *** in place of secrets."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
         return masked(text)
-    tree = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+    tree = OmegaConf.to_container(OmegaConf.create(text))
     return text if (hidden := masked_tree(tree)) == tree else OmegaConf.to_yaml(OmegaConf.create(hidden))
 
 
@@ -62,8 +57,7 @@ def read_overrides(folder: Path) -> list[str]:
 
 def as_typed(overrides: Any) -> list[str]:
     """Return a configuration's list of overrides with interpolations as they are: ${oc.env:NAME} may be a secret."""
-    typed: Any = OmegaConf.to_container(overrides, resolve=False)
-    return [str(override) for override in typed]
+    return [str(override) for override in OmegaConf.to_container(overrides, resolve=False)]  # type: ignore[union-attr]
 
 
 def write_error(job: Path, line: str) -> None:

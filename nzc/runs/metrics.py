@@ -14,10 +14,6 @@ from nzc.types import Floats, Ints
 
 #: Tables and warnings name at most so many classes.
 NAMED = 3
-#: A balanced accuracy so close to that of always answering one class is no better.
-MARGIN = 0.01
-#: So far above an even share, the most frequent class flatters the accuracy.
-UNEQUAL = 0.1
 
 
 @dataclass(frozen=True)
@@ -26,8 +22,7 @@ class Metrics:
 
     majority           share of the most frequent class: the accuracy of a student that always answers it
     balanced_accuracy  mean recall of the classes that the test split has
-    auc                area under the ROC curve of the probability of class 1; None unless there are two classes, and
-                       the test split has both
+    auc                area under the ROC curve of class 1; None unless there are two classes, and test rows of both
     recall             share of the test rows of a class that are recognised, by the class's name; None: it has none
     """
 
@@ -65,7 +60,7 @@ class Metrics:
 def unequal_classes(result: Mapping[str, Any]) -> bool:
     """Return whether accuracy flatters a result with dotted keys: the majority rate is far above an even share."""
     classes, majority = sum(key.startswith(RECALL) for key in result), result.get("metrics.majority")
-    return majority is not None and majority > 1 / classes + UNEQUAL
+    return majority is not None and majority > 1 / classes + 0.1
 
 
 def share_right(labels: Ints, truth: Ints) -> float | None:
@@ -90,28 +85,29 @@ def class_names(splits: DataSplits | None, classes: int) -> tuple[str, ...]:
     return splits.labels if splits is not None and splits.labels else tuple(map(str, range(classes)))
 
 
-def undeclared(splits: DataSplits | None) -> list[str]:
-    """Return a line, if classes follow from private labels only: which, of how many private records. It is private."""
-    if splits is None or splits.undeclared_classes is None:
-        return []
-    counts = np.bincount(splits.private.y, minlength=splits.classes)
-    shown = [f"{name} ({count:,})" for name, count in zip(class_names(splits, splits.classes), counts, strict=True)]
-    why = "dataset.classes=null: the classes are those of the private records"
-    return [f"{why}: {_some(shown, 20)}. To publish, declare them"]
-
-
 def warnings_of(
-    released: Ints, learned: Ints | None, names: Sequence[str], accuracy: float | None, metrics: Metrics
+    splits: DataSplits | None,
+    released: Ints,
+    learned: Ints | None,
+    names: Sequence[str],
+    accuracy: float | None,
+    metrics: Metrics,
 ) -> list[str]:
-    """Return what a reader of the accuracy must know, a line each. It follows from public facts only.
+    """Return what a reader of the accuracy must know, a line each. All but the first follow from public facts only.
 
     released  labels [pool], ABSTAIN where none was released
     learned   labels [pool] that the student learned from, ABSTAIN where it had none; None: there is no student
     accuracy  the student's accuracy on the test split; None: it is not known
     """
-    if (released == ABSTAIN).all():
-        return ["no label was released, so no student can learn: try more queries, less noise, or a lower threshold"]
     lines = []
+    if splits is not None and splits.undeclared_classes is not None:
+        counts = np.bincount(splits.private.y, minlength=len(names))
+        shown = _some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)
+        why = "dataset.classes=null: the classes are those of the private records"
+        lines.append(f"{why}: {shown}. To publish, declare them")
+    if (released == ABSTAIN).all():
+        why = "no label was released, so no student can learn"
+        return [*lines, f"{why}: try more queries, less noise, or a lower threshold"]
     if missing := [name for at, name in enumerate(names) if at not in released]:
         why = f"{len(missing)} of {len(names)} classes got no released label ({_some(missing, NAMED)})"
         lines.append(f"{why}: try more queries, less noise, or another threshold")
@@ -121,7 +117,7 @@ def warnings_of(
     if accuracy is None or metrics.majority is None or metrics.balanced_accuracy is None:
         return lines
     chance = 1 / sum(share is not None for share in metrics.recall.values())
-    if chance < 1 and (accuracy <= metrics.majority or metrics.balanced_accuracy <= chance + MARGIN):
+    if chance < 1 and (accuracy <= metrics.majority or metrics.balanced_accuracy <= chance + 0.01):
         own = f"{percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)})"
         most = f"{percent(metrics.majority)} (balanced: {percent(chance)})"
         why = f"the student's accuracy is {own}, and always answering the most frequent class has {most}"

@@ -1,22 +1,19 @@
 """What a run leaves for others: the released labels, the student, and its predictions."""
 
-import csv
-import sys
 from collections.abc import Mapping
 from importlib.metadata import version
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 
 from nzc.data import DataSplits
 from nzc.mechanisms import ABSTAIN
+from nzc.runs.formatting import optional
 from nzc.runs.layout import LABELS, PREDICTIONS, STUDENT, STUDENT_INPUT
 from nzc.runs.metrics import class_names
 from nzc.storage.files import write_private
 from nzc.students import FittedStudent
 from nzc.types import AnyArray, Ints
-from nzc.validation import in_a_line
 
 #: The files that a student is published with.
 _CODE = [Path(__file__).parents[1] / name for name in ("students/predict.py", "data/table_encoder.py")]
@@ -63,10 +60,8 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
     if splits.standardizer is not None:
         example = example.astype(splits.standardizer.dtype)
     write_private(folder / STUDENT_INPUT, predict.describe(list(names), splits.encoder, example, splits.id_column))
-    try:
+    with optional(STUDENT):
         export.write_student(folder / STUDENT, student, splits.public.x, splits.standardizer)
-    except Exception as error:
-        print(f"nzc: the student could not be exported ({in_a_line(error, 200)})", file=sys.stderr)
 
 
 def student_code() -> dict[str, str]:
@@ -78,6 +73,6 @@ def student_code() -> dict[str, str]:
 
 
 def _write_csv(path: Path, columns: Mapping[str, AnyArray]) -> None:
-    text = StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns.keys(), *zip(*columns.values(), strict=True)])
-    write_private(path, text.getvalue())
+    from pandas import DataFrame  # takes half a second to import
+
+    write_private(path, DataFrame(columns).to_csv(index=False, lineterminator="\n"))

@@ -1,24 +1,28 @@
 """One run, stage by stage: representation, teachers, votes, labels, student, accounting, files."""
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from nzc.accounting import Epsilon
 from nzc.data import DataSplits
 from nzc.labeling.spent import Spent
 from nzc.mechanisms import ABSTAIN, GroundTruth
-from nzc.runs.clock import Clock
-from nzc.runs.curves import POINTS, Curves, LearningCurves, curves_of, write_curves
+from nzc.runs.clock import Clock, versions
+from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
 from nzc.runs.formatting import optional
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
-from nzc.runs.learner import Learner
-from nzc.runs.metrics import Metrics, class_names, evaluate, share_right, undeclared, warnings_of
+from nzc.runs.metrics import Metrics, class_names, evaluate, share_right, warnings_of
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.prepare import PreparedRun
-from nzc.runs.provenance import versions
 from nzc.runs.result import RoundResult, RunResult
 from nzc.storage.claim import make_own
+from nzc.students import FittedStudent, StudentData
+from nzc.students.label_cleaning import clean_labels
+from nzc.students.label_spreading import spread_labels
 from nzc.teachers import VoteHistograms
 from nzc.types import CurveLog, Floats, Ints, StageLog
 from nzc.validation import within
@@ -45,11 +49,22 @@ def execute(run: PreparedRun, folder: Path, log: CurveLog | None = None, say: St
             spent = Spent(session, votes)
             epsilon, cost_curve = spent.epsilon(), spent.curve(POINTS)
         with stage("student"):
-            measured = evaluate(learner.student, run.splits)
-    result = _result(run, votes, rounds, epsilon, learner, measured)
+            learner.accuracy, learner.metrics = evaluate(learner.student, run.splits)
+    result = _result(run, votes, rounds, epsilon, learner)
     result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder)
+    write_labels(folder, session.released, run.splits)
+    if learner.student is not None and run.splits is not None:
+        write_student(folder, learner.student, session.released, run.splits)
+    learner.curves.write(folder)
     curves = curves_of(votes.votes, session.rows, session.released, cost_curve) if votes.teachers else {}
-    _write(run, folder, result, learner, curves)
+    write_curves(folder, curves)
+    result.write(folder)
+    session.close(digests(folder))
+    if run.parts.figures:
+        with optional("figures"):
+            from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
+
+            plot_run(folder, curves, session.released, run.truth)
     return result
 
 
@@ -89,6 +104,51 @@ def _vote(run: PreparedRun, splits: DataSplits | None, rows: Ints, stage: Clock)
     return votes
 
 
+@dataclass(repr=False)
+class Learner:
+    """Fits the student to the labels so far and to the unlabeled public rows. It never sees a vote.
+
+    places   of the public rows in the public representation; None: there is none
+    student  the last fit; None: no student is wanted, or there is no label
+    labels   [public] which that fit learned from; `sources`: the same in words
+    probs    class probabilities [public, classes] of the student of the round before; None: there was none
+    """
+
+    run: PreparedRun
+    places: Floats | None
+    curves: LearningCurves
+    student: FittedStudent | None = None
+    labels: Ints | None = None
+    sources: str | None = None
+    probs: Floats | None = None
+    accuracy: float | None = None
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def fit(self, labels: Ints, number: int) -> None:
+        """Learn from labels [pool] after round `number`, the released and the reinforced ones."""
+        student, splits, session = self.run.parts.student, self.run.splits, self.run.session
+        if student is None or splits is None or (labels == ABSTAIN).all():
+            return
+        released = int((session.released != ABSTAIN).sum())
+        sources = [f"{released:,} released labels"]
+        if own := int((labels != ABSTAIN).sum()) - released:
+            sources.append(f"{own:,} labels of its own")
+        labels = np.concatenate([labels, np.full(len(splits.public) - len(labels), ABSTAIN)])  # votes may cover a part
+        data = StudentData(splits.public.x, labels, splits.classes)
+        learn = partial(student.fit, seed=session.policy.seed, trainer=self.run.parts.trainer, log=self.curves)
+        if student.folds > 1:
+            data = clean_labels(data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name))
+            sources.append(f"{data.labelled.sum():,} kept by cross-validation")
+        if student.spread and self.places is not None:
+            data = spread_labels(data, self.places, student.spread)
+            sources.append(f"spread to {data.labelled.sum():,} rows")
+        last = number == len(session.promise.sizes)
+        self.student = learn(data, name="Student" if last else f"Student of round {number}")
+        self.labels, self.sources = data.labels, ", ".join(sources)
+        if not last:
+            self.probs = self.student.probabilities(splits.public.x)
+
+
 def _round(
     run: PreparedRun, number: int, votes: VoteHistograms, rows: Ints, learner: Learner, stage: Clock
 ) -> RoundResult:
@@ -111,17 +171,13 @@ def _round(
 
 
 def _result(
-    run: PreparedRun,
-    votes: VoteHistograms,
-    rounds: list[RoundResult],
-    epsilon: Epsilon,
-    learner: Learner,
-    measured: tuple[float | None, Metrics],
+    run: PreparedRun, votes: VoteHistograms, rounds: list[RoundResult], epsilon: Epsilon, learner: Learner
 ) -> RunResult:
-    """Return all figures of the run, and print its warnings. `measured`: the student's accuracy and metrics."""
+    """Return all figures of the run, and print its warnings."""
     session, splits, policy, teachers = run.session, run.splits, run.session.policy, run.parts.teachers
-    (accuracy, metrics), names, moved = measured, class_names(splits, run.classes), policy.mechanism.adjacency.queries
-    warnings = [*undeclared(splits), *warnings_of(session.released, learner.labels, names, accuracy, metrics)]
+    names, sizes = class_names(splits, run.classes), session.promise.sizes
+    moved = policy.mechanism.adjacency.queries
+    warnings = warnings_of(splits, session.released, learner.labels, names, learner.accuracy, learner.metrics)
     for line in warnings:
         print(f"nzc: {line}", file=sys.stderr)
     return RunResult(
@@ -132,12 +188,12 @@ def _result(
         rng=policy.rng,
         mechanism=repr(policy.mechanism),
         delta=policy.delta,
-        queries=sum(session.promise.sizes),
+        queries=sum(sizes),
         answered=sum(past.answered for past in rounds),
-        refused=sum(session.promise.sizes) - len(session.rows),
+        refused=sum(sizes) - len(session.rows),
         reinforced=rounds[-1].reinforced,
         label_accuracy=None if run.truth is None else share_right(session.released, run.truth),
-        accuracy=accuracy,
+        accuracy=learner.accuracy,
         teachers=votes.summary,
         epsilon=epsilon,
         ledger_trials=len(session.ledger.split()[1]) if session.ledger.entries else None,
@@ -146,26 +202,9 @@ def _result(
         neighbours=teachers.neighbours(splits),
         unit=teachers.unit(splits),
         publish=policy.publish,
-        metrics=metrics,
+        metrics=learner.metrics,
         warnings=warnings,
         learned_from=learner.sources,
         grouped_by=None if splits is None else splits.grouped_by,
         moved_votes="any number of rows" if moved is None else f"at most {moved} asked rows",
     )
-
-
-def _write(run: PreparedRun, folder: Path, result: RunResult, learner: Learner, curves: Curves) -> None:
-    """Write the files of the run, record in the ledger that it is finished, and draw its figures."""
-    released = run.session.released
-    write_labels(folder, released, run.splits)
-    if learner.student is not None and run.splits is not None:
-        write_student(folder, learner.student, released, run.splits)
-    learner.curves.write(folder)
-    write_curves(folder, curves)
-    result.write(folder)
-    run.session.close(digests(folder))
-    if run.parts.figures:
-        with optional("figures"):
-            from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
-
-            plot_run(folder, curves, released, run.truth)

@@ -9,7 +9,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from nzc.data import UNKNOWN
@@ -29,10 +28,13 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "nzc",  # the same figure gives the same file
 }  # fmt: skip
 #: Colour (Okabe and Ito 2008), marker and dashes of each line; any one of the three distinguishes the lines.
-LINES = [
-    ("black", "o", "-"), ("#0072B2", "s", (0, (5, 2))), ("#D55E00", "^", (0, (1, 1.2))),
-    ("#009E73", "D", (0, (5, 1.5, 1, 1.5))), ("#CC79A7", "v", (0, (3, 1, 1, 1, 1, 1))), ("#56B4E9", "P", (0, (9, 2))),
-    ("#E69F00", "X", (0, (2, 3))), ("#7F7F7F", "p", (0, (7, 2, 1, 2))),
+LINES: list[dict[str, Any]] = [
+    {"color": color, "marker": marker, "linestyle": dashes}
+    for color, marker, dashes in [
+        ("black", "o", "-"), ("#0072B2", "s", (0, (5, 2))), ("#D55E00", "^", (0, (1, 1.2))),
+        ("#009E73", "D", (0, (5, 1.5, 1, 1.5))), ("#CC79A7", "v", (0, (3, 1, 1, 1, 1, 1))),
+        ("#56B4E9", "P", (0, (9, 2))), ("#E69F00", "X", (0, (2, 3))), ("#7F7F7F", "p", (0, (7, 2, 1, 2))),
+    ]
 ]  # fmt: skip
 #: Curves of ε, and their names in a legend.
 COSTS = {"epsilon_exact": "exact", "epsilon_theorem": "by theorem", "epsilon_data_independent": "data-independent"}
@@ -92,25 +94,19 @@ def _gaps(axes: Axes, curves: Curves) -> None:
 
 
 def _cost(axes: Axes, costs: Curves) -> None:
-    for (name, (labels, epsilon)), (color, marker, dashes) in zip(costs.items(), LINES, strict=False):
-        axes.plot(labels, epsilon, color=color, marker=marker, linestyle=dashes, markevery=0.15, label=COSTS[name])
+    for (name, (labels, epsilon)), style in zip(costs.items(), LINES, strict=False):
+        axes.plot(labels, epsilon, **style, markevery=0.15, label=COSTS[name])
     axes.set(xlabel=AXES["epsilon_exact"][0], ylabel="ε", xlim=(0, None), ylim=(0, None))
     axes.legend(loc="upper left")
 
 
 def _confusion(axes: Axes, truth: Ints, labels: Ints) -> None:
-    classes = int(max(truth.max(), labels.max())) + 1
-    counts = np.bincount(truth * classes + labels, minlength=classes**2).reshape(classes, classes)
-    share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    image = axes.imshow(share, cmap="Greys", norm=PowerNorm(0.5, 0, 100))  # the root makes rare cells visible
-    axes.set(xlabel="released label", ylabel="true class" if classes > _CELLS else "true class (rows: %)")
+    from sklearn.metrics import ConfusionMatrixDisplay  # takes a second to import
+
+    numbers = max(truth.max(), labels.max()) < _CELLS
+    ConfusionMatrixDisplay.from_predictions(
+        truth, labels, normalize="true", ax=axes, cmap="Greys", colorbar=not numbers, include_values=numbers,
+        values_format=".2g", text_kw={"fontsize": 5.5},
+    )  # fmt: skip
+    axes.set(xlabel="released label", ylabel="true class (shares of a row)")
     axes.grid(False)
-    axes.spines[:].set_visible(True)
-    if classes > _CELLS:
-        axes.figure.colorbar(image, ax=axes, shrink=0.8, label="of the true class (%)")
-        return
-    axes.set(xticks=range(classes), yticks=range(classes))
-    for row, column in np.argwhere(counts):
-        value = share[row, column]
-        color, text = "white" if value > 30 else "black", f"{value:.1f}" if value < 99.95 else "100"
-        axes.text(column, row, text, ha="center", va="center", fontsize=5.5, color=color)

@@ -1,11 +1,7 @@
 """Publish a run: copy what may be published into a new folder, with a privacy statement, and nothing else.
 
-    labels.csv       released labels, by row of the public pool, and by the user's own name of the row, where it has one
-    predictions.csv  a label for every public row; where there is a student, which learned from nothing else of private
-                     origin. Then also student.pt2, student.json, predict.py, table_encoder.py and requirements.txt
-    privacy.json     one ε and δ for everything in the folder, and the mechanism
-    README.md        what the folder holds and how it is used, what holds, between which neighbours, what is not claimed
-
+The folder has labels.csv; with a student predictions.csv, student.pt2, student.json and what runs it without nzc;
+privacy.json, one ε and δ for everything in the folder, and the mechanism; README.md, which says the same in words.
 Accuracies are not published: the true labels that they are computed from have no protection.
 """
 
@@ -42,24 +38,18 @@ class PublishableRun:
 
     files   content by name
     result  content of result.json
+    config  the configuration of the run
     """
 
     folder: Path
     files: dict[str, bytes]
     result: dict[str, Any]
+    config: Any
 
     @property
     def digest(self) -> str:
         """SHA-256 of result.json, by which the ledger knows the run."""
         return sha256(self.files[RESULT]).hexdigest()
-
-    @property
-    def config(self) -> Any:
-        """The configuration of the run. InputError: it is none."""
-        try:
-            return OmegaConf.merge(*(OmegaConf.create(self.files[name].decode()) for name in _CONFIGURATION))
-        except Exception as error:  # it is not known yet whether the run wrote these files
-            raise InputError("RUN", self.folder, "must have the configuration that the run wrote") from error
 
     def require_files(self, digests: dict[str, str]) -> None:
         """Raise InputError unless the files have the SHA-256 that the run recorded."""
@@ -88,17 +78,20 @@ class PublishableRun:
     def _contents(self, budget: float | None) -> dict[str, bytes]:
         """Return the files of the published folder by name."""
         facts, files = _facts(self.result), [name for name in (LABELS, *_STUDENT) if name in self.files]
-        about = json.loads(self.files[STUDENT_INPUT]) if STUDENT_INPUT in files else None
-        shown = self.files[LABELS].decode().partition("\n")[0].split(",")
         template = Template(
             (Path(__file__).parent / "published_readme.md").read_text(encoding="utf-8"),
             undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
         )  # fmt: skip
         texts = student_code() if STUDENT in files else {}
         texts["privacy.json"] = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-        times = f"{math.ceil(1000 * math.exp(facts['epsilon']['published'])) / 1000:,.3f}"
-        beside = {"files": files, "about": about, "shown": shown, "budget": budget, "times": times}
-        texts["README.md"] = template.render(facts, **beside)
+        texts["README.md"] = template.render(
+            facts,
+            files=files,
+            about=json.loads(self.files[STUDENT_INPUT]) if STUDENT_INPUT in files else None,
+            shown=self.files[LABELS].decode().partition("\n")[0].split(","),
+            budget=budget,
+            times=f"{math.ceil(1000 * math.exp(facts['epsilon']['published'])) / 1000:,.3f}",
+        )
         return {name: self.files[name] for name in files} | {name: text.encode() for name, text in texts.items()}
 
 
@@ -110,15 +103,16 @@ def read_run(folder: Path) -> PublishableRun:
         raise InputError("RUN", folder, "must be finished; there is no result.json of its own in it")
     files = _read(folder, (RESULT, *_CONFIGURATION, LABELS))
     try:
+        config = OmegaConf.merge(*(OmegaConf.create(files[name].decode()) for name in _CONFIGURATION))
         result = json.loads(files[RESULT])
         _require_publishable(result)
-        has_student = result["student"] != "none" and result["answered"] > 0
+        student = _STUDENT if result["student"] != "none" and result["answered"] > 0 else ()
     except InputError:
         raise
-    except (ValueError, LookupError, TypeError) as error:
-        allowed = "must have the result.json that the run wrote; it has been changed, or is of an earlier version"
+    except Exception as error:  # it is not known yet whether the run wrote these files
+        allowed = "must have the result.json and the configuration that the run wrote; one is changed, or is older"
         raise InputError("RUN", folder, allowed) from error
-    return PublishableRun(folder, files | _read(folder, _STUDENT if has_student else ()), result)
+    return PublishableRun(folder, files | _read(folder, student), result, config)
 
 
 def _read(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
@@ -148,12 +142,12 @@ def _require_publishable(result: dict[str, Any]) -> None:
 
 def _facts(result: dict[str, Any]) -> dict[str, Any]:
     """Return the content of privacy.json: what of a result may be published."""
-    asked = sum(part["asked"] for part in result["rounds"])
     epsilon = {name: result["epsilon"][name] for name in ("published", "audited")}
     return (
         {key: result[key] for key in _FACTS}
         | {key: result.get(key) for key in _LATER}
-        | {"teachers": result["teachers"]["count"], "asked": asked, "answered": result["answered"]}
+        | {"teachers": result["teachers"]["count"], "asked": sum(part["asked"] for part in result["rounds"])}
+        | {"answered": result["answered"]}
         | {"epsilon": {name: value for name, value in epsilon.items() if value is not None}}
         | {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
     )

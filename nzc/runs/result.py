@@ -1,17 +1,17 @@
 """The result of one run: result.json, and the part of it that is public."""
 
 import json
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args
 
 from nzc.accounting.epsilon import Epsilon
 from nzc.data import splits
-from nzc.runs.clock import Stage
+from nzc.runs.clock import Stage, now
+from nzc.runs.formatting import RECALL
 from nzc.runs.layout import RESULT, with_infinity
 from nzc.runs.metrics import Metrics
-from nzc.runs.provenance import now
 from nzc.storage.files import write_private
 from nzc.teachers import base
 
@@ -133,23 +133,15 @@ class RunResult:
         return cls(**{name: record[name] for name in (part.name for part in fields(cls)) if name in record})
 
 
-def result_types(of: Any = RunResult, prefix: str = "") -> dict[str, tuple[Any, ...]]:
-    """Return the keys that result.json can hold, dotted, with the types of each value.
+@cache
+def result_keys() -> list[str]:
+    """Return the keys that result.json can hold, dotted; a section whose own keys are not known ends with a dot."""
 
-    A section whose keys are not known beforehand, such as `versions`, is one key that ends with a dot.
-    """
-    keys: dict[str, tuple[Any, ...]] = {}
-    for name, hint in get_type_hints(of).items():
-        kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
-        if is_dataclass(kind := kinds[0]):
-            keys |= result_types(kind, f"{prefix}{name}.")
-        elif get_origin(kind) is dict:
-            key, value = get_args(kind)
-            names = get_args(key) if get_origin(key) is Literal else ("",)
-            keys |= {f"{prefix}{name}.{part}": get_args(value) or (value,) for part in names}
-        else:
-            keys[prefix + name] = kinds
-    if of is RunResult:  # as in as_dict
-        del keys["folder"]
-        keys |= {"order": keys.pop("epsilon.order"), "accuracy_interval": (list,)}
-    return keys
+    def names(kind: type) -> tuple[str, ...]:
+        return tuple(part.name for part in fields(kind))
+
+    inside = {"teachers": get_args(base.SummaryKey), "data": get_args(splits.SummaryKey), "seconds": get_args(Stage)}
+    inside |= {"epsilon": names(Epsilon), "metrics": names(Metrics)}
+    keys = [f"{name}.{key}".removesuffix(".") for name in names(RunResult) for key in inside.get(name, [""])]
+    other = {"epsilon.order": "order", "folder": "accuracy_interval", "metrics.recall": RECALL, "versions": "versions."}
+    return [other.get(key, key) for key in keys]

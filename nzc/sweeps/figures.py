@@ -1,58 +1,109 @@
-"""Figures that a sweep file declares: keys of its runs as lines, or one curve of each run."""
+"""Figures that a sweep file declares: keys of its runs as lines, or one curve of each run; their captions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pandas
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import blended_transform_factory
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
-from nzc.runs.curves import AXES
-from nzc.runs.formatting import heading, is_share
+from nzc.runs.curves import AXES, read_curves
+from nzc.runs.formatting import heading, is_share, some
 from nzc.runs.plots import BARS, COSTS, LINES, SIZE, new_figure
 from nzc.sweeps.frame import whole_key
-from nzc.sweeps.points import curves_of_jobs, finite, notes_of, points_of, spread
 from nzc.sweeps.spec import SweepFigure
+from nzc.types import AnyArray
 
 _COUNTS = ("asked", "answered", "plurality")
 _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:g}")
 _LOG_FROM = 20  # an axis is logarithmic where its largest value is at least so many times its smallest
-_DECADES = 200  # above this ratio a logarithmic axis has a tick a decade
-_BAND = 0.18  # opacity of the band of several seeds
 _INSIDE = 4  # up to so many lines the legend is inside the axes
 
 
-def plot_sweep(folder: Path, figure: SweepFigure, jobs: DataFrame) -> None:
-    """Draw a figure of finished jobs, unless it would be empty (points.notes_of)."""
-    if notes_of(figure, jobs)[1]:
-        return
-    with new_figure(folder, figure.name) as axes:
-        for axis, most in ((axes.xaxis, 8), (axes.yaxis, 6)):
-            axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
-        axes.xaxis.set_major_formatter("{x:,g}")
-        (draw_lines if figure.curve is None else draw_curves)(axes, figure, jobs)
-        if figure.ylim is not None:
-            axes.set_ylim(figure.ylim)
+@dataclass
+class Drawing:
+    """A figure of finished jobs.
+
+    points   columns group, key, name, x, y and paper, also of runs without a value. A line is a key y of one group of
+             `by`. Where x is measured, runs that differ in their seed only are one point, at the mean of their x.
+    curves   name and curve (x, y) of each job that has it
+    caption  what it shows, how it shows several seeds, and what it leaves out
+    empty    why it is not drawn; empty where it is
+    """
+
+    figure: SweepFigure
+    jobs: DataFrame
+    points: DataFrame = field(default_factory=DataFrame)
+    curves: list[tuple[str, tuple[AnyArray, AnyArray]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        figure, jobs = self.figure, self.jobs
+        if figure.curve is not None:
+            read = [(name, read_curves(folder)) for name, folder in zip(jobs["name"], jobs["folder"], strict=True)]
+            self.curves = [(name, curves[figure.curve]) for name, curves in read if figure.curve in curves]
+            lacking = [name for name, curves in read if figure.curve not in curves]
+            notes = [f"Without this curve, left out: {some(lacking)}."] if lacking else []
+            self.empty = "" if self.curves else "no run has this curve"
+            text = "{1} against {0}, one line per run".format(*AXES[figure.curve])
+        else:
+            self.points = _points(figure, jobs)
+            notes, x, y = [], _names([str(figure.x)]), _names(figure.y)
+            if len(lacking := self.points[self.points[["x", "y"]].isna().any(axis=1)]):
+                notes.append(f"Without a value, left out: {some(lacking['name'])}.")
+            if len(edge := self.points.dropna(subset=["x", "y"]).drop(self.finite.index)):
+                notes.append(f"At the edge, as ∞: {some(edge['name'])}.")
+            self.empty = "" if len(self.finite) else f"no run has finite values of {x} and {y}"
+            text = f"{y} against {x}" + (f", one line per {_names(figure.by)}" if figure.by else "")
+            text += f"; {self.seeds}" if self.seeds else ""
+        self.caption = " ".join([f"{text}.", *notes])
+
+    def plot(self, folder: Path) -> None:
+        """Write the figure into figures/ below `folder`, unless it would be empty."""
+        if self.empty:
+            return
+        with new_figure(folder, self.figure.name) as axes:
+            for axis, most in ((axes.xaxis, 8), (axes.yaxis, 6)):
+                axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
+            axes.xaxis.set_major_formatter("{x:,g}")
+            (draw_lines if self.figure.curve is None else draw_curves)(axes, self)
+            if self.figure.ylim is not None:
+                axes.set_ylim(self.figure.ylim)
+
+    @property
+    def finite(self) -> DataFrame:
+        """The points within the axes."""
+        return finite(self.points)
+
+    @property
+    def seeds(self) -> str:
+        """What line and band are where a point has several runs; empty where none has."""
+        runs = self.finite.groupby(["group", "key", "x"])["name"].agg(["size", "nunique"])
+        if not len(runs) or (most := runs["size"].max()) == 1:
+            return ""
+        of = "seeds" if (runs["nunique"][runs["size"] > 1] == 1).all() else "runs"
+        return f"mean of {'' if (runs['size'] == most).all() else 'up to '}{most} {of}; band: smallest to largest"
 
 
-def draw_lines(axes: Axes, figure: SweepFigure, jobs: DataFrame) -> None:
+def draw_lines(axes: Axes, drawing: Drawing) -> None:
     """Draw a line for each y and each value of `by`. Hollow markers: the paper's values, and other programs."""
-    points, keys = points_of(figure, jobs), [whole_key(key) for key in figure.y]
+    figure, points, keys = drawing.figure, drawing.points, [whole_key(key) for key in drawing.figure.y]
     lines = list(points.groupby(["group", "key"], sort=False))
-    for ((group, key), line), (colour, marker, dashes) in zip(lines, cycle(LINES), strict=False):
-        style: dict[str, Any] = {"color": colour, "marker": marker}
+    for ((group, key), line), style in zip(lines, cycle(LINES), strict=False):
+        hollow = style | {"markerfacecolor": "white", "linestyle": "none", "zorder": 3}
         if len(printed := finite(line.dropna(subset="paper")).drop_duplicates(["x", "paper"])):
-            axes.plot(printed["x"], printed["paper"], **style, markerfacecolor="white", linestyle="none", zorder=3)
+            axes.plot(printed["x"], printed["paper"], **hollow)
         names = [group] if group and len(keys) == 1 else filter(None, [group, heading(key)])
-        _line(axes, line, style, linestyle=dashes, label=", ".join(names))
-    for other, (colour, marker, dashes) in zip(figure.points, islice(cycle(LINES), len(lines), None), strict=False):
-        style = {"color": colour, "marker": marker, "linestyle": dashes, "label": other.name}
-        axes.plot(other.x, other.y, **style, markerfacecolor="white")
+        _line(axes, line, style, ", ".join(names))
+    for other, style in zip(figure.points, islice(cycle(LINES), len(lines), None), strict=False):
+        axes.plot(other.x, other.y, **style, label=other.name, markerfacecolor="white")
     axes.set_xlabel(heading(whole_key(str(figure.x))))
     axes.set_ylabel(" · ".join(dict.fromkeys(_quantity(key) for key in keys)))
     xs, ys = ([*points[axis], *(value for other in figure.points for value in getattr(other, axis))] for axis in "xy")
@@ -60,54 +111,50 @@ def draw_lines(axes: Axes, figure: SweepFigure, jobs: DataFrame) -> None:
         axes.yaxis.set_major_formatter(_PERCENT)
     elif _wide(ys):
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter("{x:,g}")
+        _logarithmic(axes.yaxis)
     if _wide(xs):
-        _logarithmic_x(axes, "log", sorted({x for x in xs if np.isfinite(x)}))
-    if seeds := spread(points):
-        axes.set_title(seeds, fontsize=8, color="0.35", loc="left")
-    compared = finite(points)["paper"].notna().any()
+        axes.set_xscale("log")
+        _logarithmic(axes.xaxis, sorted({x for x in xs if np.isfinite(x)}))
+    if drawing.seeds:
+        axes.set_title(drawing.seeds, fontsize=8, color="0.35", loc="left")
+    compared = drawing.finite["paper"].notna().any()
     if len(lines) > 1 or figure.points or compared:
         _legend(axes, "hollow: the paper" if compared else None)
 
 
-def _line(axes: Axes, line: DataFrame, style: dict[str, Any], **drawn: Any) -> None:
+def _line(axes: Axes, line: DataFrame, style: dict[str, Any], label: str) -> None:
     """Draw the mean at each x, with a band from the smallest to the largest (for a single x: a bar); ∞ at the edge."""
     seeds = finite(line).groupby("x")["y"].agg(["mean", "min", "max"])
-    axes.plot(seeds.index, seeds["mean"], **style, **drawn)
+    axes.plot(seeds.index, seeds["mean"], **style, label=label)
     if len(seeds) == 1:
         axes.vlines(seeds.index, seeds["min"], seeds["max"], style["color"])
     elif (seeds["min"] < seeds["max"]).any():
-        axes.fill_between(seeds.index, seeds["min"], seeds["max"], color=style["color"], alpha=_BAND, linewidth=0)
+        axes.fill_between(seeds.index, seeds["min"], seeds["max"], color=style["color"], alpha=0.18, linewidth=0)
     for x, y in line.drop(finite(line).index).groupby("x")["y"].mean().items():
         at = (x if np.isfinite(x) else 1.0, y if np.isfinite(y) else 1.0)
         edge = blended_transform_factory(*(axes.transData if np.isfinite(v) else axes.transAxes for v in (x, y)))
-        axes.plot(*at, **style, transform=edge, clip_on=False)
+        axes.plot(*at, **style | {"linestyle": "-"}, transform=edge, clip_on=False)
         axes.annotate("∞", at, (4, 4), xycoords=edge, textcoords="offset points")
 
 
-def draw_curves(axes: Axes, figure: SweepFigure, jobs: DataFrame) -> None:
+def draw_curves(axes: Axes, drawing: Drawing) -> None:
     """Draw one curve of each run that has it. Runs of one name, which differ in their seed, have one style."""
-    curve = str(figure.curve)
-    lines = curves_of_jobs(curve, jobs)
-    names = list(dict.fromkeys(name for name, _ in lines))
-    for at, (name, (x, y)) in enumerate(lines):
-        colour, marker, dashes = LINES[names.index(name) % len(LINES)]
-        style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes}
-        if name not in [before for before, _ in lines[:at]]:
-            style["label"] = name
+    curve, styles = str(drawing.figure.curve), dict[str, dict[str, Any]]()
+    for at, (name, (x, y)) in enumerate(drawing.curves):
+        label = None if name in styles else name
+        style = styles.setdefault(name, LINES[len(styles) % len(LINES)])
         if curve in _COUNTS:
             starts = np.arange(0, len(x), -(-2 * len(x) // BARS))
             x, y = x[starts], np.add.reduceat(y, starts)
         steps = "default" if curve in COSTS else "steps-post"
-        axes.plot(x, y, **style, drawstyle=steps, markevery=(0.02 * at, 0.15))
+        axes.plot(x, y, **style, label=label, drawstyle=steps, markevery=(0.02 * at, 0.15))
     axes.set(xlabel=AXES[curve][0], ylabel=AXES[curve][1])
     if is_share(curve):
         axes.yaxis.set_major_formatter(_PERCENT)
-    if _wide(ends := [float(x[-1]) for _, (x, _) in lines]):  # the lengths differ too much for a linear scale
-        _logarithmic_x(axes, "symlog", [0, *sorted({*ends})], linthresh=1)
-    if len(names) > 1:
+    if _wide(ends := [float(x[-1]) for _, (x, _) in drawing.curves]):  # lengths differ too much for a linear scale
+        axes.set_xscale("symlog", linthresh=1)
+        _logarithmic(axes.xaxis, [0, *sorted({*ends})])
+    if len(styles) > 1:
         _legend(axes, beside=curve in _COUNTS)
 
 
@@ -116,17 +163,12 @@ def _wide(values: Sequence[float]) -> bool:
     return bool(known) and min(known) > 0 and max(known) >= _LOG_FROM * min(known)
 
 
-def _logarithmic_x(axes: Axes, scale: str, ticks: Sequence[float], **settings: float) -> None:
-    axes.set_xscale(scale, **settings)
-    if len(ticks) <= 10 and all(float(f"{tick:.3g}") == tick for tick in ticks):
-        axes.set_xticks(ticks)
-    elif scale == "log":
-        decades = len(ticks) > 1 and ticks[-1] > _DECADES * ticks[0]
-        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if decades else (1, 2, 5)))
-    else:
-        return
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter("{x:,g}")
+def _logarithmic(axis: Axis, ticks: Sequence[float] = ()) -> None:
+    """Label a logarithmic axis at `ticks`, if they are few and round; else at 1, 2 and 5 of each decade."""
+    few = 0 < len(ticks) <= 10 and all(float(f"{tick:.3g}") == tick for tick in ticks)
+    axis.set_major_locator(FixedLocator(ticks) if few else LogLocator(subs=(1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:,g}")
 
 
 def _legend(axes: Axes, title: str | None = None, beside: bool = False) -> None:
@@ -144,3 +186,40 @@ def _quantity(key: str) -> str:
     if "gap_above" in key:
         return "queries (%)"
     return "ε" if key.startswith("epsilon") else f"{heading(key)} (%)" if is_share(key) else heading(key)
+
+
+def finite(points: DataFrame) -> DataFrame:
+    """Return the points that are finite in x and y."""
+    return points[np.isfinite(points[["x", "y"]]).all(axis=1)]
+
+
+def _points(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
+    x, group = whole_key(str(figure.x)), Series("", index=jobs.index)
+    for key in map(whole_key, figure.by):
+        part = jobs[key].map(lambda value, key=key: _label(key, value)) if key in jobs else ""
+        group = (group + ", " + part).str.strip(", ")
+    lines = []
+    for _, members in jobs.assign(group=group).groupby("group", sort=False):
+        for key in map(whole_key, figure.y):
+            line = members[["group", "name"]].assign(key=key, x=_numbers(members, x), y=_numbers(members, key))
+            line["paper"] = _numbers(members, f"paper.{key}")
+            if x not in ("seed", "run"):  # else the same for all runs of a name, or measured
+                line["x"] = line["x"].groupby(line["name"]).transform("mean")
+            lines.append(line)
+    return pandas.concat(lines, ignore_index=True)
+
+
+def _names(keys: Iterable[str]) -> str:
+    return " and ".join(heading(whole_key(key)) for key in keys)
+
+
+def _numbers(jobs: DataFrame, key: str) -> Series:
+    """Return the values of a key as float; NaN where a job has no number."""
+    return pandas.to_numeric(jobs[key], errors="coerce") if key in jobs else Series(np.nan, index=jobs.index)
+
+
+def _label(key: str, value: object) -> str:
+    """Return the part of a line's name that says the value of a key; empty where a run has none."""
+    if value is None or value != value:
+        return ""
+    return value if isinstance(value, str) else f"{heading(key)} {value}"

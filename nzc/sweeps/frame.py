@@ -1,4 +1,4 @@
-"""The jobs of a sweep as one DataFrame: a row a job, a column for each of its results and settings."""
+"""A sweep as it is in its folder: its jobs are one DataFrame, a row a job, a column for each result and setting."""
 
 import json
 import re
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from nzc.runs.layout import ERROR, NOT_STARTED, RESULT, SWEEP, flatten, read_config, read_overrides, with_infinity
-from nzc.runs.result import result_types
+from nzc.runs.layout import ERROR, NOT_STARTED, RESULT, SWEEP, as_typed, flatten, read_overrides, with_infinity
+from nzc.runs.result import result_keys
 from nzc.validation import masked, masked_tree
 
 if TYPE_CHECKING:
@@ -36,15 +36,14 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
 
     jobs = _written(folder)
     if not jobs:
-        started = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-        jobs = [{"folder": path, "overrides": read_overrides(path)} for path in started]
-        jobs = [job for job in jobs if _error(job["folder"]) != NOT_STARTED]
-    common = set.intersection(*(set(job["overrides"]) for job in jobs)) if jobs else set()
-    rows = []
+        begun = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+        begun = [at for at in begun if _error(folder / str(at)) != NOT_STARTED]
+        jobs = [{"job": at, "row": {}, "overrides": read_overrides(folder / str(at))} for at in begun]
+    common, rows = _common(jobs), []
     for at, job in enumerate(jobs):
-        row, own = job.get("row") or {}, [text for text in job["overrides"] if not text.startswith("seed=")]
-        rows.append(read_job(job.get("folder", folder / str(at)), _name(row, own, common) or "run", keys, row))
-        rows[-1]["overrides"] = job["overrides"]
+        own = [text for text in job["overrides"] if not text.startswith("seed=")]
+        row = read_job(folder / str(job.get("job", at)), _name(job["row"], own, common) or "run", keys, job["row"])
+        rows.append(row | {"overrides": job["overrides"]})
     return DataFrame(rows, columns=None if rows else ["name", "error"], dtype=object)  # whole numbers stay whole
 
 
@@ -56,9 +55,9 @@ def read_job(folder: Path, name: str, keys: Sequence[str] = (), row: Mapping[str
     if error is not None:
         return job
     result = flatten(json.loads((folder / RESULT).read_text(encoding="utf-8"), object_hook=with_infinity))
-    paper = {f"paper.{whole_key(key)}": value for key, value in (row.get("paper") or {}).items()}
+    paper = {f"paper.{whole_key(key)}": value for key, value in row.get("paper", {}).items()}
     unknown = [key for key in map(whole_key, keys) if key not in job | result]
-    config = read_config(folder / ".hydra" / "config.yaml") if unknown else None
+    config = OmegaConf.load(folder / ".hydra" / "config.yaml") if unknown else None
     return job | {key: setting(config, key) for key in unknown} | result | paper
 
 
@@ -66,22 +65,15 @@ def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
     """Return what distinguishes job `at` of a running sweep: the name of its row, and its own overrides."""
     overrides = [masked(text) for text in overrides]  # as in jobs.json
     if jobs := _written(folder):
-        return _name(jobs[at]["row"], overrides, set.intersection(*(set(job["overrides"]) for job in jobs)))
-    return _name({}, overrides, set(sweep_overrides(folder)["task"]))
-
-
-def sweep_overrides(folder: Path) -> dict[str, list[str]]:
-    """Return the overrides that Hydra recorded for a sweep: `hydra` and `task`, with interpolations as they are."""
-    tree: Any = OmegaConf.to_container(OmegaConf.load(folder / SWEEP), resolve=False)
-    overrides = tree["hydra"]["overrides"]
-    return {kind: [str(text) for text in overrides.get(kind, [])] for kind in ("hydra", "task")}
+        return _name(jobs[at]["row"], overrides, _common(jobs))
+    return _name({}, overrides, set(as_typed(OmegaConf.load(folder / SWEEP).hydra.overrides.task)))
 
 
 @cache
 def whole_key(key: str) -> str:
     """Return the whole key of result.json that `key` is, or ends: mean_accuracy → teachers.mean_accuracy."""
-    names = result_types()
-    return key if key in names else next((name for name in names if name.endswith(f".{key}")), key)
+    keys = result_keys()
+    return key if key in keys else next((name for name in keys if name.endswith(f".{key}")), key)
 
 
 def setting(config: Any, key: str) -> Any:
@@ -100,10 +92,14 @@ def _error(folder: Path) -> str | None:
 
 
 def _written(folder: Path) -> list[dict[str, Any]]:
-    jobs: list[dict[str, Any]] = (
-        json.loads((folder / JOBS).read_text(encoding="utf-8")) if (folder / JOBS).is_file() else []
-    )
-    return jobs
+    path = folder / JOBS
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
+
+
+def _common(jobs: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the overrides that all jobs have."""
+    overrides = [set(job["overrides"]) for job in jobs]
+    return set.intersection(*overrides) if overrides else set()
 
 
 def _name(row: Mapping[str, Any], overrides: Iterable[str], common: set[str]) -> str:

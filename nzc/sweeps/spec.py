@@ -1,16 +1,20 @@
-"""What a sweep file asks: its rows and figures, and their checks."""
+"""What a sweep file asks: its rows, its figures and its question; and the check of the keys that it names."""
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from nzc.runs.curves import AXES
+from nzc.runs.layout import as_typed, flatten
+from nzc.runs.result import result_keys
+from nzc.sweeps.frame import setting, whole_key
 from nzc.validation import InputError, from_pydantic
 
-Model = TypeVar("Model", bound=BaseModel)
 #: What a command line may set without changing the experiment of a sweep file: how and where it runs, and its seeds.
 _MACHINERY = ("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "audit", "audit_trials", "rng", "objective")
 _PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "unfold", "only")
@@ -18,7 +22,11 @@ _PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "u
 Keys = Annotated[tuple[str, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
 
 
-class SweepRow(BaseModel):
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SweepRow(_Entry):
     """An entry of `sweep.rows`: a run, or, where `set` has several values for a key, a run for each.
 
     name   of the run
@@ -26,30 +34,20 @@ class SweepRow(BaseModel):
     paper  values of a paper to show beside result.json, by key; they hold for the settings of the sweep file
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     name: str | None = None
     set: list[str] = []
     paper: dict[str, Any] = {}
 
 
-class SweepPoints(BaseModel):
+class SweepPoints(_Entry):
     """An entry of a figure's `points`: values of something that is no run, such as another program's."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
 
-    @model_validator(mode="after")
-    def _pairs(self) -> "SweepPoints":
-        if len(self.x) != len(self.y):
-            raise ValueError("must have as many x as y")
-        return self
 
-
-class SweepFigure(BaseModel):
+class SweepFigure(_Entry):
     """An entry of `sweep.figures`: keys y of the runs against their key x; or one curve of each run.
 
     A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short), one of the configuration
@@ -61,8 +59,6 @@ class SweepFigure(BaseModel):
     ylim    range of the y axis
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     name: Annotated[str, Field(pattern=r"^[\w-]+$")]
     x: str | None = None
     y: Keys = ()
@@ -71,28 +67,40 @@ class SweepFigure(BaseModel):
     curve: str | None = None
     ylim: tuple[float, float] | None = None
 
+    @property
+    def keys(self) -> list[str]:
+        """All keys that the figure names."""
+        return [*filter(None, [self.x]), *self.y, *self.by]
+
     @model_validator(mode="after")
     def _complete(self) -> "SweepFigure":
-        if (self.x is not None and bool(self.y)) == (self.curve is not None):
-            raise ValueError("must have x and y, or else curve")
-        if self.curve is not None and (self.by or self.points):
-            raise ValueError("must have x and y, not curve, for by and points")
-        if self.ylim is not None and not self.ylim[0] < self.ylim[1]:
-            raise ValueError("must have ylim with the smaller number first")
+        lines = bool(self.x and self.y)
+        if lines == bool(self.curve) or not (lines or not (self.x or self.y or self.by or self.points)):
+            raise ValueError("must have x and y, with by and points, or else curve")
         return self
 
 
-def figures_of(config: DictConfig) -> list[SweepFigure]:
-    """Return the figures of a composed configuration; InputError: one is not valid."""
-    return _entries(config, "figures", SweepFigure)
+class SweepSpec(BaseModel):
+    """The section `sweep` of a configuration. `only` keeps the rows whose name contains this text.
+
+    Further keys are for interpolation within the file.
+    """
+
+    rows: list[SweepRow] = []
+    figures: list[SweepFigure] = []
+    only: Any = ""
 
 
-def rows_of(config: DictConfig) -> list[SweepRow]:
-    """Return the rows of a composed configuration; InputError: one is not valid."""
-    return _entries(config, "rows", SweepRow)
+def spec_of(config: Any) -> SweepSpec:
+    """Return the section `sweep` of a composed configuration; InputError: it is not valid."""
+    section = OmegaConf.to_container(config, resolve=False)["sweep"]  # type: ignore[call-overload, index]
+    try:
+        return SweepSpec.model_validate({} if section is None else section)
+    except ValidationError as error:
+        raise from_pydantic(error, "sweep") from error
 
 
-def name_of(config: DictConfig) -> str:
+def name_of(config: Any) -> str:
     """Return the name of a sweep: that of its file, if it has one."""
     return str(config.hydra.runtime.choices.get("sweeps") or "sweep")
 
@@ -113,29 +121,48 @@ def header_of(config: Any) -> dict[str, str]:
     return {}
 
 
-def keys_of(figures: Sequence[SweepFigure]) -> list[str]:
-    """Return all keys of the figures."""
-    return [key for figure in figures for key in (*filter(None, [figure.x]), *figure.y, *figure.by)]
-
-
 def changed_settings(config: Any) -> list[str]:
     """Return the overrides of the command line that change the experiment of a sweep file: not how and where it runs,
     nor its seeds."""
-    typed = OmegaConf.to_container(config, resolve=False)["hydra"]["overrides"]["task"]  # type: ignore[call-overload, index]
-    parts = {text: text.split("=")[0].lstrip("+~").replace("/", ".").split(".") for text in map(str, typed)}
+    parts = {
+        text: text.split("=")[0].lstrip("+~").replace("/", ".").split(".")
+        for text in as_typed(config.hydra.overrides.task)
+    }
     return [text for text, key in parts.items() if key[0] not in _MACHINERY and key[-1] not in _PLACES_AND_SEEDS]
 
 
-def _entries(config: DictConfig, key: str, model: type[Model]) -> list[Model]:
-    sweep: Any = config.get("sweep")
-    if not (sweep is None or OmegaConf.is_dict(sweep)):
-        raise InputError("sweep", sweep, "must be a mapping with the keys rows and figures")
-    asked: Any = OmegaConf.to_container(sweep) if sweep else {}
-    entries = [] if asked.get(key) is None else asked[key]
-    try:
-        return TypeAdapter(list[model]).validate_python(entries)  # type: ignore[valid-type]
-    except ValidationError as error:
-        wrong = from_pydantic(error, f"sweep.{key}")
-        if error.errors()[0]["type"] == "extra_forbidden":
-            wrong = InputError(wrong.key, wrong.value, f"must be one of the keys {', '.join(model.model_fields)}")
-        raise wrong from error
+def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputError]:
+    """Return what is wrong with the keys of rows and figures. `configs` are the composed configurations of the jobs.
+
+    A key of the configuration is right where one of the jobs has it, because aggregators have different keys.
+    """
+    errors = []
+    for at, row in enumerate(spec.rows):
+        for key, value in row.paper.items():
+            if key != "epsilon" and not _in_result(key):  # the paper's ε, whatever bound it is
+                allowed = f"must be for a key of result.json{_near(key, ())}"
+                errors.append(InputError(f"sweep.rows.{at}.paper.{key}", value, allowed))
+    for at, figure in enumerate(spec.figures):
+        name = f"sweep.figures.{figure.name}"
+        if figure.curve is not None and figure.curve not in AXES:
+            errors.append(InputError(f"{name}.curve", figure.curve, f"must be one of {', '.join(AXES)}"))
+        if figure.name in [before.name for before in spec.figures[:at]]:
+            errors.append(InputError("sweep.figures.name", figure.name, "must be the name of one figure only"))
+        for key in figure.keys:
+            if not (key in ("run", "row") or _in_result(key) or any(setting(cfg, key) is not None for cfg in configs)):
+                allowed = "must have keys of result.json, or of the configuration with a value in at least one run"
+                errors.append(InputError(name, key, allowed + _near(key, configs)))
+    return errors
+
+
+def _in_result(key: str) -> bool:
+    keys = result_keys()
+    return whole_key(key) in keys or key.startswith(tuple(name for name in keys if name.endswith(".")))
+
+
+def _near(key: str, configs: Sequence[DictConfig]) -> str:
+    """Return a hint at the key of result.json or of a configuration that is meant; empty: none is near."""
+    trees: list[Any] = [OmegaConf.to_container(config) for config in configs]
+    settings = {name for tree in trees for name in flatten(tree) if not name.startswith("hydra.")}
+    near = get_close_matches(key, [*result_keys(), *sorted(settings)], 1)
+    return f"; did you mean {near[0]}?" if near and near[0] != key else ""

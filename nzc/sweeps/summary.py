@@ -5,13 +5,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from nzc.runs.layout import FIGURES, SWEEP, flatten, read_config, with_infinity
+from pandas import DataFrame
+
+from nzc.runs.layout import FIGURES, flatten, with_infinity
 from nzc.runs.metrics import unequal_classes
 from nzc.runs.result import RunResult
 from nzc.runs.summary import describe
-from nzc.sweeps.frame import job_name, read_jobs
-from nzc.sweeps.spec import changed_settings, figures_of, keys_of
-from nzc.sweeps.table import SweepTable
+from nzc.sweeps.frame import job_name
+from nzc.sweeps.table import Sweep
 from nzc.validation import masked
 
 _MOST = 8000  # characters of a description; MLflow accepts no more
@@ -28,30 +29,24 @@ def summarise(
 
     private  whether it may depend on votes; otherwise it has no figures, and only ε that may be published
     """
-    from pandas import DataFrame
-
-    config = read_config(folder / SWEEP)
-    figures = figures_of(config)
-    jobs = read_jobs(folder, keys_of(figures))
-    if not private:
-        jobs = DataFrame([_public(job) for job in jobs.to_dict("records")], dtype=object)
-    done = jobs[jobs["error"].isna()]
+    sweep = Sweep(folder)
+    jobs = sweep.jobs if private else DataFrame([_public(job) for job in sweep.jobs.to_dict("records")], dtype=object)
+    done = jobs[jobs["error"].isna()].to_dict("records")
     values: dict[str, float | None] = {"jobs": len(jobs), "jobs_failed": len(jobs) - len(done)}
     lines, tags = [question, f"{len(done)} of {len(jobs)} jobs finished."], {}
-    if best := _best(done.to_dict("records")):
-        accuracy = {key: best.get(key) for key in ("accuracy", "label_accuracy")}
-        values |= accuracy | {"epsilon": best["epsilon.published"]}
+    if best := _best(done):
+        values |= {key: best.get(key) for key in ("accuracy", "label_accuracy")}
+        values["epsilon"] = best["epsilon.published"]
         tags["best"] = masked(job_name(folder, best["job"], best["overrides"]) or best["name"])
         lines[1] += f" Best: **{tags['best']}** ({describe(RunResult.read(best['folder']))})."
-    table = SweepTable(jobs, [key for figure in figures for key in figure.y], changed=changed_settings(config))
-    names = [f"{figure.name}.svg" for figure in figures]
-    files = [name for name in names if private and (folder / FIGURES / name).is_file()]
-    drawn = [f"![{name}](get-artifact?run_uuid={run}&path={FIGURES}/{name})" for name in files]
+    names = [f"{figure.name}.svg" for figure in sweep.figures if private]
+    names = [name for name in names if (folder / FIGURES / name).is_file()]
+    drawn = [f"![{name}](get-artifact?run_uuid={run}&path={FIGURES}/{name})" for name in names]
     room = _MOST - sum(len(line) + 2 for line in [*lines, *drawn])
-    markdown = _CELL_END.sub("&ensp; | ", table.markdown().partition("\n\n")[2])
-    if len(markdown) > room:
-        markdown = markdown[: max(0, room - 30)].rpartition("\n")[0] + "\n… and more lines."
-    return masked("\n\n".join(filter(None, [*lines, markdown, *drawn])))[:_MOST], values, tags
+    table = _CELL_END.sub("&ensp; | ", sweep.table(jobs).markdown().partition("\n\n")[2])
+    if len(table) > room:
+        table = table[: max(0, room - 30)].rpartition("\n")[0] + "\n… and more lines."
+    return masked("\n\n".join(filter(None, [*lines, table, *drawn])))[:_MOST], values, tags
 
 
 def _public(job: dict[str, Any]) -> dict[str, Any]:

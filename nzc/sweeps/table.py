@@ -1,31 +1,56 @@
-"""The table of a sweep: for people (paper's values beside the measured) and for programs (CSV)."""
+"""A sweep and its table: for people (paper's values beside the measured) and for programs (CSV)."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas
+from omegaconf import OmegaConf
 from pandas import DataFrame
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from nzc.runs.formatting import EPSILONS, heading, is_share, number, percent, some
-from nzc.runs.layout import TABLE_CSV
+from nzc.runs.layout import SWEEP, TABLE_CSV
 from nzc.runs.metrics import unequal_classes
 from nzc.storage.files import write_private
-from nzc.sweeps.frame import whole_key
+from nzc.sweeps.frame import read_jobs, whole_key
+from nzc.sweeps.spec import changed_settings, name_of, spec_of
 from nzc.validation import InputError
+
+if TYPE_CHECKING:
+    from nzc.sweeps.figures import Drawing
 
 #: The last columns. The ledger's sums are not among them, because they also count what came before a run.
 _LAST = ["accuracy", "epsilon", *(f"epsilon.{name}" for name in EPSILONS if not name.startswith("ledger_"))]
-#: A line about failed jobs names up to so many.
-_NAMED = 3
 #: Columns of the CSV file that are no numbers of a run.
 _NOT_IN_CSV = ("folder", "run", "row", "overrides", "error")
+
+
+class Sweep:
+    """What table, figures, page and summary show. `jobs`: a row a job (`frame.read_jobs`); `done`: the finished."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.config = folder, OmegaConf.load(folder / SWEEP)
+        self.name, self.figures = name_of(self.config), spec_of(self.config).figures
+        self.jobs = read_jobs(folder, [key for figure in self.figures for key in figure.keys])
+        self.done = self.jobs[self.jobs["error"].isna()]
+
+    @cached_property
+    def drawings(self) -> "list[Drawing]":
+        """The figures, if a job has finished."""
+        from nzc.sweeps.figures import Drawing  # imports matplotlib
+
+        return [Drawing(figure, self.done) for figure in self.figures] if len(self.done) else []
+
+    def table(self, jobs: DataFrame) -> "SweepTable":
+        """Return the table of these of its jobs."""
+        keys = [key for figure in self.figures for key in figure.y]
+        return SweepTable(jobs, keys, self.name, changed_settings(self.config))
 
 
 class SweepTable:
@@ -40,26 +65,28 @@ class SweepTable:
     """
 
     def __init__(self, jobs: DataFrame, keys: Sequence[str] = (), title: str = "", changed: Sequence[str] = ()) -> None:
-        self.title, self.failures = title, failure_lines(jobs)
-        done = jobs[jobs["error"].isna()]
-        runs = {str(name): of for name, of in done.groupby("name", sort=False)}
+        self.title, self.failures, self.notes = title, failure_lines(jobs), list[str]()
+        done = jobs[jobs["error"].isna()].astype(object)
+        done = done.where(done.notna(), None)
+        runs = {str(name): members for name, members in done.groupby("name", sort=False)}
         printed = [name.removeprefix("paper.") for name in done if name.startswith("paper.")]
-        wanted = [key for key in [*printed, *map(whole_key, keys)] if key not in _LAST]
-        merits = [key for key in wanted if key.startswith("metrics.")]  # stand beside the student's accuracy
+        others = [key for key in [*printed, *map(whole_key, keys)] if key not in _LAST]
+        merits = [key for key in others if key.startswith("metrics.")]  # stand beside the student's accuracy
         if any(unequal_classes(job) for job in done.to_dict("records")):
             merits = ["metrics.balanced_accuracy", *merits]
-        others = [key for key in wanted if key not in merits]
+        others = [key for key in others if key not in merits]
         self.columns: list[tuple[str, list[str]]] = []  # heading and cells
-        self.notes = _seeds([len(of) for of in runs.values()])
         for key in dict.fromkeys(["answered", "label_accuracy", *others, "accuracy", *merits, *_LAST]):
-            paper = [_paper_cell(key, *_values(of, f"paper.{key}")[:1]) for of in runs.values()]
-            values = {name: _values(of, key) for name, of in runs.items()}
-            measured = [cell(key, several) for several in values.values()]
+            paper = [_paper_cell(key, of) for of in runs.values()]
+            measured = [cell(key, of[key].tolist()) if key in of else "–" for of in runs.values()]
             if compared := any(text != "–" for text in paper):
                 self.columns.append((f"{heading(key)}: paper", paper))
             if any(text != "–" for text in measured):
                 self.columns.append((f"{heading(key)}: measured" if compared else heading(key), measured))
-                self.notes += _incomplete(key, values)
+        counts = {len(of) for of in runs.values()}
+        if counts - {1}:
+            several = f"{'up to ' if len(counts) > 1 else ''}{max(counts)}"
+            self.notes.append(f"Mean ± standard deviation over {several} seeds.")
         if changed and printed:
             self.notes.append(f"The paper's values are not for these settings: {', '.join(changed)}.")
         self.headings = ["run", *(name for name, _ in self.columns)]
@@ -67,25 +94,23 @@ class SweepTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table for a terminal: in parts, one below the other, where it is too wide. No number is broken."""
-        yield from self._parts(console, options, self.columns, self.title)
-        for note in self.notes:
-            yield Text(note, style="dim")
-
-    def _parts(
-        self, console: Console, options: ConsoleOptions, columns: list[tuple[str, list[str]]], title: str | None
-    ) -> Iterable[Table]:
-        table = Table(title=title, title_style="bold")
-        table.add_column("run", min_width=_longest(word for line in self.lines for word in line[0].split()))
-        for name, cells in columns:
-            table.add_column(name, justify="right", width=_longest([*cells, *name.split()]))
-        for at, line in enumerate(self.lines):
-            table.add_row(line[0], *(cells[at] for _, cells in columns))
-        if len(columns) < 2 or table.__rich_measure__(console, options).minimum <= options.max_width:
-            yield table
-        else:
-            half = (len(columns) + 1) // 2
-            yield from self._parts(console, options, columns[:half], title)
-            yield from self._parts(console, options, columns[half:], None)
+        parts, title = [self.columns], self.title
+        while parts:
+            columns = parts.pop(0)
+            table = Table(title=title, title_style="bold")
+            words = [word for line in self.lines for word in line[0].split()]
+            table.add_column("run", min_width=max(map(len, words), default=0))
+            for name, cells in columns:
+                table.add_column(name, justify="right", width=max(map(len, [*cells, *name.split()])))
+            for at, line in enumerate(self.lines):
+                table.add_row(line[0], *(cells[at] for _, cells in columns))
+            if len(columns) < 2 or table.__rich_measure__(console, options).minimum <= options.max_width:
+                yield table
+                title = ""
+            else:
+                half = (len(columns) + 1) // 2
+                parts = [columns[:half], columns[half:], *parts]
+        yield from (Text(note, style="dim") for note in self.notes)
 
     def markdown(self) -> str:
         """Return the table in Markdown."""
@@ -95,19 +120,14 @@ class SweepTable:
         return "\n".join([f"# {self.title}\n", table, *(f"{note}\n" for note in self.notes), failed]).rstrip() + "\n"
 
 
-def failures(jobs: DataFrame) -> list[tuple[str, str, str]]:
-    """Return the jobs that did not finish as (how many, why, which), one entry for each different error."""
-    entries = []
-    for why, of in jobs.groupby("error", sort=False):
-        noun = "job" if len(of) == 1 else "jobs"
-        which = f"{noun} {', '.join(map(str, of['job']))}: {some(of['name'], _NAMED)}"
-        entries.append((f"{len(of)} {noun}", str(why), which))
-    return entries
-
-
 def failure_lines(jobs: DataFrame) -> list[str]:
-    """Return a line for each different error of the jobs that did not finish."""
-    return [f"{count}: {why} ({which})" for count, why, which in failures(jobs)]
+    """Return a line for each different error of the jobs that did not finish: how many, why, and which."""
+    lines = []
+    for why, members in jobs.groupby("error", sort=False):
+        noun = "job" if len(members) == 1 else "jobs"
+        which = f"{noun} {', '.join(map(str, members['job']))}: {some(members['name'], 3)}"
+        lines.append(f"{len(members)} {noun}: {why} ({which})")
+    return lines
 
 
 def write_csv(folder: Path, jobs: DataFrame) -> None:
@@ -144,36 +164,8 @@ def cell(key: str, values: Sequence[Any]) -> str:
     return f"{shown.removesuffix(' %')} ± {spread}"
 
 
-def _values(jobs: DataFrame, key: str) -> list[Any]:
-    """Return the values of a key, None where a job has none."""
-    values = jobs[key].tolist() if key in jobs else [None] * len(jobs)
-    return [None if isinstance(value, float) and math.isnan(value) else value for value in values]
-
-
-def _longest(texts: Iterable[str]) -> int:
-    return max(map(cell_len, texts), default=0)
-
-
-def _paper_cell(key: str, value: Any) -> str:
+def _paper_cell(key: str, jobs: DataFrame) -> str:
+    value = jobs[f"paper.{key}"].iloc[0] if f"paper.{key}" in jobs else None
     if value is None:
         return "–"
     return percent(value) if is_share(key) and not isinstance(value, str) else str(value)
-
-
-def _seeds(counts: Sequence[int]) -> list[str]:
-    """Return the note on lines of several seeds, if there are any."""
-    several = f"{'up to ' if len({*counts}) > 1 else ''}{max(counts, default=0)}"
-    return [f"Mean ± standard deviation over {several} seeds."] if {*counts} - {1} else []
-
-
-def _incomplete(key: str, values: dict[str, list[Any]]) -> list[str]:
-    """Return notes on lines whose runs do not all have a value, or of which only some are infinite."""
-    lacking, infinite = [], []
-    for name, several in values.items():
-        none, endless = several.count(None), several.count(math.inf)
-        if 0 < none < len(several) or (none and key == "accuracy"):
-            lacking.append(name if none == len(several) else f"{name} ({none} of {len(several)} runs)")
-        if 0 < endless < len(several):
-            infinite.append(f"{name} ({endless} of {len(several)} runs)")
-    notes = {"without a value": lacking, "∞ in some runs only": infinite}
-    return [f"{heading(key)}, {what}: {some(names)}." for what, names in notes.items() if names]

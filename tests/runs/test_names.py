@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SMALL, Nzc
+from conftest import TEACHERS, Nzc
 from hydra import compose, initialize_config_dir
 
 import nzc as nzc_
@@ -82,38 +82,16 @@ FILES = {
     "conf/dataset/mnist_like.yaml": "defaults: [digits, _self_]\n_target_: own_parts.HospitalDigits\n",
     "conf/student/vat_like.yaml": "defaults: [supervised, _self_]\n_target_: own_parts.SoftLabels\n",
     "conf/aggregator/lnmax_like.yaml": "_target_: own_parts.quiet\nsigma: 1\n",
-    "conf/student/forgotten.yaml": "steps: 60\n",
-    "conf/dataset/forgotten.yaml": "path: x.npz\nnetwork: mlp\naugment: null\n",
     "conf/student/no_student.yaml": "",
 }
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> None:
+def test_parts_of_ones_own_are_called_by_their_classes_and_an_empty_option_is_none(nzc: Nzc, tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-
-
-@pytest.mark.usefixtures("own")
-def test_parts_of_ones_own_are_called_by_their_classes(nzc: Nzc) -> None:
-    ran = nzc(*SMALL, "dataset=mnist_like", "student=vat_like", "aggregator=lnmax_like")
-    assert [ran.result[group] for group in ("dataset", "student", "aggregator")] == [
-        "hospital_digits", "soft_labels", "gnmax",
-    ]  # fmt: skip
-
-
-@pytest.mark.usefixtures("own")
-@pytest.mark.parametrize("group", ["student", "dataset"])
-def test_settings_without_a_class_are_refused(nzc: Nzc, group: str) -> None:
-    ran = nzc("teachers.count=6", f"{group}=forgotten")
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert ran.err.startswith(f"nzc: {group}._target_=null: must name a class derived from {group.title()}")
-
-
-@pytest.mark.usefixtures("own")
-@pytest.mark.parametrize("chosen", ["student=none", "student=no_student", "recipe=near_zero student=none"])
-def test_an_empty_option_is_no_student(nzc: Nzc, chosen: str) -> None:
-    few = [] if "near_zero" in chosen else SMALL[:2]
-    ran = nzc(*few, *chosen.split(), "queries=9")
-    assert (ran.code, ran.result["student"], ran.result["accuracy"]) == (0, "none", None)
+    own = [*TEACHERS, "dataset=mnist_like", "aggregator=lnmax_like"]
+    for student, name in (("vat_like", "soft_labels"), ("no_student", "none")):
+        result = nzc(*own, f"student={student}", *(["student.steps=20"] if name != "none" else [])).result
+        assert [result[group] for group in ("dataset", "aggregator", "student")] == ["hospital_digits", "gnmax", name]
+        assert (result["accuracy"] is None) == (name == "none")

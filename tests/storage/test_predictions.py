@@ -11,7 +11,6 @@ from threading import Timer
 import numpy as np
 import pytest
 from conftest import Command
-from rich.filesize import decimal
 
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import LedgerEntry

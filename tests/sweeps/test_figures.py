@@ -6,66 +6,39 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TEACHERS, Nzc
+from conftest import Nzc
 from matplotlib.figure import Figure
 from pandas import DataFrame
-from pydantic import ValidationError
 from rich.console import Console
 
 from nzc.runs.curves import write_curves
-from nzc.sweeps.figures import draw_curves, draw_lines, plot_sweep
-from nzc.sweeps.points import notes_of, points_of
+from nzc.sweeps.figures import Drawing, draw_curves, draw_lines
 from nzc.sweeps.spec import SweepFigure
 from nzc.sweeps.table import SweepTable, cell
 
 INF = float("inf")
 SWEEP = """# @package _global_
-defaults: [override /recipe: papers, override /student: none]
+defaults: [override /recipe: papers]
 hydra: {mode: MULTIRUN}
-teachers: {epochs: 20}
-aggregator: {sigma: 3}
 sweep:
-  rows:
-    - {name: few, set: [teachers.count=2], paper: {mean_accuracy: 0.25}}
-    - {name: many, set: [teachers.count=8], paper: {ensemble_accuracy: 0.75}}
+  rows: [{name: one, set: [teachers.count=2]}]
   figures:
-    - {name: accuracy, x: teachers.count, y: [ensemble_accuracy, mean_accuracy]}
     - {name: gaps, curve: gap_above}
 """
-
-
-def test_a_sweep_has_a_table_and_figures(nzc: Nzc) -> None:
-    Path("sweeps").mkdir()
-    Path("sweeps/mine.yaml").write_text(SWEEP)
-    ran = nzc("+sweeps=mine", "trainer.progress=false", "trainer.accelerator=cpu", "figures=null")
-    assert ran.code == 0, ran.err
-    folder = next(ran.folder.glob("outputs/sweeps/*/*"))
-    drawn = {f"{name}.{kind}" for name in ("accuracy", "gaps") for kind in ("svg", "png")}
-    assert {path.name for path in (folder / "figures").iterdir()} == drawn
-    assert not list(folder.glob("[0-9]/figures"))
-    heads, _, *lines = [line.strip("| ").split(" | ") for line in (folder / "table.md").read_text().splitlines()[2:6]]
-    few, many = (dict(zip(heads, line, strict=True)) for line in lines)
-    assert (few["one teacher: paper"], many["one teacher: paper"]) == ("25.0 %", "–")
-    assert (few["ensemble: paper"], many["ensemble: paper"]) == ("–", "75.0 %")
-    for line, result in zip((few, many), ran.results, strict=True):
-        assert line["one teacher: measured"] == f"{100 * result['teachers']['mean_accuracy']:.1f} %"
 
 
 @pytest.mark.parametrize(
     ("figure", "names"),
     [
-        ("{name: a, x: teachers.count}", ["sweep.figures.2=", "x and y", "curve"]),
-        ("{name: a/b, curve: asked}", ["sweep.figures.2.name=a/b", "pattern"]),
-        ("{name: a, curves: asked}", ["sweep.figures.2.curves=asked", "curve"]),
-        ("{name: a, curve: asked, ylim: [2, 1]}", ["sweep.figures.2=", "smaller number first"]),
-        ("{name: a, x: seed, y: 3}", ["sweep.figures.2.y.0=3", "text"]),
-        ("{name: a, curve: asked, by: seed}", ["sweep.figures.2=", "by and points"]),
-        ("{name: a, x: teachers.cont, y: accuracy}", ["a.x=teachers.cont", "did you mean teachers.count?"]),
-        ("{name: a, x: seed, y: acuracy}", ["sweep.figures.a.y=acuracy", "did you mean accuracy?"]),
-        ("{name: a, x: seed, y: aggregator}", ["sweep.figures.a.y=aggregator", "number"]),
-        ("{name: a, x: teachers.network, y: accuracy}", ["sweep.figures.a.x=teachers.network", "number", "mlp"]),
-        ("{name: a, x: budget.epsilon, y: accuracy}", ["sweep.figures.a.x=budget.epsilon", "a value in at least one"]),
-        ("{name: a, x: seed, y: accuracy, by: gama}", ["sweep.figures.a.by=gama", "key"]),
+        ("{name: a, x: teachers.count}", ["sweep.figures.1=", "x and y", "curve"]),
+        ("{name: a/b, curve: asked}", ["sweep.figures.1.name=a/b", "pattern"]),
+        ("{name: a, curves: asked}", ["sweep.figures.1.curves=asked"]),
+        ("{name: a, x: seed, y: 3}", ["sweep.figures.1.y.0=3", "text"]),
+        ("{name: a, curve: asked, by: seed}", ["sweep.figures.1=", "by and points"]),
+        ("{name: a, x: teachers.cont, y: accuracy}", ["a=teachers.cont", "did you mean teachers.count?"]),
+        ("{name: a, x: seed, y: acuracy}", ["sweep.figures.a=acuracy", "did you mean accuracy?"]),
+        ("{name: a, x: budget.epsilon, y: accuracy}", ["sweep.figures.a=budget.epsilon", "a value in at least one"]),
+        ("{name: a, x: seed, y: accuracy, by: gama}", ["sweep.figures.a=gama", "key"]),
         ("{name: a, curve: gap}", ["sweep.figures.a.curve=gap", "gap_above"]),
         ("{name: gaps, curve: asked}", ["sweep.figures.name=gaps", "one figure"]),
     ],
@@ -73,7 +46,7 @@ def test_a_sweep_has_a_table_and_figures(nzc: Nzc) -> None:
 def test_a_wrong_figure_is_named_before_anything_runs(nzc: Nzc, figure: str, names: list[str]) -> None:
     Path("sweeps").mkdir()
     Path("sweeps/mine.yaml").write_text(SWEEP + f"    - {figure}\n")
-    ran = nzc("+sweeps=mine", *TEACHERS[1:], "student=none")
+    ran = nzc("+sweeps=mine", "student=none")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert all(name in ran.err for name in names), ran.err
     assert [path.name for path in ran.folder.iterdir()] == ["sweeps"]
@@ -97,29 +70,26 @@ JOBS = _jobs(
 
 def _axes(jobs: DataFrame, **declared: object) -> Any:
     axes = Figure().subplots()
-    draw_lines(axes, SweepFigure.model_validate({"name": "a", **declared}), jobs)
+    draw_lines(axes, Drawing(SweepFigure.model_validate({"name": "a", **declared}), jobs))
     return axes
 
 
-def test_lines_are_means_over_runs_with_the_papers_points_hollow() -> None:
-    axes = _axes(JOBS, x="aggregator.gamma", y="accuracy", by="row")
-    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines if line.get_linestyle() != "None"}
-    assert lines == {name: [[0.01, pytest.approx(0.055)], [1, pytest.approx(0.55)]] for name in ("lnmax", "nzc")}
-    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-    assert {tuple(point) for line in hollow for point in line.get_xydata()} == {(0.01, 0.6), (1, 0.6)}
-    assert axes.get_xscale() == "log" and axes.get_xticks().tolist() == [0.01, 1]
-    looks = {(line.get_marker(), line.get_color()) for line in axes.lines}
-    assert len({marker for marker, _ in looks}) == len({colour for _, colour in looks}) == 2
-
-
-def test_points_of_another_program_are_hollow() -> None:
+def test_lines_are_means_over_runs_with_the_papers_points_and_other_programs_hollow() -> None:
     points = [{"name": "other", "x": [0.1, 10], "y": [0.2, 0.3]}]
     axes = _axes(JOBS, x="aggregator.gamma", y="accuracy", by="row", points=points)
     assert axes.get_legend_handles_labels()[1] == ["lnmax", "nzc", "other"]
-    other = axes.lines[-1]
-    assert other.get_xydata().tolist() == [[0.1, 0.2], [10, 0.3]] and other.get_markerfacecolor() == "white"
-    with pytest.raises(ValidationError, match="as many x as y"):
-        _axes(JOBS, x="aggregator.gamma", y="accuracy", points=[{"name": "other", "x": [1], "y": []}])
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines if line.get_linestyle() != "None"}
+    assert lines.pop("other") == [[0.1, 0.2], [10, 0.3]]
+    assert lines == {name: [[0.01, pytest.approx(0.055)], [1, pytest.approx(0.55)]] for name in ("lnmax", "nzc")}
+    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert {tuple(point) for line in hollow for point in line.get_xydata()} == {
+        (0.01, 0.6),
+        (1, 0.6),
+        (0.1, 0.2),
+        (10, 0.3),
+    }
+    assert axes.get_xscale() == "log"
+    assert len({line.get_marker() for line in axes.lines}) == len({line.get_color() for line in axes.lines}) == 3
 
 
 def test_curves_of_one_run_by_several_seeds_are_one_entry(tmp_path: Path) -> None:
@@ -128,10 +98,13 @@ def test_curves_of_one_run_by_several_seeds_are_one_entry(tmp_path: Path) -> Non
         write_curves(tmp_path / str(at), {"epsilon_exact": (np.arange(5), np.arange(5.0) + at)})
     jobs = _jobs(*({"name": name, "folder": tmp_path / str(at)} for at, name in enumerate(["a", "a", "b"])))
     axes = Figure().subplots()
-    draw_curves(axes, SweepFigure(name="c", curve="epsilon_exact"), jobs)
+    draw_curves(axes, Drawing(SweepFigure(name="c", curve="epsilon_exact"), jobs))
     assert axes.get_legend_handles_labels()[1] == ["a", "b"]
-    colours = [line.get_color() for line in axes.lines]
-    assert colours[0] == colours[1] != colours[2]
+    colors = [line.get_color() for line in axes.lines]
+    assert colors[0] == colors[1] != colors[2]
+    Drawing(SweepFigure(name="c", curve="epsilon_exact"), jobs).plot(tmp_path)
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"c.svg", "c.png"}
+    assert Drawing(SweepFigure(name="c", curve="asked"), jobs).empty == "no run has this curve"
 
 
 def test_runs_are_drawn_by_their_number_and_seeds_apart() -> None:
@@ -158,7 +131,6 @@ def test_seeds_are_a_mean_and_a_band_also_where_x_is_measured() -> None:
         corners = {(x, round(y, 9)) for x, y in axes.collections[0].get_paths()[0].vertices}
         assert corners == {(places[0], 0.5), (places[0], 0.7), (places[1], 0.8)}
         assert axes.get_title(loc="left") == "mean of 3 seeds; band: smallest to largest"
-    assert "mean of up to 3 seeds" in _axes(_jobs(*few, *many[1:]), x="queries", y="accuracy").get_title(loc="left")
     assert _axes(_jobs(few[2], many[0]), x="queries", y="accuracy").get_title(loc="left") == ""
 
 
@@ -168,13 +140,14 @@ def test_a_figure_names_what_it_leaves_out(tmp_path: Path) -> None:
         {"name": "b", "accuracy": 0.6, "epsilon.exact": INF},
         {"name": "c", "accuracy": None, "epsilon.exact": None, "aggregator.sigma": 7},
     )
-    figure = SweepFigure(name="f", x="epsilon.exact", y=["accuracy"], by=["aggregator.sigma"])
-    notes = ["Without ε exact, left out: c.", "Without student, left out: c.", "At the edge, as ∞: b."]
-    assert notes_of(figure, jobs) == (notes, "")
-    assert points_of(figure, jobs)["group"].tolist() == ["aggregator.sigma 5", "", "aggregator.sigma 7"]
-    plot_sweep(tmp_path, figure, jobs[1:])
-    assert notes_of(figure, jobs[1:])[1] == "no run has finite values of ε exact and student"
-    assert not (tmp_path / "figures").exists()
+    figure = SweepFigure(name="f", x="epsilon.exact", y=("accuracy",), by=("aggregator.sigma",))
+    drawing = Drawing(figure, jobs)
+    assert drawing.caption.endswith("Without a value, left out: c. At the edge, as ∞: b.") and not drawing.empty
+    assert drawing.points["group"].tolist() == ["aggregator.sigma 5", "", "aggregator.sigma 7"]
+    empty = Drawing(figure, jobs[1:])
+    assert empty.empty == "no run has finite values of ε exact and student"
+    empty.plot(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_table_shows_any_key_and_only_what_is_there() -> None:
@@ -186,16 +159,22 @@ def test_a_table_shows_any_key_and_only_what_is_there() -> None:
         ["lnmax 1.0", "60.0 %", "50.0 %", "> 8", "2", "1.000"],
     ]
     assert not table.notes
-    assert "queries=10" in SweepTable(JOBS[:4:2], changed=["queries=10"]).notes[-1]
 
 
-def test_a_cell_of_several_seeds_is_mean_and_deviation() -> None:
-    assert cell("accuracy", [0.9, 0.92, 0.94]) == "92.0 ± 2.0 %"
-    assert cell("epsilon.exact", [1.0, 2.0]) == "1.500 ± 0.707"
-    assert cell("epsilon.exact", [1.0, INF]) == "∞"
-    assert cell("answered", [1000, 3000]) == "2,000 ± 1,414"
-    assert cell("answered", [1000, 1000]) == "1,000"
-    assert cell("accuracy", [None, None]) == cell("accuracy", []) == "–"
+@pytest.mark.parametrize(
+    ("key", "values", "shown"),
+    [
+        ("accuracy", [0.9, 0.92, 0.94], "92.0 ± 2.0 %"),
+        ("epsilon.exact", [1.0, 2.0], "1.500 ± 0.707"),
+        ("epsilon.exact", [1.0, INF], "∞"),
+        ("answered", [1000, 3000], "2,000 ± 1,414"),
+        ("answered", [1000, 1000], "1,000"),
+        ("accuracy", [0.9, None], "–"),
+        ("accuracy", [], "–"),
+    ],
+)
+def test_a_cell_of_several_seeds_is_mean_and_deviation(key: str, values: list[float], shown: str) -> None:
+    assert cell(key, values) == shown
 
 
 @pytest.mark.parametrize("width", [60, 90, 160])
@@ -203,10 +182,9 @@ def test_no_number_of_a_table_is_broken_on_a_terminal(width: int) -> None:
     costs = {f"epsilon_{n}": 10**6 + n / 1000 for n in range(12)}
     name = "Confident, aggregator.sigma=12345.678, queries=1,000"
     jobs = _jobs(*({"name": name, "accuracy": 0.5 + seed / 100, "answered": 123456, **costs} for seed in range(2)))
-    table = SweepTable(jobs, list(costs))
-    console = Console(width=width, file=StringIO())
-    console.print(table)
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    table, out = SweepTable(jobs, list(costs)), StringIO()
+    Console(width=width, file=out).print(table)
+    lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     words = {word for line in lines for word in line.split()}
     assert {text.split()[0] for text in table.lines[0][1:]} | {"aggregator.sigma=12345.678,", "queries=1,000"} <= words
