@@ -28,12 +28,9 @@ from nzc.students.softmatch import SoftMatch
 from nzc.students.vat import VAT
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.stacked import Stacked
-from nzc.teachers.teacher import Teacher
-from nzc.teachers.threads import Threads
+from nzc.teachers.teacher import Teacher, Threads
 from nzc.training.trainer import TrainerSettings
 
-#: Names of the two ways to compute the convolutions of stacked teachers, by the value of `Ensemble.unfold`.
-CONVOLUTIONS = {True: "unfold + bmm", False: "grouped conv"}
 PRECISIONS = ("TF32", "float32", "bf16-mixed")
 AFFINE = Affine(10, 0.1, 0.06, 0.1)
 
@@ -172,27 +169,24 @@ def agree(size: Size) -> Iterator[Figure]:
     few = replace(size, teachers=min(20, size.teachers), passes=min(10, size.passes), public=min(2000, size.public))
     alone = task(few, augment=AFFINE, stacked=False)
     labels = predictions(alone)
-    for unfold, name in CONVOLUTIONS.items():
-        own = task(few, augment=AFFINE, stacked=True, unfold=unfold)
-        share = lambda: float((predictions(own) == labels).mean())  # noqa: E731
-        yield figure(f"same labels as threads, {name}", "share", share)
+    own = task(few, augment=AFFINE, stacked=True)
+    yield figure("same labels as threads", "share", lambda: float((predictions(own) == labels).mean()))
     x = torch.rand(min(200, few.public), 1, 28, 28, dtype=torch.float64, device=device())
     threads = Threads(teachers(alone, double=True), 1, nullcontext)
     for _ in range(2):
         threads.train_pass()
     with torch.no_grad():
         expected = torch.stack([teacher.network.eval()(x) for teacher in threads.teachers])
-    for unfold, name in CONVOLUTIONS.items():
-        cohort = Stacked(teachers(replace(alone, settings=replace(alone.settings, unfold=unfold)), double=True))
+    cohort = Stacked(teachers(alone, double=True))
 
-        def apart() -> float:
-            for _ in range(2):
-                cohort.train_pass()
-            with torch.no_grad():
-                return float((cohort.logits(x) - expected).abs().max())
+    def apart() -> float:
+        for _ in range(2):
+            cohort.train_pass()
+        with torch.no_grad():
+            return float((cohort.logits(x) - expected).abs().max())
 
-        yield figure(f"largest difference of a logit in double precision, {name}", "", apart)
-        yield figure(f"NaN in the rows of one teacher stays there, {name}", "", lambda: stays(cohort))
+    yield figure("largest difference of a logit in double precision", "", apart)
+    yield figure("NaN in the rows of one teacher stays there", "", lambda: stays(cohort))
 
 
 def stays(cohort: Stacked) -> bool:
@@ -207,11 +201,10 @@ def engine(size: Size) -> Iterator[Figure]:
     """The whole run: all passes and the labels of all public rows, against the ways to do without stacked teachers."""
     few, whole = min(2, size.teachers), task(size)
     predictions(replace(whole, settings=replace(whole.settings, epochs=1, stacked=True)))  # warms up
-    best, all_teachers = float("inf"), f"{size.teachers} teachers, {size.passes} passes, {size.public:,} rows"
-    for unfold, conv in CONVOLUTIONS.items():
-        own = partial(predictions, task(size, unfold=unfold, stacked=True))
-        yield (run := figure(f"{all_teachers}, {conv}", "s", lambda: seconds(own, 0, warm=False)))
-        best = min(best, run.value if isinstance(run.value, float) else best)
+    own = partial(predictions, task(size, stacked=True))
+    name = f"{size.teachers} teachers, {size.passes} passes, {size.public:,} rows"
+    yield (run := figure(name, "s", lambda: seconds(own, 0, warm=False)))
+    best = run.value if isinstance(run.value, float) else float("inf")
     at_once, short = task(size, batch_size=size.batch * size.teachers), task(replace(size, passes=1))
     one_by_one, times = task(replace(size, teachers=few)), size.teachers / few
     for name, method, of, factor in (
@@ -221,7 +214,7 @@ def engine(size: Size) -> Iterator[Figure]:
     ):
         yield (run := figure(name, "s", lambda: seconds(partial(method, of), 0, warm=False) * factor))
         if isinstance(run.value, float):
-            yield Figure("… in times of the faster stacked run", run.value / best, "×")
+            yield Figure("… in times of the stacked run", run.value / best, "×")
 
 
 def kernels(cohort: Stacked) -> float:
@@ -229,7 +222,8 @@ def kernels(cohort: Stacked) -> float:
     x, y = next(cohort.batches())
 
     def step() -> None:
-        cohort.gradients(x, y)
+        cohort.first.optimizer.zero_grad()
+        cohort.losses(x, y).sum().backward()
         cohort.first.optimizer.step()
 
     step()  # sets up the optimiser
@@ -240,7 +234,7 @@ def kernels(cohort: Stacked) -> float:
 
 
 def step(size: Size) -> Iterator[Figure]:
-    """A pass by precision and convolution, its arithmetic, and the kernels of a step."""
+    """A pass by precision, its arithmetic, and the kernels of a step."""
     whole = replace(size, records=size.records // size.batch * size.batch)  # every batch has the same shape
     (teacher,) = teachers(task(replace(whole, teachers=1, records=size.batch)))
     with FlopCounterMode(display=False) as counter:
@@ -248,12 +242,11 @@ def step(size: Size) -> Iterator[Figure]:
     rows = whole.teachers * whole.records
     arithmetic = float(counter.get_total_flops()) / len(teacher.y) * rows / 1e12
     yield Figure(f"arithmetic of a pass of {whole.teachers} × {whole.records} rows", arithmetic, "TFLOP")
-    for unfold, conv in CONVOLUTIONS.items():
-        own = task(whole, unfold=unfold)
-        for name in PRECISIONS:
-            with precision(name):
-                yield figure(f"pass, {name}, {conv}", "s", lambda: seconds(stacked(own).train_pass))
-        yield figure(f"kernels of a step, {conv}", "", lambda: kernels(stacked(own)))
+    own = task(whole)
+    for name in PRECISIONS:
+        with precision(name):
+            yield figure(f"pass, {name}", "s", lambda: seconds(stacked(own).train_pass))
+    yield figure("kernels of a step", "", lambda: kernels(stacked(own)))
 
 
 def many(size: Size) -> Iterator[Figure]:
@@ -261,10 +254,8 @@ def many(size: Size) -> Iterator[Figure]:
     rows = size.teachers * size.records
     for number in (size.teachers, *size.larger):
         cohort = stacked(task(replace(size, teachers=number, records=max(1, rows // number))))
-        for unfold, conv in CONVOLUTIONS.items():
-            cohort.first.settings = replace(cohort.first.settings, unfold=unfold)
-            with precision("TF32"):
-                yield figure(f"pass, {number:,} teachers, TF32, {conv}", "s", lambda: seconds(cohort.train_pass))
+        with precision("TF32"):
+            yield figure(f"pass, {number:,} teachers, TF32", "s", lambda: seconds(cohort.train_pass))
 
 
 def augment(size: Size) -> Iterator[Figure]:
@@ -278,12 +269,11 @@ def augment(size: Size) -> Iterator[Figure]:
 def label(size: Size) -> Iterator[Figure]:
     """Labels of all public rows by all teachers."""
     public = torch.from_numpy(images(size.public).x)
-    for unfold, conv in CONVOLUTIONS.items():
-        cohort = stacked(task(size, unfold=unfold))
-        rate = lambda: size.teachers * size.public / seconds(lambda: list(cohort.predict(public)), 1)  # noqa: E731
-        for name in PRECISIONS:
-            with precision(name):
-                yield figure(f"votes, {name}, {conv}", "a second", rate)
+    cohort = stacked(task(size))
+    rate = lambda: size.teachers * size.public / seconds(lambda: list(cohort.predict(public)), 1)  # noqa: E731
+    for name in PRECISIONS:
+        with precision(name):
+            yield figure(f"votes, {name}", "a second", rate)
 
 
 def student_kinds(size: Size) -> list[StudentConfig]:
@@ -291,8 +281,8 @@ def student_kinds(size: Size) -> list[StudentConfig]:
     usual = {"lr": 1e-3, "weight_decay": 0.0, "average": 0.99, "balance": 0.0, "validation": 0.0, "patience": 1,
              "label_noise_rate": 0.1, "labeled_loss_decay": 0.0, "folds": 1, "steps": 1}  # fmt: skip
 
-    def rows(labelled: int, pool: int) -> dict[str, Any]:
-        return {**usual, "batch_size": max(2, labelled // size.rows), "unlabelled": max(2, pool // size.rows)}
+    def rows(labeled: int, pool: int) -> dict[str, Any]:
+        return {**usual, "batch_size": max(2, labeled // size.rows), "unlabelled": max(2, pool // size.rows)}
 
     strong = Strong(Affine(10, 0.1, 0.06), stretch=1.5, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1)
     own: dict[str, Any] = {"strong": strong, "weight": 1.0, "momentum": 0.99, "width": 2.0}

@@ -206,8 +206,7 @@ class Experiment:
 
         The score is log p/(1 − p), where p is the probability that the network gives to the label `about` [records].
         """
-        student = config.student(StudentData(x, labels, self.splits.classes), seed)
-        self.trainer.fit(student, "Student", max_epochs=1)
+        student = config.fit(StudentData(x, labels, self.splits.classes), seed, self.trainer, "Student")
         p = np.log(np.maximum(student.probabilities(self.splits.private.x[:]), 1e-300))
         others = np.arange(self.splits.classes) != about[:, None]
         score = p[~others] - np.logaddexp.reduce(p, axis=1, where=others, initial=-np.inf)

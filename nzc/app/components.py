@@ -14,7 +14,7 @@ from nzc.accounting.calibration import calibrate
 from nzc.accounting.epsilon import SANITISED
 from nzc.app.build import build
 from nzc.app.config import check_values, refuse_unknown_keys
-from nzc.labeling.policy import LabelingPolicy
+from nzc.labeling.promise import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax
 from nzc.runs.layout import flatten

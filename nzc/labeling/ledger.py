@@ -5,20 +5,21 @@ moment they are drawn, so it is never deleted. A trial has seeded noise. `nzc pu
 delete it if nobody saw its labels. Entries of a file that an older version wrote count as releases.
 
 An entry of a run has a key: a hash of what was asked about which public rows, with which seed, and of the labels.
-Recording the same key again returns the stored entry and costs nothing, because the labels are the same. With noise of
-the operating system the key identifies one draw. Draws of unfinished runs are kept too: a run that is killed and
-started again publishes what it drew before. A finished run leaves the digests of its files, by which `nzc publish`
-knows them. The file is private (costs may depend on votes), and only its owner may read it.
+Recording the same key again costs nothing, because the labels are the same. With noise of the operating system the key
+identifies one draw. Draws of unfinished runs are kept too: a run that is killed and started again publishes what it
+drew before. A finished run leaves the digests of its files, by which `nzc publish` knows them.
 """
 
 import json
+import os
 import sqlite3
 import unicodedata
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 from uuid import uuid4
 
@@ -27,9 +28,24 @@ import numpy as np
 from nzc.accounting.cost import Cost
 from nzc.accounting.rdp import ORDERS
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
-from nzc.labeling.ledger_file import open_ledger, transaction
 from nzc.validation import InputError
 
+_TABLES = """
+CREATE TABLE IF NOT EXISTS releases (
+    dataset TEXT NOT NULL, key TEXT NOT NULL, recorded TEXT NOT NULL, description TEXT NOT NULL, facts TEXT NOT NULL,
+    orders BLOB NOT NULL, rdp BLOB NOT NULL, leak REAL NOT NULL, labels BLOB NOT NULL,
+    kind TEXT NOT NULL DEFAULT 'unknown', PRIMARY KEY (dataset, key)
+) STRICT;
+CREATE TABLE IF NOT EXISTS draws (
+    dataset TEXT NOT NULL, question TEXT NOT NULL, drawn BLOB NOT NULL, PRIMARY KEY (dataset, question)
+) STRICT;
+CREATE TABLE IF NOT EXISTS names (name TEXT NOT NULL, dataset TEXT NOT NULL, PRIMARY KEY (name, dataset)) STRICT;
+CREATE TABLE IF NOT EXISTS runs (
+    id TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, facts TEXT NOT NULL
+) STRICT
+"""
+#: The first version of the table had no kind. What it holds, and what an older version adds, gets this default.
+_ADD_KIND = "ALTER TABLE releases ADD COLUMN kind TEXT NOT NULL DEFAULT 'unknown'"
 #: The fields of a LedgerEntry, in their order.
 _COLUMNS = "dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind"
 #: A release stays a release. An entry of unknown kind that has a trial's key is that trial: the key contains the seed.
@@ -37,6 +53,7 @@ _INSERT = f"""
 INSERT INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (dataset, key) DO UPDATE SET kind = excluded.kind WHERE kind <> 'release'
 """
+_ONE = "WHERE dataset = ? AND key = ?"
 #: All datasets whose names connect them with one dataset, itself included.
 _CONNECTED = """
 WITH RECURSIVE same(dataset) AS (
@@ -47,7 +64,9 @@ WITH RECURSIVE same(dataset) AS (
 
 
 class Ledger:
-    """The ledger in the file `path`. Processes may share it: each method is one transaction, on disk on return.
+    """The ledger in the file `path`, which only its owner may read. Processes may share it.
+
+    Each method is one transaction. Once it returns, its changes survive a loss of power.
 
     wait  seconds to wait for another process that writes
     InputError: the file is no ledger, or is damaged or empty. RuntimeError: it cannot be read and written.
@@ -55,7 +74,16 @@ class Ledger:
 
     def __init__(self, path: str | Path, wait: float = 60.0) -> None:
         self.path, self.wait = Path(path), wait
-        open_ledger(self.path, wait)
+        if not self.path.exists():
+            self._create()
+        with self._transaction() as connection:
+            columns = [column[1] for column in connection.execute("PRAGMA table_info(releases)")]
+            if "rdp" not in columns:
+                raise sqlite3.DatabaseError("it is empty, or a database of another program")
+            for table in _TABLES.split(";"):  # an older version had fewer
+                connection.execute(table)
+            if "kind" not in columns:
+                connection.execute(_ADD_KIND)
 
     def add(
         self,
@@ -87,13 +115,13 @@ class Ledger:
         costs = (orders.astype("<f8").tobytes() for orders in (entry.orders, entry.rdp))
         facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
         about = entry.labels, entry.description, facts, _now(), entry.delta_cost, entry.kind
-        where, one = "WHERE dataset = ? AND key = ?", (entry.dataset, entry.key)
+        one = (entry.dataset, entry.key)
         with self._transaction() as connection:
             connection.execute(_INSERT, (*one, *costs, *about))
-            stored = _entries(connection, where, *one)[0]
+            stored = _entries(connection, _ONE, *one)[0]
             rdp, leak = np.maximum(stored.rdp, entry.at(stored.orders)), max(stored.delta_cost, entry.delta_cost)
             values = rdp.astype("<f8").tobytes(), leak, *one
-            connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {where}", values)
+            connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {_ONE}", values)
             return replace(stored, rdp=rdp, delta_cost=leak)
 
     def name(self, dataset: str, name: str) -> None:
@@ -135,10 +163,10 @@ class Ledger:
 
         InputError: one of them is a release, or is not stored.
         """
-        where = "WHERE dataset = ? AND key = ? AND kind = 'trial'"
         with self._transaction() as connection:
             for trial in trials:
-                if not connection.execute(f"DELETE FROM releases {where}", (trial.dataset, trial.key)).rowcount:
+                delete = f"DELETE FROM releases {_ONE} AND kind = 'trial'"
+                if not connection.execute(delete, (trial.dataset, trial.key)).rowcount:
                     raise InputError("key", trial.key, "must be a stored trial; a release is never forgotten")
 
     def keep_draw(self, dataset: str, question: str, drawn: bytes) -> bytes:
@@ -171,22 +199,47 @@ class Ledger:
             stored = _entries(connection, "WHERE dataset = ? ORDER BY rowid", row[0])
         return facts, [entry for entry in stored if entry.key in facts["entries"]]
 
-    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
-        return transaction(self.path, self.wait)
+    def _create(self) -> None:
+        """Make the file, whole and for its owner only. Another process may do the same."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with closing(sqlite3.connect(":memory:")) as new, NamedTemporaryFile(prefix=".", dir=self.path.parent) as file:
+            new.executescript(_TABLES)
+            file.write(new.serialize())
+            file.flush()
+            os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(file.name, self.path)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that holds the write lock; all changes are committed at the end, or none.
+
+        EXTRA also writes the folder's entry of the journal. The journal stays, and is emptied: a client of NFS may
+        remember for a minute that a removed one is missing, and would read what a killed process has half written.
+        """
+        address = f"{self.path.absolute().as_uri()}?mode=rw"  # never make an empty file
+        try:
+            with closing(sqlite3.connect(address, timeout=self.wait, isolation_level=None, uri=True)) as connection:
+                connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("PRAGMA journal_mode = PERSIST")
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise RuntimeError(f"the ledger {self.path} could not be used: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise InputError("ledger", self.path, f"must be a whole ledger file ({error}: restore a copy)") from error
 
 
 def _entries(connection: sqlite3.Connection, where: str, *values: str) -> list[LedgerEntry]:
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM releases {where}", values)
-    try:
-        return [
-            LedgerEntry(
-                dataset, key, np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"), labels, description,
-                json.loads(facts), recorded, leak, TRIAL if kind == TRIAL else RELEASE,
-            )
-            for dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind in rows
-        ]  # fmt: skip
-    except (ValueError, TypeError) as error:
-        raise sqlite3.DatabaseError("an entry is damaged") from error
+    return [
+        LedgerEntry(
+            dataset, key, np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"), labels, description,
+            json.loads(facts), recorded, leak, TRIAL if kind == TRIAL else RELEASE,
+        )
+        for dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind
+        in connection.execute(f"SELECT {_COLUMNS} FROM releases {where}", values)
+    ]  # fmt: skip
 
 
 def _now() -> str:

@@ -20,11 +20,11 @@ class LedgerEntry:
 
     dataset      its name or digest
     orders, rdp  the Rényi cost rdp [orders] at ascending orders above 1; inf where there is no bound
-    labels       what was drawn, as bytes
+    labels       what was drawn
     facts        what else is known without votes: noise, queries, how many labels were drawn
+    recorded     UTC, ISO 8601; set by the ledger
     delta_cost   the part of δ that the entry uses itself
     kind         RELEASE or TRIAL
-    recorded     UTC, ISO 8601; set by the ledger
     """
 
     dataset: str
@@ -62,7 +62,6 @@ def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
     left = delta - sum(entry.delta_cost for entry in entries)
     if left <= 0:
         return np.inf
-    if len(entries) > 1:
-        return adaptive_epsilon(np.sum([entry.at(CHOICES) for entry in entries], axis=0), left)
-    orders = entries[0].orders
-    return to_epsilon(entries[0].at, left, orders)[0]
+    if len(entries) == 1:
+        return to_epsilon(entries[0].at, left, entries[0].orders)[0]
+    return adaptive_epsilon(np.sum([entry.at(CHOICES) for entry in entries], axis=0), left)

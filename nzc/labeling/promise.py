@@ -1,5 +1,7 @@
 """What a labeling session promises before a vote is seen: what it may release, and what that costs at most."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -9,9 +11,37 @@ from nzc.accounting.data_independent import FREE, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.privacy_filter import PrivacyFilter, count_filter
 from nzc.accounting.sanitised import Plan
-from nzc.labeling.policy import LabelingPolicy
+from nzc.labeling.query_selection import QuerySelection
+from nzc.labeling.randomness import SEEDED
 from nzc.mechanisms import NoisyArgmax
 from nzc.validation import InputError
+
+
+@dataclass(frozen=True)
+class LabelingPolicy:
+    """The rules of a session. They are fixed before a vote is seen.
+
+    budget        ε at δ that no release may exceed, whatever the votes; None: no limit
+    plan          chooses the plan of the sanitised ε (accounting.sanitised.plan)
+    audit_trials  how often the mechanism is run for a lower bound on ε; None: no audit
+    name          of the mechanism, for messages and the ledger
+    rng           where noise of labels and of the sanitised ε comes from: seeded, or system. Public choices always
+                  follow from `seed`: rows, the student's first weights, the audit
+    answers       how many labels are released at most, in all rounds; None: no limit
+    publish       which bound is published: data_independent, or sanitised, which is a release of its own
+    """
+
+    mechanism: NoisyArgmax
+    selection: QuerySelection
+    seed: int
+    delta: float
+    budget: float | None
+    plan: Callable[..., Plan]
+    audit_trials: int | None
+    name: str
+    rng: str = SEEDED
+    answers: int | None = None
+    publish: str = DATA_INDEPENDENT
 
 
 class Promise:
@@ -29,7 +59,11 @@ class Promise:
         self.policy, self.sizes = policy, sizes
         first = policy.mechanism.first or policy.mechanism
         self.mechanisms = [first, *[policy.mechanism] * (len(sizes) - 1)]
-        self._check_rounds()
+        if (rounds := len(sizes)) > 1:
+            if any(mechanism.one_round for mechanism in self.mechanisms):
+                raise InputError("rounds", rounds, f"must be 1: the cost of {policy.name} counts over one round")
+            if any(mechanism.adjacency.queries is not None for mechanism in self.mechanisms):
+                raise InputError("rounds", rounds, "must be 1 where a record moves votes on a few queries of a round")
         self.plan = self._sanitiser_plan()
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.alike = all(mechanism == first for mechanism in self.mechanisms)
@@ -60,13 +94,6 @@ class Promise:
     def cost_of_bound(self) -> Cost:
         """What releasing the sanitised ε costs, to be added to the cost of labels."""
         return Cost(0, None, (), ((1, self.bound_cost),))
-
-    def _check_rounds(self) -> None:
-        rounds = len(self.sizes)
-        if rounds > 1 and any(mechanism.one_round for mechanism in self.mechanisms):
-            raise InputError("rounds", rounds, f"must be 1: the cost of {self.policy.name} counts over one round")
-        if rounds > 1 and any(mechanism.adjacency.queries is not None for mechanism in self.mechanisms):
-            raise InputError("rounds", rounds, "must be 1 where a record moves votes on a few queries of a round only")
 
     def _sanitiser_plan(self) -> Plan | None:
         if self.policy.publish != SANITISED:

@@ -18,16 +18,12 @@ CHOICES = ("first", "random", REPRESENTATIVE, *_BY_STUDENT)
 class QuerySelection:
     """How rows are chosen, and in how many rounds; the student learns between rounds.
 
-    choice   first     the first rows of the pool
-             random    random rows
-             representative  the rows in the middle of as many clusters of the public representation, large ones first.
-                       From the second round on, a row weighs as much as its prediction has entropy (Zhdanov 2019,
-                       Diverse mini-batch active learning)
-             balanced  equally many of each class that the student predicts
-             entropy   the rows where the student's prediction has the largest entropy
-    rounds   a number of rounds of equal size, or the size of each; None: two where the student is used, else one
-
-    Before there is a student, `balanced` and `entropy` choose at random.
+    choice  first or random rows; balanced: equally many of each class that the student predicts; entropy: the rows
+            where its prediction is least certain. Before there is a student, these two choose at random.
+            representative: the rows in the middle of as many clusters of the public representation, large ones first.
+            From the second round on, a row weighs as much as its prediction has entropy (Zhdanov 2019, Diverse
+            mini-batch active learning)
+    rounds  a number of rounds of equal size, or the size of each; None: two where the student is used, else one
     """
 
     choice: str
@@ -35,32 +31,27 @@ class QuerySelection:
 
     def __post_init__(self) -> None:
         one_of(CHOICES, query_choice=self.choice)
-        if isinstance(self.rounds, list):
-            if not self.rounds:
-                raise InputError("rounds", self.rounds, "must name at least one size")
-            whole(1, **{f"rounds.{number}": size for number, size in enumerate(self.rounds)})  # type: ignore[arg-type]
-        elif self.rounds is not None:
-            whole(1, rounds=self.rounds)
+        for size in self.rounds if isinstance(self.rounds, list) else [1 if self.rounds is None else self.rounds]:
+            whole(1, rounds=size)
 
     def sizes(self, queries: int | None, rows: int, student: bool, asks_student: bool) -> list[int]:
         """Return how many of `rows` rows each round asks.
 
-        queries       how many rows are asked in all; None: all of them
-        student       whether there is a student to learn between rounds; asks_student: the mechanism uses it
+        queries  how many rows are asked in all; None: all of them
+        student  whether there is a student to learn between rounds; asks_student: the mechanism uses it
 
         InputError: the rounds need more rows, a student, or a further round.
         """
         by_student = self.choice in _BY_STUDENT
         if by_student and not student:
             raise InputError("query_choice", self.choice, "must be first or random where there is no student")
-        if isinstance(self.rounds, list):
-            if queries not in (None, sum(self.rounds)):
-                raise InputError("queries", queries, f"must be null, or the sum of rounds ({sum(self.rounds)})")
-            queries = sum(self.rounds)
-        queries = rows if queries is None else queries
+        total = sum(self.rounds) if isinstance(self.rounds, list) else rows
+        queries = total if queries is None else queries
         whole(1, rows, "(the public rows)", queries=queries)
         if isinstance(self.rounds, list):
             sizes = self.rounds
+            if queries != total:
+                raise InputError("queries", queries, f"must be null, or the sum of rounds ({total})")
         else:
             count = self.rounds or (2 if student and (by_student or asks_student) else 1)
             whole(1, queries, "(one query each)", rounds=count)

@@ -11,9 +11,8 @@ SEEDED, SYSTEM = KINDS = ("seeded", "system")
 def system_rng() -> ExactGenerator:
     """Return a generator that no one can reproduce: ChaCha20 with a new 256-bit key from the operating system.
 
-    NumPy's own bit generators are not cryptographic: part of their output may reveal the rest. Use the generator in the
-    process that made it, and do not store it. Releases compare Gaussian, Laplace and Gumbel noise with it exactly
-    (`accounting.exact_noise`); any other noise is drawn by its own sampler, in float64.
+    NumPy's own bit generators are not cryptographic. Use the generator in the process that made it, and do not store
+    it. Gaussian, Laplace and Gumbel noise is compared exactly (`accounting.exact_noise`); any other noise in float64.
     """
     from randomgen import ChaCha
 

@@ -20,11 +20,10 @@ from nzc.types import AnyArray
 class RunLedger:
     """The draws and entries of one run, as releases where noise is the operating system's, else as trials.
 
-    path     of the ledger
-    dataset  digest of the private data whose privacy is spent
-    name     the user's own name of these data, by which the ledger counts several datasets together; None: no name
-    rng      where noise comes from: seeded, with `seed`, or system
-    wait     seconds to wait for another process that writes into the ledger
+    path, wait  of the ledger
+    dataset     digest of the private data whose privacy is spent
+    name        the user's own name of these data (`Ledger.name`); None: it has none
+    rng         where noise comes from: seeded, with `seed`, or system
     """
 
     path: Path
@@ -52,8 +51,7 @@ class RunLedger:
         """Return what `draw` makes of the noise, and a nonce that identifies the draw.
 
         Seeded noise follows from `stream` and has no nonce. Operating-system noise is drawn once per question until
-        `finish`: a run that was killed and is started again gets what it drew before. Another draw for the same
-        question would be a second release.
+        `finish`: a run that was killed and is started again gets what it drew before, or it would release twice.
         """
         if self.rng == SEEDED:
             return draw(np.random.default_rng([self.seed, *stream])), b""
@@ -82,8 +80,7 @@ class RunLedger:
     def finish(self, digests: Mapping[str, str], facts: Mapping[str, Any]) -> None:
         """Record that the run is finished, once its results are stored. A later run draws anew: another release.
 
-        digests  SHA-256 of the run's files by name, by which `nzc publish` knows them; one is result.json's
-        facts    of what ε follows, beside the configuration
+        digests  SHA-256 of the run's files by name; facts: of what ε follows, beside the configuration
         """
         if self.rng != SEEDED:
             whole = {"files": dict(digests), "entries": list(self.entries), **facts}

@@ -5,9 +5,9 @@
 `ask` is the only place in a run where votes become labels; the mechanism draws them. What they cost at most stands
 beforehand in `promise.py`, and what they have cost afterwards in `spent.py`.
 
-Without a new privacy proof you may change which public rows are asked, if the choice uses public rows and the student
-only, and how a student learns from labels. You may not change what looks at votes (noise, screen, budget, plan), the
-order ask, charge, learn, or that an unfinished run draws its noise once.
+Without a new privacy proof you may change which public rows are asked, by public facts and the student only, and how a
+student learns. You may not change what looks at votes (noise, screen, budget, plan), the order ask, charge, learn, or
+that an unfinished run draws its noise once.
 """
 
 import json
@@ -37,7 +37,7 @@ class QueryRound:
     cost    of all queries of the round where a screen decides where asking stops: it could have gone on
     drawn   [queries of the cost] whether each of them had an answer
     spent   what the round took from the budget, in the filter's unit
-    key     the ledger's key: a hash of queries, their rows, labels and, with operating-system noise, the draw
+    key     the ledger's
     """
 
     mechanism: NoisyArgmax
@@ -73,11 +73,7 @@ class LabelingSession:
         self.rounds: list[QueryRound] = []
 
     def choose(self, student_probs: Floats | None = None, embedding: Floats | None = None) -> Ints:
-        """Return the pool's rows to ask next. No vote is looked at.
-
-        student_probs  class probabilities of the student [pool, classes], where there is one yet
-        embedding      places of the pool's rows
-        """
+        """Return the pool's rows to ask next, by public facts: class probabilities [pool, classes] and places."""
         number = len(self.rounds)
         left = np.setdiff1d(np.arange(len(self.released)), self.rows)
         rng = np.random.default_rng([self.policy.seed, 4, number])
@@ -125,7 +121,7 @@ class LabelingSession:
             )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:
-        """Return the labels that the student learns from, [pool]: the released and the reinforced ones."""
+        """Return the labels [pool] that the student learns from: the released and the reinforced ones."""
         labels = self.released.copy()
         if student_probs is not None:
             labels[self.rows] = self.policy.mechanism.reinforce(labels[self.rows], student_probs[self.rows])
@@ -145,8 +141,7 @@ class LabelingSession:
     def _key(self, number: int, rows: Ints, *parts: object) -> str:
         """Return a hash of what round `number` asks: how, of which rows, votes and student; and of what was drawn.
 
-        The rows' content is a part: two pools whose rows happen to have equal votes are two releases. So are the source
-        of a mechanism of the user's own, and what is promised: after an edit, nothing is what was drawn before.
+        The rows' content is a part, because equal votes on two pools are two releases; and a mechanism's source.
         """
         content = None if self._public is None else self._public[rows]
         facts = self._identities[number], self.promise.epsilon, self.policy.seed, number + 1

@@ -1,10 +1,9 @@
-"""Networks, one file each, named by its file. Importing this package does not import torch."""
+"""Networks by name. Importing this package does not import torch."""
 
 import warnings
 from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -16,20 +15,21 @@ from nzc.validation import InputError, in_a_line, one_of
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-
-def names() -> tuple[str, ...]:
-    """Return the names of the networks in this folder."""
-    return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")))
+#: The module of each network; its function of that name gets `shape` (without the row axis) and `classes`.
+MODULES = {
+    **dict.fromkeys(("mlp", "cnn", "cnn_bn"), "nzc.networks.small"),
+    **dict.fromkeys(("pate_cnn", "conv_small", "conv_large", "resnet32"), "nzc.networks.papers"),
+    **dict.fromkeys(("gan", "gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small"), "nzc.networks.gan"),
+}
 
 
 def check(value: object) -> None:
-    """Raise InputError unless a network is one of `names()`, or makes a module."""
+    """Raise InputError unless a network is one of MODULES, or makes a module."""
     if not callable(value):
-        one_of(names(), network=value)
+        one_of(tuple(sorted(MODULES)), network=value)
 
 
-#: The name of a file of this folder, or a class or function that makes an nn.Module; of the arguments `shape` and
-#: `classes` it is given those that it takes.
+#: A name, or a class or function that makes an nn.Module: of `shape` and `classes` it is given those that it takes.
 Network = Annotated[str | Callable[..., Any], checked(check)]
 
 
@@ -37,12 +37,9 @@ def build(network: Network, shape: tuple[int, ...], classes: int) -> "nn.Module"
     """Return a new network for rows of `shape` (without the row axis), giving logits [rows, classes]."""
     import torch
 
-    if isinstance(network, str):
-        module: nn.Module = import_module(f"nzc.networks.{network}").build(shape, classes)
-    else:
-        takes = signature(network).parameters
-        known = {"shape": shape, "classes": classes}
-        module = network(**{name: value for name, value in known.items() if name in takes})
+    make = getattr(import_module(MODULES[network]), network) if isinstance(network, str) else network
+    known, takes = {"shape": shape, "classes": classes}, signature(make).parameters
+    module: nn.Module = make(**{name: value for name, value in known.items() if name in takes})
     return module.to(memory_format=torch.channels_last)
 
 
@@ -63,14 +60,10 @@ def require_fit(network: Network | None, shape: tuple[int, ...], classes: int) -
 
 
 def generator(network: Network, shape: tuple[int, ...]) -> "nn.Module":
-    """Return a new GAN generator to train against `network`: uniform [rows, LATENT] → rows of `shape`, from 0 to 1.
-
-    It is the one in the network's file, or else the one in `gan` that suits the shape.
-    """
+    """Return a new GAN generator to train against `network`: uniform [rows, LATENT] → rows of `shape`, from 0 to 1."""
     import torch
 
-    own = import_module(f"nzc.networks.{network}") if isinstance(network, str) else None
-    made: nn.Module = getattr(own, "generator", import_module("nzc.networks.gan").generator)(shape)
+    made: nn.Module = import_module("nzc.networks.gan").generator(network, shape)
     return made.to(memory_format=torch.channels_last)
 
 

@@ -40,10 +40,9 @@ class Representation(Encoder):
         """Return the places of all private and public rows; they are computed once."""
 
         def place(_: object) -> AnyArray:
-            placed = self.fit(splits.public.x, trainer)
-            return np.concatenate(
-                [placed(part) for x in (splits.private.x, splits.public.x) for part in blocks(x) if len(part)]
-            )
+            placement = self.fit(splits.public.x, trainer)
+            parts = (part for x in (splits.private.x, splits.public.x) for part in blocks(x))
+            return np.concatenate([placement(part) for part in parts if len(part)])
 
         request: dict[str, Any] = {
             "data": splits.digest,
@@ -52,5 +51,5 @@ class Representation(Encoder):
             "device": trainer.device_kind,
             **{field.name: describe(getattr(self, field.name)) for field in fields(self)},  # type: ignore[arg-type]
         }
-        found = store.fetch(request, place)
-        return Embedding(private=found[: len(splits.private)], public=found[len(splits.private) :])
+        placed = store.fetch(request, place)
+        return Embedding(private=placed[: len(splits.private)], public=placed[len(splits.private) :])

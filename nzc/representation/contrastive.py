@@ -24,16 +24,7 @@ from nzc.validation import within
 
 @dataclass(frozen=True, kw_only=True)
 class Contrastive(Encoder):
-    """SimCLR (Chen et al. 2020, arXiv 2002.05709) with a small network; no label is used.
-
-    network      a name in nzc/networks, or what makes an nn.Module; its outputs are the vectors
-    width        dimensions of the vectors
-    steps        batches; batch_size: rows of a batch, each augmented twice
-    lr           peak learning rate of AdamW with a one-cycle schedule
-    temperature  of the softmax over all other rows of the batch
-    augment      augmentation of a batch: (x, torch.Generator) → x
-    seed         of weights, batches and augmentation
-    """
+    """SimCLR (Chen et al. 2020, arXiv 2002.05709); conf/representation/contrastive.yaml explains the fields."""
 
     network: networks.Network
     width: TwoOrMore

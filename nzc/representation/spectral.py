@@ -22,12 +22,10 @@ class Spectral(Representation):
     that is not public lies at the weighted mean of its nearest public rows. All places have length 1.
 
     encoder     turns rows into vectors first; None: pixels from 0 to 1, or the features themselves
-    neighbours  of each row in the graph
-    dimensions  eigenvectors that are kept
+    neighbours  of each row in the graph; dimensions: eigenvectors that are kept
     power       the eigenvalues are raised to it: the steps of a random walk on the graph
     copies      how many augmented copies each public row has. The distance to a public row is that to the nearest of
                 its copies, so images that are shifted or turned a little are close
-    augment     of the copies: (x, torch.Generator) → x; None: no copies
     """
 
     encoder: Encoder | None
@@ -53,9 +51,9 @@ class Spectral(Representation):
         index = NearestNeighbors(n_neighbors=several, algorithm="brute").fit(vectors)
 
         def nearest_rows(rows: AnyArray, others_only: bool = False) -> tuple[Floats, AnyArray]:
-            distances, found = index.kneighbors(encode(rows))
+            distances, copies = index.kneighbors(encode(rows))
             own = np.arange(len(rows)) if others_only else np.full(len(rows), -1)
-            return _firsts(distances, found % len(public), own, self.neighbours)
+            return _firsts(distances, copies % len(public), own, self.neighbours)
 
         places = self._places(*nearest_rows(public, others_only=True))
 
@@ -92,13 +90,13 @@ class Spectral(Representation):
         return _unit(vectors * np.maximum(values, 0) ** self.power * root[:, None])
 
 
-def _firsts(distances: Floats, found: AnyArray, own: Ints, count: int) -> tuple[Floats, AnyArray]:
-    """Return the first `count` different rows of `found` [rows, several], without `own` [rows], and their distances."""
-    kept = np.empty((len(found), count), np.int64)
-    for row, (these, self_) in enumerate(zip(found, own, strict=True)):
+def _firsts(distances: Floats, rows: AnyArray, own: Ints, count: int) -> tuple[Floats, AnyArray]:
+    """Return the first `count` different numbers of `rows` [rows, several] but `own` [rows], and their distances."""
+    kept = np.empty((len(rows), count), np.int64)
+    for row, (these, self_) in enumerate(zip(rows, own, strict=True)):
         places = np.sort(np.unique(these, return_index=True)[1])
         kept[row] = places[these[places] != self_][:count]
-    return np.take_along_axis(distances, kept, axis=1), np.take_along_axis(found, kept, axis=1)
+    return np.take_along_axis(distances, kept, axis=1), np.take_along_axis(rows, kept, axis=1)
 
 
 def _flat(rows: AnyArray) -> Floats:

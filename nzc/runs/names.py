@@ -11,8 +11,6 @@ from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoi
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.students import Student
-from nzc.students.gan_ssl import GANSSL
-from nzc.students.softmatch import SoftMatch
 
 #: The papers' names of parts: the noise, whether there is a boost, and the screen.
 _AGGREGATORS: dict[tuple[type, bool, type], str] = {
@@ -28,7 +26,7 @@ _AGGREGATORS: dict[tuple[type, bool, type], str] = {
     (NoNoise, False, SparseScreen): "sparse_stable",
 }
 #: Students whose name is not their class in snake case.
-_STUDENTS: dict[type, str] = {GANSSL: "gan_ssl", SoftMatch: "softmatch"}
+_STUDENTS = {"GANSSL": "gan_ssl", "SoftMatch": "softmatch"}
 
 
 def name_of(part: Dataset | NoisyArgmax | Student | None) -> str:
@@ -39,7 +37,7 @@ def name_of(part: Dataset | NoisyArgmax | Student | None) -> str:
         return _name_of_parts(part)
     if isinstance(part, Torchvision) and type(part) in (MNIST, Torchvision):
         return _snake_case(part.kind)
-    return _STUDENTS.get(type(part), _snake_case(type(part).__name__))
+    return _STUDENTS.get(name := type(part).__name__, _snake_case(name))
 
 
 def _name_of_parts(mechanism: NoisyArgmax) -> str:

@@ -21,8 +21,7 @@ from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import RoundResult, RunResult
 from nzc.storage.claim import make_own
 from nzc.students import FittedStudent, StudentData
-from nzc.students.label_cleaning import clean_labels
-from nzc.students.label_spreading import spread_labels
+from nzc.students.labels import clean_labels, spread_labels
 from nzc.teachers import VoteHistograms
 from nzc.types import CurveLog, Floats, Ints, StageLog
 from nzc.validation import within
@@ -138,10 +137,10 @@ class Learner:
         learn = partial(student.fit, seed=session.policy.seed, trainer=self.run.parts.trainer, log=self.curves)
         if student.folds > 1:
             data = clean_labels(data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name))
-            sources.append(f"{data.labelled.sum():,} kept by cross-validation")
+            sources.append(f"{data.labeled.sum():,} kept by cross-validation")
         if student.spread and self.places is not None:
             data = spread_labels(data, self.places, student.spread)
-            sources.append(f"spread to {data.labelled.sum():,} rows")
+            sources.append(f"spread to {data.labeled.sum():,} rows")
         last = number == len(session.promise.sizes)
         self.student = learn(data, name="Student" if last else f"Student of round {number}")
         self.labels, self.sources = data.labels, ", ".join(sources)

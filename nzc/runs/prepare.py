@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nzc.data import UNKNOWN, Dataset, DataSplits
-from nzc.labeling.policy import LabelingPolicy
-from nzc.labeling.promise import Promise
+from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession

@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nzc import networks
 from nzc.networks import as_input
 from nzc.settings import Count, NotNegative, Share
-from nzc.students.config import Student, StudentData
+from nzc.students.config import FittedStudent, Student, StudentData
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, CurveLog, Floats, Ints
 
@@ -20,7 +19,7 @@ LEAST = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class ClassicStudent(Student):
-    """Learns from labelled rows of any shape.
+    """Learns from labeled rows of any shape.
 
     balance  rows weigh like the frequency of their class to the power −balance; 1: all classes weigh the same
     """
@@ -28,9 +27,6 @@ class ClassicStudent(Student):
     balance: NotNegative
     folds: Count
     spread: Share
-
-    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
-        """Nothing can be wrong with the rows."""
 
     @abstractmethod
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
@@ -41,25 +37,10 @@ class ClassicStudent(Student):
 
     def fit(
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
-    ) -> "FittedNetwork":
-        x, y = features(torch.from_numpy(data.x[data.labelled])).numpy(), data.labels[data.labelled]
+    ) -> FittedStudent:
+        x, y = features(torch.from_numpy(data.x[data.labeled])).numpy(), data.labels[data.labeled]
         weights: Floats = np.bincount(y)[y].astype(np.float64) ** -float(self.balance)
-        return FittedNetwork(self.learn(x, y, weights, data.classes, seed))
-
-
-class FittedNetwork:
-    """`classifier` maps rows as networks take them to logits [rows, classes]."""
-
-    def __init__(self, classifier: nn.Module) -> None:
-        self.classifier = classifier
-
-    def probabilities(self, x: AnyArray) -> Floats:
-        """Return the class probabilities [rows, classes] of x [rows, ...]."""
-        return networks.probabilities(self.classifier, x)
-
-    def predict(self, x: AnyArray) -> Ints:
-        """Return the predicted labels [rows] of x [rows, ...]."""
-        return np.asarray(self.probabilities(x).argmax(axis=1))
+        return FittedStudent(self.learn(x, y, weights, data.classes, seed))
 
 
 def features(x: Tensor) -> Tensor:

@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from nzc import networks
 from nzc.mechanisms import ABSTAIN
-from nzc.networks import Network
 from nzc.settings import BelowOne, Count, CountOrZero, NotNegative, Share
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
@@ -25,31 +27,35 @@ class StudentData:
     classes: int
 
     @property
-    def labelled(self) -> Bools:
+    def labeled(self) -> Bools:
         """Which rows have a label, [rows]."""
-        labelled: Bools = self.labels != ABSTAIN
-        return labelled
+        labeled: Bools = self.labels != ABSTAIN
+        return labeled
 
 
-class FittedStudent(Protocol):
-    """A student that has learned."""
+@dataclass(frozen=True)
+class FittedStudent:
+    """A student that has learned.
 
-    @property
-    def classifier(self) -> "nn.Module":
-        """Maps rows as networks take them (nzc.networks.as_input) to logits [rows, classes]."""
+    classifier  maps rows as networks take them (nzc.networks.as_input) to logits [rows, classes]
+    """
+
+    classifier: "nn.Module"
 
     def probabilities(self, x: AnyArray) -> Floats:
         """Return the class probabilities [rows, classes] of x [rows, ...]."""
+        return networks.probabilities(self.classifier, x)
 
     def predict(self, x: AnyArray) -> Ints:
         """Return the predicted labels [rows] of x [rows, ...]."""
+        return np.asarray(self.probabilities(x).argmax(axis=1))
 
 
 class Student(ABC):
     """Settings of any kind of student.
 
-    folds   2 or more: labels that cross-validation contradicts are removed (label_cleaning)
-    spread  share of the pool that is labelled like the nearest released row (label_spreading)
+    folds   2 or more: labels that cross-validation contradicts are removed (`labels.clean_labels`)
+    spread  share of the pool that is labeled like the nearest released row (`labels.spread_labels`)
     """
 
     folds: Count
@@ -58,9 +64,8 @@ class Student(ABC):
     def __post_init__(self) -> None:  # noqa: B027
         """Check nothing; subclasses may check more."""
 
-    @abstractmethod
-    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
-        """Raise InputError where it cannot learn from rows of this shape."""
+    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:  # noqa: B027
+        """Raise InputError where it cannot learn from rows of this shape; by default nothing is known to be wrong."""
 
     @abstractmethod
     def fit(
@@ -73,13 +78,11 @@ class Student(ABC):
 class StudentSettings(OptimizerSettings, Student):
     """Settings of a student that is a network; conf/student/supervised.yaml explains each.
 
-    label_noise_rate    the loss treats a label as any class with this probability (forward correction: Patrini et al.
-                        2017, arXiv 1609.03683)
-    labeled_loss_decay  networks fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv
-                        2007.00151)
+    label_noise_rate is a forward correction (Patrini et al. 2017, arXiv 1609.03683). Of labeled_loss_decay: networks
+    fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151).
     """
 
-    network: Network | None  # dataset=none suggests none
+    network: networks.Network | None  # dataset=none suggests none
     steps: Count
     batch_size: Count
     average: BelowOne
@@ -93,14 +96,11 @@ class StudentSettings(OptimizerSettings, Student):
     augment: Callable[..., Any] | None = None
     unlabelled: CountOrZero = 0
 
-    #: A step may compute the loss several times, as that of LBFGS does.
-    step_arguments: ClassVar[tuple[Any, ...]] = (lambda: 0.0,)
-
     @abstractmethod
     def losses(self, student: Any, x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
         """Return the terms of a batch's loss, by name. They are added up, and each is a learning curve.
 
         student  the StudentModule that learns
-        x        [rows, ...] labelled rows, augmented, with labels y [rows]
+        x        [rows, ...] labeled rows, augmented, with labels y [rows]
         u        [unlabelled, ...] rows of the pool, not augmented
         """

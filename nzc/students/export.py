@@ -3,7 +3,6 @@
 import warnings
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +22,7 @@ _UNSCALED_LIMIT = 1e18
 class RawInput(nn.Module):
     """The student for rows as they are in the user's file, before standardisation.
 
-    As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd values are limited: no row
-    gets logits that are not numbers.
+    As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd values are limited.
     """
 
     def __init__(self, student: FittedStudent, standardizer: Standardizer | None) -> None:
@@ -59,15 +57,9 @@ def write_student(path: Path, student: FittedStudent, rows: AnyArray, standardiz
         program = torch.export.export(
             RawInput(student, standardizer), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},)
         )
-        traced: list[Any] = [node.meta.get("val") for node in program.graph.nodes]
-        symbols = {value.fake_mode.shape_env for value in traced if hasattr(value, "fake_mode")}
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)
         program.example_inputs = None
         file = BytesIO()
         torch.export.save(program, file)
     write_private(path, file.getvalue())
-    for shapes in symbols:
-        # They refer to each other through C++, where Python's garbage collector does not see them: PyTorch would keep
-        # them forever, and a sweep would use more memory with each student.
-        vars(shapes).clear()

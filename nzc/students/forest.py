@@ -16,7 +16,7 @@ from nzc.types import AnyArray, Floats, Ints
 class Forest(ClassicStudent):
     """scikit-learn's RandomForestClassifier (Breiman 2001).
 
-    trees  how many; leaf: labelled rows in a leaf, at least
+    trees  how many; leaf: labeled rows in a leaf, at least
     """
 
     trees: Count

@@ -18,7 +18,6 @@ from nzc import networks
 from nzc.networks import as_input
 from nzc.students.config import StudentData, StudentSettings
 from nzc.training.optimizer import as_lightning
-from nzc.types import AnyArray, Floats, Ints
 
 #: How many times a fit logs its curves and evaluates the held-out rows.
 EVALUATIONS = 50
@@ -36,9 +35,9 @@ class StudentModule(LightningModule):
         self.rng = torch.Generator().manual_seed(seed)
         self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
         self.y = nn.Buffer(torch.from_numpy(data.labels), persistent=False)
-        rows = torch.from_numpy(np.flatnonzero(data.labelled))
+        rows = torch.from_numpy(np.flatnonzero(data.labeled))
         rows = rows[torch.randperm(len(rows), generator=self.rng)]
-        self.held_out, self.labelled = rows.tensor_split([round(config.validation * (len(rows) - 1))])
+        self.held_out, self.labeled = rows.tensor_split([round(config.validation * (len(rows) - 1))])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network = networks.build(config.network, tuple(self.x.shape[1:]), data.classes)
@@ -73,10 +72,10 @@ class StudentModule(LightningModule):
         torch.manual_seed(self.seed)  # dropout uses the global generator
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor | None:
-        labelled, pool = batch
+        labeled, pool = batch
         self.progress = batch_idx / self.config.steps
-        x, u = as_input(self.x[labelled]), as_input(self.x[pool])
-        self.losses = self.config.losses(self, self.augmented(x), self.y[labelled], u)
+        x, u = as_input(self.x[labeled]), as_input(self.x[pool])
+        self.losses = self.config.losses(self, self.augmented(x), self.y[labeled], u)
         return torch.stack(list(self.losses.values())).sum()
 
     def on_train_batch_end(self, outputs: object, batch: object, batch_idx: int) -> None:
@@ -90,8 +89,9 @@ class StudentModule(LightningModule):
         points = {**{f"loss_{name}": value for name, value in self.losses.items()}, **self.curves}
         curves = {name: float(value.detach()) for name, value in points.items()}
         if len(self.held_out):
-            x, y = self.x[self.held_out].cpu().numpy(), self.y[self.held_out].cpu().numpy()
-            accuracy = curves["accuracy_held_out"] = float((self.predict(x) == y).mean())
+            x, y = self.x[self.held_out].cpu().numpy(), self.y[self.held_out].cpu()
+            right = networks.outputs(self.classifier, x).argmax(dim=1) == y
+            accuracy = curves["accuracy_held_out"] = float(right.double().mean())
             self.network.train()
             self.evaluations_left -= 1
             if accuracy > self.best:
@@ -110,27 +110,19 @@ class StudentModule(LightningModule):
         return as_lightning(*self.config.make_optimizer(self.network.parameters(), self.config.steps))
 
     def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
-        """Return `steps` batches of (labelled row numbers, pool row numbers), each without repeats before all rows."""
+        """Return `steps` batches of (labeled row numbers, pool row numbers), each without repeats before all rows."""
         config = self.config
-        labelled = self._labelled(config.steps * config.batch_size).split(config.batch_size)
+        labeled = self._labeled(config.steps * config.batch_size).split(config.batch_size)
         pool = _epochs(len(self.x), config.steps * config.unlabelled, self.rng)
-        batches = zip(labelled, pool.view(config.steps, config.unlabelled), strict=True)
+        batches = zip(labeled, pool.view(config.steps, config.unlabelled), strict=True)
         return DataLoader(list(batches), batch_size=None)  # type: ignore[arg-type]
 
-    def _labelled(self, total: int) -> Tensor:
+    def _labeled(self, total: int) -> Tensor:
         if self.config.balance == 0:
-            return self.labelled[_epochs(len(self.labelled), total, self.rng)]
-        labels = self.y[self.labelled.to(self.y.device)].cpu()
+            return self.labeled[_epochs(len(self.labeled), total, self.rng)]
+        labels = self.y[self.labeled.to(self.y.device)].cpu()
         often = labels.bincount(minlength=self.classes).double()[labels]
-        return self.labelled[torch.multinomial(often**-self.config.balance, total, True, generator=self.rng)]
-
-    def probabilities(self, x: AnyArray) -> Floats:
-        """Return the class probabilities [rows, classes] of x [rows, ...]."""
-        return networks.probabilities(self.classifier, x)
-
-    def predict(self, x: AnyArray) -> Ints:
-        """Return the predicted labels [rows] of x [rows, ...]."""
-        return np.asarray(self.probabilities(x).argmax(axis=1))
+        return self.labeled[torch.multinomial(often**-self.config.balance, total, True, generator=self.rng)]
 
 
 def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:

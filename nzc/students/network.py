@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nzc import networks
-from nzc.students.config import StudentData, StudentSettings
+from nzc.students.config import FittedStudent, StudentData, StudentSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import CurveLog
 from nzc.validation import within
@@ -25,11 +25,11 @@ class StudentConfig(StudentSettings):
 
     def fit(
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
-    ) -> "StudentModule":
+    ) -> FittedStudent:
         module = self.student(data, seed)
         module.log_curves = None if log is None else partial(log, name)
         trainer.fit(module, name, max_epochs=1)
-        return module
+        return FittedStudent(module.classifier)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
         """Return the LightningModule to fit."""

@@ -72,14 +72,13 @@ def write(student: Student, path: str | Path) -> None:
     for records in read_table(path, CHUNK) if table else [np.load(path, allow_pickle=False)]:
         if first == 0 and student.encoder is not None and (absent := student.encoder.absent(records)):
             print(f"these columns are absent, and count as missing: {', '.join(absent)}", file=sys.stderr)
-        found = student.predict(records)
-        names: Any = range(first, first + len(found))
-        column = student.about["id"]
+        predicted, column = student.predict(records), student.about["id"]
+        names: Any = range(first, first + len(predicted))
         if table and column in records:
             names = np.asarray(records[column])
-        found.insert(0, column if column and column not in found else "id" if column else "row", names)
-        found.to_csv(sys.stdout, index=False, header=first == 0)
-        first += len(found)
+        predicted.insert(0, column if column and column not in predicted else "id" if column else "row", names)
+        predicted.to_csv(sys.stdout, index=False, header=first == 0)
+        first += len(predicted)
 
 
 def describe(labels: list[str], encoder: TableEncoder | None, example: Any, name: str | None) -> str:

@@ -2,34 +2,30 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nzc.settings import BelowOne, Count, NotNegative, Positive
 from nzc.students.config import StudentData
+from nzc.students.module import StudentModule
 from nzc.students.network import StudentConfig
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from nzc.students.module import StudentModule
-    from nzc.students.pseudo_labels import PseudoLabels
+from nzc.types import Ints
 
 
 @dataclass(frozen=True, kw_only=True)
 class SoftMatch(StudentConfig):
     """Adds the cross-entropy of strongly augmented pool rows against the student's own prediction of the plain rows.
 
-    SoftMatch (Chen et al. 2023, arXiv 2301.10921) is a variant of FixMatch (Sohn et al. 2020, arXiv 2001.07685).
-    FixMatch uses predictions above 0.95 only; SoftMatch weighs all of them by `PseudoLabels`, so it has no threshold to
-    choose. In the comparison of USB (microsoft/Semi-supervised-learning, results/classic_cv.csv; 40 labels, CIFAR-100:
-    400) it is close to the best throughout. FlexMatch and FreeMatch, with a threshold per class, lose on SVHN, whose
-    classes are unbalanced, as those of a public pool may be.
+    SoftMatch (Chen et al. 2023, arXiv 2301.10921) is a variant of FixMatch (Sohn et al. 2020, arXiv 2001.07685), which
+    uses predictions above 0.95 only. SoftMatch weighs all of them by `PseudoLabels`: there is no threshold to choose.
 
-    Two things differ here, because a fit has thousands of steps instead of a million, and released labels are noisy:
-    - Predictions come from the moving average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) and from
-      rows without augmentation (UDA: Xie et al. 2020, arXiv 1904.12848). More of them are right, for less work.
-    - The labelled loss presumes wrong labels (`label_noise_rate`) and decays to 0 (`labeled_loss_decay`). By then the
-      pseudo-labels agree with the right labels, and training goes on without the wrong ones.
+    Two things differ here, because a fit has thousands of steps instead of a million, and released labels are noisy.
+    Predictions come from the moving average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) and from rows
+    without augmentation (Xie et al. 2020, arXiv 1904.12848). And the labeled loss presumes wrong labels and decays to
+    0: by then the pseudo-labels agree with the right labels, and training goes on without the wrong ones.
     """
 
     unlabelled: Count
@@ -38,24 +34,51 @@ class SoftMatch(StudentConfig):
     momentum: BelowOne
     width: Positive
 
-    def student(self, data: StudentData, seed: int) -> "StudentModule":
-        from nzc.students.pseudo_labels import PseudoLabels
-
+    def student(self, data: StudentData, seed: int) -> StudentModule:
         student = super().student(data, seed)
-        released = data.labels[data.labelled]
+        released = data.labels[data.labeled]
         student.pseudo_labels = PseudoLabels(released, data.classes, self.momentum, self.width)
         return student
 
-    def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
-        import torch
-        from torch.nn import functional as F
-
+    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():
             labels, weights = cast("PseudoLabels", student.pseudo_labels)(student.classifier(u))
         student.curves["weight"] = weights.mean()  # the effective share of the pool that is used
         logits = student.network(torch.cat([x, self.strong(u, student.rng)]))
-        labelled, pool = logits.split([len(x), len(u)])
+        labeled, pool = logits.split([len(x), len(u)])
         return {
-            "labelled": student.labelled_loss(labelled, y),
+            "labelled": student.labelled_loss(labeled, y),
             "pool": self.weight * (weights * F.cross_entropy(pool, labels, reduction="none")).mean(),
         }
+
+
+class PseudoLabels(nn.Module):
+    """Pseudo-labels of pool rows: the likeliest class among those that were ever released; and their weights.
+
+    Let p be a row's largest probability, and μ and σ² mean and variance of p. The weight is 1 where p ≥ μ, and
+    exp(−(width·(p − μ))²/2σ²) below (section 3.1). For the weights, probabilities are aligned first: divided by the
+    mean probability of their class (section 3.3). All means are exponential moving averages over batches; they start
+    with the first batch instead of a guess that takes 1/(1 − momentum) batches to forget.
+    """
+
+    def __init__(self, released: Ints, classes: int, momentum: float, width: float) -> None:
+        super().__init__()
+        self.momentum, self.width = momentum, width
+        self.never = nn.Buffer(torch.from_numpy(released).bincount(minlength=classes) == 0)
+        self.seen, self.share, self.mean, self.variance = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
+
+    @torch.no_grad()
+    def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Return pseudo-labels and weights, both [rows], of logits [rows, classes], and update the moving averages."""
+        probabilities = logits.masked_fill(self.never, -torch.inf).softmax(1)
+        self.seen += 1
+        self.share = self._average(self.share, probabilities.mean(0))
+        aligned = probabilities / self.share.clamp(min=1e-12)
+        p = (aligned / aligned.sum(1, keepdim=True)).amax(1)
+        self.mean = self._average(self.mean, p.mean())
+        self.variance = self._average(self.variance, p.var(correction=min(1, len(p) - 1)))
+        below = (self.mean - p).clamp(min=0) * self.width
+        return probabilities.argmax(1), torch.exp(-below.square() / (2 * self.variance).clamp(min=1e-12))
+
+    def _average(self, before: Tensor, now: Tensor) -> Tensor:
+        return torch.lerp(before.to(now), now, max(1 - self.momentum, 1 / self.seen))

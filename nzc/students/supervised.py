@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Supervised(StudentConfig):
-    """Learns from labelled rows only, as in the experiments of the NZC papers."""
+    """Learns from labeled rows only, as in the experiments of the NZC papers."""
 
     def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
         return {"labelled": student.labelled_loss(student.network(x), y)}

@@ -19,19 +19,15 @@ _Function = Callable[[Tensor], Tensor]
 class VAT(StudentConfig):
     """Learns from labels, and to predict confidently and smoothly around every row of the pool.
 
-    The loss is the labelled cross-entropy + alpha · LDS + entropy · H. Both terms are means over `unlabelled` rows u of
-    the pool, which may be labelled too:
+    The loss is the labeled cross-entropy + alpha · LDS + entropy · H. Both are means over `unlabelled` pool rows u:
 
-        LDS   KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed and r the virtual adversarial perturbation
-        H     the entropy of p(·|u)
+        LDS   KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed; v is u, or another draw of its augmentation
+        H     the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get one class at first
 
     r has the L2 norm `radius`. Its direction is found by `power` iterations, with finite differences of step `xi` (an
-    L2 norm: small against radius, large against float32's rounding). The weight of H grows linearly to `entropy` over
-    the fit. At full weight from the start, it would assign all rows to one class before the labels separate them.
-
-    u and v are one row: identical as in the paper, or two draws of `augment`. BatchNorm's running statistics come from
-    u only: not from v + r, and not from the labelled rows, which a screen may have selected. All passes of a step use
-    the same dropout, because otherwise p would change without any r.
+    L2 norm: small against radius, large against float32's rounding). BatchNorm's running statistics come from u only:
+    not from v + r, and not from the labeled rows, which a screen may have selected. All passes of a step use the same
+    dropout, because otherwise p would change without any r.
     """
 
     unlabelled: Count

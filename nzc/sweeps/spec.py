@@ -17,7 +17,7 @@ from nzc.validation import InputError, from_pydantic
 
 #: What a command line may set without changing the experiment of a sweep file: how and where it runs, and its seeds.
 _MACHINERY = ("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "audit", "audit_trials", "rng", "objective")
-_PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "unfold", "only")
+_PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "only")
 #: One key or a list of keys.
 Keys = Annotated[tuple[str, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
 

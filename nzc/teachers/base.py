@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -18,12 +18,10 @@ SummaryKey = Literal["count", "mean_accuracy", "ensemble_accuracy", "gap_above_2
 
 @dataclass(frozen=True)
 class VoteHistograms:
-    """Private votes [rows, classes] of `teachers` teachers, and the true labels [rows] where they are known.
-
-    A row that no teacher has labelled has no votes; no figure counts it.
+    """Private votes [rows, classes] of `teachers` teachers. A row that no teacher has labeled has no votes.
 
     teachers  0 stands for the ground truth, whose votes are one-hot
-    truth     UNKNOWN for a row whose class is not known; None: no row's class is known
+    truth     true labels [rows], UNKNOWN where a row's class is not known; None: none is known
     """
 
     votes: Ints = field(repr=False)  # private, also in error messages
@@ -31,35 +29,23 @@ class VoteHistograms:
     truth: Ints | None = field(default=None, repr=False)
 
     @property
-    def mean_accuracy(self) -> float | None:
-        """Mean accuracy of one teacher."""
-        votes, truth = self._known
-        return float(votes[np.arange(len(votes)), truth].mean() / self.teachers) if len(votes) else None
-
-    @property
-    def ensemble_accuracy(self) -> float | None:
-        """Accuracy of the plurality without noise ("clean votes")."""
-        votes, truth = self._known
-        return float((votes.argmax(axis=1) == truth).mean()) if len(votes) else None
-
-    @property
-    def _known(self) -> tuple[Ints, Ints]:
-        if self.truth is None or self.teachers == 0:
-            return self.votes[:0], np.zeros(0, np.int64)
-        known = (self.truth != UNKNOWN) & self.votes.any(axis=1)
-        return self.votes[known], self.truth[known]
-
-    @property
     def summary(self) -> dict[SummaryKey, float | int | None]:
-        """The section `teachers` of result.json; rows whose gap exceeds 2 or 3 votes are NZC's qualified queries."""
-        gap = gaps(self.votes[self.votes.any(axis=1)])[:, 0] if self.teachers else None
-        return {
-            "count": self.teachers,
-            "mean_accuracy": self.mean_accuracy,
-            "ensemble_accuracy": self.ensemble_accuracy,
-            "gap_above_2": None if gap is None else float((gap > 2).mean()),
-            "gap_above_3": None if gap is None else float((gap > 3).mean()),
-        }
+        """The section `teachers` of result.json: accuracies of one teacher and of the plurality; None: not known.
+
+        Rows whose gap exceeds 2 or 3 votes are NZC's qualified queries.
+        """
+        figures: dict[SummaryKey, float | int | None] = dict.fromkeys(get_args(SummaryKey))
+        figures["count"] = self.teachers
+        if not self.teachers:
+            return figures
+        voted = self.votes.any(axis=1)
+        gap = gaps(self.votes[voted])[:, 0]
+        figures |= {"gap_above_2": float((gap > 2).mean()), "gap_above_3": float((gap > 3).mean())}
+        if self.truth is not None and (known := voted & (self.truth != UNKNOWN)).any():
+            votes, truth = self.votes[known], self.truth[known]
+            figures["mean_accuracy"] = float(votes[np.arange(len(votes)), truth].mean() / self.teachers)
+            figures["ensemble_accuracy"] = float((votes.argmax(axis=1) == truth).mean())
+        return figures
 
     @classmethod
     def of_truth(cls, truth: Ints, classes: int) -> "VoteHistograms":

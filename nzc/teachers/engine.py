@@ -1,15 +1,13 @@
 """The ensemble engine: trains all teachers in one Lightning fit.
 
 One step of the fit is one pass of a cohort, `parallel` teachers, over their shards. On a CPU each teacher has its own
-thread (`threads.py`); on a GPU the weights are stacked and trained as one network (`stacked.py`). Lightning's overhead
+thread (`teacher.py`); on a GPU the weights are stacked and trained as one network (`stacked.py`). Lightning's overhead
 per step is paid once per pass. With several devices each rank trains its share of the teachers. Ranks share nothing but
 a folder, into which each writes its predictions.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -22,24 +20,14 @@ from nzc.storage.predictions import save
 from nzc.teachers.ensemble_settings import EnsembleSettings
 from nzc.teachers.sharded import missing
 from nzc.teachers.stacked import Stacked
-from nzc.teachers.teacher import Teacher
-from nzc.teachers.threads import Threads
+from nzc.teachers.teacher import Teacher, Threads
 from nzc.types import Ints
 
 
-class Cohort(Protocol):
-    """A few teachers that are trained side by side."""
-
-    def train_pass(self) -> None: ...
-
-    def predict(self, public: Tensor) -> Iterator[Tensor]: ...
-
-
 class TeacherEnsemble(LightningModule):
-    """Trains teacher i on shard i and writes its predicted labels [public rows] to `work`/i.npz.
+    """Trains teacher i on shard i and writes its predicted labels [public rows] to `work`/i.npz, unless they are there.
 
-    Weights, batches and augmentation of teacher i depend on (seed, i) only, whoever else is trained beside it. Teachers
-    whose file exists are not trained again.
+    Weights, batches and augmentation of teacher i depend on (seed, i) only, whoever else is trained beside it.
     """
 
     def __init__(self, settings: EnsembleSettings, splits: DataSplits, shards: list[Ints], work: Path) -> None:
@@ -54,15 +42,13 @@ class TeacherEnsemble(LightningModule):
         self.even = min(map(len, shards)) if splits.names is None else None
 
     def train_dataloader(self) -> DataLoader[tuple[list[int], int]]:
-        """Return (teachers, pass): a few teachers through all their passes, then the next few.
-
-        Ranks meet before each step, so a rank with fewer steps gets idle ones.
-        """
+        """Return (teachers, pass): a few teachers through all passes, then the next few; idle ones, as ranks meet."""
         todo = missing(self.work, range(self.global_rank, len(self.shards), self.trainer.world_size))
         probe = self.teacher(0)
         stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
         self.stacks = stacked and probe.can_be_stacked
-        fitting = Stacked.fitting(probe, len(self.shards)) if self.stacks else Threads.fitting(probe, self._cores())
+        # several for each core, so that none waits long at the end of a pass
+        fitting = Stacked.fitting(probe, len(self.shards)) if self.stacks else 4 * self._cores()
         size = 1 if probe.has_dropout else self.settings.parallel or fitting
         cohorts = [todo[start : start + size] for start in range(0, len(todo), size)]
         passes = [(cohort, number) for cohort in cohorts for number in range(self.settings.epochs)]
@@ -78,7 +64,9 @@ class TeacherEnsemble(LightningModule):
         if not teachers:
             return
         if number == 0:
-            self.cohort = self._cohort([self.teacher(teacher) for teacher in teachers])
+            cohort = [self.teacher(teacher) for teacher in teachers]
+            precision = self.trainer.precision_plugin.forward_context
+            self.cohort = Stacked(cohort) if self.stacks else Threads(cohort, self._cores(), precision)
         self.cohort.train_pass()
         if number == self.settings.epochs - 1:
             for teacher, labels in zip(teachers, self.cohort.predict(self.public), strict=True):
@@ -89,11 +77,6 @@ class TeacherEnsemble(LightningModule):
         shard = self.shards[number]
         x = self.x[shard] if isinstance(self.x, Tensor) else torch.from_numpy(self.x[shard])
         return Teacher(self.settings, number, x, self.y[shard], self.even, self.classes, self.device)
-
-    def _cohort(self, teachers: list[Teacher]) -> Cohort:
-        if self.stacks:
-            return Stacked(teachers)
-        return Threads(teachers, self._cores(), self.trainer.precision_plugin.forward_context)
 
     def _cores(self) -> int:
         """Return how many cores this process has for its teachers."""

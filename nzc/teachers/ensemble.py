@@ -15,7 +15,7 @@ from nzc.types import AnyArray
 
 #: The modules whose code every prediction depends on.
 _CODE = (
-    *(f"nzc.teachers.{name}" for name in ("engine", "teacher", "threads", "stacked", "sharded")),
+    *(f"nzc.teachers.{name}" for name in ("engine", "teacher", "stacked", "sharded")),
     *("nzc.data.hashing", "nzc.training.optimizer", "nzc.networks"),
 )
 
@@ -29,8 +29,8 @@ class Ensemble(EnsembleSettings):
             networks.require_fit(self.network, splits.private.x.shape[1:], splits.classes)
 
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        # The source of a network that has no name in nzc/networks is in its description.
-        source = source_digest(f"nzc.networks.{self.network}") if isinstance(self.network, str) else ""
+        # The source of a network that has no name in nzc.networks is in its description.
+        source = source_digest(networks.MODULES[self.network]) if isinstance(self.network, str) else ""
         code = source_digest(*_CODE, follow=False) + source
         return {"code": code, "precision": trainer.precision, "device": trainer.device_kind}
 
@@ -44,7 +44,7 @@ class Ensemble(EnsembleSettings):
         store.train_worker(request, lambda work: self._train_missing(splits, trainer, work))
 
     def _train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
-        """Train the teachers whose file work/i.npz is missing, and write their predictions [rows] there."""
+        """Write the predictions [rows] of the teachers whose file work/i.npz is missing."""
         from nzc.teachers.engine import TeacherEnsemble
 
         shards = self.shards(splits)

@@ -14,14 +14,11 @@ from nzc.training.optimizer import OptimizerSettings
 class EnsembleSettings(OptimizerSettings, ShardedTeachers):
     """Further settings of teachers that are networks of one kind.
 
-    network  a name in nzc/networks, or what makes an nn.Module
+    network  a name in nzc.networks, or what makes an nn.Module
     epochs   passes of each teacher over its shard
     augment  augmentation of a batch: (x, torch.Generator) → x
     stacked  train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU. Networks with
-             dropout, optimisers that are not elementwise, and teachers whose shards follow from names, and so differ in
-             size, are never stacked
-    unfold   compute convolutions with stacked weights as one batched matrix product of unfolded patches; false: as a
-             grouped convolution
+             dropout, optimisers that are not elementwise, and shards of different sizes are never stacked
     """
 
     network: Network
@@ -29,7 +26,6 @@ class EnsembleSettings(OptimizerSettings, ShardedTeachers):
     batch_size: Count
     augment: Callable[..., Any] | None = None
     stacked: bool | None = None
-    unfold: bool = False
 
-    #: The further fields change the speed, with predictions that agree up to rounding.
-    not_in_key = (*ShardedTeachers.not_in_key, "stacked", "unfold")
+    #: Stacking changes the speed, with predictions that agree up to rounding.
+    not_in_key = (*ShardedTeachers.not_in_key, "stacked")

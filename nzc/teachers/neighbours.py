@@ -26,9 +26,9 @@ class Neighbours(ShardedTeachers):
 
     A vote depends on one shard's records and on public rows only, so one record moves at most one vote a query.
 
-    cells  a record counts only for the asked row that it is nearest to. A teacher without such a record votes for the
-           class of its own number, and so these votes favour no class. A record that changes then leaves one row's
-           votes and joins another's: it moves a vote on two queries at most, however many are asked
+    cells  a record counts only for the asked row that it is nearest to; a teacher without such a record votes for the
+           class of its own number. A record that changes then moves a vote on two queries at most: it leaves one row's
+           votes and joins another's
     """
 
     cells: bool

@@ -20,9 +20,6 @@ from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
 
-#: The share of teachers without a record from which nzc says so.
-_MANY = 0.1
-
 
 @dataclass(frozen=True, kw_only=True)
 class ShardedTeachers(Teachers):
@@ -30,8 +27,8 @@ class ShardedTeachers(Teachers):
 
     count     None: one for so many private records, or groups, as `records` says
     stratify  every shard has the classes in equal proportions (see `partition`); not where records or groups have names
-    parallel  how many are trained at once; it changes the speed, never the predictions
-    label     which public rows each teacher labels, and so is stored for: all, or asked, the rows of this run only
+    parallel  how many are trained at once
+    label     which public rows each teacher labels: all, or asked, the rows of this run only
     """
 
     count: Count | None
@@ -96,7 +93,7 @@ class ShardedTeachers(Teachers):
         return partition(splits.private.y, self.number(splits), self.seed, self.stratify, splits.names)
 
     def settle_empty(self, splits: DataSplits, shards: list[Ints], work: Path) -> None:
-        """Write the predictions of teachers that have no record: nothing is left for them to learn from."""
+        """Write the predictions of teachers that have no record."""
         for teacher, own in enumerate(without_records(len(shards), splits.classes)):
             if not len(shards[teacher]):
                 save(work / f"{teacher}.npz", labels=np.full(len(splits.to_label), own))
@@ -111,10 +108,9 @@ class ShardedTeachers(Teachers):
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         assert splits is not None
         empty = np.exp(-splits.units / self.number(splits))  # as expected: from public numbers only
-        if splits.names is not None and self.moved_queries is None and empty > _MANY:
-            dealt = f"{splits.units:,} {self.unit(splits)}s, dealt by their names, leave about {100 * empty:.0f} %"
-            remedy = "they vote for the class of their own number; a smaller teachers.count leaves fewer"
-            print(f"nzc: {dealt} of {self.number(splits):,} teachers without one: {remedy}", file=sys.stderr)
+        if splits.names is not None and self.moved_queries is None and empty > 0.1:
+            which = f"about {100 * empty:.0f} % of {self.number(splits):,} teachers have no {self.unit(splits)}"
+            print(f"nzc: {which}: they vote for the class of their own number", file=sys.stderr)
         return store.fetch(self.stored_request(splits, trainer), lambda work: self.teach(splits, trainer, work))
 
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
@@ -138,24 +134,20 @@ def collect(work: Path, count: int) -> AnyArray:
 
 
 def without_records(count: int, classes: int) -> Ints:
-    """Return what each of `count` teachers votes for where it has no record: its own number, modulo the classes.
-
-    So these votes favour no class.
-    """
+    """Return what each of `count` teachers votes for where it has no record: its number modulo the classes."""
     return np.arange(count) % classes
 
 
 def partition(labels: Ints, count: int, seed: int, stratify: bool, names: Ints | None = None) -> list[Ints]:
     """Return `count` disjoint shards of row numbers that cover all rows.
 
-    Plain: by row number only, so a changed record changes one shard, whatever the record was.
-    Stratified: class by class. A record whose label changes would then move others between shards. So neighbouring
-    datasets are those in which a record's features change and its label stays.
-    Either way the sizes of shards differ by at most one row, and rows are ascending.
+    Plain: by row number only, so a changed record changes one shard. Stratified: class by class; a record whose label
+    changes would move others, so neighbouring datasets are those in which a record keeps its label. Either way the
+    sizes of shards differ by at most one row, and rows are ascending.
 
-    With names [rows], keys of records or groups (not stratified): a hash of seed and key decides the teacher, and rows
-    of a shard are in the order of their keys. Whatever becomes of one record or group, also if it comes or goes, all
-    others reach the same teachers in the same order. Shards differ in size, and may be empty.
+    With names [rows], keys of records or groups: a hash of seed and key decides the teacher, and rows of a shard are in
+    the order of their keys. Whatever becomes of one record or group, all others reach the same teachers in the same
+    order. Shards differ in size, and may be empty.
     """
     if names is not None:
         teacher = (draw_by_key(names, seed, 1) % np.uint64(count)).astype(np.int64)

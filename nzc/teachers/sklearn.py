@@ -17,7 +17,7 @@ from nzc.storage.fingerprint import source_digest
 from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.base import VoteShape
 from nzc.teachers.sharded import ShardedTeachers, collect, missing
-from nzc.training.progress import Bar
+from nzc.training.progress import bar
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, in_a_line
@@ -36,8 +36,7 @@ class Sklearn(ShardedTeachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         from sklearn.base import RegressorMixin
 
-        able = all(callable(getattr(self.estimator, name, None)) for name in ("fit", "predict"))
-        if not able or isinstance(self.estimator, (type, RegressorMixin)):
+        if not hasattr(self.estimator, "predict") or isinstance(self.estimator, (type, RegressorMixin)):
             name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
             raise InputError("estimator", name, "must be a classifier, an object with the methods fit and predict")
         return super().check(splits)
@@ -73,22 +72,16 @@ class Sklearn(ShardedTeachers):
             return delayed(_teach)(self.estimator, x, y, public, self.seed, teacher)
 
         ignored = warnings.catch_warnings(action="ignore")  # joblib warns of tasks that Ctrl-C leaves undone
-        with closing(Bar("Teachers", trainer.progress)) as bar, ignored, closing(pool(map(task, todo))) as answers:
-            bar.start(len(todo))
-            for teacher, labels in zip(todo, answers, strict=True):
+        with bar(trainer.progress) as shown, ignored, closing(pool(map(task, todo))) as answers:
+            for teacher, labels in shown.track(zip(todo, answers, strict=True), len(todo), description="Teachers"):
                 save(work / f"{teacher}.npz", labels=labels)
-                bar.advance()
         return collect(work, len(shards))
 
 
 def _start_worker(folder: str) -> None:
-    """Find the user's modules in `folder`, and leave Ctrl-C, which reaches the whole process group, to the command.
-
-    A worker that was stopped while it answers would leave the command waiting.
-    """
+    """Find the user's modules in `folder`, and leave Ctrl-C to the command: a stopped worker would keep it waiting."""
     sys.path.append(folder)
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, teacher: int) -> Ints:

@@ -2,11 +2,10 @@
 
 This is the engine's path on a GPU: a kernel for all teachers takes hardly longer than one for a single teacher. No
 number passes from one teacher to another. Random numbers come from each teacher's own generator, as when it is trained
-alone. The rows of all shards stay on the device.
+alone.
 """
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -21,11 +20,7 @@ from nzc.teachers.teacher import Teacher
 
 
 class Stacked:
-    """Weights stacked, [teachers, ...], and trained as one network under vmap.
-
-    Under vmap a convolution becomes a grouped convolution, with a group for each teacher. With `Ensemble.unfold` it is
-    one batched matrix product instead (`Unfolded`).
-    """
+    """Weights stacked, [teachers, ...], and trained as one network under vmap; a convolution is `Unfolded`."""
 
     def __init__(self, teachers: list[Teacher]) -> None:
         self.teachers, self.first = teachers, teachers[0]
@@ -34,7 +29,7 @@ class Stacked:
         self.first.set_optimizer(list(self.parameters.values()))
         lengths = [len(teacher.y) for teacher in teachers]
         self.starts = [sum(lengths[:i]) for i in range(len(lengths))]  # the first row of each shard
-        self.x, self.y = (torch.cat(part) for part in zip(*((each.x, each.y) for each in teachers), strict=True))
+        self.x, self.y = (torch.cat(part) for part in zip(*((one.x, one.y) for one in teachers), strict=True))
         for teacher, x in zip(teachers, self.x.split(lengths), strict=True):
             teacher.x = x  # a view: the rows are held once
 
@@ -49,7 +44,8 @@ class Stacked:
     def train_pass(self) -> None:
         """Train one pass of every teacher over its shard."""
         for x, y in self.batches():
-            self.gradients(x, y)
+            self.first.optimizer.zero_grad()
+            self.losses(x, y).sum().backward()
             self.first.step()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -59,7 +55,7 @@ class Stacked:
         """
         size, augment = self.first.settings.batch_size, self.first.settings.augment
         if augment is not None and not isinstance(augment, RowWise):
-            x, y = (torch.stack(part) for part in zip(*(each.draw_pass() for each in self.teachers), strict=True))
+            x, y = (torch.stack(part) for part in zip(*(one.draw_pass() for one in self.teachers), strict=True))
             yield from zip(x.split(size, dim=1), y.split(size, dim=1), strict=True)
             return
         order, draws = [], []
@@ -75,19 +71,15 @@ class Stacked:
                 x = augment.apply(x.flatten(0, 1), drawn.flatten(0, 1)).view_as(x)
             yield x, y
 
-    def gradients(self, x: Tensor, y: Tensor) -> None:
-        """Compute the gradients of every teacher's own loss; x [teachers, rows, ...], y [teachers, rows]."""
-        self.first.optimizer.zero_grad()
-        self.losses(x, y).sum().backward()
-
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the losses of a batch, [teachers]."""
-        with self._convolutions():
-            return vmap(self._loss)(self.parameters, self.buffers, x, y)
+        """Return every teacher's own loss of its batch, [teachers]; x [teachers, rows, ...], y [teachers, rows]."""
+        with Unfolded():
+            logits = vmap(self._logits)(self.parameters, self.buffers, x)
+            return vmap(F.cross_entropy)(logits, y)
 
     def logits(self, x: Tensor) -> Tensor:
         """Return every teacher's logits [teachers, rows, classes] of the same rows, as networks take them."""
-        with self._convolutions():
+        with Unfolded():
             return vmap(self._logits, in_dims=(0, 0, None))(self.parameters, self.buffers, x)
 
     @torch.no_grad()
@@ -98,22 +90,16 @@ class Stacked:
         parts = [self.logits(as_input(x.to(self.first.device))).argmax(dim=2).cpu() for x in chunks]
         yield from torch.cat(parts, dim=1)
 
-    def _convolutions(self) -> Any:
-        return Unfolded() if self.first.settings.unfold else nullcontext()
-
     def _logits(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
         logits: Tensor = functional_call(self.network, (parameters, buffers), (x,))
         return logits
-
-    def _loss(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(self._logits(parameters, buffers, x), y)
 
 
 class Unfolded(TorchFunctionMode):
     """Within this context a 2-D convolution is a matrix product of its unfolded patches and its filters.
 
-    Under vmap the product is one batched matrix product over teachers. Convolutions with groups, dilation or named
-    padding stay as they are.
+    Under vmap that is one batched product, where a convolution would get a group for each teacher, which is slow
+    (docs/gpu.md). Convolutions with groups, dilation or named padding stay as they are.
     """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -131,8 +117,8 @@ def _unfolded(
 ) -> Tensor:
     """Return conv2d's result: x [rows, channels, height, width], weight [maps, channels, kernel height, width].
 
-    The patches are a view that is copied once; `F.unfold` would start a CUDA kernel for every row. The result is copied
-    into conv2d's order of channels, because on CUDA vmap refuses a batch normalisation of the product's own order.
+    `F.unfold` would start a CUDA kernel for every row. The result is copied into conv2d's order of channels, because on
+    CUDA vmap refuses a batch normalisation of the product's own order.
     """
     if groups != 1 or isinstance(padding, str) or {*_pair(dilation)} != {1}:
         return torch.conv2d(x, weight, bias, stride, padding, dilation, groups)
@@ -157,7 +143,7 @@ def _footprint(teacher: Teacher) -> int:
 
     def measure(module: nn.Module, inputs: object, output: Tensor) -> None:
         sizes.append(output.numel() * output.element_size())
-        if teacher.settings.unfold and isinstance(module, nn.Conv2d):
+        if isinstance(module, nn.Conv2d):
             sizes.append(sizes[-1] * module.weight[0].numel() // module.out_channels)  # the patches
 
     hooks = [module.register_forward_hook(measure) for module in teacher.network.modules()]

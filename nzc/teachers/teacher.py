@@ -1,4 +1,11 @@
-"""One teacher of an ensemble of networks: its network, private records and random generator."""
+"""One teacher of an ensemble of networks; and several in threads, the engine's path on a CPU.
+
+Each teacher has its own thread on one core, because small networks gain nothing from several cores per operation.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
@@ -9,6 +16,9 @@ from nzc import networks
 from nzc.networks import as_input
 from nzc.networks._layers import DROPOUT
 from nzc.teachers.ensemble_settings import EnsembleSettings
+
+#: A thread labels so many rows at a time: what a layer makes of them stays in its core's cache.
+_AT_ONCE = 200
 
 
 class Teacher:
@@ -72,3 +82,39 @@ class Teacher:
         self.optimizer.step()
         if self.schedule is not None:
             self.schedule.step()
+
+
+class Threads:
+    """One thread for each core, which trains one teacher at a time.
+
+    precision  the context of every forward pass: autocast is a setting of each thread
+    """
+
+    def __init__(
+        self, teachers: list[Teacher], cores: int, precision: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self.teachers, self.precision = teachers, precision
+        self.pool = ThreadPoolExecutor(min(len(teachers), cores))
+        for teacher in teachers:
+            teacher.set_optimizer(list(teacher.network.parameters()))
+
+    def train_pass(self) -> None:
+        """Train one pass of every teacher over its shard."""
+
+        def train(teacher: Teacher) -> None:
+            with self.precision():
+                teacher.train_pass()
+
+        list(self.pool.map(train, self.teachers))
+
+    def predict(self, public: Tensor) -> Iterator[Tensor]:
+        """Yield each teacher's labels of the public rows, [rows], on the CPU."""
+
+        @torch.no_grad()
+        def labels(teacher: Teacher) -> Tensor:
+            teacher.network.eval()
+            with self.precision():
+                chunks = (as_input(x.to(teacher.device)) for x in public.split(_AT_ONCE))
+                return torch.cat([teacher.network(x).argmax(1).cpu() for x in chunks])
+
+        yield from self.pool.map(labels, self.teachers)

@@ -4,33 +4,33 @@ from typing import Any
 
 from pytorch_lightning import Callback, LightningModule, Trainer
 
-from nzc.training.progress import Bar
+from nzc.training.progress import bar
 
 
 class Progress(Callback):
     """Shows the progress of a fit on rank 0. Lightning's own bar cannot name a fit, nor count teachers.
 
-    teachers  how many teachers the batches train together; None: the batches are counted, as steps
+    teachers  how many teachers the batches train together; None: the batches are counted
     """
 
     def __init__(self, fit: str, shown: bool, teachers: int | None) -> None:
         self.fit, self.shown, self.teachers = fit, shown, teachers
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        unit = "steps" if self.teachers is None else "teachers"
-        total = float(trainer.num_training_batches if self.teachers is None else self.teachers)
-        # made here, because it cannot be sent to other processes
-        self.bar = Bar(self.fit, self.shown and trainer.is_global_zero, unit)
-        self.share = total / max(1, trainer.num_training_batches)
-        self.bar.start(total)
+        batches = float(trainer.num_training_batches)
+        total = batches if self.teachers is None else self.teachers
+        self.share = total / max(1, batches)
+        self.bar = bar(self.shown and trainer.is_global_zero)  # made here: it cannot be sent to other processes
+        self.task = self.bar.add_task(self.fit, total=total)
+        self.bar.start()
 
     def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
-        self.bar.advance(self.share)
+        self.bar.advance(self.task, self.share)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.bar.close()
+        self.bar.stop()
         trainer.strategy.barrier()  # no rank ends before the others, because a node waits for its own processes only
 
     def on_exception(self, *args: Any) -> None:
         if hasattr(self, "bar"):
-            self.bar.close()
+            self.bar.stop()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from nzc.settings import NotNegative, Positive
 from nzc.validation import InputError, in_a_line
@@ -30,31 +30,22 @@ class OptimizerSettings:
     optimizer: Callable[..., Any] | None = None
     schedule: Callable[..., Any] | None = None
 
-    #: The arguments of the optimiser's step in a fit: a closure where there is one.
-    step_arguments: ClassVar[tuple[Any, ...]] = ()
-
     def __post_init__(self) -> None:
-        """Raise InputError where the user's own optimiser, or own schedule, cannot take a step. This needs no row."""
+        """Raise InputError where the user's own optimiser, or own schedule, cannot be made. This needs no row."""
         if self.optimizer is None and self.schedule is None:
             return
         import torch
 
-        weights = [torch.zeros(2, 2, requires_grad=True), torch.zeros(2, requires_grad=True)]
-        for weight in weights:
-            weight.grad = torch.zeros_like(weight)
-        key = "optimizer"
+        key, weights = "optimizer", [torch.zeros(1, requires_grad=True)]
         try:
-            optimizer = self._optimizer(weights, self.lr)
-            optimizer.step(*self.step_arguments)
+            if self.optimizer is not None:
+                self.optimizer(weights)
             key = "schedule"
-            schedule = self._schedule(optimizer, 100, self.lr)
-            optimizer.step(*self.step_arguments)  # before the schedule's, as torch asks for
-            if schedule is not None:
-                schedule.step()
+            self.make_optimizer(weights, 100)
         except Exception as error:  # classes of torch and of users raise many types
             own: Any = getattr(self, key)
-            allowed = f"must be able to take a step with these settings ({in_a_line(error)})"
-            raise InputError(key, getattr(getattr(own, "func", own), "__name__", own), allowed) from error
+            name = getattr(getattr(own, "func", own), "__name__", own)
+            raise InputError(key, name, f"cannot be made with these settings ({in_a_line(error)})") from error
 
     @property
     def keeps_apart(self) -> bool:
@@ -76,27 +67,20 @@ class OptimizerSettings:
         usual    makes AdamW's schedule where the settings name none; None: one cycle
         options  of AdamW
         """
-        lr = self.lr if lr is None else lr
-        optimizer = self._optimizer(parameters, lr, **options)
-        return optimizer, self._schedule(optimizer, steps, lr, usual)
-
-    def _optimizer(self, parameters: "Iterable[Tensor]", lr: float, **options: Any) -> "Optimizer":
         from torch.optim import AdamW
-
-        if self.optimizer is None:
-            return AdamW(parameters, lr, weight_decay=self.weight_decay, fused=True, **options)
-        own: Optimizer = self.optimizer(parameters)
-        return own
-
-    def _schedule(self, optimizer: "Optimizer", steps: int, lr: float, usual: Any = None) -> "LRScheduler | None":
         from torch.optim.lr_scheduler import OneCycleLR
 
-        make = self.schedule or (None if self.optimizer else usual or partial(OneCycleLR, max_lr=lr))
-        if make is None:
-            return None
+        lr = self.lr if lr is None else lr
+        usual = usual or partial(OneCycleLR, max_lr=lr)
+        optimizer: Optimizer
+        if self.optimizer is None:
+            optimizer, make = AdamW(parameters, lr, weight_decay=self.weight_decay, fused=True, **options), usual
+        else:
+            optimizer, make = self.optimizer(parameters), None
+        if (make := self.schedule or make) is None:
+            return optimizer, None
         takes_steps = "total_steps" in signature(make).parameters
-        schedule: LRScheduler = make(optimizer, total_steps=steps + 1) if takes_steps else make(optimizer)
-        return schedule
+        return optimizer, make(optimizer, total_steps=steps + 1) if takes_steps else make(optimizer)
 
 
 def as_lightning(optimizer: "Optimizer", schedule: "LRScheduler | None") -> "OptimizerLRSchedulerConfig":

@@ -3,33 +3,14 @@
 import sys
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
-class Bar:
-    """A bar with a heading, what it counts, the time used and the time left. It is silent where there is no terminal.
-
-    unit  what is counted; None: what the name says
-    """
-
-    def __init__(self, name: str, shown: bool = True, unit: str | None = None) -> None:
-        counted = TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + (unit or name.lower()))
-        columns = (TextColumn("{task.description:9}"), BarColumn(), counted, TextColumn("·"), TimeElapsedColumn())
-        left = (TextColumn("used,"), TimeRemainingColumn(), TextColumn("left"))
-        console = Console(stderr=True)
-        self._bar = Progress(*columns, *left, console=console, refresh_per_second=4)
-        self._bar.disable = not (shown and console.is_terminal)
-        self._task = self._bar.add_task(name)
-
-    def start(self, total: float) -> None:
-        self._bar.update(self._task, total=total)
-        self._bar.start()
-
-    def advance(self, by: float = 1.0) -> None:
-        self._bar.advance(self._task, by)
-
-    def close(self) -> None:
-        self._bar.stop()
+def bar(shown: bool) -> Progress:
+    """Return a bar with its heading, what is done, the time used and the time left; silent without a terminal."""
+    columns = TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    console = Console(stderr=True)
+    return Progress(*columns, TimeRemainingColumn(), console=console, disable=not (shown and console.is_terminal))
 
 
 def say_stage(stage: str, done: str, seconds: float, timed: bool = True) -> None:

@@ -1,15 +1,10 @@
 """Settings of Lightning's Trainer for teachers and student. torch is imported when a fit begins."""
 
-import ctypes
 import logging
 import os
-import re
-import sys
 import warnings
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from nzc.validation import InputError, in_a_line, one_of, whole
@@ -18,14 +13,12 @@ if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
     from pytorch_lightning import LightningModule, Trainer
 
-#: How long a rank waits for the others to begin, and to end.
-_PATIENCE = timedelta(days=1)
 #: Weights stay float32, like the rows.
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")
 #: Trainer options that nzc sets itself, or that Lightning refuses for the manual optimisation of teachers.
-_RESERVED = {f"{least}_{unit}" for least in ("max", "min") for unit in ("epochs", "steps")} | {
-    *("max_time", "limit_train_batches", "overfit_batches", "fast_dev_run", "logger", "callbacks"),
-    *("enable_checkpointing", "enable_progress_bar", "enable_model_summary"),
+_RESERVED = {
+    *("max_epochs", "min_epochs", "max_steps", "min_steps", "max_time", "limit_train_batches", "overfit_batches"),
+    *("fast_dev_run", "logger", "callbacks", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"),
     *("gradient_clip_val", "gradient_clip_algorithm", "accumulate_grad_batches"),
 }
 
@@ -53,16 +46,12 @@ class TrainerSettings:
 
     @property
     def device_kind(self) -> str:
-        """The type of device that fits run on: cpu, cuda, … It avoids importing torch where there is no GPU driver."""
-        accelerator = self.options.get("accelerator", "auto")
-        if accelerator == "cpu" or (accelerator == "auto" and sys.platform == "linux" and not _has_gpu_driver()):
-            return "cpu"
-        return str(self._trainer().strategy.root_device.type)
+        """The type of device that fits run on: cpu, cuda, …"""
+        asked_for_cpu = self.options.get("accelerator") == "cpu"  # no need to import torch then
+        return "cpu" if asked_for_cpu else str(self._trainer().strategy.root_device.type)
 
     def fit(self, module: "LightningModule", name: str, teachers: int | None = None, **options: Any) -> None:
-        """Fit `module`. The progress bar is called `name`, and counts `teachers`; None: steps."""
-        from torch.multiprocessing.spawn import ProcessRaisedException
-
+        """Fit `module`. The progress bar is called `name`, and counts `teachers`; None: batches."""
         from nzc.training.callbacks import Progress
 
         trainer = self._trainer(callbacks=[Progress(name, self.progress, teachers)], **options)
@@ -72,10 +61,6 @@ class TrainerSettings:
             except SystemExit as end:
                 if isinstance(end.__context__, KeyboardInterrupt):  # Lightning turns the one into the other
                     raise KeyboardInterrupt from end
-                raise
-            except ProcessRaisedException as error:
-                if (wrong := _wrong_input(error)) is not None:
-                    raise wrong from error
                 raise
 
     def check(self) -> None:
@@ -89,9 +74,6 @@ class TrainerSettings:
 
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
         torch.set_num_threads(self.threads)
-        for name, option in signature(Trainer).parameters.items():  # Lightning checks none of these before the fit
-            if isinstance(option.default, bool) and not isinstance(self.options.get(name, False), bool):
-                raise InputError(f"trainer.{name}", self.options[name], "must be true or false")
         quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
         options = self.options | options | dict.fromkeys(quiet, False)
         try:
@@ -99,7 +81,8 @@ class TrainerSettings:
                 make = partial(Trainer, **{"plugins": [self._environment()]} | options)
                 trainer = make()
                 if isinstance(trainer.strategy, DDPStrategy):  # by default it would start the whole command again
-                    trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=_PATIENCE))
+                    patience = timedelta(days=1)  # a rank waits so long for the others
+                    trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=patience))
                 return trainer
         except Exception as error:  # Lightning raises many types
             allowed = f"must be options of pytorch_lightning.Trainer ({in_a_line(error)})"
@@ -118,18 +101,3 @@ class TrainerSettings:
             os.environ.setdefault("NODE_RANK", str(slurm.node_rank()))
             os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = slurm.main_address, str(slurm.main_port)
         return LightningEnvironment()
-
-
-def _wrong_input(error: Exception) -> InputError | None:
-    """Return the InputError that ended the process of a device: the last line of that process's traceback, or None."""
-    last = re.search(r"InputError: (.*?)=(.*?): (.*)$", str(error).strip().rpartition("\n")[2])
-    return InputError(*last.groups()) if last else None
-
-
-def _has_gpu_driver() -> bool:
-    """Return whether a driver library of NVIDIA or AMD can be loaded."""
-    for library in ("libcuda.so.1", "libamdhip64.so"):
-        with suppress(OSError):
-            ctypes.CDLL(library)
-            return True
-    return False

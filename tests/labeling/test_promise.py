@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 import nzc as library
 from nzc.accounting import sanitised
-from nzc.labeling.policy import LabelingPolicy
-from nzc.labeling.promise import Promise
+from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
@@ -107,7 +106,8 @@ def _asking(session: LabelingSession, run: Run, rows: np.ndarray, labels: np.nda
 
 def _outcomes(session: LabelingSession, run: Run, laws: list[tuple[NoisyArgmax, bool]]) -> Iterator[Outcome]:
     """Run the session for all labels that its mechanisms may draw, and append the laws of what it asked to `laws`."""
-    may_abstain = any(each.screen is not None for each in (run.mechanism, run.mechanism.first) if each is not None)
+    may_abstain = any(part.screen is not None for part in (run.mechanism, run.mechanism.first) if part is not None)
+    costs: dict[tuple[Any, ...], float] = {}  # many outcomes ask and answer equally many
     for draws in product([0, 1, ABSTAIN][: 2 + may_abstain], repeat=sum(run.sizes)):
         session.rounds, session.released = [], np.full(POOL, ABSTAIN)
         outcome, used = Outcome([], [], list(draws), "", 0.0), 0
@@ -117,9 +117,11 @@ def _outcomes(session: LabelingSession, run: Run, laws: list[tuple[NoisyArgmax, 
                 laws.append(law)
             outcome.laws.extend([laws.index(law)] * size)
             outcome.rows.extend(rows)
-        cost = reduce(add, (each.worst_case for each in session.rounds)).data_independent(DELTA)
-        released = str([(each.rows.tolist(), each.labels.tolist()) for each in session.rounds])
-        yield outcome._replace(released=released, cost=cost)
+        counts = tuple((repr(past.mechanism), len(past.rows), past.answered) for past in session.rounds)
+        if counts not in costs:
+            costs[counts] = reduce(add, (past.worst_case for past in session.rounds)).data_independent(DELTA)
+        released = str([(past.rows.tolist(), past.labels.tolist()) for past in session.rounds])
+        yield outcome._replace(released=released, cost=costs[counts])
 
 
 def _joint_laws(run: Run, laws: list[tuple[NoisyArgmax, bool]], outcomes: list[Outcome]) -> Iterator[np.ndarray]:
@@ -130,8 +132,10 @@ def _joint_laws(run: Run, laws: list[tuple[NoisyArgmax, bool]], outcomes: list[O
          for mechanism, student in laws]
         for move in (0, 1, -1)
     ])  # fmt: skip
-    law, row, label = (np.array([getattr(each, name) for each in outcomes]) for name in ("laws", "rows", "labels"))
-    _, released = np.unique([each.released for each in outcomes], return_inverse=True)
+    law, row, label = (
+        np.array([getattr(outcome, name) for outcome in outcomes]) for name in ("laws", "rows", "labels")
+    )
+    _, released = np.unique([outcome.released for outcome in outcomes], return_inverse=True)
     most = run.mechanism.adjacency.queries or POOL
     for move in map(np.array, product((0, 1, -1), repeat=POOL)):  # the first is no move
         if np.count_nonzero(move) <= most and (first + move >= 0).all() and (first + move <= TEACHERS).all():
@@ -147,12 +151,12 @@ def _require_true(run: Run) -> None:
     """Fail where the session may release more than it promises, or than its exact ε says of one round."""
     session, laws = _session(run), []
     outcomes = list(_outcomes(session, run, laws))
-    assert max(each.cost for each in outcomes) <= session.promise.epsilon * (1 + 1e-3)
+    assert max(outcome.cost for outcome in outcomes) <= session.promise.epsilon * (1 + 1e-3)
     stated = [session.promise.epsilon]
     if run.publish == "data_independent":  # of the last outcome
-        found = Spent(session, VoteHistograms(_histograms(np.array(run.votes)), TEACHERS)).epsilon()
-        assert found.exact_lower is None or found.exact_lower <= found.exact <= session.promise.epsilon
-        stated += [found.exact] if len(run.sizes) == 1 else []
+        spent = Spent(session, VoteHistograms(_histograms(np.array(run.votes)), TEACHERS)).epsilon()
+        assert spent.exact_lower is None or spent.exact_lower <= spent.exact <= session.promise.epsilon
+        stated += [spent.exact] if len(run.sizes) == 1 else []
     here, *neighbours = _joint_laws(run, laws, outcomes)
     assert here.sum() == pytest.approx(1)
     for epsilon in stated:
@@ -193,10 +197,10 @@ def runs(draw: st.DrawFn) -> Run:
     mechanism = draw(MECHANISMS)
     mechanism = replace(mechanism, first=draw(st.one_of(st.none(), MECHANISMS)))
     used = [mechanism, mechanism.first or mechanism]
-    sizes = draw(st.sampled_from(SIZES[: 2 if any(each.one_round for each in used) else None]))
+    sizes = draw(st.sampled_from(SIZES[: 2 if any(part.one_round for part in used) else None]))
     if len(sizes) == 1:
         mechanism = mechanism.between(Adjacency(draw(st.sampled_from([None, 1, 2]))))
-    publish = ["data_independent", *(["sanitised"] if all(each.pricing.bounds for each in used) else [])]
+    publish = ["data_independent", *(["sanitised"] if all(part.pricing.bounds for part in used) else [])]
     return Run(
         mechanism,
         sizes,

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, VOTES, Nzc
+from conftest import SMALL, Nzc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nzc
 from nzc.accounting import sanitised
 from nzc.accounting.data_independent import gaussian
-from nzc.labeling.policy import LabelingPolicy
-from nzc.labeling.promise import Promise
+from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import CHOICES, QuerySelection
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
@@ -71,13 +70,10 @@ def test_sizes(parts: object, queries: int | None, student: bool, asks: bool, si
 @pytest.mark.parametrize(
     ("choice", "parts", "queries", "student", "message"),
     [
-        ("best", None, None, True, "query_choice=best: must be one of first, random, representative, balanced"),
         ("entropy", None, None, False, "query_choice=entropy: .* no student"),
         ("balanced", 1, None, True, "rounds=1: must be 2 or more"),
-        ("first", 0, None, True, "rounds=0: .* 1 or more"),
         ("first", "many", None, True, "rounds=many: .* whole number"),
-        ("first", [], None, True, "rounds=.* at least one"),
-        ("first", [10, -1], None, True, "rounds.1=-1: .* 1 or more"),
+        ("first", [10, -1], None, True, "rounds=-1: .* 1 or more"),
         ("first", [30, 31], None, True, "queries=61: .* from 1 to 60"),
         ("first", [10, 10], 10, True, "queries=10: .* sum of rounds"),
         ("first", 11, 10, True, "rounds=11: .* from 1 to 10"),
@@ -300,27 +296,20 @@ def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
 
 def test_interactive_end_to_end(nzc: Nzc) -> None:
     interactive = ["aggregator=interactive", "aggregator.threshold=3", "aggregator.sigma1=1", "aggregator.sigma=1"]
-    command = [*SMALL, *interactive, "aggregator.confidence=0.5", "queries=200"]
+    command = [*SMALL, *interactive, "aggregator.confidence=0.5", "queries=60"]
     ran = nzc(*command)
     assert ran.code == 0, ran.err
     result, rounds = ran.result, ran.result["rounds"]
-    assert [part["asked"] for part in rounds] == [100, 100]
-    assert sum(part["answered"] for part in rounds) == result["answered"] < 200
+    assert [part["asked"] for part in rounds] == [30, 30]
+    assert sum(part["answered"] for part in rounds) == result["answered"] < 60
     costs = [part["epsilon"] for part in rounds]
     assert max(costs) < result["epsilon"]["exact"] < sum(costs)
-    assert 0 < result["reinforced"] <= 200 - result["answered"]
+    assert 0 < result["reinforced"] <= 60 - result["answered"]
     assert result["accuracy_interval"][0] < result["accuracy"] < result["accuracy_interval"][1]
     assert nzc(*command).result["epsilon"] == result["epsilon"]  # also the ledger's total: equal labels cost nothing
     curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
     assert "Student of round 1/loss_labelled,0," in curves
     assert "Student/loss_labelled,0," in curves
-
-
-@pytest.mark.parametrize("choice", ["balanced", "entropy"])
-def test_choices_end_to_end(nzc: Nzc, choice: str) -> None:
-    ran = nzc(*SMALL, f"query_choice={choice}", "queries=60", "rounds=[40,20]")
-    assert ran.code == 0, ran.err
-    assert (ran.result["queries"], ran.result["answered"]) == (60, 60)
 
 
 def test_without_a_label_there_is_no_student_and_all_else_is_whole(nzc: Nzc) -> None:
@@ -329,8 +318,3 @@ def test_without_a_label_there_is_no_student_and_all_else_is_whole(nzc: Nzc) -> 
     assert ran.code == 0 and "no label was released" in ran.err
     assert (ran.result["answered"], ran.result["accuracy"], ran.result["label_accuracy"]) == (0, None, None)
     assert ran.result["epsilon"]["exact"] > 0
-
-
-def test_interactive_without_a_student_is_one_round(nzc: Nzc, histograms: object) -> None:
-    result = nzc(*VOTES, "teachers.path=votes.npy", "aggregator=interactive", "aggregator.threshold=30").result
-    assert len(result["rounds"]) == 1

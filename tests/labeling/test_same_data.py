@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TEACHERS, VOTES, Nzc
+from conftest import VOTES, Nzc
 
 from nzc.data.npz import Npz
 from nzc.data.table import Table
@@ -131,8 +131,3 @@ def test_a_name_counts_files_together(nzc: Nzc, histograms: Path) -> None:
     assert both > 1.5 * alone  # two of votes.npy, one of other.npy
     assert released("other.npy") > both
     assert Ledger(".nzc/ledger.db").names().popitem()[1] == {"hospital"}
-
-
-def test_a_name_is_known_for_every_dataset(nzc: Nzc) -> None:
-    assert nzc(*TEACHERS, "student=none", "+dataset.name=digits of 1998").code == 0
-    assert [*Ledger(".nzc/ledger.db").names().values()] == [{"digits of 1998"}]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nzc.data.augment import Affine
 from nzc.mechanisms import ABSTAIN
-from nzc.students import StudentData
+from nzc.students import FittedStudent, StudentData
 from nzc.students.module import StudentModule
 from nzc.students.supervised import Supervised
 from nzc.students.vat import VAT, direction, divergence
@@ -45,10 +45,9 @@ def _linear(features: int, classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(features, classes)).double()
 
 
-@pytest.mark.parametrize("shape", [(6,), (1, 2, 3)])
-def test_the_direction_is_the_hessians_dominant_eigenvector(shape: tuple[int, ...]) -> None:
+def test_the_direction_is_the_hessians_dominant_eigenvector() -> None:
     """For p = softmax(Wx + b) the Hessian of KL(p(x) ‖ p(x + r)) at r = 0 is Wᵀ(diag p - ppᵀ)W."""
-    network, x = _linear(6, 4), torch.randn(5, *shape, dtype=torch.float64)
+    network, x = _linear(6, 4), torch.randn(5, 1, 2, 3, dtype=torch.float64)
     log_p, weight = network(x).log_softmax(1).detach(), network[1].weight.detach()
     p = log_p.exp()
     hessian = weight.T @ (torch.diag_embed(p) - p[:, :, None] * p[:, None, :]) @ weight
@@ -63,17 +62,6 @@ def test_the_direction_is_the_hessians_dominant_eigenvector(shape: tuple[int, ..
     # and so half the largest eigenvalue is what a small step costs, per its square
     cost = divergence(network, x + 1e-3 * found, log_p) / 1e-6
     torch.testing.assert_close(cost, values[:, -1] / 2, rtol=1e-2, atol=0)
-
-
-def test_no_other_direction_of_the_plane_costs_more() -> None:
-    network = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3)).double()
-    x = torch.randn(6, 2, dtype=torch.float64)
-    log_p = network(x).log_softmax(1).detach()
-    found = divergence(network, x + 0.01 * direction(network, x, log_p, torch.randn_like(x), 1e-4, 50), log_p)
-    angles = torch.linspace(0, 2 * torch.pi, 361, dtype=torch.float64)
-    circle = torch.stack([angles.cos(), angles.sin()], dim=1)
-    brute = torch.stack([divergence(network, x + 0.01 * d, log_p) for d in circle]).amax(0)
-    assert (found > 0.97 * brute).all()  # ±r differ in the third order
 
 
 def test_elsewhere_than_at_p_the_gradient_is_the_direction() -> None:
@@ -112,8 +100,8 @@ def test_a_network_that_is_certain_has_no_direction() -> None:
     torch.testing.assert_close(found.norm(dim=1), torch.ones(3, dtype=torch.float64))
 
 
-def test_gradient_of_the_loss_against_finite_differences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """p and r held fixed where they must be: each term's derivative in every weight, at a last step."""
+def test_each_term_and_its_gradient_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """p and r are held fixed where they must be, at a last step."""
     student = _student(replace(SETTINGS, alpha=2.0, entropy=0.5), (3,), network=_linear(3, 4))
     student.progress = 1.0
     weight, x, y = student.network[1].weight, student.x.double(), student.y
@@ -131,15 +119,8 @@ def test_gradient_of_the_loss_against_finite_differences(monkeypatch: pytest.Mon
 
     for name, loss in _losses(student).items():
         torch.testing.assert_close(loss, expected()[name])
-        (gradient,) = torch.autograd.grad(loss, weight)
-        for i, j in np.ndindex(4, 3):
-            sides = []
-            for step in (1e-6, -1e-6):
-                with torch.no_grad():
-                    weight[i, j] += step
-                    sides.append(float(expected()[name]))
-                    weight[i, j] -= step
-            assert float(gradient[i, j]) == pytest.approx((sides[0] - sides[1]) / 2e-6, rel=1e-4, abs=1e-8)
+        gradients = (torch.autograd.grad(of, weight) for of in (loss, expected()[name]))
+        torch.testing.assert_close(*gradients)
 
 
 def test_only_the_clean_pass_moves_running_statistics() -> None:
@@ -181,26 +162,17 @@ def _clusters(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return (2 * rng.normal(size=(5, 10))[y] + rng.normal(size=(rows, 10))).astype(np.float32), y
 
 
-def _fit(config: VAT | Supervised, x: np.ndarray, labels: np.ndarray, classes: int) -> StudentModule:
-    student = config.student(StudentData(x, labels, classes), seed=0)
-    TrainerSettings(progress=False, accelerator="cpu").fit(student, "Student", max_epochs=1)
-    return student
+def _fit(config: VAT | Supervised, x: np.ndarray, labels: np.ndarray, classes: int) -> FittedStudent:
+    return config.fit(StudentData(x, labels, classes), 0, TrainerSettings(progress=False, accelerator="cpu"), "")
 
 
 def test_it_learns_from_rows_without_labels() -> None:
-    """One label a cluster: boundaries belong between the clusters, not between the labelled rows."""
+    """One label a cluster: boundaries belong between the clusters, not between the labeled rows."""
     x, y = _clusters(400)
     labels = np.where(np.arange(400) < 5, y, ABSTAIN)
     vat = (_fit(replace(SETTINGS, radius=1.0), x, labels, 5).predict(x) == y).mean()
     supervised = (_fit(Supervised(**COMMON), x, labels, 5).predict(x) == y).mean()
     assert vat > 0.99 > supervised
-
-
-def test_a_tiny_labelled_set_is_learned() -> None:
-    rng = np.random.default_rng(0)
-    labels = np.where(np.arange(60) < 20, rng.integers(0, 4, 60), ABSTAIN)
-    student = _fit(replace(SETTINGS, average=0.9), rng.normal(size=(60, 10)).astype(np.float32), labels, 4)
-    assert (student.predict(student.x.numpy())[:20] == labels[:20]).all()
 
 
 @pytest.mark.parametrize("released", [[2], [2] * 9, [0, 3, 3]])

@@ -141,28 +141,17 @@ def test_where_records_have_names_one_that_goes_changes_one_teacher(cells: bool 
     )
     trees = replace(TREES, count=40)
     teachers = trees if cells is None else Neighbours(count=40, seed=0, cells=cells)
-    before, after = (_predictions(teachers, each) for each in (replace(splits, embedding=places), fewer))
+    before, after = (_predictions(teachers, of) for of in (replace(splits, embedding=places), fewer))
     empty = [teacher for teacher, shard in enumerate(teachers.shards(splits)) if not len(shard)]
     assert 2 < len(empty) < 20
     assert all((before[teacher] == teacher % 3).all() for teacher in empty)
     assert (before != after).any(axis=1).sum() == 1
 
 
-def test_networks_skip_teachers_without_a_record() -> None:
-    splits = replace(_table(np.random.default_rng(0), 60, 60), groups=None, keys=np.arange(60))
-    of_seed = (replace(NETWORKS, count=40, epochs=1, seed=seed) for seed in range(100))
-    networks = next(settings for settings in of_seed if not len(settings.shards(splits)[0]))
-    predicted, shards = _predictions(networks, splits), networks.shards(splits)
-    assert all((predicted[teacher] == teacher % 3).all() for teacher in range(40) if not len(shards[teacher]))
-
-
 def test_many_teachers_without_a_record_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As many as expected from the number of groups and teachers, which are public."""
-    splits, store = _table(np.random.default_rng(0), 150, 40), PredictionStore(tmp_path)
-    replace(TREES, count=10).train(splits, store, QUIET)
-    assert not capsys.readouterr().err
-    replace(TREES, count=40).train(splits, store, QUIET)
-    assert capsys.readouterr().err.startswith("nzc: 40 groups, dealt by their names, leave about 37 % of 40 teachers")
+    replace(TREES, count=40).train(_table(np.random.default_rng(0), 150, 40), PredictionStore(tmp_path), QUIET)
+    assert capsys.readouterr().err.startswith("nzc: about 37 % of 40 teachers have no group: ")
 
 
 def test_by_record_a_person_moves_several_votes() -> None:
@@ -172,9 +161,9 @@ def test_by_record_a_person_moves_several_votes() -> None:
     person = int(np.bincount(splits.groups).argmax())
     changed = replace(splits.private, y=np.where(splits.groups == person, (splits.private.y + 1) % 3, splits.private.y))
     other = replace(splits, private=changed)
-    by_record = [_predictions(NEAREST, replace(each, groups=None)) for each in (splits, other)]
+    by_record = [_predictions(NEAREST, replace(of, groups=None)) for of in (splits, other)]
     assert _moved(*by_record) > 2
-    assert _moved(*(_predictions(NEAREST, each) for each in (splits, other))) == 2
+    assert _moved(*(_predictions(NEAREST, of) for of in (splits, other))) == 2
 
 
 def test_what_groups_do_not_allow() -> None:
@@ -189,13 +178,3 @@ def test_what_groups_do_not_allow() -> None:
     for wrong, allowed in ({"count": 41}, "from 1 to 40"), ({"stratify": True}, "must be false where"):
         with pytest.raises(InputError, match=f"{next(iter(wrong))}=.*{allowed}"):
             replace(TREES, **wrong).check(splits)
-
-
-@pytest.mark.parametrize("teachers", [TREES, NETWORKS], ids=["trees", "networks"])
-def test_groups_change_what_is_stored(teachers: ShardedTeachers) -> None:
-    splits = _table(np.random.default_rng(0), 150, 40)
-    singly = replace(splits, groups=None)
-    several = splits, singly, replace(splits, groups=splits.groups[::-1])
-    requests = [teachers.stored_request(of, QUIET) for of in several]
-    assert len({str(request) for request in requests}) == 3
-    assert requests[1]["data"] == DataSplits(splits.private, splits.public, splits.test, 3).digest

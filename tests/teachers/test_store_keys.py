@@ -42,7 +42,7 @@ OTHER: dict[str, Any] = {
     "count": 4, "seed": 9, "stratify": True, "parallel": 2, "label": "asked", "records": 2, "cells": True,
     "network": "cnn", "epochs": 8, "batch_size": 8, "lr": 0.5, "weight_decay": 0.5, "augment": Affine(rotate=7),
     "optimizer": partial(torch.optim.SGD, lr=0.1), "schedule": partial(torch.optim.lr_scheduler.StepLR, step_size=3),
-    "stacked": True, "unfold": True, "estimator": DecisionTreeClassifier(max_depth=2),
+    "stacked": True, "estimator": DecisionTreeClassifier(max_depth=2),
     "encoder": None, "neighbours": 9, "dimensions": 9, "power": 9, "copies": 9,
     "width": 9, "steps": 9, "temperature": 0.9,
 }  # fmt: skip
@@ -50,8 +50,7 @@ OTHER: dict[str, Any] = {
 NOT_IN_KEY = {
     "parallel": "changes the speed only",
     "stacked": "predictions agree up to rounding",
-    "unfold": "predictions agree up to rounding",
-    "label": "the rows that are labelled are in the key",
+    "label": "the rows that are labeled are in the key",
     "records": "the number of teachers is in the key",
 }
 
@@ -70,19 +69,19 @@ def _key(of: ShardedTeachers, splits: DataSplits) -> str:
 
 def _all_kinds(package: Any, base: type) -> set[type]:
     """Every class of a package that can be built and derives from `base`."""
-    modules = [import_module(f"{package.__name__}.{each.name}") for each in iter_modules(package.__path__)]
+    modules = [import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__)]
     kinds = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
     return {kind for kind in kinds if issubclass(kind, base) and not getattr(kind, "__abstractmethods__", None)}
 
 
 def test_every_kind_of_teachers_and_representation_is_here() -> None:
     stored = {kind for kind in _all_kinds(teachers, Teachers) if hasattr(kind, "stored_request")}
-    assert stored == {type(each) for each in TEACHERS}
+    assert stored == {type(kind) for kind in TEACHERS}
     assert {kind.__name__ for kind in _all_kinds(teachers, Teachers) - stored} == {"VoteFile"}  # it stores nothing
     assert _all_kinds(representation, representation.Encoder) == {Spectral, Contrastive}
 
 
-@pytest.mark.parametrize("kind", TEACHERS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: type(kind).__name__)
 def test_every_field_of_teachers_is_in_the_key_or_listed(kind: ShardedTeachers) -> None:
     splits, unchanged = _splits(), set()
     for field in fields(kind):
@@ -93,7 +92,7 @@ def test_every_field_of_teachers_is_in_the_key_or_listed(kind: ShardedTeachers) 
     assert unchanged == {name for name in NOT_IN_KEY if name in {field.name for field in fields(kind)}}
 
 
-@pytest.mark.parametrize("kind", TEACHERS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: type(kind).__name__)
 def test_number_of_teachers_rows_and_classes_are_in_the_key(kind: ShardedTeachers) -> None:
     several = [(replace(kind, count=None, records=records), _splits()) for records in (1, 4, 20)]
     several += [(kind, _splits()), (kind, _splits(4))]

@@ -1,4 +1,4 @@
-"""Optimisers and schedules of one's own: their rate is theirs, and what cannot take a step is refused beforehand."""
+"""Optimisers and schedules of one's own: their rate is theirs, and what cannot be made is refused beforehand."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -23,7 +23,7 @@ from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import partition
 from nzc.teachers.stacked import Stacked
-from nzc.teachers.threads import Threads
+from nzc.teachers.teacher import Threads
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
@@ -86,12 +86,6 @@ def _trained(engine: Any, settings: Ensemble, splits: DataSplits, work: Path) ->
     return cohort
 
 
-def _share_right(cohort: Any, splits: DataSplits) -> list[float]:
-    """Return the accuracy of each teacher on the public rows."""
-    x, y = torch.from_numpy(splits.public.x), torch.from_numpy(splits.public.y)
-    return [(predicted == y).float().mean().item() for predicted in cohort.predict(x)]
-
-
 def _fit(config: StudentConfig, splits: DataSplits) -> Any:
     labels = np.where(np.arange(30) < 20, splits.public.y, ABSTAIN)
     return config.fit(StudentData(splits.public.x, labels, 10), 0, QUIET, "Student")
@@ -103,7 +97,6 @@ def test_teachers_keep_the_rate_of_their_own_optimiser(
 ) -> None:
     own = replace(ENSEMBLE, optimizer=partial(Noted, lr=0.03))
     steps = 9 * (1 if engine is Stacked else 3)  # three passes of three batches
-    rates.clear()  # the first step was a trial
     _trained(engine, own, splits, tmp_path)
     assert rates == [0.03] * steps
     named = replace(own, count=1, schedule=partial(StepLR, step_size=3, gamma=0.1))
@@ -119,7 +112,6 @@ def test_students_keep_the_rate_of_their_own_optimiser(
 ) -> None:
     own = replace(config, optimizer=partial(Noted, lr=0.03))
     players = 1 if config is STUDENTS[0] else 2
-    rates.clear()
     _fit(own, splits)
     assert rates == [0.03] * 6 * players
     named = replace(own, schedule=partial(StepLR, step_size=3, gamma=0.1))
@@ -128,59 +120,32 @@ def test_students_keep_the_rate_of_their_own_optimiser(
     np.testing.assert_allclose(rates, [*[0.03] * 3 * players, *[0.003] * 3 * players])
 
 
-@pytest.mark.parametrize(
-    "own",
-    [partial(optim.Adagrad, lr=0.05), partial(optim.RMSprop, lr=0.003), optim.Adadelta, partial(Sign, stride=0.003)],
-    ids=["Adagrad", "RMSprop", "Adadelta", "own"],
-)
+@pytest.mark.parametrize("own", [partial(optim.Adagrad, lr=0.05), partial(Sign, stride=0.003)], ids=["Adagrad", "own"])
 def test_optimisers_without_momentum_train(splits: DataSplits, tmp_path: Path, own: Any) -> None:
-    settings = replace(ENSEMBLE, optimizer=own, epochs=12)
-    alone, stacked = (_trained(engine, settings, splits, tmp_path) for engine in ENGINES)
-    labels = torch.from_numpy(splits.public.y)
-    for cohort in (alone, stacked):
-        right = [
-            (predicted == labels).float().mean() for predicted in cohort.predict(torch.from_numpy(splits.public.x))
-        ]
-        assert min(right) > 0.3  # by chance it is 0.1
+    settings, labels = replace(ENSEMBLE, optimizer=own, epochs=12), torch.from_numpy(splits.public.y)
+    for engine in ENGINES:
+        predicted = _trained(engine, settings, splits, tmp_path).predict(torch.from_numpy(splits.public.x))
+        assert min((labels == of).float().mean() for of in predicted) > 0.3  # by chance it is 0.1
     for config in STUDENTS:
         _fit(replace(config, optimizer=own), splits)
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=["threads", "stacked"])
-def test_a_rate_of_ones_own_makes_other_teachers(splits: DataSplits, tmp_path: Path, engine: Any) -> None:
-    """The smaller rate leaves the teachers about where they began."""
-    settings = [replace(ENSEMBLE, epochs=12, optimizer=partial(optim.Adam, lr=lr)) for lr in (0.003, 0.00001)]
-    fast, slow = (_share_right(_trained(engine, each, splits, tmp_path), splits) for each in settings)
-    assert min(fast) > 0.4 > max(slow)
-
-
 REFUSED = {
-    "optimizer=SparseAdam": {"optimizer": optim.SparseAdam},
     "optimizer=SGD": {"optimizer": partial(optim.SGD, lr=-1)},
     "schedule=OneCycleLR": {"optimizer": optim.Adagrad, "schedule": partial(OneCycleLR, max_lr=0.1)},
     "schedule=CosineAnnealingLR": {"schedule": CosineAnnealingLR},
-    "schedule=ReduceLROnPlateau": {"schedule": optim.lr_scheduler.ReduceLROnPlateau},
     "schedule=StepLR": {"optimizer": partial(Sign, stride=1), "schedule": partial(StepLR, step_size=3)},
 }
 
 
-@pytest.mark.parametrize("settings", [ENSEMBLE, *STUDENTS], ids=["teachers", "supervised", "gan_ssl"])
 @pytest.mark.parametrize("key", REFUSED)
-def test_what_cannot_take_a_step_is_refused(settings: Any, key: str) -> None:
-    with pytest.raises(InputError, match=f"^{key}: must be "):
-        replace(settings, **REFUSED[key])
+def test_what_cannot_be_made_is_refused(key: str) -> None:
+    with pytest.raises(InputError, match=f"^{key}: cannot be made"):
+        replace(ENSEMBLE, **REFUSED[key])
 
 
-def test_an_optimiser_that_repeats_the_loss_needs_a_single_loss(splits: DataSplits) -> None:
-    for settings in (ENSEMBLE, STUDENTS[1]):
-        with pytest.raises(InputError, match=r"^optimizer=LBFGS: must be "):
-            replace(settings, optimizer=optim.LBFGS)
-    _fit(replace(STUDENTS[0], optimizer=optim.LBFGS), splits)
-
-
-@pytest.mark.parametrize("group", ["teachers", "student"])
-def test_it_is_refused_before_data_is_read(nzc: Nzc, group: str) -> None:
-    wrong = f"{group}.schedule={{_target_: torch.optim.lr_scheduler.CosineAnnealingLR}}"
+def test_it_is_refused_before_data_is_read(nzc: Nzc) -> None:
+    wrong = "student.schedule={_target_: torch.optim.lr_scheduler.CosineAnnealingLR}"
     ran = nzc("dataset=npz", "dataset.path=nowhere.npz", wrong)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert f"{group}.schedule=CosineAnnealingLR: must be " in ran.err
+    assert "student.schedule=CosineAnnealingLR: cannot be made" in ran.err

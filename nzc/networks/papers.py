@@ -1,0 +1,96 @@
+"""Networks of the papers: PATE's teacher, the Glyph teacher of Scalable PATE, and those for VAT students.
+
+A training batch of those with batch normalisation needs two rows or more.
+"""
+
+from functools import partial
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nzc.networks._layers import GlobalAverage, size_after
+
+
+def pate_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The teacher of PATE 2017 (section 3), without local response normalisation.
+
+    5 × 5 convolutions (64, 128), each with 3 × 3 max-pooling by 2, then 384 hidden units.
+    """
+    body = nn.Sequential(
+        *(nn.Conv2d(shape[0], 64, 5, padding=2), nn.MaxPool2d(3, 2, padding=1), nn.ReLU()),
+        *(nn.Conv2d(64, 128, 5, padding=2), nn.MaxPool2d(3, 2, padding=1), nn.ReLU()),
+    )
+    hidden = nn.Linear(size_after(body, shape), 384)
+    return nn.Sequential(body, nn.Flatten(), hidden, nn.ReLU(), nn.Linear(384, classes))
+
+
+def conv_small(
+    shape: tuple[int, ...], classes: int, widths: tuple[int, int, int, int, int] = (64, 128, 128, 128, 128)
+) -> nn.Module:
+    """Conv-Small of Miyato et al. 2017 (arXiv 1704.03976, appendix D) without the normalisation of its logits.
+
+    Three stages of three convolutions without bias, each with batch normalisation and leaky ReLU 0.1. The first two
+    stages end in max-pooling by 2 and dropout 0.5; the third in two 1 × 1 convolutions and the global average.
+    `widths` are the channels of the first stage, of the second, and of each convolution of the third; by default those
+    for SVHN, with 0.63 million parameters at 3 × 32 × 32 and 10 classes.
+    """
+
+    def layer(of: int, to: int, size: int = 3, padding: int = 1) -> list[nn.Module]:
+        return [nn.Conv2d(of, to, size, padding=padding, bias=False), nn.BatchNorm2d(to), nn.LeakyReLU(0.1)]
+
+    border = 0 if min(shape[1:]) // 4 >= 3 else 1  # no padding on maps of 3 × 3 or more
+    first, second, a, b, c = widths
+    return nn.Sequential(
+        *(*layer(shape[0], first), *layer(first, first), *layer(first, first), nn.MaxPool2d(2), nn.Dropout(0.5)),
+        *(*layer(first, second), *layer(second, second), *layer(second, second), nn.MaxPool2d(2), nn.Dropout(0.5)),
+        *(*layer(second, a, padding=border), *layer(a, b, 1, 0), *layer(b, c, 1, 0)),
+        GlobalAverage(),
+        nn.Linear(c, classes),
+    )
+
+
+#: Conv-Large of Miyato et al. 2017: 3.1 million parameters, for a VAT student on a GPU.
+conv_large = partial(conv_small, widths=(128, 256, 512, 256, 128))
+
+
+class _Unit(nn.Module):
+    """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1 (He et al. 2016, pre-activation).
+
+    Where the width doubles, the map is halved: the shortcut is average-pooled 2 × 2 and padded with zero channels, so
+    it has no parameters (option A of He et al. 2015). The first unit of the network passes act(x) to the shortcut.
+    """
+
+    def __init__(self, of: int, to: int, first: bool = False) -> None:
+        super().__init__()
+        self.pad, self.first = to - of, first
+        self.norm1, self.norm2 = nn.BatchNorm2d(of), nn.BatchNorm2d(to)
+        self.conv1 = nn.Conv2d(of, to, 3, stride=1 if of == to else 2, padding=1, bias=False)
+        self.conv2 = nn.Conv2d(to, to, 3, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        active = F.leaky_relu(self.norm1(x), 0.1)
+        shortcut = active if self.first else x
+        if self.pad:
+            shortcut = F.avg_pool2d(shortcut, 2, ceil_mode=True)
+            shortcut = F.pad(shortcut, (0, 0, 0, 0, self.pad // 2, self.pad - self.pad // 2))
+        return torch.add(self.conv2(F.leaky_relu(self.norm2(self.conv1(active)), 0.1)), shortcut)
+
+
+def resnet32(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """ResNet-32 with leaky ReLU 0.1, the Glyph teacher of Scalable PATE 2018 (section 4.1).
+
+    Three stages of five units, widths 16, 32, 64: 0.46 million parameters at 3 × 32 × 32 and 10 classes.
+    """
+    widths = [16, *[16] * 5, *[32] * 5, *[64] * 5]
+    units = [_Unit(of, to, first=i == 0) for i, (of, to) in enumerate(pairwise(widths))]
+    network = nn.Sequential(
+        nn.Conv2d(shape[0], 16, 3, padding=1, bias=False),
+        *units,
+        *(nn.BatchNorm2d(64), nn.LeakyReLU(0.1), GlobalAverage(), nn.Linear(64, classes)),
+    )
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, a=0.1, mode="fan_out")
+    return network

@@ -1,0 +1,55 @@
+"""What a student makes of released labels before it learns: it removes contradicted ones, and spreads the others."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from nzc.mechanisms import ABSTAIN
+from nzc.students.config import FittedStudent, StudentData
+from nzc.types import Floats
+
+
+def clean_labels(
+    data: StudentData, folds: int, seed: int, learn: Callable[[StudentData, str], FittedStudent]
+) -> StudentData:
+    """Return the data without the labels that a student contradicts: noisy aggregation makes wrong ones.
+
+    The labeled rows are divided into `folds`, class by class. For each fold a student learns from all other folds and
+    the unlabeled rows, and predicts this fold. Only released labels and public rows are used.
+    """
+    rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(data.labeled))
+    rows = rows[np.argsort(data.labels[rows], kind="stable")]
+    labels = data.labels.copy()
+    for fold in range(min(folds, len(rows))):
+        mine = rows[fold::folds]
+        others = data.labels.copy()
+        others[mine] = ABSTAIN
+        if not len(mine) or (others == ABSTAIN).all():
+            continue
+        student = learn(replace(data, labels=others), f"Fold {fold + 1}")
+        labels[mine[student.predict(data.x[mine]) != data.labels[mine]]] = ABSTAIN
+    return data if (labels == ABSTAIN).all() else replace(data, labels=labels)
+
+
+def spread_labels(data: StudentData, embedding: Floats, share: float) -> StudentData:
+    """Return the data in which the surest `share` of each class's rows has the label of the nearest released row.
+
+    A row is the surer, the closer it is to the nearest row of its class than to the nearest of another one. Released
+    labels stay. Only released labels and public rows are used.
+
+    embedding  places [pool, dimensions] of the pool's rows in a public representation, of length 1
+    """
+    asked = np.flatnonzero(data.labeled)
+    alike = embedding @ embedding[asked].T
+    closest = np.full((len(data.labels), data.classes), -2.0)
+    for label in np.unique(data.labels[asked]):
+        closest[:, label] = alike[:, data.labels[asked] == label].max(axis=1)
+    ordered, nearest = np.sort(closest, axis=1), closest.argmax(axis=1)
+    margin, labels = ordered[:, -1] - ordered[:, -2], data.labels.copy()
+    for label in np.unique(data.labels[asked]):
+        rows = np.flatnonzero(nearest == label)
+        surest = rows[np.argsort(-margin[rows], kind="stable")][: int(np.ceil(share * len(rows)))]
+        labels[surest] = label
+    labels[asked] = data.labels[asked]
+    return replace(data, labels=labels)
