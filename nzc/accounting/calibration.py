@@ -51,6 +51,8 @@ def calibrate(
     costs = [cost(value) for value in values]
     if min(costs) > epsilon:
         allowed = f"must be above {min(costs):.3g}: {name} alone cannot make {queries} queries cheaper"
+        if math.isinf(min(costs)):
+            allowed = f"must be null, because no {name} gives a finite ε"
         raise InputError("epsilon", epsilon, allowed)
     if costs[0] <= epsilon:
         return values[0]

@@ -82,6 +82,10 @@ def input_error(error: BaseException) -> InputError | None:
             return link
         if isinstance(link, OmegaConfBaseException):
             return _wrong_value(link, str(error))
+    if "Config group override" in str(error):  # Hydra does not say which
+        typed = (part for part in sys.argv if re.match(r"[\w/]+=(null|true|false|[-+.\d{])", part))
+        group, _, option = next(typed, "(group)=").partition("=")
+        return InputError(group, option, "must be the name of an option; nzc --help lists them")
     if isinstance(error, MissingConfigException):
         group, _, option = (error.missing_cfg_file or "").removesuffix(".yaml").rpartition("/")
         if option in _EXTRAS:

@@ -28,7 +28,7 @@ _LOG_FROM = 20  # an axis is logarithmic where its largest value is at least so 
 _INSIDE = 4  # up to so many lines the legend is inside the axes
 
 
-@dataclass
+@dataclass(repr=False)
 class Drawing:
     """A figure of finished jobs.
 

@@ -25,8 +25,8 @@ WRONG = [
     ("+sweeps=foo", "sweeps/foo", "digits"),
     ("sweeps=digits", "sweeps", "+sweeps"),
     ("aggregator=[", "[", "hydra.cc"),
-    ("teachers=100", "group", "int"),
-    ("student=null", "group", "None"),
+    ("teachers=100", "teachers=100", "name of an option"),
+    ("student=null", "student=null", "name of an option"),
     ("budget=3", "budget=3", "Budget"),
     ("--config-name=mnist", "primary config 'mnist'", ""),
     ("pubish run dest", "pubish", "did you mean publish?"),
@@ -127,7 +127,7 @@ def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: s
 @pytest.mark.parametrize(
     ("text", "names", "allows"),
     [
-        ("sweep: {rows: [{name: a, sett: [seed=1]}]}", "sweep.rows.0.sett=['seed=1']", "name, set, paper"),
+        ("sweep: {rows: [{name: a, sett: [seed=1]}]}", "sweep.rows.0.sett=['seed=1']", "not permitted"),
         ("sweep: {rows: [1]}", "sweep.rows.0", "mapping"),
         ("sweep: {rows: [{name: a, set: seed}]}", "sweep.rows.0", "list"),
         ("sweep: {rows: [{name: a, set: [+sed=1]}]}", "sed=1", "did you mean seed?"),
@@ -179,7 +179,7 @@ def test_files_that_are_no_arrays(nzc: Nzc, suffix: str) -> None:
 
 @pytest.mark.parametrize(
     ("labels", "allows"),
-    [(np.full(30, 3), "classes"), (np.zeros(30), "whole numbers"), (np.zeros(31, int), "30 whole numbers")],
+    [(np.full(30, 3), "from 0 to 2"), (np.zeros(30), "whole numbers"), (np.zeros(31, int), "30 whole numbers")],
 )
 def test_label_files(nzc: Nzc, labels: np.ndarray, allows: str) -> None:
     np.save("votes.npy", FLAT)

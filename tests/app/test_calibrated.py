@@ -51,7 +51,10 @@ def test_rounds_give_the_number_of_queries(nzc: Nzc) -> None:
         ("aggregator.sigma=null queries=20", "aggregator.sigma=null: must be a number, or"),
         ("aggregator.sigma=null budget.epsilon=1", "queries=null: must be a number where aggregator.sigma"),
         ("aggregator.sigma=null budget.epsilon=1 queries=5 publish=sanitised", "aggregator.sigma=null"),
-        ("aggregator=nzc aggregator.gamma=null budget.epsilon=1 queries=5", "budget.epsilon=1.0: cannot"),
+        (
+            "aggregator=nzc aggregator.gamma=null budget.epsilon=1 queries=5",
+            "budget.epsilon=1.0: must be null, because",
+        ),
         (f"{' '.join(CONFIDENT)} aggregator.sigma1=1 budget.epsilon=1 queries=40", "budget.epsilon=1.0: must be above"),
     ],
 )

@@ -150,7 +150,11 @@ def test_a_wrong_key_of_a_row_is_said_before_anything_runs(nzc: Nzc, wrong: str,
 @pytest.mark.parametrize(
     ("wrong", "typed", "line"),
     [
-        ("queries=20, aggregator=lnmax", [], "sweep.rows.1.set=aggregator=lnmax: must set each key once"),
+        (
+            "queries=20, aggregator=lnmax",
+            [],
+            "sweep.rows.1.set=['aggregator=nzc', 'queries=20', 'aggregator=lnmax']: must set each key once",
+        ),
         ("queries=20", ["+sweep.only=third"], "sweep.only=third: must be in the name of a row: first; second"),
     ],
 )
