@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nzc.accounting import data_independent, sanitised
-from nzc.accounting.composition import LARGEST, compose
+from nzc.accounting import composition, data_independent, sanitised
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
@@ -108,13 +107,13 @@ class Cost:
             return exact, None, order
         if exact == 0:
             return exact, 0.0, order
-        lower, upper = compose(self.exact[0].laws(), left, exact, order)
+        lower, upper = composition.compose(self.exact[0].laws(), left, exact, order)
         exact = min(exact, upper)
         # Noise that ends a run, or a part of δ, may hide what the laws of all queries show.
         if self.delta_cost > 0 or self.exact[0].paid is not None:
             return exact, None, order
         if exact < np.inf:  # e^-1000 counts as 0: an infinite loss is LARGEST at least
-            lower = min(lower, LARGEST)
+            lower = min(lower, composition.LARGEST)
         if lower > exact * (1 + 1e-6) + 1e-9:
             allowed = f"must hold for any votes; the law at these votes shows ε ≥ {lower:.6g} at δ={delta:g}"
             raise InputError("worst_case", self.data_independent(delta), allowed)

@@ -54,7 +54,8 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
     rough  leave out `many`, which takes a second
 
     Rényi composition always applies. Gaussian noise composes exactly: μ² = Σ μᵢ² (Dong, Roth, Su 2019, Corollary 2).
-    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). For δ ≤ 0 the result is inf.
+    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). `many` applies where it is that
+    of all releases: to labels of GNMax, and not behind a screen. For δ ≤ 0 the result is inf.
     """
     if delta <= 0:
         return np.inf

@@ -1,4 +1,8 @@
-"""What a labeling session promises before a vote is seen: what it may release, and what that costs at most."""
+"""What a labeling session promises before a vote is seen: what it may release, and what that costs at most.
+
+The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise → Pricing.worst_case (cost of a query and of a label)
+→ Cost.data_independent → accounting.data_independent.compose.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,7 +89,7 @@ class Promise:
                 queries = int(privacy_filter.admit(np.ones(size, dtype=bool), spent).sum())
                 spent += privacy_filter.spends(queries, queries)
             answered = min(queries, left)
-            left -= answered if self.alike else 0
+            left -= answered if self.alike else 0  # else a dear round may have all of them, after a cheap one had none
             cost += mechanism.promise(queries, answered)
         epsilon = cost.data_independent(policy.delta)
         return epsilon if policy.budget is None else min(epsilon, policy.budget)
