@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from nzc.settings import Count
-from nzc.students.classic import LEAST, ClassicStudent, features
+from nzc.students.sklearn import LEAST, SklearnStudent, features
 from nzc.types import AnyArray, Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forest(ClassicStudent):
+class Forest(SklearnStudent):
     """scikit-learn's RandomForestClassifier (Breiman 2001).
 
     trees  how many; leaf: labeled rows in a leaf, at least

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from nzc.settings import Positive
-from nzc.students.classic import LEAST, ClassicStudent, features
+from nzc.students.sklearn import LEAST, SklearnStudent, features
 from nzc.types import AnyArray, Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear(ClassicStudent):
+class Linear(SklearnStudent):
     """scikit-learn's LogisticRegression.
 
     strength  of the L2 penalty: 1/C of scikit-learn

@@ -18,7 +18,7 @@ LEAST = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassicStudent(Student):
+class SklearnStudent(Student):
     """Learns from labeled rows of any shape.
 
     balance  rows weigh like the frequency of their class to the power −balance; 1: all classes weigh the same
