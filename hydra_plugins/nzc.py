@@ -8,11 +8,11 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from nzc.app.jobs import plan_jobs
+from nzc.app.sweep import plan_jobs
 
 
 class RowSweeper(Sweeper):
-    """Runs the jobs that `nzc.app.jobs.plan_jobs` lists, `max_batch_size` at a time."""
+    """Runs the jobs that `nzc.app.sweep.plan_jobs` lists, `max_batch_size` at a time."""
 
     def __init__(self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None) -> None:
         self.max_batch_size = max_batch_size  # `params` is read from the configuration

@@ -15,7 +15,10 @@ from nzc.app.errors import Parser
 from nzc.app.plan import plan
 from nzc.app.publish import publish
 from nzc.app.store import store
-from nzc.runs.layout import STUDENT, STUDENT_INPUT, SWEEP
+from nzc.runs.formatting import show
+from nzc.runs.layout import SWEEP
+from nzc.runs.result import RunResult
+from nzc.runs.summary import result_table
 from nzc.tracking import Tracker, cause, send, unsent, wait_at_most
 from nzc.validation import InputError, in_a_line, positive
 
@@ -26,9 +29,6 @@ def predict(arguments: list[str]) -> int:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="outputs/… of a run, or a published folder")
     parser.add_argument("file", metavar="FILE", type=Path, help="records as the run's public ones: CSV, Parquet, .npy")
     chosen = parser.parse_args(arguments)
-    for name in (STUDENT, STUDENT_INPUT):
-        if not (chosen.folder / name).is_file():
-            raise InputError("FOLDER", chosen.folder, f"must have a student; there is no {name}")
     from nzc.students.predict import Student, write  # imports torch
 
     logging.disable(logging.WARNING)  # torch would say in many lines why it cannot read a file
@@ -49,18 +49,20 @@ def predict(arguments: list[str]) -> int:
 
 
 def report(arguments: list[str]) -> int:
-    """Write the page of runs or sweeps."""
+    """Write the pages of sweeps, and print the tables of runs."""
     from nzc.sweeps.page import write_page
+    from nzc.sweeps.table import Sweep
 
-    parser = Parser("nzc report", description="Write report.html into the folder of a run or of a sweep.")
+    parser = Parser("nzc report", description="Write report.html into the folder of a sweep; print the table of a run.")
     parser.add_argument("folders", nargs="+", metavar="FOLDER", type=Path, help="outputs/… of a run or a sweep")
     for folder in parser.parse_args(arguments).folders:
         try:
-            print(write_page(folder))
-        except (InputError, OSError):
-            raise
-        except Exception as error:  # what damaged files have instead of a result
-            allowed = f"must be the folder of a run or a sweep, with whole files ({in_a_line(error, 200)})"
+            if (folder / SWEEP).is_file():
+                show(str(write_page(Sweep(folder))))
+            else:
+                show(result_table(RunResult.read(folder)))
+        except Exception as error:  # of missing or damaged files
+            allowed = f"must be the folder of a finished run or a sweep, with whole files ({in_a_line(error, 200)})"
             raise InputError("FOLDER", folder, allowed) from error
     return 0
 
@@ -70,7 +72,6 @@ def sync(arguments: list[str]) -> int:
     parser = Parser("nzc sync", description="Send runs that could not be tracked when they ran.")
     parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)")
     parser.add_argument("--uri", help="tracking.uri, where not that of each run")
-    parser.add_argument("--artifacts", help="tracking.artifacts, where not those of each run")
     parser.add_argument("--wait", type=float, default=60, help="seconds to wait for a server (default 60)")
     chosen = parser.parse_args(arguments)
     positive(**{"--wait": chosen.wait})
@@ -81,7 +82,7 @@ def sync(arguments: list[str]) -> int:
             raise InputError("FOLDER", root, "must be a folder with runs in it")
         for folder in unsent(root):
             try:
-                send(folder, _stored_tracker(folder, chosen.uri, chosen.artifacts))
+                send(folder, _stored_tracker(folder, chosen.uri))
                 sent += 1
             except Timeout:
                 running += 1
@@ -92,10 +93,10 @@ def sync(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _stored_tracker(folder: Path, uri: str | None, artifacts: str | None) -> Tracker:
+def _stored_tracker(folder: Path, uri: str | None) -> Tracker:
     """Return the tracker of a run or sweep in `folder`, which may be a stranger's: plain values, never a class.
 
-    `uri` and `artifacts` of the command line replace those of the folder; only in them, ${oc.env:NAME} is resolved.
+    `uri` of the command line replaces that of the folder; only in it, ${oc.env:NAME} is resolved.
     """
     from nzc.tracking.mlflow import MLflow
 
@@ -104,10 +105,9 @@ def _stored_tracker(folder: Path, uri: str | None, artifacts: str | None) -> Tra
     tree: Any = OmegaConf.to_container(stored, resolve=False)
     values = {key: tree["tracking"][key] for key in ("uri", "artifacts", "model", "register", "private")}
     values |= {} if uri is None else {"uri": OmegaConf.create({"uri": uri}).uri}
-    values |= {} if artifacts is None else {"artifacts": str(Path(artifacts).absolute())}
     for key, value in values.items():
         if "${" in str(value):
-            raise InputError(f"tracking.{key}", value, f"must be a plain value in a stored run, or given by --{key}")
+            raise InputError(f"tracking.{key}", value, "must be a plain value in a stored run, or given by --uri")
     home = Path(tree["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
     with chdir(home if uri is None and home.is_dir() else "."):
         return MLflow(**values, system_metrics=False)  # they would be this machine's

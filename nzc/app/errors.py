@@ -19,8 +19,8 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from nzc.runs.layout import write_error
 from nzc.validation import InputError, in_a_line, one_line, shortened
 
-#: Whether tracebacks are asked for. `main` sets this variable too, so that Hydra raises its errors.
-TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
+#: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets HYDRA_FULL_ERROR for Hydra.
+TRACEBACK = os.environ.setdefault("NZC_TRACEBACK", os.environ.get("HYDRA_FULL_ERROR", "0")) == "1"
 #: Options of Hydra's groups that need an extra of nzc, and its name.
 _EXTRAS = dict(joblib="joblib", submitit_local="submitit", submitit_slurm="submitit", ray="ray", optuna="search")
 

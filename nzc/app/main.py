@@ -49,7 +49,10 @@ def main() -> None:
             if words and words[0][:1] != "-" and (near := get_close_matches(words[0], COMMANDS, 1)):
                 raise InputError("nzc", words[0], f"must be a subcommand, or KEY=VALUE; did you mean {near[0]}?")
             sys.argv[1:] = sorted(words, key=_is_override)  # Hydra accepts no flag between them
-            _run_or_sweep(TRACEBACK)
+            register()
+            forget_data()
+            with answer_interrupted():
+                hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(_job)()
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)
         sys.exit(130)
@@ -66,19 +69,6 @@ def _begin() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def _run_or_sweep(traceback: bool) -> None:
-    """Let Hydra compose the configuration. `traceback` goes with the task to the processes of launchers."""
-    register()
-    forget_data()
-
-    @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
-    def task(cfg: DictConfig) -> float | list[float] | None:
-        return _job(cfg, traceback)
-
-    with answer_interrupted():
-        task()
-
-
 class RunHooks(Callback):
     """Prepares a single run before Hydra makes its folder, so that wrong input leaves nothing behind."""
 
@@ -92,7 +82,7 @@ class RunHooks(Callback):
             RunHooks.prepared.take("hydra.run.dir", Path(config.hydra.run.dir))
 
 
-def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
+def _job(cfg: DictConfig) -> float | list[float] | None:
     """Run one job and return its values of `objective`. In a sweep, an error costs this job only."""
     _begin()
     settings = HydraConfig.get()
@@ -118,7 +108,7 @@ def _job(cfg: DictConfig, traceback: bool) -> float | list[float] | None:
         if job is None:
             with suppress(Exception), tracked(build_tracker(cfg), cfg, choices, folder, sweep, name):
                 raise
-        if traceback:
+        if TRACEBACK:
             raise
         line = error_line(error, shows_private(cfg))[1]
         with suppress(OSError):  # the disk may be full

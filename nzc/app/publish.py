@@ -1,21 +1,43 @@
-"""The subcommand nzc publish: check a run against the ledger, and copy what may be published of it."""
+"""The subcommand nzc publish: check a run against the ledger, and copy what may be published of it, and nothing else.
 
+The new folder has labels.csv; with a student predictions.csv, student.pt2, student.json and what runs it without nzc;
+privacy.json, one ε and δ for everything in the folder, and the mechanism; README.md, which says the same in words.
+Accuracies are not published: the true labels that they are computed from have no protection.
+"""
+
+import json
 import math
+import re
+import shlex
+from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from omegaconf.errors import OmegaConfBaseException
+from jinja2 import StrictUndefined, Template
+from omegaconf import OmegaConf
 
 from nzc.accounting.epsilon import SANITISED
-from nzc.app.components import build_policy
+from nzc.app.build import build_policy
 from nzc.app.errors import Parser
 from nzc.labeling.ledger import Ledger
-from nzc.labeling.ledger_entry import RELEASE, LedgerEntry
+from nzc.labeling.ledger_entry import RELEASE
 from nzc.labeling.promise import Promise
-from nzc.runs import publish as runs
+from nzc.labeling.randomness import SYSTEM
+from nzc.runs.layout import ERROR, LABELS, PREDICTIONS, RESULT, STUDENT, STUDENT_INPUT, SWEEP
+from nzc.runs.outputs import student_code
 from nzc.storage.predictions import PredictionStore
 from nzc.validation import InputError
+
+_CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
+#: The files of a student, and the keys of result.json, that are published.
+_STUDENT = (STUDENT, STUDENT_INPUT, PREDICTIONS)
+_FACTS = (
+    "dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours", "unit", "publish", "finished",
+    "learned_from", "grouped_by", "moved_votes",
+)  # fmt: skip
 
 
 def publish(arguments: list[str]) -> int:
@@ -32,38 +54,129 @@ def publish(arguments: list[str]) -> int:
 
 
 def publish_run(folder: Path, dest: Path, store: Path | None = None) -> None:
-    """Create the folder `dest` with what may be published of the run in `folder`.
+    """Create the folder `dest`, whole or not at all, with what may be published of the run in `folder`.
 
     store  the one whose ledger knows the run; None: that of the run's configuration
-    InputError: the run may not be published, is not as it was written, or `dest` exists.
+    InputError: the run may not be published, is not as it was written, or `dest` exists or cannot be created.
     """
-    run = runs.read_run(folder)
-    if folder.resolve() in dest.resolve().parents:
-        raise InputError("DEST", dest, "must be a new folder outside the run's")
-    cfg = run.config
-    try:
-        store = store or Path(cfg.hydra.runtime.cwd) / cfg.paths.store
-    except OmegaConfBaseException as error:  # it is not known yet whether the run wrote these files
-        raise InputError("RUN", folder, "must have the configuration that the run wrote") from error
-    facts, entries = _recorded(run, PredictionStore(store).ledger)
-    policy, stated = build_policy(cfg, facts["moved"]), run.result["epsilon"]["published"]
+    files, result, cfg = read_run(folder)
+    if dest.exists() or folder.resolve() in dest.resolve().parents:
+        raise InputError("DEST", dest, "must not exist yet, and must not be in the run's folder")
+    path = PredictionStore(store or Path(cfg.hydra.runtime.cwd) / cfg.paths.store).ledger
+    if not path.is_file():
+        raise InputError("--store", path.parent, "must be the store whose ledger.db knows this run")
+    if (recorded := Ledger(path).run(sha256(files[RESULT]).hexdigest())) is None:
+        unknown = "it is not finished, has been changed, or is of a version that recorded none: run it again"
+        raise InputError("RUN", folder, f"must have the result.json that {path} has recorded; {unknown}")
+    facts, entries = recorded
+    for name, content in files.items():
+        if facts["files"].get(name) != sha256(content).hexdigest():
+            raise InputError("RUN", folder, f"must have the {name} that the run wrote; it has been changed")
+    if len(entries) < len(facts["entries"]) or any(entry.kind != RELEASE for entry in entries):
+        raise InputError("RUN", folder, f"must have its releases in {path}, where one is missing")
+    policy, stated = build_policy(cfg, facts["moved"]), result["epsilon"]["published"]
     drawn = policy.publish == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
     promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else Promise(policy, facts["sizes"]).epsilon
     if not stated >= promised * (1 - 1e-9) or not math.isfinite(stated):
         allowed = f"must be at least {promised:.6g}, which follows from the configuration"
         raise InputError("epsilon.published", stated, allowed)
-    run.publish(dest.absolute(), cfg.budget.epsilon)
+    _write(dest.absolute(), published_files(files, result, cfg.budget.epsilon))
 
 
-def _recorded(run: runs.PublishableRun, path: Path) -> tuple[dict[str, Any], list[LedgerEntry]]:
-    """Return what the ledger knows of the run. InputError: it does not know the run, its files, or its releases."""
-    if not path.is_file():
-        raise InputError("--store", path.parent, "must be the store whose ledger.db knows this run")
-    if (recorded := Ledger(path).run(run.digest)) is None:
-        unknown = "it is not finished, has been changed, or is of a version that recorded none: run it again"
-        raise InputError("RUN", run.folder, f"must have the result.json that {path} has recorded; {unknown}")
-    facts, entries = recorded
-    run.require_files(facts["files"])
-    if len(entries) < len(facts["entries"]) or any(entry.kind != RELEASE for entry in entries):
-        raise InputError("RUN", run.folder, f"must have its releases in {path}, where one is missing")
-    return facts, entries
+def read_run(folder: Path) -> tuple[dict[str, bytes], dict[str, Any], Any]:
+    """Read once what is published of a run: its files by name, the result and the configuration in them.
+
+    InputError: it may not be published. It is not known yet whether the run wrote these files.
+    """
+    if (folder / SWEEP).is_file() or not (folder / _CONFIGURATION[0]).is_file():
+        raise InputError("RUN", folder, "must be the folder of one run, below outputs/")
+    if not (folder / RESULT).is_file() or (folder / ERROR).is_file():  # a result beside an error is an earlier job's
+        raise InputError("RUN", folder, "must be finished; there is no result.json of its own in it")
+    files = _read(folder, (RESULT, *_CONFIGURATION, LABELS))
+    try:
+        config = OmegaConf.merge(*(OmegaConf.create(files[name].decode()) for name in _CONFIGURATION))
+        result = json.loads(files[RESULT])
+        _require_publishable(result)
+        student = _STUDENT if result["student"] != "none" and result["answered"] > 0 else ()
+    except InputError:
+        raise
+    except Exception as error:
+        allowed = "must have the result.json and the configuration that the run wrote; one is changed, or is older"
+        raise InputError("RUN", folder, allowed) from error
+    return files | _read(folder, student), result, config
+
+
+def _read(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
+    try:
+        return {name: (folder / name).read_bytes() for name in names}
+    except OSError as error:
+        missing = Path(error.filename).relative_to(folder)
+        raise InputError("RUN", folder, f"must have the {missing} that the run wrote ({error.strerror})") from error
+
+
+def _require_publishable(result: dict[str, Any]) -> None:
+    epsilon = result["epsilon"]
+    if result["aggregator"] == "ground_truth":
+        raise InputError("aggregator", "ground_truth", "must ask teachers; true labels have no privacy")
+    if not isinstance(epsilon["published"], float | int):
+        claimed = "" if epsilon["claimed"] is None else f"; {epsilon['claimed']:.3g} is claimed for it, and is no bound"
+        allowed = f"must be finite, because otherwise the labels may reveal the votes{claimed}"
+        raise InputError("epsilon.published", epsilon["published"], allowed)
+    if result["rng"] != SYSTEM:
+        allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
+        raise InputError("rng", result["rng"], allowed)
+    if result["data"] is not None and (classes := result["data"]["undeclared_classes"]) is not None:
+        typed = shlex.quote(f"dataset.classes={classes}")
+        allowed = f"must be declared, because else private labels decide which classes are published: add {typed}"
+        raise InputError("dataset.classes", None, f"{allowed}, less what must not be known, and run again")
+
+
+def published_files(files: dict[str, bytes], result: dict[str, Any], budget: float | None) -> dict[str, bytes]:
+    """Return the files of the published folder by name."""
+    epsilon = {name: result["epsilon"][name] for name in ("published", "audited")}
+    facts = (
+        {key: result.get(key) for key in _FACTS}
+        | {"teachers": result["teachers"]["count"], "asked": sum(part["asked"] for part in result["rounds"])}
+        | {"answered": result["answered"]}
+        | {"epsilon": {name: value for name, value in epsilon.items() if value is not None}}
+        | {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
+    )
+    released = {name: files[name] for name in (LABELS, *_STUDENT) if name in files}
+    template = Template(
+        (Path(__file__).parent / "published_readme.md").read_text(encoding="utf-8"),
+        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
+    )  # fmt: skip
+    texts = student_code() if STUDENT in files else {}
+    texts["privacy.json"] = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    texts["README.md"] = template.render(
+        facts,
+        files=list(released),
+        about=json.loads(files[STUDENT_INPUT]) if STUDENT_INPUT in files else None,
+        shown=files[LABELS].decode().partition("\n")[0].split(","),
+        budget=budget,
+        times=f"{math.ceil(1000 * math.exp(epsilon['published'])) / 1000:,.3f}",
+    )
+    return released | {name: text.encode() for name, text in texts.items()}
+
+
+def _write(dest: Path, contents: dict[str, bytes]) -> None:
+    try:
+        dest.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".publish-", dir=dest.parent) as temporary:
+            partial = Path(temporary) / dest.name
+            partial.mkdir()
+            for name, content in contents.items():
+                (partial / name).write_bytes(content)
+                (partial / name).chmod(0o644)  # unlike the run, it is for others
+            partial.chmod(0o755)
+            partial.rename(dest)
+    except OSError as error:
+        raise InputError("DEST", dest, f"must be a folder that can be created ({error.strerror})") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return text from outside, such as names of classes and columns, as one that Markdown shows as it is."""
+    if not isinstance(value, str):
+        return value
+    line = " ".join(value.split())
+    return re.sub("<(?=[a-zA-Z/!?])", "‹", line.translate({ord("`"): "'", ord("|"): "¦"}))

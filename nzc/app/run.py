@@ -18,8 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from nzc.app.build import build
-from nzc.app.components import build_components, run_params, without_hydra
+from nzc.app.build import build, build_components, run_params, without_hydra
 from nzc.app.config import CONF, register, shows_private
 from nzc.app.errors import input_error
 from nzc.labeling.randomness import SYSTEM

@@ -1,6 +1,5 @@
 """The subcommand nzc store: list, remove or name what runs have stored, and forget trials."""
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ def store(arguments: list[str]) -> int:
     what.add_argument("--forget", nargs="*", metavar="KEY", help=forgotten)
     named = "name these private datasets: the ledger counts all of one name together"
     what.add_argument("--name", nargs="+", metavar=("NAME", "DATASET"), help=named)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do it: without, --prune, --all and --forget only list")
     chosen = parser.parse_args(arguments)
     between_0_and_1(**{"--delta": chosen.delta})
     if not Path(chosen.root).is_dir():
@@ -39,9 +38,9 @@ def store(arguments: list[str]) -> int:
     if chosen.name is not None:
         _name(ledger, *chosen.name)
     elif chosen.forget is not None:
-        return _forget(ledger, chosen.forget, chosen.delta, chosen.yes)
+        _forget(ledger, chosen.forget, chosen.delta, chosen.yes)
     elif chosen.prune is not None or chosen.all:
-        return _prune(kept, chosen.prune, chosen.yes)
+        _prune(kept, chosen.prune, chosen.yes)
     else:
         _show_entries(kept.entries())
         if ledger is not None:
@@ -49,17 +48,15 @@ def store(arguments: list[str]) -> int:
     return 0
 
 
-def _prune(kept: PredictionStore, starts: list[str] | None, yes: bool) -> int:
+def _prune(kept: PredictionStore, starts: list[str] | None, yes: bool) -> None:
     """Remove entries: those whose keys begin so, or all."""
     entries = {entry.path.name: entry for entry in kept.entries()}
     keys = entries if starts is None else _whole_keys("--prune", starts, entries, "stored key")
     _show_entries([entries[key] for key in keys])
-    if not (yes or _agreed(f"remove {len(keys)} entries?")):
-        return 1
+    _require(yes)
     for key in keys:
         kept.remove(entries[key])
     print(f"removed {len(keys)} entries; the ledger stays")
-    return 0
 
 
 def _name(ledger: Ledger | None, name: str, *starts: str) -> None:
@@ -73,7 +70,7 @@ def _name(ledger: Ledger | None, name: str, *starts: str) -> None:
     print(f"{name}: {', '.join(sorted(digest[:8] for digest in ledger.counted_with(datasets[0])))} count together")
 
 
-def _forget(ledger: Ledger | None, starts: list[str], delta: float, yes: bool) -> int:
+def _forget(ledger: Ledger | None, starts: list[str], delta: float, yes: bool) -> None:
     """Forget trials: those whose keys begin so, or all where none is given."""
     trials = [] if ledger is None else [entry for entry in ledger.entries() if entry.kind == TRIAL]
     if starts:
@@ -82,14 +79,12 @@ def _forget(ledger: Ledger | None, starts: list[str], delta: float, yes: bool) -
         trials = [entry for entry in trials if entry.key in keys]
     if ledger is None or not trials:
         print("nothing to forget")
-        return 0
+        return
     _show_trials(trials, delta)
     print("To forget a trial is honest only if nobody saw its labels, or chose anything by them.")
-    if not (yes or _agreed(f"forget {len(trials)} trials?")):
-        return 1
+    _require(yes)
     ledger.forget(trials)
     print(f"forgot {len(trials)} trials; releases stay, and so do the folders of the runs")
-    return 0
 
 
 def _whole_keys(option: str, starts: Iterable[str], known: Iterable[str], what: str) -> list[str]:
@@ -103,10 +98,9 @@ def _whole_keys(option: str, starts: Iterable[str], known: Iterable[str], what: 
     return list(dict.fromkeys(keys))
 
 
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise InputError("--yes", False, "must be given where no one can be asked")
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+def _require(yes: bool) -> None:
+    if not yes:
+        raise InputError("--yes", False, "must be given to do so with what is listed above")
 
 
 def _show_entries(entries: list[Entry]) -> None:

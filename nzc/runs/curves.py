@@ -26,26 +26,21 @@ AXES = {
 }
 #: At how many queries ε is evaluated.
 POINTS = 60
-#: Curves over votes have at most so many points, also where there are more teachers.
-SIZES = 100_000
 
 
 def curves_of(votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[str, Floats]]) -> Curves:
     """Return the curves of votes [pool, classes], of which `rows` were asked, with labels `released` [pool].
 
     cost  labels and ε so far (accounting.cost.cost_curve)
-
-    A gap or largest count is counted exactly, or in steps where there are more than SIZES votes.
     """
     gap, answered = gaps(votes)[:, 0].astype(np.int64), released != ABSTAIN
-    step = int(votes.max()) // SIZES + 1
-    sizes = np.arange(0, gap.max() + 1, step)
+    sizes = np.arange(gap.max() + 1)
     above = 1 - np.searchsorted(np.sort(gap), sizes, side="right") / len(gap)
     curves: Curves = {"gap_above": (sizes, above)}
     counted = {"asked": gap[rows], "answered": gap[answered], "plurality": votes[answered].max(axis=1)}
     for name, values in counted.items():
-        counts = np.bincount(values // step, minlength=len(sizes))
-        curves[name] = np.arange(len(counts)) * step, counts
+        counts = np.bincount(values, minlength=len(sizes))
+        curves[name] = np.arange(len(counts)), counts
     return curves | {f"epsilon_{name}": (cost[0], epsilon) for name, epsilon in cost[1].items()}
 
 

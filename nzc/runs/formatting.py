@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
@@ -59,11 +59,6 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def interval(ends: Sequence[float] | None) -> str:
-    """Return the text of a 95 % confidence interval of an accuracy; empty for None."""
-    return "" if ends is None else f"95 % interval {percent(ends[0])} to {percent(ends[1])}"
-
-
 def number(value: float | None, key: str = "") -> str:
     """Return an ε, rounded up, or down where `key` names a lower bound; ∞ as a sign, and a dash for None."""
     if value is None:
@@ -83,12 +78,17 @@ def some(names: Iterable[str], most: int = 8) -> str:
     return "; ".join([*known[:most], *([f"and {len(known) - most} more"] if len(known) > most else [])])
 
 
-def show(what: object, style: str | None = None) -> None:
-    """Print a table or a line to standard output. Text is no markup, and a line is not wrapped, so it can be copied."""
+def console() -> Console:
+    """Return standard output. Text is no markup."""
     console = Console(markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 160
-    console.print(what, style=style, soft_wrap=isinstance(what, str))
+    return console
+
+
+def show(what: object, style: str | None = None) -> None:
+    """Print a table or a line to standard output. A line is not wrapped, so it can be copied."""
+    console().print(what, style=style, soft_wrap=isinstance(what, str))
 
 
 @contextmanager

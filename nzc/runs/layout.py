@@ -10,21 +10,17 @@ from nzc.storage.files import digest_of
 from nzc.validation import masked, masked_tree
 
 #: A run: its result; its released labels, exported student, what that takes, its predictions for all public rows, and
-#: its learning curves, all public; curve data that depend on votes. A run or a sweep: its folder of figures, its page.
+#: its learning curves, all public; curve data that depend on votes. A run or a sweep: its folder of figures.
 RESULT, LABELS, STUDENT, STUDENT_INPUT = "result.json", "labels.csv", "student.pt2", "student.json"
 PREDICTIONS, LEARNING_CURVES = "predictions.csv", "student.csv"
-CURVES, FIGURES, PAGE = "curves.csv", "figures", "report.html"
+CURVES, FIGURES = "curves.csv", "figures"
 #: A job of a sweep that failed: the file of the line that it printed; the line of a job that has not begun.
 ERROR, NOT_STARTED = "error.txt", "was not started"
-#: A sweep: its configuration; its table, for people and for programs.
-SWEEP, TABLE, TABLE_CSV = "multirun.yaml", "table.md", "table.csv"
+#: A sweep: its configuration; its table, for people and for programs; its page.
+SWEEP, TABLE, TABLE_CSV, PAGE = "multirun.yaml", "table.md", "table.csv", "report.html"
 #: All files that a run may leave, and the figures that it may draw.
-RUN_FILES = (RESULT, ERROR, LABELS, STUDENT, STUDENT_INPUT, PREDICTIONS, LEARNING_CURVES, CURVES, PAGE)
-RUN_FIGURES = {
-    "gaps": "How many queries have which gap between first and second count; dark: those answered",
-    "cost": "ε from label to label",
-    "confusion": "The released labels against the true classes",
-}
+RUN_FILES = (RESULT, ERROR, LABELS, STUDENT, STUDENT_INPUT, PREDICTIONS, LEARNING_CURVES, CURVES)
+RUN_FIGURES = ("gaps", "cost", "confusion")
 
 
 def with_infinity(record: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +68,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): digest_of(path) for path in paths if path.is_file()}
 
 
-def clear(folder: Path, names: Iterable[str], figures: Iterable[str]) -> None:
+def clear(folder: Path, names: Iterable[str], figures: Iterable[str] = ()) -> None:
     """Remove the files of an earlier run or sweep of nzc in this folder, so that the two are not mixed."""
     drawn = [f"{FIGURES}/{name}.{kind}" for name in figures for kind in ("svg", "png")]
     for name in [*names, *drawn]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nzc.data import UNKNOWN, DataSplits
 from nzc.mechanisms import ABSTAIN
-from nzc.runs.formatting import RECALL, percent
+from nzc.runs.formatting import RECALL, percent, some
 from nzc.students import FittedStudent
 from nzc.types import Floats, Ints
 
@@ -102,14 +102,14 @@ def warnings_of(
     lines = []
     if splits is not None and splits.undeclared_classes is not None:
         counts = np.bincount(splits.private.y, minlength=len(names))
-        shown = _some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)
+        shown = some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)
         why = "dataset.classes=null: the classes are those of the private records"
         lines.append(f"{why}: {shown}. To publish, declare them")
     if (released == ABSTAIN).all():
         why = "no label was released, so no student can learn"
         return [*lines, f"{why}: try more queries, less noise, or a lower threshold"]
     if missing := [name for at, name in enumerate(names) if at not in released]:
-        why = f"{len(missing)} of {len(names)} classes got no released label ({_some(missing, NAMED)})"
+        why = f"{len(missing)} of {len(names)} classes got no released label ({some(missing, NAMED)})"
         lines.append(f"{why}: try more queries, less noise, or another threshold")
     if learned is not None and (count := int((learned != ABSTAIN).sum())) < 2 * len(names):
         why = f"the student learned from {count} labels, fewer than 2 for each of {len(names)} classes"
@@ -123,7 +123,3 @@ def warnings_of(
         why = f"the student's accuracy is {own}, and always answering the most frequent class has {most}"
         lines.append(f"{why}: try more queries, teachers=logistic, or student.balance=1")
     return lines
-
-
-def _some(names: Sequence[str], most: int) -> str:
-    return ", ".join(names[:most]) + ", …" * (len(names) > most)

@@ -1,6 +1,9 @@
 """One run, stage by stage: representation, teachers, votes, labels, student, accounting, files."""
 
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,14 +14,13 @@ from nzc.accounting import Epsilon
 from nzc.data import DataSplits
 from nzc.labeling.spent import Spent
 from nzc.mechanisms import ABSTAIN, GroundTruth
-from nzc.runs.clock import Clock, versions
 from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
 from nzc.runs.formatting import optional
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.metrics import Metrics, class_names, evaluate, share_right, warnings_of
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.prepare import PreparedRun
-from nzc.runs.result import RoundResult, RunResult
+from nzc.runs.result import RoundResult, RunResult, Stage, versions
 from nzc.storage.claim import make_own
 from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, spread_labels
@@ -65,6 +67,25 @@ def execute(run: PreparedRun, folder: Path, log: CurveLog | None = None, say: St
 
             plot_run(folder, curves, session.released, run.truth)
     return result
+
+
+class Clock:
+    """Measures the seconds of each stage. `say` receives those that `done` reports; None: nobody does."""
+
+    def __init__(self, say: StageLog | None = None) -> None:
+        self.say, self.seconds, self._last = say, dict[Stage, float](), dict[Stage, float]()
+
+    @contextmanager
+    def __call__(self, stage: Stage) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self._last[stage] = time.perf_counter() - start
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + self._last[stage], 3)
+
+    def done(self, stage: Stage, what: str) -> None:
+        """Report `what` a stage did, and how long it took the last time."""
+        if self.say is not None:
+            self.say(stage, what, self._last[stage])
 
 
 def train_worker(run: PreparedRun) -> None:

@@ -44,7 +44,7 @@ _CELLS = 12  # up to so many classes a confusion matrix shows numbers
 
 
 def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -> None:
-    """Draw vote gaps, ε from label to label, and the confusion matrix of released labels (layout.RUN_FIGURES)."""
+    """Draw vote gaps, ε from label to label, and the confusion matrix of released labels."""
     if curves:
         with new_figure(folder, "gaps") as axes:
             _gaps(axes, curves)
@@ -58,16 +58,10 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
 
 
 @contextmanager
-def styled_figure(size: tuple[float, float] = SIZE) -> Iterator[Figure]:
-    """Yield an empty figure in the style of all figures; it must be drawn and saved within the context."""
-    with matplotlib.rc_context(_STYLE):
-        yield Figure(size)
-
-
-@contextmanager
 def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
     """Yield axes; afterwards write figures/NAME.svg and figures/NAME.png below `folder`."""
-    with styled_figure(size) as figure:
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(size)
         yield figure.subplots()
         (folder / FIGURES).mkdir(mode=0o700, exist_ok=True)
         for kind, metadata in (("svg", {"Date": None}), ("png", None)):
@@ -80,12 +74,12 @@ def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Ite
 def _gaps(axes: Axes, curves: Curves) -> None:
     (gap, asked), answered = curves["asked"], curves["answered"][1]
     width = -(-len(gap) // BARS)
-    edges, step = np.arange(0, len(gap) + width, width), gap[1] - gap[0] if len(gap) > 1 else 1
+    edges = np.arange(0, len(gap) + width, width)
     parts = [("asked", asked, "0.82")] if (answered != asked).any() else []
     for label, counts, grey in [*parts, ("answered", answered, "0.35")]:
         style: dict[str, Any] = {"facecolor": grey, "edgecolor": "black", "linewidth": 0.6, "label": label}
-        axes.stairs(np.add.reduceat(counts, edges[:-1]), (edges - 0.5) * step, fill=True, **style)
-    axes.set(xlabel=AXES["asked"][0], ylabel=AXES["asked"][1], xlim=(-0.5 * step, (edges[-1] - 0.5) * step))
+        axes.stairs(np.add.reduceat(counts, edges[:-1]), edges - 0.5, fill=True, **style)
+    axes.set(xlabel=AXES["asked"][0], ylabel=AXES["asked"][1], xlim=(-0.5, edges[-1] - 0.5))
     axes.set_yscale("log", nonpositive="clip")  # cheap queries are frequent, expensive ones rare
     axes.set_ylim(0.7)
     axes.yaxis.set_major_formatter("{x:,g}")

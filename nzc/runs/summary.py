@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rich.table import Column, Table
 
-from nzc.runs.formatting import EPSILONS, interval, number, percent
+from nzc.runs.formatting import EPSILONS, number, percent
 from nzc.runs.result import RunResult
 
 Row = tuple[str, str, str]
@@ -29,7 +29,7 @@ def result_table(result: RunResult) -> Table:
 
 def _student(result: RunResult) -> Iterator[Row]:
     metrics = result.metrics
-    ends = f"; {interval(result.interval)}" if result.interval else ""
+    ends = "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
     yield "student accuracy", percent(result.accuracy), f"on the test split{ends}"
     if metrics.majority is not None:
         auc = "" if metrics.auc is None else f", AUC {percent(metrics.auc)}"

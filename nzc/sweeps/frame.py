@@ -42,15 +42,15 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     common, rows = _common(jobs), []
     for at, job in enumerate(jobs):
         own = [text for text in job["overrides"] if not text.startswith("seed=")]
-        row = read_job(folder / str(job.get("job", at)), _name(job["row"], own, common) or "run", keys, job["row"])
-        rows.append(row | {"overrides": job["overrides"]})
+        facts = _job(folder / str(job.get("job", at)), job["row"], keys)
+        rows.append(facts | {"name": _name(job["row"], own, common) or "run", "overrides": job["overrides"]})
     return DataFrame(rows, columns=None if rows else ["name", "error"], dtype=object)  # whole numbers stay whole
 
 
-def read_job(folder: Path, name: str, keys: Sequence[str] = (), row: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return one job as a row of `read_jobs`."""
-    row, error, number = row or {}, _error(folder), int(folder.name) if folder.name.isdigit() else 0
-    job: dict[str, Any] = {"folder": folder, "job": number, "run": number + 1, "name": name, "error": error}
+def _job(folder: Path, row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Return what is known of one job, which may have a row of the sweep file."""
+    error, number = _error(folder), int(folder.name)
+    job: dict[str, Any] = {"folder": folder, "job": number, "run": number + 1, "error": error}
     job["row"] = re.sub(r"(, [^ =,]+=[^ =]+)+$", "", row.get("name") or "") or None  # without the values of a grid
     if error is not None:
         return job

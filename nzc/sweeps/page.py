@@ -1,5 +1,7 @@
-"""The page of a run or a sweep: one HTML file that contains all it shows and loads nothing."""
+"""A sweep as one page, an HTML file that contains all it shows and loads nothing; and as its tracker describes it."""
 
+import math
+import re
 import shlex
 from base64 import b64encode
 from collections.abc import Iterable
@@ -7,104 +9,105 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import StrictUndefined, Template
-from omegaconf import OmegaConf
-from pandas import DataFrame
 
-from nzc.runs.clock import now
-from nzc.runs.formatting import EPSILONS, RECALL, heading, interval, number
-from nzc.runs.layout import FIGURES, PAGE, RUN_FIGURES, SWEEP, as_typed, read_overrides
-from nzc.runs.metrics import Metrics
+from nzc.runs.formatting import EPSILONS, heading, number
+from nzc.runs.layout import FIGURES, PAGE, as_typed
+from nzc.runs.metrics import unequal_classes
+from nzc.runs.result import RunResult, now
+from nzc.runs.summary import describe
 from nzc.storage.files import write_private
-from nzc.sweeps.frame import read_job
+from nzc.sweeps.frame import job_name
 from nzc.sweeps.spec import header_of
-from nzc.sweeps.table import Sweep, SweepTable, failure_lines
-from nzc.validation import InputError, masked
+from nzc.sweeps.table import Sweep, failure_lines
+from nzc.validation import masked
 from nzc.version import __version__
 
-#: What the page of a run shows of its teachers; and of its student, with the meaning of each.
-_TEACHERS = [f"teachers.{name}" for name in ("count", "mean_accuracy", "ensemble_accuracy")]
-_STUDENT = {
-    "metrics.balanced_accuracy": "mean recall of the classes",
-    "metrics.majority": "always answering the most frequent class",
-    "metrics.auc": "area under the ROC curve",
-}
+_MOST = 8000  # characters of a description; MLflow accepts no more
+_CELL_END = re.compile(r"(?<![-:]) \| ")  # of a table in Markdown. MLflow shows no space between the columns
 
 
-def write_page(folder: Path, sweep: Sweep | None = None) -> Path:
-    """Write report.html into the folder of a run, or of a sweep, which is `sweep` if that has been read already.
-
-    It is private, because it shows exact ε.
-    """
-    if sweep or (folder / SWEEP).is_file():
-        about = _of_sweep(sweep or Sweep(folder))
-    elif (folder / ".hydra" / "hydra.yaml").is_file():
-        about = _of_run(folder)
-    else:
-        raise InputError("FOLDER", folder, "must be the folder of a run or a sweep, below outputs/")
-    jobs, captions = about["jobs"], about["captions"]
-    records: list[dict[str, Any]] = jobs.where(jobs.notna(), None).to_dict("records")
+def write_page(sweep: Sweep) -> Path:
+    """Write report.html into the folder of a sweep. It is private, because it shows exact ε."""
+    records: list[dict[str, Any]] = sweep.jobs.where(sweep.jobs.notna(), None).to_dict("records")
     done = sorted((job for job in records if job["error"] is None), key=lambda job: str(job["finished"]))
     known = {key for job in done for key, value in job.items() if value is not None}
+    overrides = [*as_typed(sweep.config.hydra.overrides.hydra), *as_typed(sweep.config.hydra.overrides.task)]
+    single = ["hydra.mode=RUN"] if sweep.config.hydra.runtime.choices.get("sweeps") else []  # the file says MULTIRUN
+    undrawn = [f"{drawing.figure.name} ({drawing.empty})" for drawing in sweep.drawings if drawing.empty]
+    if sweep.config.figures is False and sweep.figures:
+        undrawn = ["any figure (figures=false)"]
     template = Template(
         (Path(__file__).parent / "page.html").read_text(encoding="utf-8"),
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         finalize=lambda shown: masked(shown) if type(shown) is str else shown,
     )  # fmt: skip
     page = template.render(
-        about | {"jobs": records, "done": done},
-        failed=failure_lines(jobs),
+        title=sweep.name,
+        header=header_of(sweep.config),
+        command=_command("--multirun" if text == "hydra.mode=MULTIRUN" else text for text in overrides),
+        commands=[_command([*job["overrides"], *single]) for job in records],
+        jobs=records,
+        done=done,
+        failed=failure_lines(sweep.jobs),
+        table=sweep.table,
         epsilons={heading(f"epsilon.{name}"): EPSILONS[name] for name in EPSILONS if f"epsilon.{name}" in known},
         deltas=sorted({f"{job['delta']:g}" for job in done}),
         figures=[
-            (captions.get(path.stem, path.stem), b64encode(path.read_bytes()).decode())
-            for path in sorted((folder / FIGURES).glob("*.svg"))
+            (drawing.caption, b64encode(path.read_bytes()).decode())
+            for drawing in sweep.drawings
+            if (path := sweep.folder / FIGURES / f"{drawing.figure.name}.svg").is_file()
         ],
-        interval=interval,
+        undrawn=undrawn,
         number=number,
         written=f"{now()[:16].replace('T', ' ')} UTC by nzc {__version__}",
     )
-    return write_private(folder / PAGE, page)
-
-
-def _of_sweep(sweep: Sweep) -> dict[str, Any]:
-    recorded = sweep.config.hydra.overrides
-    overrides = [*as_typed(recorded.hydra), *as_typed(recorded.task)]
-    single = ["hydra.mode=RUN"] if sweep.config.hydra.runtime.choices.get("sweeps") else []  # the file says MULTIRUN
-    undrawn = [f"{drawing.figure.name} ({drawing.empty})" for drawing in sweep.drawings if drawing.empty]
-    if sweep.config.figures is False and sweep.figures:
-        undrawn = ["any figure (figures=false)"]
-    return {
-        "kind": "sweep",
-        "title": sweep.name,
-        "header": header_of(sweep.config),
-        "command": _command("--multirun" if text == "hydra.mode=MULTIRUN" else text for text in overrides),
-        "commands": [_command([*own, *single]) for own in sweep.jobs.get("overrides", [])],
-        "jobs": sweep.jobs,
-        "table": sweep.table(sweep.done),
-        "captions": {drawing.figure.name: drawing.caption for drawing in sweep.drawings},
-        "undrawn": undrawn,
-    }
-
-
-def _of_run(folder: Path) -> dict[str, Any]:
-    choices, job = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra.runtime.choices, read_job(folder, "run")
-    recall = {key.removeprefix(RECALL): job[key] for key in job if key.startswith(RECALL)}
-    lowest = [RECALL + name for name, _ in Metrics(recall=recall).lowest]
-    meanings = _STUDENT | dict.fromkeys(lowest[:1], f"the lowest of {len(recall)} classes")
-    jobs = DataFrame([job], dtype=object)
-    return {
-        "kind": "run",
-        "title": " · ".join(str(job.get(group, choices[group])) for group in ("dataset", "aggregator", "student")),
-        "header": {},
-        "command": _command(read_overrides(folder)),
-        "commands": [],
-        "jobs": jobs,
-        "table": SweepTable(jobs, [*_TEACHERS, *_STUDENT, *lowest]),
-        "meanings": {heading(key): meaning for key, meaning in meanings.items()},
-        "captions": RUN_FIGURES,
-        "undrawn": [],
-    }
+    return write_private(sweep.folder / PAGE, page)
 
 
 def _command(overrides: Iterable[str]) -> str:
     return shlex.join(["nzc", *map(masked, overrides)])
+
+
+def summarise(
+    folder: Path, run: str, question: str, private: bool
+) -> tuple[str, dict[str, float | None], dict[str, str]]:
+    """Return description, numbers and tags of the sweep in `folder`, whose figures are artifacts of MLflow's run `run`.
+
+    The description in Markdown has the question, the best job, the table and the figures. The numbers are jobs,
+    jobs_failed (how many did not finish), and ε and accuracy of the best job, which the tag `best` names.
+
+    private  whether it may depend on votes; otherwise it has no table and no figures
+    """
+    sweep = Sweep(folder)
+    count, done = len(sweep.jobs), sweep.done.to_dict("records")
+    values: dict[str, float | None] = {"jobs": count, "jobs_failed": count - len(done)}
+    lines, tags = [question, f"{len(done)} of {count} jobs finished."], {}
+    if best := _best(done):
+        values |= {key: best.get(key) for key in ("accuracy", "label_accuracy")}
+        values["epsilon"] = best["epsilon.published"]
+        tags["best"] = masked(job_name(folder, best["job"], best["overrides"]) or best["name"])
+        lines[1] += f" Best: **{tags['best']}** ({describe(RunResult.read(best['folder']))})."
+    if not private:
+        return masked("\n\n".join(filter(None, lines))), values, tags
+    names = [f"{figure.name}.svg" for figure in sweep.figures if (folder / FIGURES / f"{figure.name}.svg").is_file()]
+    drawn = [f"![{name}](get-artifact?run_uuid={run}&path={FIGURES}/{name})" for name in names]
+    room = _MOST - sum(len(line) + 2 for line in [*lines, *drawn])
+    table = _CELL_END.sub("&ensp; | ", sweep.table.markdown().partition("\n\n")[2])
+    if len(table) > room:
+        table = table[: max(0, room - 30)].rpartition("\n")[0] + "\n… and more lines."
+    return masked("\n\n".join(filter(None, [*lines, table, *drawn])))[:_MOST], values, tags
+
+
+def _best(done: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the job of the highest accuracy (of the labels where no student learns), then of the smallest ε published.
+
+    Where one class is much more frequent than others, it is the balanced accuracy. A job without a finite ε is the best
+    only where all are without.
+    """
+    epsilon = {job["job"]: math.inf if (e := job["epsilon.published"]) is None else float(e) for job in done}
+    finite = [job for job in done if math.isfinite(epsilon[job["job"]])] or done
+    fair = "metrics.balanced_accuracy" if any(unequal_classes(job) for job in finite) else "accuracy"
+    for key in (fair, "label_accuracy"):
+        if known := [job for job in finite if job.get(key) is not None and not math.isnan(job[key])]:
+            return max(known, key=lambda job: (job[key], -epsilon[job["job"]]))
+    return None

@@ -26,7 +26,7 @@ from nzc.runs.result import RunResult
 from nzc.runs.summary import by_class, describe, describe_student
 from nzc.storage.claim import require_writable
 from nzc.sweeps.frame import JOBS
-from nzc.sweeps.summary import summarise
+from nzc.sweeps.page import summarise
 from nzc.tracking.model import log_student
 from nzc.tracking.record import LOCK, RECORD, Tracker
 from nzc.validation import InputError, in_a_line
@@ -65,7 +65,7 @@ class MLflow(Tracker):
         self.outage: Exception | None = None  # that `check` met
         self.run, self.begun = "", 0  # of the open run: id, milliseconds since 1970
         self.points: list[Metric] = []  # not sent yet
-        self.sent: set[tuple[str, int]] = set()  # keys and steps of points
+        self.sent: set[tuple[str, str, int]] = set()  # run, key and step of points
         self.last = -math.inf  # when points were sent
         self.monitor: SystemMetricsMonitor | None = None
         for name in ("mlflow", "urllib3", "alembic"):  # their errors are raised, too
@@ -75,7 +75,9 @@ class MLflow(Tracker):
     def client(self) -> MlflowClient:
         """The connection; made when it is first needed, so that wrong input leaves no database behind."""
         if self.file is not None:
-            _require_database(self.file)
+            require_writable("tracking.uri", self.file.parent)
+            if not _is_database(self.file):  # MLflow would try for minutes
+                raise InputError("tracking.uri", self.uri, "must be an SQLite database, or a new file")
             create_database(self.file)
         return MlflowClient(tracking_uri=self.uri)
 
@@ -156,7 +158,7 @@ class MLflow(Tracker):
         curves = folder / layout.LEARNING_CURVES
         lines = curves.read_text(encoding="utf-8").splitlines()[1:] if curves.is_file() else []
         for key, step, value in (line.rsplit(",", 2) for line in lines):
-            if (key, int(step)) not in self.sent:  # sending these again would be right, but slow
+            if (self.run, key, int(step)) not in self.sent:  # sending these again would be right, but slow
                 self.points += self._metrics({key: float(value)}, int(step))
         self._send_points()
         self._log_files(folder, "", ".hydra", layout.FIGURES)
@@ -183,7 +185,7 @@ class MLflow(Tracker):
 
     def _send_points(self) -> None:
         self.client.log_batch(self.run, self.points)
-        self.sent |= {(point.key, point.step) for point in self.points}
+        self.sent |= {(self.run, point.key, point.step) for point in self.points}
         self.points, self.last = [], time.monotonic()
 
     def _metrics(self, values: Mapping[str, float], step: int = 0) -> list[Metric]:
@@ -217,15 +219,12 @@ def create_database(file: Path) -> None:
             lock.unlink(missing_ok=True)  # whoever waits for it finds the database
 
 
-def _require_database(file: Path) -> None:
-    """Raise InputError unless `file` is an SQLite database, or can become one. MLflow would try for minutes."""
-    require_writable("tracking.uri", file.parent)
-    head = b""
-    if file.is_file():
-        with file.open("rb") as opened:
-            head = opened.read(13)
-    if head not in (b"", b"SQLite format") or (file.exists() and not file.is_file()):
-        raise InputError("tracking.uri", f"sqlite:///{file}", "must be an SQLite database, or a new file")
+def _is_database(file: Path) -> bool:
+    """Return whether `file` is an SQLite database, or can become one."""
+    if not file.is_file():
+        return not file.exists()
+    with file.open("rb") as opened:
+        return opened.read(6) in (b"", b"SQLite")
 
 
 def _is_outage(error: Exception) -> bool:

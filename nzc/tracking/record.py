@@ -70,7 +70,6 @@ class TrackedRun:
     params: Mapping[str, Any] = field(default_factory=dict)
     sweep: Path | None = None
     question: str = ""
-    opened: bool = False  # the tracker knows the run
     live: bool = False  # the tracker takes points of learning curves
 
     def __enter__(self) -> Self:
@@ -88,7 +87,12 @@ class TrackedRun:
             return
         self.lock = _lock(self.folder)
         self.lock.acquire()
-        parent = read_record(self.sweep) if self.sweep else None
+        try:
+            if not read_record(self.folder).get("sent", True):  # an earlier run in this folder was killed
+                send(self.folder, self.tracker)
+        except Exception as error:
+            print(f"nzc: the earlier run in {self.folder} could not be tracked ({cause(error)})", file=sys.stderr)
+        parent = read_record(self.sweep) if self.sweep else {}
         record = {
             "key": uuid4().hex,
             "process": f"{platform.node()} {os.getpid()}",
@@ -99,10 +103,10 @@ class TrackedRun:
             "sweep": os.path.relpath(self.sweep, self.folder) if parent and self.sweep else None,
         }
         _write(self.folder, record | {"run": None, "begun": _now(), "ended": None, "until": None, "sent": False})
-        if parent is None or parent["run"] is not None:
+        if not parent or parent["run"] is not None:
             try:
                 _open(self.folder, self.tracker)
-                self.opened = self.live = True
+                self.live = True
             except Exception as error:  # trackers raise many types
                 self._say_later(error)
 
@@ -120,8 +124,7 @@ class TrackedRun:
         if self.tracker is None:
             return
         try:
-            _write(self.folder, {"ended": status, "until": _now()})
-            if self.opened:
+            if _write(self.folder, {"ended": status, "until": _now()})["run"] is not None:
                 send(self.folder, self.tracker)
         except Exception as error:
             self._say_later(error)
@@ -135,18 +138,19 @@ class TrackedRun:
 def send(folder: Path, tracker: Tracker) -> None:
     """Send what was not sent of a run or a sweep. filelock.Timeout: it is under way, or another process sends it."""
     with _lock(folder).acquire(timeout=0):
-        record = read_record(folder) or {}
-        if record["ended"] is None:  # it was killed
-            times = {path.name: int(1000 * path.stat().st_mtime) for path in folder.iterdir() if path.name != LOCK}
-            whole = times.get(RESULT, 0) >= record["begun"]  # an earlier run in this folder may have left another
-            _write(folder, {"ended": "FINISHED" if whole else "KILLED", "until": max(times.values())})
+        record = read_record(folder)
+        if record["ended"] is None:  # it was killed, nobody knows when: it ends now
+            result = folder / RESULT
+            written = int(1000 * result.stat().st_mtime) if result.is_file() else 0
+            whole = written >= record["begun"]  # an earlier run in this folder may have left another
+            _write(folder, {"ended": "FINISHED", "until": written} if whole else {"ended": "KILLED", "until": _now()})
         tracker.close(folder, _open(folder, tracker))
         _write(folder, {"sent": True})
 
 
 def unsent(root: Path) -> list[Path]:
     """Return the folders below `root` of runs and sweeps that were not sent completely, sweeps before their jobs."""
-    waiting = [path.parent for path in root.rglob(RECORD) if not (read_record(path.parent) or {}).get("sent", True)]
+    waiting = [path.parent for path in root.rglob(RECORD) if not read_record(path.parent).get("sent", True)]
     return sorted(waiting, key=lambda folder: (len(folder.parts), folder))
 
 
@@ -164,27 +168,26 @@ def cause(error: Exception) -> str:
     return in_a_line(str(error).rpartition("(Caused by ")[2], 200)
 
 
-def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the content of tracking.json; None where there is none."""
+def read_record(folder: Path) -> dict[str, Any]:
+    """Return the content of tracking.json; empty where there is none."""
     path = folder / RECORD
-    record: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-    return record
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 def _write(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Change values of tracking.json, and return all of them."""
-    record = {**(read_record(folder) or {}), **values}
+    record = {**read_record(folder), **values}
     write_private(folder / RECORD, json.dumps(record))
     return record
 
 
 def _open(folder: Path, tracker: Tracker) -> dict[str, Any]:
     """Open or find the run that is recorded in `folder`, below that of its sweep if it has one; return its record."""
-    record = read_record(folder) or {}
-    parent = read_record(folder / record["sweep"]) if record["sweep"] else None
-    if parent is not None and parent["run"] is None:
+    record = read_record(folder)
+    parent = read_record(folder / record["sweep"]) if record["sweep"] else {}
+    if parent and parent["run"] is None:
         raise InputError("FOLDER", folder / record["sweep"], "must be sent before its jobs")
-    return _write(folder, {"run": tracker.open(record, parent["run"] if parent else None)})
+    return _write(folder, {"run": tracker.open(record, parent.get("run"))})
 
 
 def _lock(folder: Path) -> BaseFileLock:

@@ -131,7 +131,10 @@ def test_trials_do_not_count_as_releases(nzc: Nzc, command: Command) -> None:
     assert first["ledger_released"] <= one["ledger_released"] < two["ledger_released"] < costly["exact"]
     assert [costs["trials"] for costs in (first, costly, again, one, two)] == [0, 1, 1, 2, 2]
 
-    assert command("store", "--forget")[::2] == (2, "nzc: --yes=false: must be given where no one can be asked\n")
+    assert command("store", "--forget")[::2] == (
+        2,
+        "nzc: --yes=false: must be given to do so with what is listed above\n",
+    )
     assert command("store", "--forget", "--yes")[0] == 0
     assert command("store", "--forget", "--yes")[:2] == (0, "nothing to forget\n")
     after = epsilon(0.02)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from nzc.app.components import build_components
+from nzc.app.build import build_components
 from nzc.app.errors import error_line
 from nzc.app.run import compose_run
 from nzc.runs import plots

@@ -199,8 +199,8 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable
     """Run on data and publish: what is printed, published and sent, by name; or the line that refuses it."""
     monkeypatch.setattr(NoisyArgmax, "release", _fixed)
     # Times are not private, and differ between any two runs.
-    monkeypatch.setattr("nzc.runs.clock.datetime", SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC)))
-    monkeypatch.setattr("nzc.runs.clock.time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr("nzc.runs.result.datetime", SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC)))
+    monkeypatch.setattr("nzc.runs.pipeline.time", SimpleNamespace(perf_counter=lambda: 0.0))
 
     def run(kind: Kind, change: str, *settings: str) -> dict[str, bytes]:
         for folder in ("run", "published", ".nzc"):

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from nzc.mechanisms import count_votes
 from nzc.runs import plots
-from nzc.runs.curves import SIZES, curves_of, read_curves
+from nzc.runs.curves import curves_of, read_curves
 from nzc.runs.layout import CURVES, flatten
 from nzc.runs.result import result_keys
 from nzc.teachers import VoteHistograms
@@ -52,19 +52,6 @@ def test_one_teacher_never_leads_by_two() -> None:
     curves = curves_of(votes.votes, np.arange(3), np.zeros(3, int), (np.arange(0), {}))
     assert curves["gap_above"][1].tolist() == [1, 0]
     assert VoteHistograms.of_truth(np.array([0, 1]), 2).summary["gap_above_2"] is None
-
-
-def test_curves_of_very_many_teachers_are_short() -> None:
-    teachers = 2 * 10**9
-    votes = np.array([[teachers - 10, 10], [teachers // 2, teachers // 2], [teachers // 4, 3 * teachers // 4]])
-    curves = curves_of(votes, np.arange(3), np.zeros(3, int), (np.arange(0), {}))
-    x, above = curves["gap_above"]
-    assert len(x) <= SIZES
-    np.testing.assert_allclose(above[[0, len(x) // 4, 3 * len(x) // 4]], [2 / 3, 2 / 3, 1 / 3])
-    assert curves["asked"][1].sum() == curves["plurality"][1].sum() == 3
-    axes = Figure().subplots()
-    plots._gaps(axes, curves)
-    assert axes.get_xlim()[1] == pytest.approx(teachers, rel=0.05)
 
 
 def test_a_run_has_its_figures(nzc: Nzc, histograms: Path) -> None:

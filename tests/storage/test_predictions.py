@@ -176,15 +176,11 @@ def test_the_listing_shows_what_is_stored_and_released(store: PredictionStore, l
     assert listed()[0] == 0
 
 
-def test_prune(store: PredictionStore, listed: Callable[..., tuple], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prune(store: PredictionStore, listed: Callable[..., tuple]) -> None:
     first, second = store.entries()
-    assert listed("--all")[0] == 2  # no one can be asked
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("builtins.input", lambda question: "n")
-    assert listed("--all")[0] == 1
+    assert listed("--all")[0] == 2
     assert len(store.entries()) == 2
-    monkeypatch.setattr("builtins.input", lambda question: "y")
-    assert listed("--prune", first.key)[0] == 0
+    assert listed("--prune", first.key, "--yes")[0] == 0
     assert [entry.key for entry in store.entries()] == [second.key]
     code, out, _ = listed("--prune", second.key[:8], "--yes")
     assert (code, "removed 1 entr" in out) == (0, True)

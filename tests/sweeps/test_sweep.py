@@ -9,8 +9,8 @@ from mlflow import MlflowClient
 from omegaconf import OmegaConf
 
 from nzc.app import config
-from nzc.app.jobs import SweepJob, compose_jobs, expand_rows
 from nzc.app.publish import publish_run as publish
+from nzc.app.sweep import SweepJob, compose_jobs, expand_rows
 from nzc.runs import pipeline
 from nzc.sweeps.frame import job_name, read_jobs
 from nzc.sweeps.spec import SweepRow, changed_settings, check_keys, spec_of

@@ -164,15 +164,33 @@ def test_a_killed_run_is_sent_as_such_and_one_under_way_is_left(
         Path("here/result.json").unlink()
     elif result == "earlier":
         os.utime("here/result.json", (0, 0))
-    _change(Path("here"), ended=None, until=None)
+    hours_ago = int(1000 * (time.time() - 7200))
+    _change(Path("here"), ended=None, until=None, begun=hours_ago)
     with FileLock(Path("here", LOCK)):  # of the run, as long as it lives
         script = "from nzc.app.main import main; main()"
         under_way = subprocess.run([sys.executable, "-c", script, "sync", "here"], capture_output=True, text=True)
     assert under_way.stdout == "0 sent, 0 not, 1 under way\n", under_way.stderr
     assert command("sync", "here", "--uri", DATABASE)[0] == 0
     (run,) = _runs()
-    assert run.info.status == status
-    assert run.info.start_time <= run.info.end_time
+    assert (run.info.status, run.info.start_time) == (status, hours_ago)
+    now = int(1000 * time.time())  # nobody knows when it was killed; training leaves no trace in the folder
+    ended = int(1000 * Path("here/result.json").stat().st_mtime) if result == "whole" else now
+    assert ended - 60_000 < run.info.end_time <= ended
+
+
+@pytest.mark.parametrize("job", ["", "0"])
+def test_a_killed_run_is_closed_by_the_next_one_in_its_folder(nzc: Nzc, histograms: Path, job: str) -> None:
+    again = [*FILE, *(["--multirun", "hydra.sweep.dir=here"] if job else ["hydra.run.dir=here"])]
+    nzc(*again)
+    for left, run in zip(("here", "here/0"), _runs(), strict=False):
+        _client().update_run(run.info.run_id, "RUNNING")
+        _change(Path(left), ended=None, until=None, sent=False)
+    Path("here", job, "result.json").unlink()
+    ran = nzc(*again, "queries=30")
+    assert (ran.code, ran.err) == (0, "")
+    statuses = [run.info.status for run in _runs()]
+    assert statuses == ["KILLED"] * (len(statuses) // 2) + ["FINISHED"] * (len(statuses) // 2)
+    assert not unsent(Path("here"))
 
 
 def test_the_record_of_an_earlier_version_is_sent(nzc: Nzc, command: Command, histograms: Path) -> None:
