@@ -144,6 +144,13 @@ def hockey_stick(p, q, epsilon):
     return sum(max(mp.mpf(0), x - mp.exp(mp.mpf(epsilon)) * y) for x, y in zip(p, q, strict=True))
 
 
+def excess(p, q, epsilon):
+    """The same for laws of float64; ε may depend on the outcome."""
+    return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
+
+
+#: Orders at which Rényi costs are compared. Below the floor one is the square of the error that a law may have.
+GRID, FLOOR = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0]), 1e-24
 DENSE = 1 + np.geomspace(1e-2, 1e5, 401)
 
 

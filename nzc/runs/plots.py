@@ -58,10 +58,16 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
 
 
 @contextmanager
+def styled_figure(size: tuple[float, float] = SIZE) -> Iterator[Figure]:
+    """Yield an empty figure in the style of all figures; it must be drawn and saved within the context."""
+    with matplotlib.rc_context(_STYLE):
+        yield Figure(size)
+
+
+@contextmanager
 def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
     """Yield axes; afterwards write figures/NAME.svg and figures/NAME.png below `folder`."""
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(size)
+    with styled_figure(size) as figure:
         yield figure.subplots()
         (folder / FIGURES).mkdir(mode=0o700, exist_ok=True)
         for kind, metadata in (("svg", {"Date": None}), ("png", None)):
@@ -83,6 +89,7 @@ def _gaps(axes: Axes, curves: Curves) -> None:
     axes.set_yscale("log", nonpositive="clip")  # cheap queries are frequent, expensive ones rare
     axes.set_ylim(0.7)
     axes.yaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_minor_formatter("")
     if parts:
         axes.legend(loc="upper left")
 
@@ -91,7 +98,7 @@ def _cost(axes: Axes, costs: Curves) -> None:
     for (name, (labels, epsilon)), style in zip(costs.items(), LINES, strict=False):
         axes.plot(labels, epsilon, **style, markevery=0.15, label=COSTS[name])
     axes.set(xlabel=AXES["epsilon_exact"][0], ylabel="ε", xlim=(0, None), ylim=(0, None))
-    axes.legend(loc="upper left")
+    axes.legend()
 
 
 def _confusion(axes: Axes, truth: Ints, labels: Ints) -> None:

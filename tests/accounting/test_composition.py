@@ -2,6 +2,7 @@
 
 from itertools import permutations, product
 
+import brute
 import numpy as np
 import pytest
 
@@ -19,13 +20,9 @@ def _epsilon(p: np.ndarray, q: np.ndarray, delta: float) -> float:
 
 def _enumerated(mechanism: nzc.NoisyArgmax, votes: np.ndarray, delta: float) -> float:
     """Return ε over all neighbours of all queries together, and all outcomes, in both directions."""
-    options = []
-    for row in votes:
-        moves = [(0, 0), *((a, b) for a in range(3) for b in range(3) if a != b and row[a] > 0)]
-        moved = np.array([row - np.eye(3, dtype=int)[a] + np.eye(3, dtype=int)[b] for a, b in moves])
-        options.append(np.exp(mechanism.log_law(moved)))
+    options = [np.exp(mechanism.log_law(np.array([row, *brute.moves(row)]))) for row in votes]
     largest = 0.0
-    for choice in product(*(range(len(each)) for each in options)):
+    for choice in product(*(range(len(laws)) for laws in options)):
         here = there = np.ones(1)
         for laws, at in zip(options, choice, strict=True):
             here, there = np.outer(here, laws[0]).ravel(), np.outer(there, laws[at]).ravel()

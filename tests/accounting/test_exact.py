@@ -4,6 +4,7 @@ import brute
 import numpy as np
 import presets
 import pytest
+from brute import FLOOR, GRID
 from conftest import published_votes
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,10 +12,6 @@ from hypothesis import strategies as st
 from nzc.accounting.exact import IMPOSSIBLE
 from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.mechanisms import Boost, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, ThresholdScreen
-
-GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
-#: Below this a divergence is the square of the error that a law may have.
-FLOOR = 1e-24
 
 
 def histograms(count, seed, most):

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from brute import excess
 from scipy import stats
 
 import nzc
@@ -15,11 +16,6 @@ from nzc.accounting.rdp import CHOICES, adaptive_epsilon
 from nzc.accounting.sanitised import log_smooth_bound, plan
 
 TEACHERS = 1000
-
-
-def _excess(p: np.ndarray, q: np.ndarray, epsilon: np.ndarray | float) -> float:
-    """Return Σ (p − e^ε q)₊, where ε may depend on the outcome."""
-    return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
 
 
 def _votes(rng: np.random.Generator, gap: float | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -49,7 +45,7 @@ def folder(settings: int) -> float:
         stated = np.array([chosen.convert(min(np.exp(each), ceiling), delta) for each in y])
         for here, there in ((0, 1), (1, 0)):
             p, q = (np.outer(laws[k], stats.norm.pdf(y, means[k], spread) * cell) for k in (here, there))
-            worst = max(worst, _excess(p, q, stated) / delta)
+            worst = max(worst, excess(p, q, stated) / delta)
     return worst
 
 
@@ -63,7 +59,7 @@ def screened(settings: int) -> float:
         mechanism = nzc.Confident(max(threshold, 0.1), sigma1, sigma)
         stated = mechanism.promise(1, 1).data_independent(delta)
         here, there = (np.exp(mechanism.log_law(votes))[0] for votes in pair)
-        worst = max(worst, _excess(here, there, stated) / delta, _excess(there, here, stated) / delta)
+        worst = max(worst, excess(here, there, stated) / delta, excess(there, here, stated) / delta)
     return worst
 
 
@@ -82,7 +78,7 @@ def adaptive(settings: int) -> float:
                 p += list(laws[0][here][label] * laws[1 + label][here])
                 q += list(laws[0][there][label] * laws[1 + label][there])
                 stated += [max(0.0, float(adaptive_epsilon(rdp, delta)))] * 2
-            worst = max(worst, _excess(np.array(p), np.array(q), np.array(stated)) / delta)
+            worst = max(worst, excess(np.array(p), np.array(q), np.array(stated)) / delta)
     return worst
 
 

@@ -46,12 +46,3 @@ def test_features_come_from_other_rows_of_their_column() -> None:
     assert (masked != x).float().mean() == pytest.approx(0.3, abs=0.05)
     noisy = Strong(None, **{**NOTHING, "noise": 0.1})(x, _rng())
     assert (noisy - x)[1:-1].std() == pytest.approx(0.1, rel=0.1)
-
-
-def test_affine_maps_treat_each_row_alone() -> None:
-    """Rows of two teachers in one call are as in two calls; the numbers are those of the teachers' own generators."""
-    affine = Affine(10, 0.1, 0.06, 0.1)
-    x = torch.rand(2, 5, 3, 9, 12, generator=_rng())
-    alone = torch.stack([affine(rows, _rng(seed)) for seed, rows in enumerate(x)])
-    drawn = torch.cat([affine.draw(5, _rng(seed)) for seed in range(2)])
-    torch.testing.assert_close(affine.apply(x.flatten(0, 1), drawn).view_as(x), alone)

@@ -22,14 +22,19 @@ def test_roles_never_overlap(rows: int, seed: int, data: st.DataObject) -> None:
     assert sorted(chosen) == list(range(rows))
 
 
-@given(st.integers(1, 300), st.integers(0, 9), st.booleans(), st.data())
-@settings(derandomize=True, max_examples=50, deadline=None)
-def test_shards_are_disjoint_and_cover(rows: int, seed: int, stratify: bool, data: st.DataObject) -> None:
-    labels = np.random.default_rng(seed).integers(0, 4, rows)
-    count = data.draw(st.integers(1, rows))
-    shards = partition(labels, count, seed, stratify)
-    assert sorted(np.concatenate(shards)) == list(range(rows))
-    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+@given(st.integers(1, 300), st.integers(0, 9), st.sampled_from(["plain", "stratify", "groups"]), st.data())
+@settings(derandomize=True, max_examples=100, deadline=None)
+def test_shards_are_disjoint_and_cover(rows: int, seed: int, kind: str, data: st.DataObject) -> None:
+    labels = np.random.default_rng(seed).integers(0, data.draw(st.integers(1, 60)), rows)
+    groups = 7 * labels if kind == "groups" else None  # numbers with gaps
+    count = data.draw(st.integers(1, rows if groups is None else len(np.unique(groups))))
+    shards = partition(labels, count, seed, kind == "stratify", groups)
+    assert sorted(np.concatenate(shards)) == list(range(rows)) and len(shards) == count
+    if groups is None:
+        assert max(map(len, shards)) - min(map(len, shards)) <= 1
+    else:
+        assert all((np.diff(groups[shard]) >= 0).all() for shard in shards)
+        assert sum(len(np.unique(groups[shard])) for shard in shards) == len(np.unique(groups))
 
 
 def test_a_changed_record_changes_one_shard_only() -> None:
@@ -65,8 +70,7 @@ def test_private_records_stay_private_whatever_the_seed(dataset: str) -> None:
 
 @pytest.mark.parametrize("value", [1e300, -1e300, 3e38, np.inf])
 def test_one_absurd_value_stays_finite_and_so_does_its_square(value: float) -> None:
-    standardise = Standardizer.fit(np.random.default_rng(0).normal(size=(50, 2)))
-    row = standardise(np.array([[value, 0.5]]))
+    row = Standardizer.fit(np.random.default_rng(0).normal(size=(50, 2)))(np.array([[value, 0.5]]))
     assert np.isfinite(row**2).all() and np.sign(row[0, 0]) == np.sign(value)
 
 

@@ -45,9 +45,7 @@ def _complaint(npz: Npz, **arrays: np.ndarray) -> str:
     ("arrays", "allows"),
     [
         ({"x": X[:0], "y": Y[:0]}, "x has the shape [0, 8]"),
-        ({"x": X[0, 0]}, "x has the shape []"),
         ({"x": X[:5]}, "y has the shape [60]; there must be one y per row, [5]"),
-        ({"y": np.eye(3)[Y]}, "one y per row"),
         ({"role": SPLIT[:9]}, "one role per row"),
         ({"x": X.astype(str)}, "x is text; save numbers; dataset=table"),
         ({"y": np.array(["no", "yes", "?"])[Y]}, "np.unique(y, return_inverse=True)"),
@@ -89,10 +87,9 @@ def test_no_complaint_quotes_a_record(npz: Npz) -> None:
 
 
 def test_there_may_be_more_classes_than_rows_show(npz: Npz) -> None:
-    np.savez(npz.path, x=np.eye(30), y=np.arange(30) % 3)
-    assert (npz.load().classes, replace(npz, classes=7).load().classes) == (3, 7)
-    np.savez(npz.path, x=np.eye(30), y=np.arange(30) % 3 * 2)
-    assert replace(npz, classes=5).load().classes == 5
+    for y, classes, expected in ((Y, None, 3), (Y, 7, 7), (2 * Y, 5, 5)):
+        np.savez(npz.path, x=X, y=y)
+        assert replace(npz, classes=classes).load().classes == expected
     with pytest.raises(InputError, match="classes=2"):
         replace(npz, classes=2).load()
 
@@ -157,17 +154,9 @@ def test_groups_through_the_command_line(nzc: Nzc, npz: Npz) -> None:
     run = ["dataset=npz", f"dataset.path={npz.path}", "student=none", "aggregator=plurality", *TEACHERS]
     private = replace(npz, private=0.7, public=0.2).load().units
     assert private == pytest.approx(0.7 * len(np.unique(GROUP)), abs=8)  # on average
-    for key, value, says in (
-        ("teachers.count", private + 1, f"from 1 to {private} (one private group each)"),
-        ("teachers.stratify", "true", "must be false where the dataset has names of groups"),
-    ):
-        ran = nzc(*run, f"{key}={value}")
-        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
-        assert f"{key}={value}: " in ran.err and says in ran.err
-    run += ["teachers.epochs=1"]
-    by_group, by_record = (nzc(*run, "teachers.epochs=2", f"dataset.unit={unit}") for unit in ("null", "record"))
-    assert (by_group.code, by_group.err, by_record.code) == (0, "", 0), by_record.err
-    assert len(list(Path(".nzc").glob("predictions/*.npz"))) == 2
+    ran = nzc(*run, f"teachers.count={private + 1}")
+    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+    assert f"from 1 to {private} (one private group each)" in ran.err
 
 
 def test_without_private_rows_votes_are_taken_by_row_of_the_file(nzc: Nzc) -> None:

@@ -1,6 +1,5 @@
-"""Private rows that stay in a file, or are drawn, are the same rows as in memory."""
+"""Private rows that stay in a file are the same rows as in memory."""
 
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,8 +13,7 @@ from PIL import Image
 
 from nzc.data import Dataset, DataSplits, Records, Split
 from nzc.data.folder import Folder
-from nzc.data.glyph import Glyph
-from nzc.data.rows import FileRows, LazyRows, blocks, gather
+from nzc.data.rows import FileRows, blocks, gather
 from nzc.data.table import Table
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.ensemble import Ensemble
@@ -23,7 +21,6 @@ from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
 from nzc.validation import InputError
 
-GLYPH = Glyph(seed=0, private=300, public=20, test=20)
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (500, 6, 5, 3), dtype=np.uint8)
 FEATURES = RNG.normal(size=(500, 4))
@@ -85,26 +82,6 @@ def test_private_records_are_not_public_under_another_name(tmp_path: Path) -> No
         replace(table, public=str(link)).load()
 
 
-def test_a_folder_of_which_nothing_is_private(tmp_path: Path) -> None:
-    assert len(replace(_folder(tmp_path), private=0.0).load().private) == 0
-
-
-def test_private_glyphs_are_drawn_where_they_are_needed() -> None:
-    splits = GLYPH.load()
-    assert isinstance(splits.private.x, LazyRows)
-    whole, numbers = GLYPH.draw("private", np.arange(300)), RNG.permutation(300)[:50]
-    np.testing.assert_array_equal(splits.private.y, whole.y)
-    for rows in (splits.private.x, pickle.loads(pickle.dumps(splits.private.x))):
-        np.testing.assert_array_equal(rows[numbers], whole.x[numbers])
-
-
-def test_the_digest_of_drawn_rows_differs_wherever_they_do() -> None:
-    others = [GLYPH, replace(GLYPH, seed=1), replace(GLYPH, private=299), replace(GLYPH, imbalance=4.0),
-              replace(GLYPH, mislabelled=0.2), replace(GLYPH, public_fonts=0.4)]  # fmt: skip
-    assert len({glyph.load().private_digest for glyph in others}) == len(others)
-    assert GLYPH.load().digest == GLYPH.load().digest
-
-
 def _sum(rows: FileRows) -> float:
     return float(rows[:].sum())
 
@@ -119,9 +96,7 @@ def test_another_process_reads_the_same_file() -> None:
 def test_teachers_of_rows_in_a_file_predict_the_same(tmp_path: Path) -> None:
     x = FEATURES.astype(np.float32)
     public = Split(x[:20], Y[:20])
-    teachers = Ensemble(
-        count=3, network="mlp", epochs=2, batch_size=16, lr=0.01, weight_decay=0.0, seed=0, augment=None
-    )
+    teachers = Ensemble(count=3, network="mlp", epochs=2, batch_size=16, lr=0.01, weight_decay=0.0, seed=0)
     trainer, predictions = TrainerSettings(progress=False, accelerator="cpu"), []
     for at, private in enumerate((Records(x, Y), Records(gather([x], held=0), Y))):
         store = PredictionStore(tmp_path / str(at))

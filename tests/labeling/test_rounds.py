@@ -1,11 +1,13 @@
 """Rounds of asking: which rows, on what policy, at what cost, and what the student adds itself."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from brute import excess
 from conftest import SMALL, Nzc
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,49 +42,41 @@ def test_what_is_chosen_is_left_and_never_asked_twice(choice: str, size: int, se
     assert set(rows) <= set(left)
 
 
-def test_balanced_takes_as_many_of_each_class_as_there_are() -> None:
+def test_balanced_takes_as_many_of_each_class_as_there_are_and_entropy_the_least_certain() -> None:
+    def chosen(choice: str, probs: np.ndarray) -> np.ndarray:
+        return QuerySelection(choice, None).choose(np.arange(POOL), 20, probs, np.random.default_rng(0))
+
     probs = np.eye(CLASSES)[np.repeat(np.arange(CLASSES), [40, 10, 8, 2])]
-    rows = QuerySelection("balanced", None).choose(np.arange(POOL), 20, probs, np.random.default_rng(0))
-    assert np.bincount(probs[rows].argmax(axis=1), minlength=CLASSES).tolist() == [6, 6, 6, 2]
-
-
-def test_entropy_takes_the_least_certain() -> None:
-    probs = _probabilities()
-    rows = QuerySelection("entropy", None).choose(np.arange(POOL), 20, probs, np.random.default_rng(0))
+    assert np.bincount(probs[chosen("balanced", probs)].argmax(axis=1), minlength=CLASSES).tolist() == [6, 6, 6, 2]
+    probs, rows = _probabilities(), chosen("entropy", _probabilities())
     entropy = -(probs * np.log(probs)).sum(axis=1)
     assert entropy[rows].min() >= np.delete(entropy, rows).max()
 
 
-@pytest.mark.parametrize(
-    ("parts", "queries", "student", "asks", "sizes"),
-    [
-        (None, None, True, False, [60]),
-        (None, 50, True, True, [25, 25]),
-        (None, 50, False, True, [50]),
-        (3, 50, True, False, [17, 17, 16]),
-        ([10, 30], None, True, False, [10, 30]),
-    ],
-)
-def test_sizes(parts: object, queries: int | None, student: bool, asks: bool, sizes: list[int]) -> None:
-    assert QuerySelection("first", parts).sizes(queries, POOL, student, asks) == sizes
+#: Choice, rounds, queries, whether there is a student, whether the mechanism asks for one; sizes, or what is said.
+SIZES = [
+    ("first", None, None, True, False, [60]),
+    ("first", None, 50, True, True, [25, 25]),
+    ("first", None, 50, False, True, [50]),
+    ("first", 3, 50, True, False, [17, 17, 16]),
+    ("first", [10, 30], None, True, False, [10, 30]),
+    ("entropy", None, None, False, False, "query_choice=entropy: .* no student"),
+    ("balanced", 1, None, True, False, "rounds=1: must be 2 or more"),
+    ("first", "many", None, True, False, "rounds=many: .* whole number"),
+    ("first", [10, -1], None, True, False, "rounds=-1: .* 1 or more"),
+    ("first", [30, 31], None, True, False, "queries=61: .* from 1 to 60"),
+    ("first", [10, 10], 10, True, False, "queries=10: .* sum of rounds"),
+    ("first", 11, 10, True, False, "rounds=11: .* from 1 to 10"),
+    ("first", 2, None, False, False, "rounds=2: .* no student"),
+]
 
 
-@pytest.mark.parametrize(
-    ("choice", "parts", "queries", "student", "message"),
-    [
-        ("entropy", None, None, False, "query_choice=entropy: .* no student"),
-        ("balanced", 1, None, True, "rounds=1: must be 2 or more"),
-        ("first", "many", None, True, "rounds=many: .* whole number"),
-        ("first", [10, -1], None, True, "rounds=-1: .* 1 or more"),
-        ("first", [30, 31], None, True, "queries=61: .* from 1 to 60"),
-        ("first", [10, 10], 10, True, "queries=10: .* sum of rounds"),
-        ("first", 11, 10, True, "rounds=11: .* from 1 to 10"),
-        ("first", 2, None, False, "rounds=2: .* no student"),
-    ],
-)
-def test_bad_rounds(choice: str, parts: object, queries: int | None, student: bool, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        QuerySelection(choice, parts).sizes(queries, POOL, student, False)
+@pytest.mark.parametrize(("choice", "parts", "queries", "student", "asks", "sizes"), SIZES)
+def test_sizes_of_rounds(
+    choice: str, parts: object, queries: int | None, student: bool, asks: bool, sizes: list[int] | str
+) -> None:
+    with nullcontext() if isinstance(sizes, list) else pytest.raises(InputError, match=sizes):
+        assert QuerySelection(choice, parts).sizes(queries, POOL, student, asks) == sizes
 
 
 @pytest.fixture(autouse=True)
@@ -176,7 +170,7 @@ def test_where_noise_ends_the_asking_what_might_have_followed_is_paid(moved: int
 
     for p, q in ((law(here), law(there)), (law(there), law(here))):
         for epsilon in (spent.exact, spent.ledger_total):
-            assert np.maximum(p - np.exp(epsilon) * q, 0).sum() <= delta
+            assert excess(p, q, epsilon) <= delta
 
 
 MIXED = NoisyArgmax(LaplaceNoise(0.05), first=NoisyArgmax(GaussianNoise(40)))
@@ -243,8 +237,8 @@ def test_an_audit_answers_no_more_than_the_run(limit: dict[str, Any]) -> None:
     session = _session(_policy(mechanism, audit_trials=20_000, **limit), [POOL])
     torn = VoteHistograms(np.full((POOL, CLASSES), 25), 100)
     assert session.ask(torn, session.choose()).answered <= 1
-    without = mechanism.audit(100, CLASSES, len(session.rows), 20_000, 1e-5, np.random.default_rng(0))
     spent = Spent(session, torn).epsilon()
+    without = mechanism.audit(100, CLASSES, len(session.rows), 20_000, 1e-5, np.random.default_rng(0))
     assert spent.audited is not None and 0 < spent.audited < spent.published < without
 
 

@@ -1,7 +1,6 @@
 """Public representations: public only, useful, and what teachers, choice of rows and students make of them."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from nzc.validation import InputError
 
 QUIET = TrainerSettings(progress=False, accelerator="cpu")
 SPECTRAL = Spectral(encoder=None, neighbours=5, dimensions=6, power=8)
+REPRESENTATIVE = QuerySelection("representative", None).choose
 LEARNED = Contrastive(
     network="mlp", width=16, steps=20, batch_size=64, lr=0.005, temperature=0.2, seed=0,
     augment=Strong(None, 1, 0, 0, 0, 0.3, 0.1),
@@ -75,20 +75,14 @@ def test_rows_along_a_path_are_close_and_rows_across_a_gap_are_not(tmp_path: Pat
     assert right(splits.public.x, splits.public.x, splits.public.y) < 0.95
 
 
-def test_too_few_public_rows_are_refused() -> None:
-    with pytest.raises(InputError, match=r"^representation\.dimensions=400: "):
-        replace(SPECTRAL, dimensions=400).check(_rings().public.x)
-
-
-def _placed(rng: np.random.Generator, private: int = 90, public: int = 40) -> DataSplits:
-    splits, places = _rings(private, public), partial(rng.normal, size=(private, 3))
-    embedding = Embedding(places().astype(np.float32), rng.normal(size=(public, 3)).astype(np.float32))
-    return replace(splits, embedding=embedding)
+def _placed(private: int = 90, public: int = 40) -> DataSplits:
+    places = np.random.default_rng(0).normal(size=(private + public, 3)).astype(np.float32)
+    return replace(_rings(private, public), embedding=Embedding(places[:private], places[private:]))
 
 
 @pytest.mark.parametrize("count", [1, 30, 90])
 def test_each_teacher_is_a_nearest_neighbour_classifier_of_its_shard(count: int, tmp_path: Path) -> None:
-    splits = _placed(np.random.default_rng(count))
+    splits = _placed()
     teachers = Neighbours(count=count, seed=3, cells=False)
     found = teachers.train(splits, PredictionStore(tmp_path), QUIET)
     assert splits.embedding is not None
@@ -110,13 +104,12 @@ def test_in_cells_one_record_moves_one_vote_on_two_queries(count: int | None, tm
 
 def _queries_moved(teachers: Neighbours, rows: np.ndarray, tmp_path: Path) -> int:
     """Return on how many of the rows one record moves a vote, at most; it moves one a row."""
-    rng, splits = np.random.default_rng(1), replace(_placed(np.random.default_rng(0)), asked=rows)
+    rng, splits = np.random.default_rng(1), replace(_placed(), asked=rows)
     assert splits.embedding is not None
 
     def votes(places: np.ndarray, labels: np.ndarray, at: str) -> np.ndarray:
-        changed = replace(
-            splits, private=Split(splits.private.x, labels), embedding=Embedding(places, splits.embedding.public)
-        )
+        embedding = Embedding(places, splits.embedding.public)
+        changed = replace(splits, private=Split(splits.private.x, labels), embedding=embedding)
         counted = teachers.vote(changed, teachers.train(changed, PredictionStore(tmp_path / at), QUIET)).votes
         assert not np.delete(counted, rows, axis=0).any()  # rows that nobody asks have no votes
         return counted[rows]
@@ -134,7 +127,7 @@ def _queries_moved(teachers: Neighbours, rows: np.ndarray, tmp_path: Path) -> in
 
 
 def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
-    splits, asked = _placed(np.random.default_rng(0), private=400), np.arange(0, 40, 8)
+    splits, asked = _placed(private=400), np.arange(0, 40, 8)
     splits, teachers = replace(splits, asked=asked), Neighbours(count=None, seed=3, cells=True)
     assert splits.embedding is not None
     found = teachers.vote(splits, teachers.train(splits, PredictionStore(tmp_path), QUIET)).votes[asked]
@@ -146,37 +139,33 @@ def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_groups_are_refused() -> None:
-    splits = replace(_placed(np.random.default_rng(0)), groups=np.arange(90) // 2)
     with pytest.raises(InputError, match=r"^_target_=Neighbours: must be other teachers where the dataset has groups"):
-        Neighbours(count=30, seed=3, cells=False).check(splits)
+        Neighbours(count=30, seed=3, cells=False).check(replace(_placed(), groups=np.arange(90) // 2))
+    with pytest.raises(InputError, match=r"^representation\.dimensions=400: "):
+        replace(SPECTRAL, dimensions=400).check(_rings().public.x)
 
 
 def test_representative_rows_are_the_middles_of_clusters() -> None:
-    rng = np.random.default_rng(0)
-    centres, sizes = 10 * np.eye(6), [50, 40, 30, 20, 10, 5]
-    places = np.concatenate([centre + 0.1 * rng.normal(size=(n, 6)) for centre, n in zip(centres, sizes, strict=True)])
+    rng, sizes = np.random.default_rng(0), [50, 40, 30, 20, 10, 5]
     cluster = np.repeat(np.arange(6), sizes)
-    left = rng.permutation(len(places))
-    choose = QuerySelection("representative", None).choose
-    rows = choose(left, 6, None, rng, places)
+    places = 10 * np.eye(6)[cluster] + 0.1 * rng.normal(size=(155, 6))
+    rows = REPRESENTATIVE(rng.permutation(155), 6, None, rng, places)
     assert cluster[rows].tolist() == list(range(6))  # one of each, the largest cluster first
-    assert len(set(choose(left, 5, None, rng, np.ones_like(places)).tolist())) == 5  # equal rows are asked once each
     for row in rows:
         mine = places[cluster == cluster[row]]
-        distance = np.linalg.norm(mine - mine.mean(axis=0), axis=1)
-        assert np.array_equal(mine[distance.argmin()], places[row])
+        assert np.array_equal(mine[np.linalg.norm(mine - mine.mean(axis=0), axis=1).argmin()], places[row])
+    equal = REPRESENTATIVE(np.arange(155), 5, None, rng, np.ones_like(places))
+    assert len(set(equal.tolist())) == 5  # equal rows are asked once each
 
 
 def test_later_rounds_ask_in_clusters_that_the_student_doubts() -> None:
-    rng = np.random.default_rng(0)
-    cluster = np.repeat(np.arange(4), 50)
+    rng, cluster = np.random.default_rng(0), np.repeat(np.arange(4), 50)
     places = 10 * np.eye(4)[cluster] + 0.1 * rng.normal(size=(200, 4))
     doubted = (cluster == 2) & (np.arange(200) % 2 == 0)
     probs = np.where(doubted[:, None], [0.5, 0.5], [1.0, 0.0])
-    chosen = QuerySelection("representative", None).choose(np.arange(200), 4, probs, rng, places)
-    first = QuerySelection("representative", None).choose(np.arange(200), 4, None, rng, places)
+    first, later = (REPRESENTATIVE(np.arange(200), 4, known, rng, places) for known in (None, probs))
     assert sorted(cluster[first].tolist()) == [0, 1, 2, 3]
-    assert (cluster[chosen] == 2).sum() >= 3
+    assert (cluster[later] == 2).sum() >= 3
 
 
 def test_the_nearest_copy_counts(tmp_path: Path) -> None:

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from few_labels import COMMON, clouds, fit
 
 from nzc.data.augment import Affine, Strong
-from nzc.students import FittedStudent, StudentData
 from nzc.students.module import StudentModule
 from nzc.students.softmatch import PseudoLabels, SoftMatch
-from nzc.training.trainer import TrainerSettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 STILL = Strong(None, stretch=0, contrast=0, brightness=0, cutout=0, mask=0, noise=0)
@@ -18,23 +17,9 @@ STRONG = Strong(Affine(10, 0.1, 0.06, 0.1), stretch=1.5, contrast=0.5, brightnes
 
 
 def _softmatch(**changes: Any) -> SoftMatch:
-    settings = {
-        "network": "mlp", "steps": 150, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "average": 0.9, "balance": 1,
-        "validation": 0.0, "patience": 10, "folds": 1, "unlabelled": 16, "strong": STRONG, "weight": 1.0,
-        "momentum": 0.9, "width": 2.0, "label_noise_rate": 0.1, "labeled_loss_decay": 0.5,
-    }  # fmt: skip
-    return SoftMatch(**{**settings, **changes})
-
-
-def _blobs(rows: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """A table of classes well apart, x [rows, 6], y [rows]."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(rows) % classes
-    return (rng.normal(size=(rows, 6)) + 4 * np.eye(6)[y]).astype(np.float32), y
-
-
-def _fit(config: SoftMatch, data: StudentData) -> FittedStudent:
-    return config.fit(data, 0, TrainerSettings(progress=False, accelerator="cpu"), "Student")
+    own = {"unlabelled": 16, "strong": STRONG, "weight": 1.0, "momentum": 0.9, "width": 2.0}
+    loss = {"average": 0.9, "balance": 1, "label_noise_rate": 0.1, "labeled_loss_decay": 0.5}
+    return SoftMatch(**COMMON | own | loss | changes)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
@@ -66,25 +51,15 @@ def test_a_sequence_of_batches_in_numpy() -> None:
         np.testing.assert_allclose(weights, expected, rtol=1e-6)
 
 
-def test_what_the_student_is_unsure_of_counts_for_nothing() -> None:
-    """A row five deviations below the mean weighs e^−50, and its prediction leaves no gradient."""
-    pseudo = PseudoLabels(np.arange(2), 2, momentum=0.9, width=2)
-    sure = torch.tensor([[0.97, 0.03], [0.03, 0.97]]).repeat(500, 1)
-    _, weights = pseudo(torch.cat([sure, torch.tensor([[0.5, 0.5]])]).log())
-    assert (weights[:-1] == 1).all()
-    assert weights[-1] < 1e-20
-
-
 def _losses(student: StudentModule) -> tuple[dict[str, torch.Tensor], np.ndarray, np.ndarray, np.ndarray]:
     student.double()
-    (x, y), (u, _) = _blobs(12, seed=1), _blobs(24, seed=2)
-    losses = student.config.losses(student, *map(torch.from_numpy, (x.astype(float), y, u.astype(float))))
-    return losses, x.astype(float), y, u.astype(float)
+    data, y = clouds(36, 36)
+    x, u = np.split(data.x.astype(float), [12])
+    return student.config.losses(student, *map(torch.from_numpy, (x, y[:12], u))), x, y[:12], u
 
 
 def _student(**changes: Any) -> StudentModule:
-    x, y = _blobs(30)
-    return _softmatch(**changes).student(StudentData(x, y, 3), 0)
+    return _softmatch(**changes).student(clouds(30, 30)[0], 0)
 
 
 def test_losses_in_numpy() -> None:
@@ -121,25 +96,8 @@ def test_predictions_of_the_pool_are_constants() -> None:
 
 @pytest.mark.parametrize(("labeled", "wrong"), [(6, 0), (30, 1)])
 def test_the_pool_follows_a_few_labels_and_outvotes_a_wrong_one(labeled: int, wrong: int) -> None:
-    x, y = _blobs(300)
-    labels = np.where(np.arange(300) < labeled, y, -1)
-    labels[:wrong] = 1  # is 0
-    student = _fit(_softmatch(steps=300), StudentData(x, labels, 3))
-    assert (student.predict(x[:labeled]) == y[:labeled]).all()
-    assert (student.predict(x) == y).mean() > 0.97
-
-
-@pytest.mark.parametrize(
-    ("rows", "shape", "labeled", "released"),
-    [(5, (6,), 5, 3), (40, (1, 8, 8), 1, 3), (5, (6,), 3, 1), (40, (1, 8, 8), 2, 2)],
-)
-def test_learns_at_the_edges(rows: int, shape: tuple[int, ...], labeled: int, released: int) -> None:
-    """Every row labeled, one row labeled, one class only, a class never released; a pool smaller than a batch."""
-    rng = np.random.default_rng(0)
-    y = np.arange(rows) % released
-    x = np.eye(3)[y].repeat(np.prod(shape) // 3 + 1, axis=1)[:, : np.prod(shape)].reshape(rows, *shape)
-    x = (x + 0.1 * rng.random(x.shape)).astype(np.float32)
-    student = _fit(_softmatch(), StudentData(x, np.where(np.arange(rows) < labeled, y, -1), 4))
-    assert np.isfinite(student.probabilities(x)).all()
-    seen = y < labeled
-    assert (student.predict(x)[seen] == y[seen]).all()
+    data, y = clouds(300, labeled, shape=(10,))
+    data.labels[:wrong] = 1  # is 0
+    student = fit(_softmatch(steps=200), data)
+    assert (student.predict(data.x[:labeled]) == y[:labeled]).all()
+    assert (student.predict(data.x) == y).mean() > 0.97

@@ -3,36 +3,24 @@
 import copy
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
+from few_labels import COMMON, clouds, fit
 from torch import Tensor, nn
 
 from nzc.data.augment import Affine
-from nzc.mechanisms import ABSTAIN
-from nzc.students import FittedStudent, StudentData
 from nzc.students.module import StudentModule
 from nzc.students.supervised import Supervised
 from nzc.students.vat import VAT, direction, divergence
-from nzc.training.trainer import TrainerSettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-COMMON = {
-    "network": "mlp", "steps": 150, "batch_size": 8, "lr": 0.01, "weight_decay": 0, "average": 0, "balance": 0,
-    "validation": 0, "patience": 1, "folds": 1, "label_noise_rate": 0, "labeled_loss_decay": 0,
-}  # fmt: skip
 SETTINGS = VAT(**COMMON, unlabelled=32, alpha=1.0, entropy=1.0, radius=0.3, xi=0.01, power=1)
 
 
-def _student(
-    settings: VAT, shape: tuple[int, ...], classes: int = 4, network: nn.Module | None = None
-) -> StudentModule:
-    rng = np.random.default_rng(0)
-    data = StudentData(rng.normal(size=(40, *shape)).astype(np.float32), np.arange(40) % classes, classes)
-    student = settings.student(data, seed=0)
+def _student(settings: VAT, shape: tuple[int, ...], network: nn.Module | None = None) -> StudentModule:
+    student = settings.student(clouds(40, 40, 4, shape)[0], seed=0)
     student.progress = 0.5
-    if network is not None:
-        student.network = network
+    student.network = network or student.network
     return student
 
 
@@ -155,32 +143,9 @@ def test_any_shape(network: str, shape: tuple[int, ...]) -> None:
     assert all(weight.grad is not None and weight.grad.any() for weight in student.network.parameters())
 
 
-def _clusters(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows about five centres, in turns."""
-    rng = np.random.default_rng(0)
-    y = np.arange(rows) % 5
-    return (2 * rng.normal(size=(5, 10))[y] + rng.normal(size=(rows, 10))).astype(np.float32), y
-
-
-def _fit(config: VAT | Supervised, x: np.ndarray, labels: np.ndarray, classes: int) -> FittedStudent:
-    return config.fit(StudentData(x, labels, classes), 0, TrainerSettings(progress=False, accelerator="cpu"), "")
-
-
 def test_it_learns_from_rows_without_labels() -> None:
     """One label a cluster: boundaries belong between the clusters, not between the labeled rows."""
-    x, y = _clusters(400)
-    labels = np.where(np.arange(400) < 5, y, ABSTAIN)
-    vat = (_fit(replace(SETTINGS, radius=1.0), x, labels, 5).predict(x) == y).mean()
-    supervised = (_fit(Supervised(**COMMON), x, labels, 5).predict(x) == y).mean()
+    data, y = clouds(400, 5, 5, (10,))
+    students = replace(SETTINGS, radius=1.0, steps=150), Supervised(**COMMON | {"steps": 150})
+    vat, supervised = ((fit(student, data).predict(data.x) == y).mean() for student in students)
     assert vat > 0.99 > supervised
-
-
-@pytest.mark.parametrize("released", [[2], [2] * 9, [0, 3, 3]])
-def test_labels_of_few_classes(released: list[int]) -> None:
-    """One label, one class, fewer labels than classes: the rows get classes that were released, and no other."""
-    x, _ = _clusters(100)
-    labels = np.full(100, ABSTAIN)
-    labels[: len(released)] = released
-    student = _fit(replace(SETTINGS, steps=50), x, labels, 10)
-    assert np.isfinite(student.probabilities(x)).all()
-    assert set(student.predict(x)) == set(released)

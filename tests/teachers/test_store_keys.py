@@ -97,7 +97,7 @@ def test_number_of_teachers_rows_and_classes_are_in_the_key(kind: ShardedTeacher
     several = [(replace(kind, count=None, records=records), _splits()) for records in (1, 4, 20)]
     several += [(kind, _splits()), (kind, _splits(4))]
     several += [(kind, replace(_splits(), asked=np.array(rows))) for rows in ([1, 2], [2, 1], [1, 3])]
-    assert len({_key(*each) for each in several}) == len(several)
+    assert len({_key(*kind_and_splits) for kind_and_splits in several}) == len(several)
     assert _key(replace(kind, count=None, records=8), _splits()) == _key(kind, _splits())  # 5 teachers of 8 records
 
 
@@ -126,19 +126,15 @@ def test_every_field_of_a_representation_is_in_the_key(monkeypatch: pytest.Monke
     assert len(set(keys)) == 1 + len(others)
 
 
+@dataclass
 class Shaken:
-    def __init__(self, strength: float) -> None:
-        self.strength = strength
+    strength: float
 
     def shake(self, x: Any, rng: Any) -> Any:
         return self.strength * x
 
 
-def _shaking(strength: float) -> Any:
-    return lambda x, rng: strength * x
-
-
-@pytest.mark.parametrize("make", [_shaking, lambda strength: Shaken(strength).shake], ids=["closure", "method"])
+@pytest.mark.parametrize("make", [lambda by: lambda x: by * x, lambda by: Shaken(by).shake], ids=["closure", "method"])
 def test_functions_are_described_with_the_values_that_they_hold(make: Any) -> None:
     assert describe(make(1)) == describe(make(1)) != describe(make(2))
 

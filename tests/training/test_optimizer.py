@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Nzc
+from few_labels import COMMON, QUIET
 from torch import optim
 from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR, StepLR
 
@@ -24,15 +24,10 @@ from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import partition
 from nzc.teachers.stacked import Stacked
 from nzc.teachers.teacher import Threads
-from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 ENSEMBLE = Ensemble(count=3, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3)
-STUDENT: dict[str, Any] = {
-    "network": "mlp", "steps": 6, "batch_size": 8, "lr": 0.01, "weight_decay": 0, "average": 0, "balance": 0,
-    "validation": 0, "patience": 1, "folds": 1, "label_noise_rate": 0, "labeled_loss_decay": 0,
-}  # fmt: skip
+STUDENT = COMMON | {"steps": 6}
 STUDENTS = [
     Supervised(**STUDENT),
     GANSSL(**STUDENT | {"network": "gan_mlp"}, unlabelled=8, lr_generator=0.01, entropy=0, consistency=0),
@@ -142,10 +137,3 @@ REFUSED = {
 def test_what_cannot_be_made_is_refused(key: str) -> None:
     with pytest.raises(InputError, match=f"^{key}: cannot be made"):
         replace(ENSEMBLE, **REFUSED[key])
-
-
-def test_it_is_refused_before_data_is_read(nzc: Nzc) -> None:
-    wrong = "student.schedule={_target_: torch.optim.lr_scheduler.CosineAnnealingLR}"
-    ran = nzc("dataset=npz", "dataset.path=nowhere.npz", wrong)
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "student.schedule=CosineAnnealingLR: cannot be made" in ran.err
