@@ -13,8 +13,10 @@ GPU = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
 @pytest.mark.parametrize(
     "parts",
     [
-        ["machine", "agree", "engine"],
-        pytest.param(["--minutes=40", "step", "many", "label", "augment", "students"], marks=pytest.mark.slow),
+        ["machine", "agree"],
+        pytest.param(
+            ["--minutes=40", "engine", "step", "many", "label", "augment", "students"], marks=pytest.mark.slow
+        ),
     ],
 )
 def test_every_part_of_the_gpu_benchmark_runs(parts: list[str], tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TEACHERS, VOTES, Command, Nzc
+from conftest import VOTES, Command, Nzc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -17,6 +18,12 @@ from nzc.runs import plots
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
+FLAT = np.full((30, 3), 10)
+FLAT_VOTES = " ".join(FILE)
+NULL = "queries=20 budget.epsilon=1"
+CONFIDENT = "aggregator=confident aggregator.threshold=40 aggregator.sigma1=1 aggregator.sigma=null"
+PLAN = "plan --teachers 100 --classes 4 --epsilon 30 --queries 8"
+NEAR_ZERO = "recipe=near_zero teachers=logistic tracking=mlflow trainer.accelerator=cpu"
 #: Arguments, and what the line contains.
 WRONG = [
     ("aggregator=foo", "aggregator/foo", "lnmax"),
@@ -64,36 +71,67 @@ WRONG = [
     (f"dataset=npz dataset.path={'x' * 5000}", "dataset.path=xxx", "too long"),
     ("paths.output=/proc/x", "paths.output=/proc/x", "can be written"),
     ("tracking=mlflow tracking.uri=foo://x", "tracking.uri=foo://x", "MLflow"),
+    ("tracking=mlflow tracking.uri=sqlite:///damaged", "tracking.uri=sqlite:///", "new file"),
+    ("tracking=mlflow tracking.uri=sqlite:///mine.py", "tracking.uri=sqlite:///", "new file"),
+    ("tracking=mlflow tracking.uri=sqlite:///mine.py/mlflow.db", "tracking.uri=", "written"),
+    (f"{NEAR_ZERO} student=gan_ssl student.network={{_target_:mine.Own}}", "student", ""),
+    (f"{NEAR_ZERO} representation=contrastive representation.encoder.network={{_target_:mine.Own}}", "encoder", ""),
     ("wait=0", "wait=0", "above 0"),
     (" ".join(VOTES), "teachers.path=???", "Missing"),
+    (f"{FLAT_VOTES} aggregator.sigma=null queries=20", "aggregator.sigma=null", "must be a number, or"),
+    (f"{FLAT_VOTES} aggregator.sigma=null budget.epsilon=1", "queries=null", "where aggregator.sigma"),
+    (f"{FLAT_VOTES} {NULL} aggregator=nzc aggregator.gamma=null", "budget.epsilon=1.0", "must be null"),
+    (f"{FLAT_VOTES} {NULL} {CONFIDENT}", "budget.epsilon=1.0", "must be above"),
+    (f"{PLAN} --epsilon 0", "--epsilon=0.0:", "above 0"),
+    (f"{PLAN} --agreement 0.2", "--agreement=0.2:", "above the share of the runner-up, 0.4"),
+    (f"{PLAN} --queries 5,x", "nzc plan=", "5,x: must be whole numbers, separated by commas"),
+    (f"{PLAN} --plot plan.gif", "--plot=plan.gif:", "new file in an existing folder, ending in .png"),
+    (f"{PLAN} --agreement-from none.npy y.npy", "--agreement-from=none.npy y.npy:", "No such file"),
+    (f"{PLAN} --agreement-from v.npy wrong.npy", "--agreement-from=v.npy wrong.npy:", "that of the true class"),
+    (f"{PLAN} --agreement-from three.npy y.npy", "--agreement-from=three.npy y.npy:", "4 classes"),
     ("report .", "FOLDER=.", "run or a sweep"),
     ("report damaged", "FOLDER=damaged", "whole files"),
+    ("report nowhere", "FOLDER=nowhere", "run or a sweep"),
     ("predict damaged new.npy", "FOLDER=damaged", "student that can be read"),
+    ("paths.store=store teachers.count=6 student=none", "ledger.db", "must be a whole ledger file"),
+    ("student=mine", "student._target_=null", "a class derived from Student; or student=none"),
 ]
+
+
+OWN_NETWORK = """def Own():
+    from torch.nn import Flatten, Linear, Sequential, Softmax
+    return Sequential(Flatten(), Linear(64, 10), Softmax(1))
+"""
 
 
 @pytest.fixture
 def _files(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(".")
     monkeypatch.setattr("sys.dont_write_bytecode", True)
-    Path("mine.py").write_text("def lost(**settings):\n    import broken_library")
+    Path("mine.py").write_text(f"{OWN_NETWORK}def lost(**settings):\n    import broken_library")
     Path("broken_library.py").write_text("raise ValueError('wrong backend')")
     Path("damaged/.hydra").mkdir(parents=True)
     choices = "{dataset: digits, aggregator: gnmax, student: none}"
     Path("damaged/.hydra/hydra.yaml").write_text(f"hydra: {{runtime: {{choices: {choices}}}}}")
     for name in (RESULT, STUDENT, STUDENT_INPUT):
         Path("damaged", name).write_text("{")
+    for name, array in {"votes": FLAT, "v": [[7, 2, 1, 0]], "y": [0], "wrong": [3], "three": [[7, 2, 1]]}.items():
+        np.save(f"{name}.npy", array)
+    Path("store").mkdir()
+    Path("store/ledger.db").write_bytes(b"SQLite format 3" + bytes(5000))
+    Path("conf/student").mkdir(parents=True)
+    Path("conf/student/mine.yaml").write_text("steps: 60")
 
 
 @pytest.mark.usefixtures("_files")
 @pytest.mark.parametrize(("line", "names", "allows"), WRONG, ids=[case[0][:50] for case in WRONG])
 def test_one_line_and_nothing_left(nzc: Nzc, command: Command, line: str, names: str, allows: str) -> None:
     before = set(Path().rglob("*"))
-    if line.startswith(("report", "predict")):
+    if line.startswith(("report", "predict", "plan")):
         code, out, err = command(*line.split())
         assert (code, out, err.count("\n")) == (2, "", 1) and names in err and allows in err, err
     else:
-        _complains(nzc, [line] if "{" in line else line.split(), names, allows)
+        _complains(nzc, [line] if ": " in line else line.split(), names, allows)
     assert set(Path().rglob("*")) == before
 
 
@@ -130,93 +168,82 @@ def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: s
         ("sweep: {rows: [{name: a, sett: [seed=1]}]}", "sweep.rows.0.sett=['seed=1']", "not permitted"),
         ("sweep: {rows: [1]}", "sweep.rows.0", "mapping"),
         ("sweep: {rows: [{name: a, set: seed}]}", "sweep.rows.0", "list"),
-        ("sweep: {rows: [{name: a, set: [+sed=1]}]}", "sed=1", "did you mean seed?"),
-        ("sweep: {rows: [{name: a, set: [+aggregator.gama=1]}]}", "aggregator.gama=1", "(row a)"),
+        ("sweep: {rows: [{name: a, set: [seed=1, seed=2]}]}", "sweep.rows.0.set=", "each key once"),
+        ("sweep: {only: b, rows: [{name: a}]}", "sweep.only=b", "in the name of a row: a"),
         ("sweep: [", "mine.yaml", ""),
         ("sweep: 3", "sweep=3", ""),
         (None, "+sweeps", "# @package _global_"),
+        ("row: sed=1", "sed", "did you mean seed? (row a)"),
+        ("row: +sed=1", "sed=1", "did you mean seed? (row a)"),
+        ("row: +aggregator.gama=1", "aggregator.gama=1", "(row a)"),
+        ("row: student=supervisd", "student/supervisd", "(row a)"),
+        ("figure: b, x: seed", "sweep.figures.1=", "x and y"),
+        ("figure: a/b, curve: asked", "sweep.figures.1.name=a/b", "pattern"),
+        ("figure: b, curves: asked", "sweep.figures.1.curves=asked", ""),
+        ("figure: b, curve: asked, by: seed", "sweep.figures.1=", "by and points"),
+        ("figure: b, x: teachers.cont, y: accuracy", "b=teachers.cont", "did you mean teachers.count?"),
+        ("figure: b, x: seed, y: acuracy", "sweep.figures.b=acuracy", "did you mean accuracy?"),
+        ("figure: b, x: budget.epsilon, y: accuracy", "sweep.figures.b=budget.epsilon", "a value in at least one"),
+        ("figure: b, curve: gap", "sweep.figures.b.curve=gap", "gap_above"),
+        ("figure: a, curve: answered", "sweep.figures.name=a", "one figure"),
     ],
-)
+)  # fmt: skip
 def test_sweep_files_with_a_slip(nzc: Nzc, text: str | None, names: str, allows: str) -> None:
+    kind, _, slip = (text or "").partition(": ")
+    if kind == "row":
+        text = f"sweep: {{rows: [{{name: a, set: [{slip}]}}]}}"
+    elif kind == "figure":
+        text = f"sweep: {{figures: [{{name: a, curve: asked}}, {{name: {slip}}}]}}"
     Path("sweeps").mkdir()
     content = "sweep: {rows: [{name: a}]}" if text is None else f"# @package _global_\n{text}"
     Path("sweeps/mine.yaml").write_text(content)
-    _complains(nzc, ["--multirun", "+sweeps=mine"], names, allows)
-
-
-FLAT = np.full((30, 3), 10)
-NPY = {
-    "fractions": (FLAT + 0.5, "whole numbers"),
-    "missing": (np.where(np.eye(30, 3) > 0, np.nan, FLAT), "whole numbers"),
-    "uneven": (FLAT + (np.arange(90).reshape(30, 3) == 22), "row 7 does not"),
-    "negative": (FLAT - np.array([20, -20, 0]), "counts from 0"),
-    "flat": (np.arange(9), "[queries, "),
-    "nobody": (np.zeros((4, 3), int), "1 or more; row 0 does not"),
-    "words": (np.array([["a", "b"]]), "whole numbers"),
-}
-
-
-@pytest.mark.parametrize("kind", NPY)
-def test_vote_files(nzc: Nzc, kind: str) -> None:
-    array, allows = NPY[kind]
-    np.save("votes.npy", array)
-    _complains(nzc, FILE, "teachers.path=votes.npy", allows)
-    assert [path.name for path in Path.cwd().iterdir()] == ["votes.npy"]
-
-
-@pytest.mark.parametrize("suffix", ["npy", "npz"])
-def test_files_that_are_no_arrays(nzc: Nzc, suffix: str) -> None:
-    np.save("data.npy", FLAT)
-    np.savez("data.npz", x=X, y=Y)
-    path = Path(f"data.{suffix}")
-    arguments, key = ([*VOTES, f"teachers.path={path}"], "teachers.path") if suffix == "npy" else (
-        ["dataset=npz", f"dataset.path={path}"], "dataset.path",
-    )  # fmt: skip
-    for content in (path.read_bytes()[:-99], b"", b"age,sex", pickle.dumps(X)):
-        path.write_bytes(content)
-        _complains(nzc, arguments, f"{key}={path}", f"an .{suffix} ")
-
-
-@pytest.mark.parametrize(
-    ("labels", "allows"),
-    [(np.full(30, 3), "from 0 to 2"), (np.zeros(30), "whole numbers"), (np.zeros(31, int), "30 whole numbers")],
-)
-def test_label_files(nzc: Nzc, labels: np.ndarray, allows: str) -> None:
-    np.save("votes.npy", FLAT)
-    np.save("labels.npy", labels)
-    _complains(nzc, [*FILE, "teachers.labels=labels.npy"], "teachers.labels", allows)
+    _complains(nzc, ["--multirun", "+sweeps=mine", "recipe=papers"], names, allows)
 
 
 X, Y = np.random.default_rng(0).random((60, 8)), np.arange(60) % 3
 ROLE = np.array(["private", "public", "test"])[np.arange(60) // 20]
+VOTES_KEY, LABELS_KEY = "teachers.path=votes.npy", "teachers.labels=labels.npy"
+OWN = ["dataset=npz", "dataset.path=data.npz"]
+TRUTH = "aggregator=ground_truth"
+#: Arrays of files by name, arguments, and what the line contains.
+FILES: list[tuple[dict[str, Any], list[str], str, str]] = [
+    ({"votes": FLAT + 0.5}, FILE, VOTES_KEY, "whole numbers"),
+    ({"votes": np.arange(9)}, FILE, VOTES_KEY, "[queries, "),
+    ({"votes": np.zeros((4, 3), int)}, FILE, VOTES_KEY, "1 or more; row 0 does not"),
+    ({"votes": np.array([["a", "b"]])}, FILE, VOTES_KEY, "whole numbers"),
+    ({"votes": FLAT, "labels": np.full(30, 3)}, [*FILE, LABELS_KEY], LABELS_KEY, "from 0 to 2"),
+    ({"votes": FLAT, "labels": np.zeros(30)}, [*FILE, LABELS_KEY], LABELS_KEY, "whole numbers"),
+    ({"votes": FLAT, "labels": np.zeros(31, int)}, [*FILE, LABELS_KEY], LABELS_KEY, "30 whole numbers"),
+    ({"votes": FLAT}, [*FILE, TRUTH], TRUTH, "labels"),
+    ({"votes": np.ones((300, 3), int)}, ["teachers=votes", VOTES_KEY], VOTES_KEY, "10 classes"),
+    ({"data": (np.where(ROLE == "public", -1, Y), ROLE)}, [*OWN, TRUTH, "teachers.count=3"], TRUTH, "labels"),
+    ({"data": (Y, np.where(ROLE == "private", "test", ROLE))}, OWN, "dataset=npz", "it has none"),
+    ({"data": (np.where(ROLE == "private", 1, Y), ROLE)}, OWN, "dataset=npz", "one class"),
+]
 
 
-@pytest.mark.parametrize(
-    ("y", "role", "allows"),
-    [
-        (Y, np.where(ROLE == "private", "test", ROLE), "it has none"),
-        (np.where(ROLE == "private", 1, Y), ROLE, "one class"),
-    ],
-)
-def test_teachers_need_private_rows_of_two_classes(nzc: Nzc, y: np.ndarray, role: np.ndarray, allows: str) -> None:
-    np.savez("data.npz", x=X, y=y, role=role)
-    _complains(nzc, ["dataset=npz", "dataset.path=data.npz"], "dataset=npz", allows)
+@pytest.mark.parametrize(("arrays", "arguments", "names", "allows"), FILES)
+def test_files_of_wrong_numbers(
+    nzc: Nzc, arrays: dict[str, Any], arguments: list[str], names: str, allows: str
+) -> None:
+    for name, array in arrays.items():
+        if name == "data":
+            np.savez("data.npz", x=X, y=array[0], role=array[1])
+        else:
+            np.save(f"{name}.npy", array)
+    before = set(Path().iterdir())
+    _complains(nzc, arguments, names, allows)
+    assert set(Path().iterdir()) == before
 
 
-def test_ground_truth_without_truth(nzc: Nzc) -> None:
+@pytest.mark.parametrize(("arguments", "key"), [([*FILE], VOTES_KEY), (OWN, OWN[1])])
+def test_files_that_are_no_arrays(nzc: Nzc, arguments: list[str], key: str) -> None:
     np.save("votes.npy", FLAT)
-    _complains(nzc, [*FILE, "aggregator=ground_truth"], "aggregator=ground_truth", "labels")
-    role = np.repeat(["private", "public"], 30)
-    np.savez("data.npz", x=X, y=np.where(role == "private", Y, -1), role=role)
-    own = ["dataset=npz", "dataset.path=data.npz", "teachers.count=3"]
-    _complains(nzc, [*own, "aggregator=ground_truth"], "aggregator=ground_truth", "labels")
-
-
-def test_a_damaged_ledger_is_reported_before_the_run_begins(nzc: Nzc) -> None:
-    Path(".nzc").mkdir()
-    Path(".nzc/ledger.db").write_bytes(b"SQLite format 3" + bytes(5000))
-    _complains(nzc, [*TEACHERS, "student=none"], "ledger.db", "must be a whole ledger file")
-    assert not Path("outputs").exists()
+    np.savez("data.npz", x=X, y=Y)
+    path = Path(key.partition("=")[2])
+    for content in (path.read_bytes()[:-99], b"", b"age,sex", pickle.dumps(X)):
+        path.write_bytes(content)
+        _complains(nzc, arguments, key, f"an {path.suffix} ")
 
 
 def test_figures_that_cannot_be_drawn_cost_a_line(nzc: Nzc, monkeypatch: pytest.MonkeyPatch, histograms: Path) -> None:

@@ -56,7 +56,7 @@ class Kind:
 
     records: Sequence[Record]
     private: np.ndarray
-    write: Callable[[Sequence[Record], pytest.MonkeyPatch], object]
+    write: Callable[[Sequence[Record]], object]
     neighbours: tuple[str, ...]
     settings: list[str]
     classes: str | None = None
@@ -99,22 +99,20 @@ def _arrays(records: Sequence[Record]) -> dict[str, Any]:
     return {"x": np.array([record.values for record in records]), "y": np.array([record.label for record in records])}
 
 
-def _write_roles(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
-    arrays = _arrays(records)
-    arrays["y"][ROLES == "public"] = -1
-    np.savez("data.npz", **arrays, role=ROLES)
+def _npz(*names: str) -> Callable[[Sequence[Record]], None]:
+    """Write arrays and these of their companions. Where roles are, public labels are unknown."""
+
+    def write(records: Sequence[Record]) -> None:
+        arrays = _arrays(records)
+        others = {"group": [record.group for record in records], "id": _names(records), "role": ROLES}
+        if "role" in names:
+            arrays["y"][ROLES == "public"] = -1
+        np.savez("data.npz", **arrays, **{name: others[name] for name in names})
+
+    return write
 
 
-def _write_names(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
-    np.savez("data.npz", **_arrays(records), id=_names(records))
-
-
-def _write_groups(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
-    groups = [record.group for record in records]
-    np.savez("data.npz", **_arrays(records), group=groups, id=_names(records))
-
-
-def _write_images(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
+def _write_images(records: Sequence[Record]) -> None:
     shutil.rmtree("images", ignore_errors=True)
     for record in records:
         path = Path("images", CLASSES[record.label], f"{record.name}.png")
@@ -122,7 +120,7 @@ def _write_images(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
         Image.fromarray(np.uint8(record.values)).save(path)
 
 
-def _write_tables(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
+def _write_tables(records: Sequence[Record]) -> None:
     table = pd.DataFrame([record.values for record in records], columns=list("abcd"))
     table = table.assign(patient=[f"P{record.group}" for record in records], visit=[*map(str, _names(records))])
     label = np.array([CLASSES[record.label] for record in records])
@@ -132,9 +130,9 @@ def _write_tables(records: Sequence[Record], _: pytest.MonkeyPatch) -> None:
         own.to_csv(f"{file}.csv", index=False)
 
 
-def _write_digits(records: Sequence[Record], patch: pytest.MonkeyPatch) -> None:
+def _write_digits(records: Sequence[Record]) -> None:
     arrays = _arrays(records)
-    patch.setattr(datasets, "load_digits", lambda: SimpleNamespace(images=arrays["x"], target=arrays["y"]))
+    datasets.load_digits = lambda: SimpleNamespace(images=arrays["x"], target=arrays["y"])  # the fixture undoes it
 
 
 CLASSES = ("no", "yes", "may be")
@@ -170,11 +168,11 @@ KINDS = {
         ["recipe=near_zero", "dataset.private=300", "dataset.public=100", "dataset.suits.spectral.copies=2",
          "student.steps=20", *COMMON],
     ),
-    "npz": Kind(ROWS, ROLES == "private", _write_roles, CHANGES, [*NPZ, *SCREEN], "4"),
+    "npz": Kind(ROWS, ROLES == "private", _npz("role"), CHANGES, [*NPZ, *SCREEN], "4"),
     "npz with id": Kind(
-        ROWS, _private(_names(ROWS)), _write_names, (*CHANGES, "renamed"), [*NPZ, *SHARES], "4", NEW[_private(NEW)][0]
+        ROWS, _private(_names(ROWS)), _npz("id"), (*CHANGES, "renamed"), [*NPZ, *SHARES], "4", NEW[_private(NEW)][0]
     ),
-    "npz with group": Kind(ROWS, _private(GROUPS), _write_groups, (*CHANGES, "one more"), [*NPZ, *SHARES], "4"),
+    "npz with group": Kind(ROWS, _private(GROUPS), _npz("group", "id"), (*CHANGES, "one more"), [*NPZ, *SHARES], "4"),
     "folder": Kind(
         IMAGES, _private(_names(IMAGES), ".png"), _write_images, (*CHANGES, "renamed"),
         ["dataset=folder", "dataset.path=images", "dataset.grey=true", *SHARES, *LINEAR], "[yes,no,'may be',never]",
@@ -198,6 +196,7 @@ def _fixed(mechanism: NoisyArgmax, votes: np.ndarray, *_: Any) -> np.ndarray:
 def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, bytes]]:
     """Run on data and publish: what is printed, published and sent, by name; or the line that refuses it."""
     monkeypatch.setattr(NoisyArgmax, "release", _fixed)
+    monkeypatch.setattr(datasets, "load_digits", datasets.load_digits)
     # Times are not private, and differ between any two runs.
     monkeypatch.setattr("nzc.runs.result.datetime", SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC)))
     monkeypatch.setattr("nzc.runs.pipeline.time", SimpleNamespace(perf_counter=lambda: 0.0))
@@ -205,7 +204,7 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable
     def run(kind: Kind, change: str, *settings: str) -> dict[str, bytes]:
         for folder in ("run", "published", ".nzc"):
             shutil.rmtree(folder, ignore_errors=True)
-        kind.write(kind.neighbour(change), monkeypatch)
+        kind.write(kind.neighbour(change))
         ran = nzc(*settings)
         if ran.code:
             return {"refused": ran.err.encode()}
@@ -229,7 +228,7 @@ def _sent() -> dict[str, bytes]:
     tags = {key: value for key, value in data.tags.items() if key != "nzc.process"}  # its number, and when it began
     inputs = [part.to_dictionary() for part in tracked.inputs.dataset_inputs]
     sent = {"sent": repr((tracked.info.run_name, data.params, data.metrics, tags, inputs, [m.tags for m in model]))}
-    files = [Path("mlartifacts", id), *(Path("mlartifacts", "models", each.model_id) for each in model)]
+    files = [Path("mlartifacts", id), *(Path("mlartifacts", "models", part.model_id) for part in model)]
     sent |= {name: text.decode("latin-1") for name, text in contents(*files)}
     for number in drawn:
         sent = {name.replace(number, "ID"): text.replace(number, "ID") for name, text in sent.items()}

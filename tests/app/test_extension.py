@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import VOTES, Nzc
+from conftest import TEACHERS, Nzc
 from omegaconf import OmegaConf
 
 from nzc.app.build import build
@@ -12,30 +12,47 @@ from nzc.app.config import options
 from nzc.mechanisms import NoisyArgmax
 from nzc.validation import InputError
 
-FILE = [*VOTES, "teachers.path=votes.npy"]
-AGGREGATOR = """
+FILES = {
+    "own_classes.py": """
+from dataclasses import dataclass
+from nzc.data.digits import Digits
+from nzc.students.supervised import Supervised
+
+@dataclass(frozen=True)
+class HospitalDigits(Digits):
+    pass
+
+@dataclass(frozen=True)
+class SoftLabels(Supervised):
+    pass
+""",
+    "conf/dataset/mnist_like.yaml": "defaults: [digits, _self_]\n_target_: own_classes.HospitalDigits\n",
+    "conf/student/vat_like.yaml": "defaults: [supervised, _self_]\n_target_: own_classes.SoftLabels\n",
+    "conf/student/no_student.yaml": "",
+    "conf/site/lab.yaml": "# @package _global_\nseed: 7\n",
+    "conf/aggregator/confident_gumbel.yaml": """
 _target_: nzc.NoisyArgmax
-screen: {_target_: nzc.ThresholdScreen, threshold: 30, sigma1: 2}
+screen: {_target_: nzc.ThresholdScreen, threshold: 4, sigma1: 1}
 noise: {_target_: nzc.GumbelNoise, gamma: 0.5}
-"""
+""",
+}
 
 
-def test_an_aggregator_of_known_parts_is_one_file(nzc: Nzc, histograms: Path) -> None:
-    Path("conf/aggregator").mkdir(parents=True)
-    Path("conf/aggregator/confident_gumbel.yaml").write_text(AGGREGATOR)
-    ran = nzc(*FILE, "aggregator=confident_gumbel", "aggregator.noise.gamma=0.2")
-    assert ran.code == 0, ran.err
-    assert ran.result["aggregator"] == "gumbel_threshold_screen"
+def test_files_beside_the_data_are_options_and_results_have_the_names_of_their_classes(nzc: Nzc) -> None:
+    for name, text in FILES.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    own = [*TEACHERS, "+site=lab", "dataset=mnist_like", "aggregator=confident_gumbel", "aggregator.noise.gamma=0.2"]
+    for student, name in (("vat_like", "soft_labels"), ("no_student", "none")):
+        ran = nzc(*own, f"student={student}", *(["student.steps=20"] if name != "none" else []))
+        assert ran.code == 0, ran.err
+        names = [ran.result[group] for group in ("dataset", "aggregator", "student")]
+        assert names == ["hospital_digits", "gumbel_threshold_screen", name]
+        assert (ran.result["seed"], ran.result["accuracy"] is None) == (7, name == "none")
     assert 0 < ran.result["answered"] < ran.result["queries"]
     assert ran.result["epsilon"]["exact"] < ran.result["epsilon"]["data_independent"]
     assert "confident_gumbel" in options("conf/aggregator")
-    assert "gama" in nzc(*FILE, "aggregator=confident_gumbel", "aggregator.noise.gama=0.2").err
-
-
-def test_a_group_of_ones_own_is_known(nzc: Nzc, histograms: Path) -> None:
-    Path("conf/site").mkdir(parents=True)
-    Path("conf/site/lab.yaml").write_text("# @package _global_\nseed: 7\n")
-    assert nzc(*FILE, "+site=lab", "aggregator=lnmax").result["seed"] == 7
+    assert "gama" in nzc(*own, "aggregator.noise.gama=0.2").err
 
 
 GNMAX = {"_target_": "nzc.NoisyArgmax", "noise": {"_target_": "nzc.GaussianNoise", "sigma": 4}}
@@ -77,11 +94,3 @@ def test_a_function_of_ones_own_makes_what_the_group_needs(tmp_path: Path, monke
     assert isinstance(_build("aggregator", {"_target_": "own_parts.mine", "sigma": 3}), NoisyArgmax)
     with pytest.raises(InputError, match=r"aggregator\._target_=own_parts\.mine: .* NoisyArgmax"):
         _build("aggregator", {"_target_": "own_parts.mine", "sigma": 0})
-
-
-def test_only_an_empty_option_is_none(nzc: Nzc) -> None:
-    Path("conf/student").mkdir(parents=True)
-    Path("conf/student/mine.yaml").write_text("steps: 60\n")
-    ran = nzc("student=mine")
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "student._target_=null: must name a class derived from Student; or student=none" in ran.err

@@ -38,12 +38,9 @@ def test_a_persons_own_folder_is_left_as_it_is(nzc: Nzc, histograms: Path) -> No
         ran = nzc(*FILE, *arguments)
         assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
         assert _state(shared) == before, arguments
-
-
-def test_an_empty_folder_stays_after_wrong_input(nzc: Nzc, histograms: Path) -> None:
-    Path("a/b").mkdir(parents=True)
-    for command in (["hydra.run.dir=a/b"], ["paths.store=a/b"], ["--multirun", "hydra.sweep.dir=a/b", "sed=0,1"]):
-        assert nzc(*FILE, *command, "aggregator.sigma=-1").code == 2
+    Path("a/b").mkdir(parents=True)  # an empty folder stays after wrong input
+    for arguments in (["hydra.run.dir=a/b"], ["paths.store=a/b"], ["--multirun", "hydra.sweep.dir=a/b", "sed=0,1"]):
+        assert nzc(*FILE, *arguments, "aggregator.sigma=-1").code == 2
         assert Path("a/b").is_dir() and not any(Path("a/b").iterdir())
 
 
@@ -66,8 +63,8 @@ def test_one_run_at_a_time_has_a_folder(nzc: Nzc, histograms: Path) -> None:
     before = _state(Path("here"))
     with Path("here", MARKER).open("r+") as marker:
         fcntl.flock(marker, fcntl.LOCK_EX)
-        for command in (["hydra.run.dir=here"], ["--multirun", "hydra.sweep.dir=here", "seed=0,1"]):
-            ran = nzc(*FILE, *command, "aggregator.sigma=9")
+        for arguments in (["hydra.run.dir=here"], ["--multirun", "hydra.sweep.dir=here", "seed=0,1"]):
+            ran = nzc(*FILE, *arguments, "aggregator.sigma=9")
             assert (ran.code, ran.err.count("\n")) == (2, 1) and "run under way" in ran.err
             assert _state(Path("here")) == before
     assert nzc(*FILE, "hydra.run.dir=here", "aggregator.sigma=9").code == 0

@@ -9,6 +9,8 @@ import pytest
 from conftest import SMALL, STUDENT, TEACHERS, VOTES, Nzc, published, tracked_runs
 from mlflow import MlflowClient
 
+from nzc.data.digits import Digits
+
 KEYS = {
     "dataset", "aggregator", "student", "seed", "delta", "queries", "answered", "label_accuracy", "accuracy",
     "teachers", "epsilon", "order", "seconds", "finished", "versions",
@@ -21,10 +23,12 @@ EPSILONS = {
 FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
-def test_a_whole_run_keeps_the_contract(nzc: Nzc) -> None:
+def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its result and files, what MLflow finds, the student there; and the same again from another store."""
     from mlflow import pyfunc, set_tracking_uri  # slow, and with a warning
 
-    ran = nzc(*SMALL, "queries=100", "tracking=mlflow")
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    ran = nzc(*SMALL, "queries=100", "tracking=mlflow", "tracking.register=student-of-digits")
     assert (ran.code, ran.err) == (0, "")
     assert "student accuracy" in ran.out
     result = ran.result
@@ -36,40 +40,42 @@ def test_a_whole_run_keeps_the_contract(nzc: Nzc) -> None:
     assert result["queries"] == result["answered"] == 100
     assert result["teachers"]["count"] == 6
     assert 0.5 < result["teachers"]["ensemble_accuracy"] <= 1
-    assert 0 <= result["accuracy"] <= 1
     assert (next(ran.folder.glob("outputs/*/*/labels.csv"))).read_text().count("\n") == 101
 
-    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+    uri = f"sqlite:///{Path.cwd()}/mlflow.db"
+    client, splits = MlflowClient(uri), Digits(seed=0, private=1200, public=400).load()
     (run,) = tracked_runs(client)
     assert run.info.status == "FINISHED"
-    assert (run.data.params["aggregator"], run.data.params["aggregator.sigma"]) == ("gnmax", "15")
+    for query in (
+        "params.aggregator.sigma = '15'", "params.`aggregator.sigma` = '15' and params.aggregator = 'gnmax'",
+        "metrics.epsilon > 0", "dataset.name = 'digits'", f"dataset.digest = '{splits.digest[:36]}'",
+    ):  # fmt: skip
+        assert len(tracked_runs(client, query)) == 1
     metrics = run.data.metrics
     assert (metrics["accuracy"], metrics["epsilon"]) == (result["accuracy"], result["epsilon"]["published"])
+    assert metrics["system/system_memory_usage_megabytes"] > 0
+    assert json.loads(run.inputs.dataset_inputs[0].dataset.profile)["private"] == 1200
     kept = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert kept >= {"config", "labels.csv", "result.json"} and "curves.csv" not in kept
-    set_tracking_uri(f"sqlite:///{Path.cwd()}/mlflow.db")
-    model = pyfunc.load_model(client.search_logged_models([run.info.experiment_id])[0].model_uri)
-    assert model.metadata.signature.inputs is not None
-    assert model.predict(np.zeros((3, 1, 8, 8), np.uint8)).shape == (3, 2 + 10)
+    set_tracking_uri(uri)
+    table = pyfunc.load_model("models:/student-of-digits/1").predict(splits.test.x)
+    assert (table["label"].astype(int) == splits.test.y).mean() == pytest.approx(result["accuracy"])
+    np.testing.assert_allclose(table.filter(like="p(").sum(axis=1), 1)
+    version = client.get_model_version("student-of-digits", "1")
+    assert version.tags["unit"] == "record" and version.tags["dataset"] == "digits"
+    assert version.tags["epsilon"] in version.description
+
+    again = nzc(*SMALL, "queries=100", "paths.store=other").result
+    for one in (result, again):
+        del one["seconds"], one["finished"]
+    assert again == result
 
 
-def test_help_lists_groups_and_examples(nzc: Nzc) -> None:
+def test_flags_stand_anywhere(nzc: Nzc) -> None:
     text = nzc("--help").out
     words = ("aggregator=", "lnmax", "dataset=", "nzc_table1_mnist", "budget", "Examples")
     assert [word for word in words if word not in text] == []
-
-
-def test_flags_stand_anywhere(nzc: Nzc, histograms: Path) -> None:
-    ran = nzc("aggregator=lnmax", "--multirun", *FILE, "seed=0,1")
-    assert (ran.code, len(ran.results)) == (0, 2), ran.err
     assert "gamma: 0.05" in nzc("aggregator=lnmax", "--cfg", "job", "aggregator.gamma=0.05").out
-
-
-def test_the_same_command_gives_the_same_result(nzc: Nzc) -> None:
-    first, second = (nzc(*SMALL, f"paths.store={store}").result for store in ("one", "two"))
-    for result in (first, second):
-        del result["seconds"], result["finished"]
-    assert first == second
 
 
 def test_two_runs_in_one_folder_are_not_mixed(nzc: Nzc) -> None:
@@ -101,6 +107,9 @@ def test_another_aggregator_trains_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyP
     assert ran.result["label_accuracy"] == ran.result["teachers"]["ensemble_accuracy"]
     assert ran.result["epsilon"]["claimed"] == pytest.approx(2e-10 * np.sqrt(2 * 400 * np.log(1e5)))
     assert ran.result["epsilon"]["data_independent"] == "inf"
+    np.save("votes.npy", np.tile(np.arange(10), (300, 1)))  # votes from a file label rows of a dataset
+    ran = nzc("teachers=votes", "teachers.path=votes.npy", *STUDENT)
+    assert (ran.code, ran.result["queries"], ran.result["student"]) == (0, 300, "supervised"), ran.err
 
 
 def test_ground_truth_needs_no_teachers(nzc: Nzc) -> None:
@@ -132,15 +141,6 @@ def test_without_a_terminal_a_run_says_one_line_a_stage(nzc: Nzc, histograms: Pa
     public = nzc(*command, "rng=system", "+tracking.private=false").err
     assert public.count("\n") == 3 and " s\n" not in public  # the time of one stage tells more of the votes
     assert not nzc("--multirun", *command, "seed=0,1").err
-
-
-def test_a_votes_file_with_a_dataset_teaches_a_student(nzc: Nzc) -> None:
-    np.save("votes.npy", np.tile(np.arange(10), (300, 1)))
-    ran = nzc("teachers=votes", "teachers.path=votes.npy", *STUDENT)
-    assert ran.code == 0, ran.err
-    assert ran.result["queries"] == 300
-    np.save("votes.npy", np.ones((300, 3), int))
-    assert "10 classes" in nzc("teachers=votes", "teachers.path=votes.npy").err
 
 
 def test_labels_name_the_rows_of_the_file(nzc: Nzc) -> None:

@@ -72,17 +72,22 @@ def prepare(folder: Path) -> None:
 
 
 def run(folder: Path, overrides: list[str]) -> dict[str, Any]:
-    """Run `nzc` with `overrides` in `folder`; its results without CHANGING, and the digest of the labels."""
+    """Run `nzc` with `overrides` in `folder`; return what it leaves."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-m", "nzc", *overrides], cwd=folder, env=environment, check=True,
                    stdout=subprocess.DEVNULL)  # fmt: skip
-    found = sorted(folder.glob("outputs/**/result.json"))
-    labels = "".join((path.parent / "labels.csv").read_text() for path in found)
+    return results(folder, overrides)
+
+
+def results(folder: Path, overrides: list[str]) -> dict[str, Any]:
+    """Return the results of the runs in `folder` without CHANGING, and digests of their labels and curves."""
+    paths = sorted(folder.glob("outputs/**/result.json"))
+    labels = "".join((path.parent / "labels.csv").read_text() for path in paths)
     curves = sorted(path.read_text() for path in folder.glob("outputs/**/student.csv"))
     points = sorted(line.split(",", 1)[1] for text in curves for line in text.splitlines())
     return {
         "overrides": overrides,
-        "results": [{k: v for k, v in json.loads(p.read_text()).items() if k not in CHANGING} for p in found],
+        "results": [{k: v for k, v in json.loads(p.read_text()).items() if k not in CHANGING} for p in paths],
         "labels": sha256(labels.encode()).hexdigest(),
         "learning_curves": sha256("\n".join(points).encode()).hexdigest(),
     }
@@ -111,12 +116,12 @@ def main() -> None:
     for name in names:
         with TemporaryDirectory() as folder:
             prepare(Path(folder))
-            found = run(Path(folder), RUNS[name])
+            now = run(Path(folder), RUNS[name])
         path = FOLDER / f"{name}.json"
         if chosen.write:
-            path.write_text(json.dumps(found, indent=1) + "\n")
+            path.write_text(json.dumps(now, indent=1) + "\n")
             continue
-        lines = differences(json.loads(path.read_text()), found)
+        lines = differences(json.loads(path.read_text()), now)
         equal += not lines
         print(f"{name}: {'equal' if not lines else '; '.join(lines)}", flush=True)
     if not chosen.write:

@@ -1,11 +1,9 @@
 """Names in results are those of the objects that ran, whatever files they were chosen by."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TEACHERS, Nzc
 from hydra import compose, initialize_config_dir
 
 import nzc as nzc_
@@ -58,40 +56,3 @@ class GroundUpMechanism(NoisyArgmax):
 )
 def test_an_aggregator_is_called_by_its_parts(mechanism: Any, name: str) -> None:
     assert name_of(mechanism) == name
-
-
-OWN = """
-from dataclasses import dataclass
-import nzc
-from nzc.data.digits import Digits
-from nzc.students.supervised import Supervised
-
-@dataclass(frozen=True)
-class HospitalDigits(Digits):
-    pass
-
-@dataclass(frozen=True)
-class SoftLabels(Supervised):
-    pass
-
-def quiet(sigma):
-    return nzc.GNMax(sigma)
-"""
-FILES = {
-    "own_parts.py": OWN,
-    "conf/dataset/mnist_like.yaml": "defaults: [digits, _self_]\n_target_: own_parts.HospitalDigits\n",
-    "conf/student/vat_like.yaml": "defaults: [supervised, _self_]\n_target_: own_parts.SoftLabels\n",
-    "conf/aggregator/lnmax_like.yaml": "_target_: own_parts.quiet\nsigma: 1\n",
-    "conf/student/no_student.yaml": "",
-}
-
-
-def test_parts_of_ones_own_are_called_by_their_classes_and_an_empty_option_is_none(nzc: Nzc, tmp_path: Path) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    own = [*TEACHERS, "dataset=mnist_like", "aggregator=lnmax_like"]
-    for student, name in (("vat_like", "soft_labels"), ("no_student", "none")):
-        result = nzc(*own, f"student={student}", *(["student.steps=20"] if name != "none" else [])).result
-        assert [result[group] for group in ("dataset", "aggregator", "student")] == ["hospital_digits", "gnmax", name]
-        assert (result["accuracy"] is None) == (name == "none")

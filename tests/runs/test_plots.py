@@ -2,7 +2,6 @@
 
 import csv
 import stat
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,22 +15,22 @@ from nzc.runs.layout import CURVES, flatten
 from nzc.runs.result import result_keys
 from nzc.teachers import VoteHistograms
 
-OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]
-
 
 def _gap(row: list[int]) -> int:
     second, first = sorted(row)[-2:]
     return first - second
 
 
-def test_gap_shares_are_counts_of_rows(nzc: Nzc) -> None:
+def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
     votes = np.random.default_rng(0).multinomial(9, [0.4, 0.4, 0.2], size=60)
     votes[:3] = [[4, 4, 1], [3, 3, 3], [9, 0, 0]]
     np.save("votes.npy", votes)
     gaps = [_gap(row) for row in votes.tolist()]
     assert gaps.count(0) > 2
-    ran = nzc(*VOTES, "teachers.path=votes.npy", "queries=40", "aggregator=confident", "aggregator.threshold=5",
-              "aggregator.sigma1=1")  # fmt: skip
+    np.save("labels.npy", votes.argmax(axis=1))
+    ran = nzc(*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy", "queries=40", "figures=null",
+              "aggregator=confident", "aggregator.threshold=5", "aggregator.sigma1=1")  # fmt: skip
+    assert ran.code == 0, ran.err
     for n in (2, 3):
         assert ran.result["teachers"][f"gap_above_{n}"] == sum(gap > n for gap in gaps) / 60
     folder = next(ran.folder.glob("outputs/*/*"))
@@ -44,6 +43,11 @@ def test_gap_shares_are_counts_of_rows(nzc: Nzc) -> None:
         assert asked == gaps[:40].count(gap)
         assert passed == sum(gaps[row] == gap for row in answered)
     assert stat.S_IMODE((folder / CURVES).stat().st_mode) == 0o600
+    drawn = {f"{name}.{kind}" for name in ("gaps", "cost", "confusion") for kind in ("svg", "png")}
+    assert {path.name for path in (folder / "figures").iterdir()} == drawn
+    assert stat.S_IMODE((folder / "figures").stat().st_mode) == 0o700
+    sections = ("versions.", "metrics.recall.")  # all other keys of result.json are known beforehand
+    assert {key for key in flatten(ran.result) if not key.startswith(sections)} - {"data"} <= set(result_keys())
 
 
 def test_one_teacher_never_leads_by_two() -> None:
@@ -54,25 +58,8 @@ def test_one_teacher_never_leads_by_two() -> None:
     assert VoteHistograms.of_truth(np.array([0, 1]), 2).summary["gap_above_2"] is None
 
 
-def test_a_run_has_its_figures(nzc: Nzc, histograms: Path) -> None:
-    ran = nzc(*OWN, "aggregator=confident", "aggregator.threshold=30", "figures=null")
-    assert ran.code == 0, ran.err
-    folder = next(ran.folder.glob("outputs/*/*/figures"))
-    drawn = {f"{name}.{kind}" for name in ("gaps", "cost", "confusion") for kind in ("svg", "png")}
-    assert {path.name for path in folder.iterdir()} == drawn
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
 def test_the_confusion_is_of_the_released_labels() -> None:
     axes = Figure().subplots()
     plots._confusion(axes, np.array([0, 0, 0, 0, 1, 2]), np.array([0, 0, 0, 1, 1, 0]))
     shares = np.asarray(axes.images[0].get_array())
     assert shares == pytest.approx(np.array([[0.75, 0.25, 0], [0, 1, 0], [1, 0, 0]]))
-
-
-def test_result_json_has_the_keys_that_are_known_beforehand(nzc: Nzc, histograms: Path) -> None:
-    ran = nzc(*OWN, "aggregator=lnmax", "queries=20")
-    known = result_keys()
-    sections = tuple(key for key in known if key.endswith("."))
-    assert set(sections) == {"versions.", "metrics.recall."}
-    assert {key for key in flatten(ran.result) if not key.startswith(sections)} - {"data"} <= set(known)

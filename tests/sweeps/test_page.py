@@ -6,10 +6,14 @@ import shutil
 import stat
 from pathlib import Path
 
-from conftest import VOTES, Command, Nzc
+from conftest import VOTES, Command, Nzc, tracked_runs
+from mlflow import MlflowClient
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
+from omegaconf import OmegaConf
 
 from nzc.runs.layout import PAGE
 from nzc.sweeps.page import write_page
+from nzc.sweeps.spec import changed_settings
 from nzc.sweeps.table import Sweep
 
 OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]
@@ -37,10 +41,10 @@ def _text(folder: Path) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", (folder / PAGE).read_text()))
 
 
-def test_a_sweep_writes_its_page(nzc: Nzc, histograms: Path) -> None:
+def test_a_sweep_has_a_table_a_page_and_a_parent_run(nzc: Nzc, histograms: Path) -> None:
     Path("sweeps").mkdir()
     Path("sweeps/mine.yaml").write_text(SWEEP)
-    ran = nzc("+sweeps=mine", *OWN, "figures=null")
+    ran = nzc("+sweeps=mine", *OWN, "figures=null", "delta=1e-6", "tracking=mlflow")
     folder = next(ran.folder.glob("outputs/sweeps/*/*"))
     source, text = (folder / PAGE).read_text(), _text(folder)
     assert PAGE in ran.out and stat.S_IMODE((folder / PAGE).stat().st_mode) == 0o600
@@ -55,6 +59,11 @@ def test_a_sweep_writes_its_page(nzc: Nzc, histograms: Path) -> None:
     assert "nzc seed=1 recipe=papers" in text.replace("+sweeps=mine ", "") and "aggregator=nzc hydra.mode=RUN" in text
     assert "label accuracy against queries, one line per aggregator; mean of 2 seeds" in text
     assert source.count("data:image/svg+xml;base64,") == 2
+    table = (folder / "table.md").read_text()
+    for part in ("| few | 20 | 90.0 % |", "2.04", "∞", "paper's values are not for", ", delta=1e-6"):
+        assert part in table
+    assert "few" in ran.out and "delta=1e-6" in changed_settings(OmegaConf.load(folder / "multirun.yaml"))
+    _is_tracked()
     # What was never begun and what was killed are told apart.
     shutil.rmtree(folder / "4")
     (folder / "3" / "result.json").unlink()
@@ -64,6 +73,28 @@ def test_a_sweep_writes_its_page(nzc: Nzc, histograms: Path) -> None:
         path.unlink()
     write_page(Sweep(folder))
     assert "0 of 6 runs finished" in _text(folder)
+
+
+def _is_tracked() -> None:
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+    parent, *jobs = tracked_runs(client)
+    assert {job.data.tags[MLFLOW_PARENT_RUN_ID] for job in jobs} == {parent.info.run_id}
+    names = [f"{name}, seed={seed}" for seed in (0, 1) for name in ("few", NAME, "wrong")]
+    assert [job.info.run_name for job in jobs] == names
+    assert parent.info.run_name.startswith("mine · recipe=papers teachers=votes dataset=none student=none")
+    shown, metrics = parent.data.tags[MLFLOW_RUN_NOTE], parent.data.metrics
+    assert shown.startswith("what do <votes>")
+    assert "| few&ensp; |" in shown
+    assert f"get-artifact?run_uuid={parent.info.run_id}&path=figures/cost.svg" in shown
+    kept = {file.path for place in ("", "figures") for file in client.list_artifacts(parent.info.run_id, place)}
+    assert kept >= {"table.md", "figures/cost.svg"}
+    assert (metrics["jobs"], metrics["jobs_failed"]) == (6, 2)
+    # The clean votes are the most accurate, but without a finite ε.
+    finite = [job for job in jobs if "epsilon" in job.data.metrics]
+    (best,) = (job for job in finite if job.info.run_name == parent.data.tags["best"])
+    assert best.data.metrics["label_accuracy"] == max(job.data.metrics["label_accuracy"] for job in finite)
+    assert best.data.metrics.items() >= {key: metrics[key] for key in ("label_accuracy", "epsilon")}.items()
+    assert best.data.tags[MLFLOW_RUN_NOTE] in shown and "1e-06" in best.data.tags[MLFLOW_RUN_NOTE]
 
 
 def test_the_report_of_a_run_is_its_table(nzc: Nzc, histograms: Path, command: Command) -> None:
