@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from nzc.app import components
+from nzc.app import build as building
 from nzc.mechanisms import GroundTruth, NoisyArgmax
 
 FOLDER = Path(__file__).parent.parent / "conf" / "aggregator"
@@ -16,7 +16,7 @@ def build(name: str, **knobs: Any) -> NoisyArgmax:
     """Return the preset's mechanism, with other values for some of its keys."""
     config = OmegaConf.create({"delta": 1e-5, "aggregator": OmegaConf.load(FOLDER / f"{name}.yaml")})
     config.aggregator.update(knobs)
-    mechanism: NoisyArgmax = components.build(config, "aggregator")
+    mechanism: NoisyArgmax = building.build(config, "aggregator")
     return mechanism
 
 

@@ -13,7 +13,17 @@ from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_c
 from nzc.accounting.exact import error_of
 from nzc.accounting.exact_noise import ExactNoise, StandardLaw
 from nzc.labeling.randomness import system_rng
-from nzc.mechanisms import Boost, ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoisyArgmax
+from nzc.mechanisms import (
+    Boost,
+    ContinuousNoise,
+    GaussianNoise,
+    GumbelNoise,
+    LaplaceNoise,
+    Noise,
+    NoisyArgmax,
+    noisy_argmax,
+)
+from nzc.mechanisms.noise import NoNoise
 from nzc.mechanisms.noise.checks import require_consistent
 from nzc.validation import InputError
 
@@ -185,17 +195,20 @@ def test_a_law_without_a_density_is_compared_with_its_winners():
             NoisyArgmax(OwnGumbel(drawn))
 
 
+NOISES = [
+    *(GaussianNoise(sigma) for sigma in (0.01, 1, 40, 1e10)),
+    *(kind(gamma) for kind in (LaplaceNoise, GumbelNoise) for gamma in (300, 1, 0.05, 1e-10)),
+]
+
+
 @pytest.mark.parametrize("shift", [1.0, 1e100])
-@pytest.mark.parametrize(
-    "noise",
-    [
-        *(GaussianNoise(sigma) for sigma in (0.01, 1, 40, 1e10)),
-        *(kind(gamma) for kind in (LaplaceNoise, GumbelNoise) for gamma in (300, 1, 0.05, 1e-10)),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_the_noises_of_nzc_are_consistent(noise, shift):
     require_consistent(noise, shift)
+
+
+def test_every_noise_that_a_mechanism_does_not_check_is_checked_here():
+    assert {type(noise) for noise in NOISES} == {*noisy_argmax._TESTED} - {NoNoise}
 
 
 def test_an_exact_cost_below_its_lower_bound_is_refused():
