@@ -19,7 +19,7 @@ from nzc.app.config import refuse_unknown_keys, shows_private
 from nzc.app.errors import error_line, input_error, reported, stop
 from nzc.app.run import build_tracker
 from nzc.runs import layout
-from nzc.runs.formatting import console, optional, show
+from nzc.runs.formatting import optional, show
 from nzc.storage.claim import OwnFolder, require_own
 from nzc.sweeps.frame import JOBS, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, header_of, name_of, spec_of
@@ -100,7 +100,7 @@ class SweepHooks(Callback):
             (self.folder / layout.TABLE).write_text(sweep.table.markdown(), encoding="utf-8")
             write_csv(self.folder, sweep.jobs)
         if shows_private(self.config):
-            show(sweep.table.text(console().width))
+            show(sweep.table)
         with optional("figures"):
             for drawing in sweep.drawings if self.config.figures is not False else []:
                 drawing.plot(self.folder)

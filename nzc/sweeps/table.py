@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pandas
 from omegaconf import OmegaConf
 from pandas import DataFrame
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
 
 from nzc.runs.formatting import EPSILONS, heading, is_share, number, percent, some
 from nzc.runs.layout import SWEEP, TABLE_CSV
@@ -89,10 +92,25 @@ class SweepTable:
         self.headings = ["run", *(name for name, _ in self.columns)]
         self.lines = [list(line) for line in zip(runs, *(cells for _, cells in self.columns), strict=True)]
 
-    def text(self, width: int) -> str:
-        """Return the table for a terminal: in parts, one below the other, where it is too wide. No number is broken."""
-        table = DataFrame(self.lines, columns=self.headings).set_index("run")
-        return "\n".join([self.title, table.to_string(line_width=width), *self.notes])
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table for a terminal: in parts, one below the other, where it is too wide. No number is broken."""
+        parts, title = [self.columns], self.title
+        while parts:
+            columns = parts.pop(0)
+            table = Table(title=title, title_style="bold")
+            words = [word for line in self.lines for word in line[0].split()]
+            table.add_column("run", min_width=max(map(len, words), default=0))
+            for name, cells in columns:
+                table.add_column(name, justify="right", width=max(map(len, [*cells, *name.split()])))
+            for at, line in enumerate(self.lines):
+                table.add_row(line[0], *(cells[at] for _, cells in columns))
+            if len(columns) < 2 or table.__rich_measure__(console, options).minimum <= options.max_width:
+                yield table
+                title = ""
+            else:
+                half = (len(columns) + 1) // 2
+                parts = [columns[:half], columns[half:], *parts]
+        yield from (Text(note, style="dim") for note in self.notes)
 
     def markdown(self) -> str:
         """Return the table in Markdown."""

@@ -1,5 +1,6 @@
 """The points and figures of a sweep, and its table of any keys, from a DataFrame of jobs."""
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from pandas import DataFrame
+from rich.console import Console
 
 from nzc.runs.curves import write_curves
 from nzc.sweeps.figures import Drawing, draw_curves, draw_lines
@@ -141,13 +143,14 @@ def test_a_cell_of_several_seeds_is_mean_and_deviation(key: str, values: list[fl
     assert cell(key, values) == shown
 
 
-@pytest.mark.parametrize("width", [60, 160])
+@pytest.mark.parametrize("width", [60, 90, 160])
 def test_no_number_of_a_table_is_broken_on_a_terminal(width: int) -> None:
     costs = {f"epsilon_{n}": 10**6 + n / 1000 for n in range(12)}
     name = "Confident, aggregator.sigma=12345.678, queries=1,000"
     jobs = _jobs(*({"name": name, "accuracy": 0.5 + seed / 100, "answered": 123456, **costs} for seed in range(2)))
     table = SweepTable(jobs, list(costs))
-    lines = table.text(width).splitlines()
-    assert max(map(len, lines)) <= max(width, len(name) + 25)  # one column at least
+    Console(width=width, file=(out := StringIO())).print(table)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
     words = {word for line in lines for word in line.split()}
     assert {text.split()[0] for text in table.lines[0][1:]} | {"aggregator.sigma=12345.678,", "queries=1,000"} <= words
