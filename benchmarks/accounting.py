@@ -16,6 +16,7 @@ import numpy as np
 
 from nzc import Confident, GNMax, LNMax
 from nzc.accounting.composition import compose
+from nzc.accounting.exact import ExactCost
 from nzc.accounting.rdp import to_epsilon
 from nzc.mechanisms import NoisyArgmax
 from nzc.types import Ints
@@ -47,6 +48,7 @@ def measure(mechanism: NoisyArgmax, votes: Ints, delta: float) -> str:
     """Return the figures of one row as text."""
     start = time.perf_counter()
     cost = mechanism.pricing.exact(votes)
+    assert isinstance(cost, ExactCost)
     renyi, order = to_epsilon(cost.total, delta)
     middle = time.perf_counter()
     lower, upper = compose(cost.laws(), delta, renyi, order)

@@ -6,9 +6,11 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from nzc.app import build as building
+from nzc.app.config import register
 from nzc.mechanisms import GroundTruth, NoisyArgmax
 
 FOLDER = Path(__file__).parent.parent / "conf" / "aggregator"
+register()
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
@@ -20,5 +22,5 @@ def build(name: str, **knobs: Any) -> NoisyArgmax:
     return mechanism
 
 
-#: Those with a law: all but the truth itself.
-MECHANISMS = [name for name in NAMES if not isinstance(build(name), GroundTruth)]
+#: Those with a law of labels: all but the truth itself, and those that release counts.
+MECHANISMS = [name for name in NAMES if not isinstance(build(name), GroundTruth) and not build(name).releases_counts]

@@ -15,7 +15,7 @@ from nzc.validation import between_0_and_1, whole
 #: Runs the mechanism so many times and returns a score per run; a larger score speaks for the first of the pair.
 Sampler = Callable[[int, np.random.Generator], Floats]
 #: The log-probability of an impossible outcome, so that ratios stay finite.
-_FLOOR = -700.0
+FLOOR = -700.0
 #: 1 − confidence of each of the two Clopper–Pearson ends: together 95 %.
 _TAIL = (1 - 0.95) / 2
 
@@ -79,14 +79,14 @@ def worst_pair(
             row[0], row[1 : rivals + 1] = top, others + (np.arange(rivals) < rest)
             pairs += [(row, row - one[0] + one[to]) for to in sorted({1, rivals, classes - 1})]
     here, there = np.array(pairs).swapaxes(0, 1)
-    p, q = (np.maximum(log_law(side), _FLOOR) for side in (here, there))
+    p, q = (np.maximum(log_law(side), FLOOR) for side in (here, there))
     worst = int(np.maximum(logsumexp(2 * p - q, axis=1), logsumexp(2 * q - p, axis=1)).argmax())
     return here[worst], there[worst]
 
 
 def audit(
-    label: Callable[[Ints, np.random.Generator], Ints],
-    log_law: Callable[[Ints], Floats],
+    draw: Callable[[Ints, np.random.Generator], Ints],
+    evidence: Callable[[Ints], Floats],
     pair: tuple[Ints, Ints],
     queries: int,
     trials: int,
@@ -95,18 +95,16 @@ def audit(
 ) -> float:
     """Return the lower bound for a run of `queries` queries, all at the pair: one teacher may change every vote.
 
-    label    released labels [queries] at votes [queries, classes], −1 where it abstains
-    log_law  [queries, classes + 1], abstaining last. It only scores the labels by their log-likelihood ratio: a wrong
-             law makes the bound weaker, not false.
+    draw      what is released [queries, ...] at votes [queries, classes]
+    evidence  the log-likelihood ratio of what was released, [queries]. It only scores: a wrong one makes the bound
+              weaker, not false
     """
     whole(at_least=1, queries=queries)
-    p, q = (np.maximum(log_law(side[None])[0], _FLOOR) for side in pair)
-    ratio = p - q  # label −1 (abstaining) reads the last entry
     chunk = max(1, 2_000_000 // (queries * len(pair[0])))
 
     def run(votes: Ints, runs: int, rng: np.random.Generator) -> Floats:
         sizes = [min(chunk, runs - start) for start in range(0, runs, chunk)]
-        draws = [label(np.broadcast_to(votes, (size * queries, len(votes))), rng) for size in sizes]
-        return np.concatenate([ratio[labels].reshape(-1, queries).sum(axis=1) for labels in draws])
+        draws = [draw(np.broadcast_to(votes, (size * queries, len(votes))), rng) for size in sizes]
+        return np.concatenate([evidence(drawn).reshape(-1, queries).sum(axis=1) for drawn in draws])
 
     return lower_bound(partial(run, pair[0]), partial(run, pair[1]), trials, delta, rng)

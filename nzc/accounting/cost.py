@@ -7,9 +7,10 @@ import numpy as np
 
 from nzc.accounting import composition, data_independent, sanitised
 from nzc.accounting.data_dependent import DataDependentBound
-from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
 from nzc.accounting.exact import ExactCost
+from nzc.accounting.own_cells import KnownCost, OwnCellsCost
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.accounting.sanitised import Plan
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -29,7 +30,7 @@ class Cost:
     """
 
     queries: int
-    exact: tuple[ExactCost, ...] | None = field(repr=False)  # private, and so is `bounded`
+    exact: tuple[ExactCost | OwnCellsCost | KnownCost, ...] | None = field(repr=False)  # private, and so is `bounded`
     bounded: tuple[tuple[DataDependentBound, AnyArray], ...] = field(repr=False)
     worst_case: tuple[tuple[int, WorstCaseCost], ...]
     delta_cost: float = 0.0
@@ -84,6 +85,13 @@ class Cost:
             claimed=None if self.claim is None else self.claim(self.queries, delta),
         )
 
+    def published(self, delta: float, rough: bool = False) -> tuple[float, float]:
+        """Return an ε and its δ that hold for any votes: one pure release has δ = 0, all else the given δ."""
+        releases = [(count, cost.pure) for count, cost in self.worst_case if count and cost is not FREE]
+        if not self.delta_cost and len(releases) == 1 and releases[0][0] == 1 and releases[0][1] < np.inf:
+            return releases[0][1], 0.0
+        return self.data_independent(delta, rough), delta
+
     def data_independent(self, delta: float, rough: bool = False) -> float:
         """Return ε at δ for any votes; `rough`: a slightly larger one, in milliseconds."""
         return data_independent.compose(self.worst_case, delta - self.delta_cost, rough)
@@ -103,12 +111,15 @@ class Cost:
             return adaptive_epsilon(self.rdp(CHOICES), left), None, np.nan
         exact, order = to_epsilon(self.rdp, left)
         exact = min(exact, self.data_independent(delta))
-        if self.exact[0].adjacency.queries is not None:  # the composition would count all queries
-            return exact, None, order
         if exact == 0:
             return exact, 0.0, order
-        lower, upper = composition.compose(self.exact[0].laws(), left, exact, order)
-        exact = min(exact, upper)
+        neighbourhoods = self.exact[0].neighbourhoods(order)
+        bounds = [composition.compose(laws, left, exact, order) for laws in neighbourhoods]
+        if not bounds:
+            return exact, None, order
+        lower, upper = max(low for low, _ in bounds), max(high for _, high in bounds)
+        if self.exact[0].complete:
+            exact = min(exact, upper)
         # Noise that ends a run, or a part of δ, may hide what the laws of all queries show.
         if self.delta_cost > 0 or self.exact[0].paid is not None:
             return exact, None, order

@@ -11,6 +11,7 @@ class Epsilon:
     """Every ε of one run at one δ. None: it does not apply or was not asked for. inf: there is no bound.
 
     published         upper bound for everything that is published of the run, promised before a vote is seen
+    published_delta   the δ of `published`: 0 where it is a pure bound, else that of all others
     exact             upper bound from the mechanism's own law at these votes; private
     exact_lower       lower bound on the same quantity, which shows how tight `exact` is; private; None: several rounds
     theorem           the papers' data-dependent bound at these votes; private
@@ -24,6 +25,7 @@ class Epsilon:
     """
 
     published: float | None = None
+    published_delta: float | None = None
     exact: float | None = None
     exact_lower: float | None = None
     theorem: float | None = None
@@ -37,4 +39,5 @@ class Epsilon:
 
     def public(self, publish: str) -> "Epsilon":
         """Return what may be published where `publish` was chosen, one of BOUNDS."""
-        return Epsilon(published=self.published, audited=self.audited, **{publish: getattr(self, publish)})
+        public = {name: getattr(self, name) for name in ("published", "published_delta", "audited", publish)}
+        return Epsilon(**public)

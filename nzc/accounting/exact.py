@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -153,28 +153,24 @@ class _Candidates(NamedTuple):
         return np.maximum(log_total, 0.0) * (1 + _ROUNDING) / (order - 1)
 
 
-class Adjacency(Protocol):
-    """What totals ask of the neighbour relation (`nzc.mechanisms.Adjacency`)."""
-
-    @property
-    def queries(self) -> int | None: ...
-    def charged(self, asked: AnyArray | int) -> AnyArray: ...
-    def total(self, parts: Iterable[tuple[Floats, Ints]]) -> Floats: ...
-
-
 @dataclass(frozen=True, repr=False)
 class ExactCost:
-    """The exact Rényi cost of queries. Equal histograms are computed once; the ceiling is taken where it is smaller."""
+    """The exact Rényi cost of queries. Equal histograms are computed once; the ceiling is taken where it is smaller.
+
+    A unit of privacy changes the histograms of all queries.
+    """
 
     batches: list[tuple[Ints, Callable[[], Pairs]]]  # numbers of distinct histograms, and their laws, which are large
     inverse: Ints  # [queries] the distinct histogram of each query
     ceiling: Callable[[Floats], Floats]  # what asking a query and its label cost for any votes, orders → [2, orders]
-    adjacency: Adjacency  # how many queries one unit of privacy can change
     paid: int | None = None  # all queries cost at most so often the ceiling of asking; None: no limit
+
+    #: Whether `neighbourhoods` together are all neighbours.
+    complete: ClassVar[bool] = True
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""
-        return self._distinct(orders)[self.inverse]
+        return (self._at_orders if orders is ORDERS else self._distinct(orders))[self.inverse]
 
     def total(self, orders: Floats) -> Floats:
         """Return the cost of all queries, [orders]. That at `rdp.ORDERS` is kept."""
@@ -183,7 +179,8 @@ class ExactCost:
             return np.zeros(len(orders))
         kept = [(self._at_orders, times)] if orders is ORDERS else None
         parts = kept or ((costs, times[places]) for places, costs in self._costs(orders))
-        return self._limited(self.adjacency.total(parts), np.asarray(len(self.inverse)), orders)
+        total = np.asarray(sum(times @ costs for costs, times in parts))
+        return self._limited(total, np.asarray(len(self.inverse)), orders)
 
     def first(self, counts: Ints) -> Floats:
         """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
@@ -192,19 +189,28 @@ class ExactCost:
 
     def _limited(self, total: Floats, queries: Ints, orders: Floats = ORDERS) -> Floats:
         """Return `total` of so many queries, or what they cost at most where that is smaller."""
-        if self.paid is None and self.adjacency.queries is None:
+        if self.paid is None:
             return total
-        labels = self.adjacency.charged(queries)
-        asked = labels if self.paid is None else np.minimum(labels, self.paid)
         ask, label = self.ceiling(orders)
         with np.errstate(invalid="ignore"):
-            return np.asarray(np.fmin(total, asked * ask + labels * label))
+            return np.asarray(np.fmin(total, np.minimum(queries, self.paid) * ask + queries * label))
+
+    def neighbourhoods(self, order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
+        """Return sets of neighbours, for `composition.compose`: here one, of all neighbours of all histograms."""
+        return [self.laws()]
 
     def laws(self) -> Iterator[tuple[Pairs, Ints]]:
         """Yield the laws of distinct histograms, and how many queries share each, [histograms]."""
         times = np.bincount(self.inverse)
         for places, pairs in self.batches:
             yield pairs(), times[places]
+
+    def law(self, query: int) -> tuple[Pairs, Ints]:
+        """Return the laws of one query, as `laws` of it alone."""
+        places, make = next(batch for batch in self.batches if self.inverse[query] in batch[0])
+        pairs = make()
+        own = places[pairs.query] == self.inverse[query]
+        return Pairs(pairs.query[own] * 0, pairs.here[own], pairs.there[own], pairs.copies[own]), np.ones(1, np.int64)
 
     @cached_property
     def _at_orders(self) -> Floats:

@@ -40,6 +40,7 @@ outside ±750, the distance grows in proportion.
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -100,8 +101,15 @@ class ExactGenerator(np.random.Generator):
 
     def round_up(self, noise: ExactNoise, number: float) -> float:
         """Return number + noise, rounded up to a whole number (then to float64, where that is above 2^53)."""
-        one = np.ones((1, 1))
-        return float(self._decide(noise, number * one, 0 * one, one, _whole)[0])
+        return float(self._round_up(noise, np.full(1, number))[0])
+
+    def whole(self, noise: ExactNoise, shape: tuple[int, ...]) -> Ints:
+        """Return noise of this shape, rounded to the nearest whole number."""
+        return self._round_up(noise, np.full(prod(shape), -0.5)).astype(np.int64).reshape(shape)
+
+    def _round_up(self, noise: ExactNoise, numbers: Floats) -> Floats:
+        numbers = numbers[:, None]
+        return self._decide(noise, numbers, 0 * numbers, np.ones_like(numbers), _whole)
 
     def _decide(self, noise: ExactNoise, scores: Floats, origin: Floats, factor: Floats, verdict: _Verdict) -> Floats:
         """Return the verdict on scores − origin + factor·noise, [rows]: scores [rows, numbers], others [rows, 1]."""

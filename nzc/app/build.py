@@ -62,7 +62,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         dataset=build(cfg, "dataset", choices["dataset"]),
         representation=build(cfg, "representation", choices["representation"]),
         teachers=teachers,
-        policy=build_policy(cfg, teachers.moved_queries),
+        policy=build_policy(cfg, teachers.adjacency),
         queries=cfg.queries,
         student=build(cfg, "student", choices["student"]),
         trainer=build(cfg, "trainer"),
@@ -72,25 +72,27 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     )
 
 
-def build_policy(cfg: DictConfig, moved: int | None) -> LabelingPolicy:
-    """Return the rules of labeling, of which ε follows, built and checked; `moved`: `Teachers.moved_queries`.
+def build_policy(cfg: DictConfig, adjacency: Adjacency) -> LabelingPolicy:
+    """Return the rules of labeling, of which ε follows, built and checked; `adjacency` is that of the teachers.
 
     The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`.
     """
 
     def mechanism() -> NoisyArgmax:
         built: NoisyArgmax = build(cfg, "aggregator")
-        return built.between(Adjacency(moved))
+        with within("aggregator"):
+            return built.between(adjacency)
 
     def tried(**noise: float) -> Any:  # of its queries at most cfg.answers are answered
         cfg.aggregator.update(noise)
         return SimpleNamespace(worst_case_epsilon=partial(mechanism().worst_case_epsilon, answers=cfg.answers))
 
-    if (free := _free_noise(cfg)) is not None:
-        queries = sum(cfg.rounds) if cfg.queries is None else cfg.queries
+    if (free := _free_noise(cfg, adjacency)) is not None:
+        queries = sum(cfg.rounds or [1]) if cfg.queries is None else cfg.queries
         with within("budget"):
             cfg.aggregator[free] = noise = calibrate(tried, cfg.budget.epsilon, cfg.delta, queries, free)
-        spent = f"{queries} queries then cost at most ε = {cfg.budget.epsilon:g}"
+        labels = f"{queries} queries" if adjacency.everywhere else "all labels"
+        spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
         print(f"nzc: aggregator.{free}={noise:.6g}: {spent}", file=sys.stderr)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     return LabelingPolicy(
@@ -108,7 +110,7 @@ def build_policy(cfg: DictConfig, moved: int | None) -> LabelingPolicy:
     )
 
 
-def _free_noise(cfg: DictConfig) -> str | None:
+def _free_noise(cfg: DictConfig, adjacency: Adjacency) -> str | None:
     """Return the noise parameter that is null, which a budget is to decide. InputError: nothing can decide it."""
     node = cfg.aggregator
     free = [key for key in _NOISE if OmegaConf.is_dict(node) and key in node and node[key] is None]
@@ -117,7 +119,7 @@ def _free_noise(cfg: DictConfig) -> str | None:
     key = f"aggregator.{free[0]}"
     if cfg.budget.epsilon is None or len(free) > 1:
         raise InputError(key, None, "must be a number, or the only noise that is null where budget.epsilon is given")
-    if cfg.queries is None and not OmegaConf.is_list(cfg.rounds):
+    if cfg.queries is None and not OmegaConf.is_list(cfg.rounds) and adjacency.everywhere:
         raise InputError("queries", None, f"must be a number where {key} is null: the noise depends on it")
     if cfg.publish == SANITISED:
         raise InputError(key, None, f"must be a number where publish={SANITISED}")

@@ -20,7 +20,7 @@ from jinja2 import StrictUndefined, Template
 from omegaconf import OmegaConf
 
 from nzc.accounting.epsilon import SANITISED
-from nzc.app.build import build_policy
+from nzc.app.build import build, build_policy
 from nzc.app.errors import Parser
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE
@@ -74,7 +74,7 @@ def publish_run(folder: Path, dest: Path, store: Path | None = None) -> None:
             raise InputError("RUN", folder, f"must have the {name} that the run wrote; it has been changed")
     if len(entries) < len(facts["entries"]) or any(entry.kind != RELEASE for entry in entries):
         raise InputError("RUN", folder, f"must have its releases in {path}, where one is missing")
-    policy, stated = build_policy(cfg, facts["moved"]), result["epsilon"]["published"]
+    policy, stated = build_policy(cfg, build(cfg, "teachers").adjacency), result["epsilon"]["published"]
     drawn = policy.publish == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
     promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else Promise(policy, facts["sizes"]).epsilon
     if not stated >= promised * (1 - 1e-9) or not math.isfinite(stated):
@@ -133,7 +133,7 @@ def _require_publishable(result: dict[str, Any]) -> None:
 
 def published_files(files: dict[str, bytes], result: dict[str, Any], budget: float | None) -> dict[str, bytes]:
     """Return the files of the published folder by name."""
-    epsilon = {name: result["epsilon"][name] for name in ("published", "audited")}
+    epsilon = {name: result["epsilon"][name] for name in ("published", "published_delta", "audited")}
     facts = (
         {key: result.get(key) for key in _FACTS}
         | {"teachers": result["teachers"]["count"], "asked": sum(part["asked"] for part in result["rounds"])}

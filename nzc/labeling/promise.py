@@ -66,8 +66,8 @@ class Promise:
         if (rounds := len(sizes)) > 1:
             if any(mechanism.one_round for mechanism in self.mechanisms):
                 raise InputError("rounds", rounds, f"must be 1: the cost of {policy.name} counts over one round")
-            if any(mechanism.adjacency.queries is not None for mechanism in self.mechanisms):
-                raise InputError("rounds", rounds, "must be 1 where a record moves votes on a few queries of a round")
+            if not policy.mechanism.adjacency.everywhere:
+                raise InputError("rounds", rounds, "must be 1 where records count in their own cells")
         self.plan = self._sanitiser_plan()
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.alike = all(mechanism == first for mechanism in self.mechanisms)
@@ -78,9 +78,14 @@ class Promise:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
 
-    @cached_property
+    @property
     def epsilon(self) -> float:
-        """ε at δ of everything that the session may release, whatever the votes."""
+        """The ε of `bound`."""
+        return self.bound[0]
+
+    @cached_property
+    def bound(self) -> tuple[float, float]:
+        """ε and δ of everything that the session may release, whatever the votes; δ = 0 where the bound is pure."""
         policy, spent, cost = self.policy, 0.0, self.cost_of_bound
         left = sum(self.sizes) if policy.answers is None else policy.answers
         for size, mechanism, privacy_filter in zip(self.sizes, self.mechanisms, self.filters, strict=True):
@@ -91,8 +96,8 @@ class Promise:
             answered = min(queries, left)
             left -= answered if self.alike else 0  # else a dear round may have all of them, after a cheap one had none
             cost += mechanism.promise(queries, answered)
-        epsilon = cost.data_independent(policy.delta)
-        return epsilon if policy.budget is None else min(epsilon, policy.budget)
+        epsilon, delta = cost.published(policy.delta)
+        return epsilon if policy.budget is None else min(epsilon, policy.budget), delta
 
     @property
     def cost_of_bound(self) -> Cost:
@@ -115,7 +120,7 @@ class Promise:
             return None
 
         def price(count: int) -> float:
-            return mechanism.promise(count, count).data_independent(delta)
+            return mechanism.promise(count, count).published(delta)[0]
 
         queries = sum(self.sizes)
         if mechanism.screen is None and self.alike and self.plan is None:

@@ -22,6 +22,7 @@ from nzc.accounting.privacy_filter import PrivacyFilter
 from nzc.accounting.rdp import ORDERS
 from nzc.labeling.promise import Promise
 from nzc.labeling.run_ledger import RunLedger, question
+from nzc.labeling.smoothing import expected_records, smooth
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
 from nzc.storage.fingerprint import describe
 from nzc.teachers import VoteHistograms
@@ -34,6 +35,7 @@ class QueryRound:
 
     rows    [queries] asked rows of the pool, in the order of asking
     labels  [queries] released labels, ABSTAIN where none was released
+    counts  [queries, classes] released noisy counts; None: the mechanism releases labels only
     cost    of all queries of the round where a screen decides where asking stops: it could have gone on
     drawn   [queries of the cost] whether each of them had an answer
     spent   what the round took from the budget, in the filter's unit
@@ -43,6 +45,7 @@ class QueryRound:
     mechanism: NoisyArgmax
     rows: Ints
     labels: Ints
+    counts: Ints | None
     cost: Cost
     drawn: Bools
     spent: float
@@ -70,6 +73,7 @@ class LabelingSession:
     def __init__(self, promise: Promise, rows: int, ledger: RunLedger, public: AnyArray | None = None) -> None:
         self.promise, self.policy, self.ledger, self._public = promise, promise.policy, ledger, public
         self.released = np.full(rows, ABSTAIN)
+        self.voters = 0  # how many vote: teachers, or records in cells
         self.rounds: list[QueryRound] = []
 
     def choose(self, student_probs: Floats | None = None, embedding: Floats | None = None) -> Ints:
@@ -81,14 +85,14 @@ class LabelingSession:
 
     def ask(self, votes: VoteHistograms, rows: Ints, student_probs: Floats | None = None) -> QueryRound:
         """Ask the rows that `choose` returned, by the student's class probabilities [pool, classes]."""
-        number, policy = len(self.rounds), self.policy
+        number, policy, self.voters = len(self.rounds), self.policy, votes.teachers
         mechanism, privacy_filter = self.promise.mechanisms[number], self.promise.filters[number]
         probs = None if student_probs is None else student_probs[rows]
         private = votes.votes[rows]
         drawn_for = self._key(number, rows, private, probs)
         # Privacy boundary: below, votes are used for the labels' cost and the ledger's key only, which are private.
-        labels, nonce = self.ledger.draw([2, number], drawn_for, lambda rng: mechanism.release(private, rng, probs))
-        passed = labels != ABSTAIN
+        drawn, nonce = self.ledger.draw([2, number], drawn_for, lambda rng: mechanism.release(private, rng, probs))
+        passed = mechanism.labels_of(drawn) != ABSTAIN
         admitted, spent = np.ones(len(rows), dtype=bool), 0.0
         if policy.answers is not None:
             admitted = PrivacyFilter(policy.answers, 0, 1).admit(passed, sum(past.answered for past in self.rounds))
@@ -96,13 +100,14 @@ class LabelingSession:
             admitted &= privacy_filter.admit(passed, sum(past.spent for past in self.rounds))
             spent = privacy_filter.spends(int(admitted.sum()), int(passed[admitted].sum()))
         # Behind a screen, noise decides where asking stops. The law then contains the queries that might have followed.
-        whole = None if mechanism.screen is None else mechanism.cost(private, labels, probs)
-        rows, labels, probs = rows[admitted], labels[admitted], None if probs is None else probs[admitted]
-        cost = mechanism.cost(votes.votes[rows], labels, probs) if whole is None else whole
+        whole = None if mechanism.screen is None else mechanism.cost(private, drawn, probs)
+        rows, drawn, probs = rows[admitted], drawn[admitted], None if probs is None else probs[admitted]
+        cost = mechanism.cost(votes.votes[rows], drawn, probs) if whole is None else whole
         passed = passed[admitted] if whole is None else passed
-        released = probs, labels.astype("<i8"), nonce, None if whole is None else drawn_for
+        released = probs, drawn.astype("<i8"), nonce, None if whole is None else drawn_for
         key = self._key(number, rows, votes.votes[rows], *released)
-        self.rounds.append(QueryRound(mechanism, rows, labels, cost, passed, spent, key))
+        labels, counts = mechanism.labels_of(drawn), drawn if mechanism.releases_counts else None
+        self.rounds.append(QueryRound(mechanism, rows, labels, counts, cost, passed, spent, key))
         self.released[rows] = labels
         return self.rounds[-1]
 
@@ -127,11 +132,27 @@ class LabelingSession:
             labels[self.rows] = self.policy.mechanism.reinforce(labels[self.rows], student_probs[self.rows])
         return labels
 
+    def probabilities(self, places: Floats | None) -> Floats | None:
+        """Return class probabilities [pool, classes] that follow from released counts; None: there are no counts.
+
+        places  of the pool's rows in a public representation; None: asked rows alone get probabilities, others get 0
+        """
+        if not self.promise.mechanisms[0].releases_counts or not len(self.rows):
+            return None
+        counts = np.concatenate([past.counts for past in self.rounds if past.counts is not None])
+        noise = self.promise.mechanisms[0].noise
+        if places is None:  # how likely each class has the largest count
+            probabilities = np.zeros((len(self.released), counts.shape[1]))
+            probabilities[self.rows] = np.exp(noise.log_law(counts.astype(np.float64)))
+            return probabilities
+        expected = np.full(len(counts), float(self.voters))
+        if not self.policy.mechanism.adjacency.everywhere:
+            expected = expected_records(places, self.rows, self.voters)
+        return smooth(places, self.rows, counts, expected, noise.deviation)
+
     def close(self, digests: Mapping[str, str]) -> None:
         """Record that the run is finished, with the SHA-256 of its files by name (`RunLedger.finish`)."""
-        moved = self.policy.mechanism.adjacency.queries
-        facts = {"sizes": self.promise.sizes, "rows": len(self.released), "moved": moved}
-        self.ledger.finish(digests, facts)
+        self.ledger.finish(digests, {"sizes": self.promise.sizes, "rows": len(self.released)})
 
     @property
     def rows(self) -> Ints:

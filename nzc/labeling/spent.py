@@ -41,6 +41,7 @@ class Spent:
             exact=None if epsilon.exact is None else min(epsilon.exact, promised),
             exact_lower=epsilon.exact_lower if whole else None,
             published=promised if sanitised is None else sanitised,
+            published_delta=session.promise.bound[1] if sanitised is None else delta,
             data_independent=promised,
             sanitised=sanitised,
             audited=self._audit(),

@@ -1,10 +1,13 @@
-"""Who is a neighbour: the relation between vote histograms, and every histogram one vote away."""
+"""Who is a neighbour: the relations between vote histograms, and every histogram one vote away."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
+from nzc.mechanisms.boost import Boost
+from nzc.mechanisms.noise import Noise
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import whole
 
@@ -16,31 +19,54 @@ _BATCH = 2_000_000
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Between neighbours a unit of privacy moves one vote, n → n − e_a + e_b, in the histogram of each query.
+    """A unit of privacy is one voter on every query: its vote moves, n → n − e_a + e_b, in the histogram of each.
 
-    queries  it moves a vote on at most so many queries of a round. The labels of all others have the same law at both
-             neighbours, so only so many queries are charged, however many are asked. None: on all queries
+    Every histogram sums to the number of voters, which is public.
     """
 
-    queries: int | None = None
+    #: Whether all histograms may differ. They then have one sum, which is public.
+    everywhere: ClassVar[bool] = True
+
+    @property
+    def rows(self) -> str:
+        """On which rows the votes may differ, in words."""
+        return "any number of rows"
+
+    def label(self, boost: Boost, noise: Noise, labels: int) -> tuple[int, WorstCaseCost]:
+        """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
+        return labels, boost.worst_case(noise)
+
+
+@dataclass(frozen=True)
+class OwnCells(Adjacency):
+    """A unit of privacy is at most `records` records, each of which counts in one histogram, and once.
+
+    One replaced record takes a count from one histogram and adds one to another, or moves one within a histogram. Rows
+    have unequal sums, which are private. However many queries are asked, their labels cost at most as much as
+
+        Gaussian noise  a mean shift of √2·records/σ: the change of all counts together, as one vector, is so long
+        Laplace noise   a pure 2γ·records: γ for each count that changes
+        Gumbel noise    a loss in a range of 2γ·records: γ for each count that changes, and ranges add
+
+    Several records may change one histogram by more than one; these bounds allow it. docs/privacy.md has the proofs.
+    """
+
+    records: int = 1
+    everywhere: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.queries is not None:
-            whole(1, moved=self.queries)
+        whole(1, per_group=self.records)
 
-    def charged(self, asked: AnyArray | int) -> AnyArray:
-        """Return how many of so many queries are paid for."""
-        return np.asarray(asked) if self.queries is None else np.minimum(asked, self.queries)
+    @property
+    def rows(self) -> str:
+        return f"at most {2 * self.records} asked rows"
 
-    def total(self, parts: Iterable[tuple[Floats, Ints]]) -> Floats:
-        """Return what all queries cost together, [orders]: at each order, the sum of the dearest that are charged.
-
-        parts  costs of histograms [histograms, orders], and how many queries share each [histograms]
-        """
-        if self.queries is None:
-            return np.asarray(sum(times @ costs for costs, times in parts))
-        every = np.concatenate([np.repeat(costs, times, axis=0) for costs, times in parts])
-        return np.asarray(np.sort(every, axis=0)[-self.queries :].sum(axis=0))
+    def label(self, boost: Boost, noise: Noise, labels: int) -> tuple[int, WorstCaseCost]:
+        if boost.c == 0 and boost.shift == 1:
+            count, cost = noise.own_cells(self.records)
+        else:  # two counts change, in two histograms or in one
+            count, cost = 2, boost.worst_case(noise) if self.records == 1 else UNBOUNDED
+        return min(labels, 1) * count, cost
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,6 +90,14 @@ class HistogramBatch:
         moved[row, a, b, source] -= 1
         moved[row, a, b, target] += 1
         return moved, exists
+
+    def counted(self, change: int) -> tuple[Ints, Bools]:
+        """Return the votes after one count changed by ±1, [queries, kind, classes], and which changes exist."""
+        (queries, kinds), classes = self.representative.shape, self.votes.shape[1]
+        counted = np.broadcast_to(self.votes[:, None, :], (queries, kinds, classes)).copy()
+        row, kind = np.ogrid[:queries, :kinds]
+        counted[row, kind, self.representative] += change
+        return counted, np.asarray((counted >= 0).all(axis=2))
 
 
 def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple[list[HistogramBatch], Ints]:

@@ -1,10 +1,14 @@
 """The law of a noisy argmax: at vote histograms, and at every histogram one vote away."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
+from nzc.accounting.audit import FLOOR
 from nzc.accounting.data_dependent import gaps
+from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact import Pairs
 from nzc.mechanisms.adjacency import FAR, Adjacency, HistogramBatch
 from nzc.mechanisms.boost import Boost
@@ -24,6 +28,9 @@ class ArgmaxLaw:
     screen: Screen | None = None
     adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)
 
+    #: Whether `release` returns noisy counts, not labels.
+    releases_counts: ClassVar[bool] = False
+
     @property
     def asks_student(self) -> bool:
         """Whether the screen uses `student_probs`."""
@@ -41,6 +48,10 @@ class ArgmaxLaw:
             return labels
         return np.where(self.screen.answers(votes, rng, student_probs), labels, ABSTAIN)
 
+    def labels_of(self, released: Ints) -> Ints:
+        """Return the labels [queries] of what `release` returned: here, itself."""
+        return released
+
     def log_law(self, votes: Ints, student_probs: Floats | None = None) -> Floats:
         """Return the log-probability of every outcome, [queries, classes + 1]: each label, then abstaining."""
         votes = as_votes(votes, one_sum=False)
@@ -49,6 +60,15 @@ class ArgmaxLaw:
         labels = self.noise.log_law(leads)
         require_total(self.noise, labels)
         return self._screened(labels, votes, as_probabilities(student_probs, votes))
+
+    def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
+        """Return the log-likelihood ratio of released labels [queries] between two histograms [classes], for audits."""
+        p, q = (np.maximum(self.log_law(votes[None])[0], FLOOR) for votes in pair)
+        return lambda labels: (p - q)[labels]  # label −1 (abstaining) reads the last entry
+
+    def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
+        """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
+        return self.adjacency.label(self.boost, self.noise, labels)
 
     def ordered(self, votes: Ints) -> Bools:
         """Return the queries whose law depends on class order: one vote away from a tie that the index breaks."""
@@ -78,6 +98,13 @@ class ArgmaxLaw:
                 return Pairs(row, here, there, np.pad(copies[exists], ((0, 0), (0, 1)), constant_values=1))
         here = self.log_law(votes, batch.student_probs)[row]
         return Pairs(row, here, self.log_law(moved[exists], probs), np.ones_like(here))
+
+    def counted_pairs(self, batch: HistogramBatch, change: int) -> Pairs:
+        """Return the laws at the batch's histograms and where one count differs by ±1."""
+        counted, exists = batch.counted(change)
+        row = np.nonzero(exists)[0]
+        here = self.log_law(batch.votes)[row]
+        return Pairs(row, here, self.log_law(counted[exists]), np.ones_like(here))
 
     def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:
         """Join laws of labels [..., outcomes] with the screen's at votes [..., classes]: [..., outcomes + 1]."""

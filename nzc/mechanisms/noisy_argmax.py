@@ -13,7 +13,7 @@ from nzc.mechanisms.noise.checks import require_consistent
 from nzc.mechanisms.pricing import UNSTATED, Pricing
 from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
 from nzc.types import Floats, Ints
-from nzc.validation import between_0_and_1
+from nzc.validation import InputError, between_0_and_1
 
 #: The noises of nzc itself: its tests compare their samplers, laws and bounds, so that no mechanism has to.
 _TESTED = (GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise)
@@ -41,8 +41,8 @@ class NoisyArgmax(ArgmaxLaw):
             require_consistent(self.noise, self.boost.shift)
 
     def __repr__(self) -> str:
-        boost, moved = self.boost if self.boost.c else None, self.adjacency.queries
-        parts = {"boost": boost, "screen": self.screen, "first": self.first, "moved": moved}
+        boost, adjacency = self.boost if self.boost.c else None, None if self.adjacency.everywhere else self.adjacency
+        parts = {"boost": boost, "screen": self.screen, "first": self.first, "adjacency": adjacency}
         shown = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -61,7 +61,7 @@ class NoisyArgmax(ArgmaxLaw):
                        it are exact. Anyone who knows the seed of another generator can subtract the noise
         student_probs  the student's class probabilities, [queries, classes]; None while there is no student
         """
-        votes = as_votes(votes)
+        votes = as_votes(votes, self.adjacency.everywhere)
         labels = self.draw(votes, rng, as_probabilities(student_probs, votes))
         return labels if self.screen is None else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
 
@@ -73,7 +73,10 @@ class NoisyArgmax(ArgmaxLaw):
         return labels if self.screen is None else self.screen.reinforce(labels, student_probs)
 
     def between(self, adjacency: Adjacency) -> "NoisyArgmax":
-        """Return this mechanism for votes with other neighbours."""
+        """Return this mechanism for votes with other neighbours. InputError: it has no price for them."""
+        if self.screen is not None and not adjacency.everywhere:
+            allowed = "must have no screen where records count in their own cells; or recipe=papers"
+            raise InputError("_target_", type(self.screen).__name__, allowed)
         mechanism = copy(self)  # no second comparison of a user's noise with its law
         object.__setattr__(mechanism, "adjacency", adjacency)
         object.__setattr__(mechanism, "first", None if self.first is None else self.first.between(adjacency))
@@ -105,7 +108,7 @@ class NoisyArgmax(ArgmaxLaw):
         cost = self.promise(queries, answered)
         if self.first is not None:
             cost = cost.dearer(self.first.promise(queries, answered))
-        return cost.data_independent(delta, rough)
+        return cost.published(delta, rough)[0]
 
     def audit(
         self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator

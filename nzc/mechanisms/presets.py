@@ -3,6 +3,7 @@
 from nzc.mechanisms.boost import Boost
 from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
+from nzc.mechanisms.noisy_counts import NoisyCounts
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
 
@@ -25,6 +26,16 @@ def GNMax(sigma: float) -> NoisyArgmax:
 def Gumbel(gamma: float) -> NoisyArgmax:
     """Release label j with probability ∝ e^(γ n_j): the exponential mechanism (McSherry and Talwar 2007)."""
     return NoisyArgmax(GumbelNoise(gamma))
+
+
+def Counts(gamma: float) -> NoisyCounts:
+    """Release n + Lap(1/γ), rounded: whole noisy histograms. In own cells they cost a pure ε = 2γ in all."""
+    return NoisyCounts(LaplaceNoise(gamma))
+
+
+def CountsGaussian(sigma: float) -> NoisyCounts:
+    """Release n + N(0, σ²), rounded: whole noisy histograms."""
+    return NoisyCounts(GaussianNoise(sigma))
 
 
 def Confident(threshold: float, sigma1: float, sigma: float) -> NoisyArgmax:

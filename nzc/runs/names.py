@@ -6,7 +6,7 @@ from types import NoneType
 from nzc.data import Dataset
 from nzc.data.mnist import MNIST
 from nzc.data.torchvision import Torchvision
-from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import NoisyArgmax, NoisyCounts
 from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
@@ -33,6 +33,8 @@ def name_of(part: Dataset | NoisyArgmax | Student | None) -> str:
     """Return the name of a dataset, aggregator or student: nzc's own, or the class of the user's in snake case."""
     if part is None:
         return "none"
+    if type(part) is NoisyCounts:
+        return "counts" if isinstance(part.noise, LaplaceNoise) else "counts_gaussian"
     if type(part) is NoisyArgmax:
         return _name_of_parts(part)
     if isinstance(part, Torchvision) and type(part) in (MNIST, Torchvision):

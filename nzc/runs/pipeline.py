@@ -23,7 +23,7 @@ from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import RoundResult, RunResult, Stage, versions
 from nzc.storage.claim import make_own
 from nzc.students import FittedStudent, StudentData
-from nzc.students.labels import clean_labels, spread_labels
+from nzc.students.labels import clean_labels, soft_labels, spread_labels
 from nzc.teachers import VoteHistograms
 from nzc.types import CurveLog, Floats, Ints, StageLog
 from nzc.validation import within
@@ -102,6 +102,7 @@ def _represent(run: PreparedRun, stage: Clock) -> tuple[DataSplits | None, Float
     parts, splits = run.parts, run.splits
     if parts.representation is None or splits is None:
         return splits, None
+    splits = parts.teachers.counted(splits)
     with stage("representation"), within("representation"):
         embedding = parts.representation.embed(splits, parts.store, parts.trainer)
     stage.done("representation", f"{len(splits.public):,} public rows placed")
@@ -153,14 +154,17 @@ class Learner:
         sources = [f"{released:,} released labels"]
         if own := int((labels != ABSTAIN).sum()) - released:
             sources.append(f"{own:,} labels of its own")
-        labels = np.concatenate([labels, np.full(len(splits.public) - len(labels), ABSTAIN)])  # votes may cover a part
+        uncovered = len(splits.public) - len(labels)  # votes may cover a part
+        labels = np.concatenate([labels, np.full(uncovered, ABSTAIN)])
         data = StudentData(splits.public.x, labels, splits.classes)
+        if (probabilities := session.probabilities(self.places)) is not None:
+            data = soft_labels(data, np.pad(probabilities, ((0, uncovered), (0, 0))), student.spread)
         learn = partial(student.fit, seed=session.policy.seed, trainer=self.run.parts.trainer, log=self.curves)
         if student.folds > 1:
             data = clean_labels(data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name))
             sources.append(f"{data.labeled.sum():,} kept by cross-validation")
         if student.spread and self.places is not None:
-            data = spread_labels(data, self.places, student.spread)
+            data = data if data.soft is not None else spread_labels(data, self.places, student.spread)
             sources.append(f"spread to {data.labeled.sum():,} rows")
         last = number == len(session.promise.sizes)
         self.student = learn(data, name="Student" if last else f"Student of round {number}")
@@ -196,7 +200,6 @@ def _result(
     """Return all figures of the run, and print its warnings."""
     session, splits, policy, teachers = run.session, run.splits, run.session.policy, run.parts.teachers
     names, sizes = class_names(splits, run.classes), session.promise.sizes
-    moved = policy.mechanism.adjacency.queries
     warnings = warnings_of(splits, session.released, learner.labels, names, learner.accuracy, learner.metrics)
     for line in warnings:
         print(f"nzc: {line}", file=sys.stderr)
@@ -226,5 +229,5 @@ def _result(
         warnings=warnings,
         learned_from=learner.sources,
         grouped_by=None if splits is None else splits.grouped_by,
-        moved_votes="any number of rows" if moved is None else f"at most {moved} asked rows",
+        moved_votes=policy.mechanism.adjacency.rows,
     )

@@ -9,6 +9,7 @@ from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
+from nzc.labeling.smoothing import rows_to_ask
 from nzc.mechanisms import GroundTruth
 from nzc.representation import Representation
 from nzc.runs.names import name_of
@@ -77,13 +78,16 @@ def prepare(parts: RunComponents) -> PreparedRun:
     is_truth = isinstance(policy.mechanism, GroundTruth)
     if is_truth and (truth is None or (truth == UNKNOWN).any()):
         raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
-    sizes = policy.selection.sizes(parts.queries, shape.rows, student is not None, policy.mechanism.asks_student)
+    queries, adjacency = parts.queries, policy.mechanism.adjacency
+    if queries is None and not adjacency.everywhere:
+        queries = rows_to_ask(shape.teachers, shape.classes, shape.rows, policy.mechanism.noise.deviation)
+    sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
     digest = teachers.private_digest(splits)
     ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
     ledger.check()
     session = LabelingSession(Promise(policy, sizes), shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
-        allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all, without teachers.cells"
+        allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all"
         raise InputError("rounds", len(sizes), allowed)
     if splits is not None and student is not None:
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)

@@ -25,6 +25,7 @@ class StudentData:
     x: AnyArray
     labels: Ints
     classes: int
+    soft: Floats | None = None
 
     @property
     def labeled(self) -> Bools:

@@ -32,6 +32,17 @@ def clean_labels(
     return data if (labels == ABSTAIN).all() else replace(data, labels=labels)
 
 
+def soft_labels(data: StudentData, probabilities: Floats, share: float) -> StudentData:
+    """Return the data with probabilities in place of labels: of labeled rows, and of the surest `share` of all rows.
+
+    probabilities  [rows, classes]; all 0 where nothing is known of a row
+    """
+    sure = probabilities.max(axis=1)
+    known = data.labeled.copy()
+    known[np.argsort(-sure, kind="stable")[: round(share * len(sure))]] = True
+    return replace(data, labels=np.where(known & (sure > 0), probabilities.argmax(axis=1), ABSTAIN), soft=probabilities)
+
+
 def spread_labels(data: StudentData, embedding: Floats, share: float) -> StudentData:
     """Return the data in which the surest `share` of each class's rows has the label of the nearest released row.
 

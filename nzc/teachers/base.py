@@ -8,6 +8,7 @@ import numpy as np
 
 from nzc.accounting.data_dependent import gaps
 from nzc.data import UNKNOWN, DataSplits
+from nzc.mechanisms import Adjacency
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
@@ -72,21 +73,33 @@ class Teachers(ABC):
     needs_dataset = True
     #: Whether they learn in a public representation.
     needs_embedding = False
-    #: On how many queries of a round one unit of privacy moves a vote at most; None: on all.
-    moved_queries: int | None = None
     #: Whether they label only the rows that are asked. These must be known before they are trained.
     labels_asked_only = False
 
     def __post_init__(self) -> None:  # noqa: B027
         """Check nothing; subclasses may check more."""
 
-    @abstractmethod
+    @property
+    def adjacency(self) -> Adjacency:
+        """Which vote histograms are neighbours."""
+        return Adjacency()
+
     def unit(self, splits: DataSplits | None) -> Unit:
         """Return the unit of privacy."""
+        return "record" if splits is None or splits.groups is None else "group"
 
-    @abstractmethod
     def neighbours(self, splits: DataSplits | None) -> str:
         """Return in words when two private datasets are neighbours: one unit of privacy differs."""
+        if self.unit(splits) == "group":
+            which = f" (one value of the {splits.grouped_by})" if splits is not None and splits.grouped_by else ""
+            return f"the records of one group{which} differ, in number too (at least one)"
+        if splits is not None and splits.keys is not None:
+            return "one record differs and keeps its name"
+        return "one record differs"
+
+    def counted(self, splits: DataSplits) -> DataSplits:
+        """Return the splits with those private records that the teachers use: by default all."""
+        return splits
 
     @abstractmethod
     def check(self, splits: DataSplits | None) -> VoteShape:
@@ -95,13 +108,14 @@ class Teachers(ABC):
     def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:  # noqa: B027
         """Raise InputError where training would fail; by default nothing is known to."""
 
-    @abstractmethod
     def truth(self, splits: DataSplits | None) -> Ints | None:
         """Return the true labels [rows] of the rows that are voted on; None where none is known."""
+        return None if splits is None else splits.public.y
 
-    @abstractmethod
     def private_digest(self, splits: DataSplits | None) -> str:
         """Return the digest by which the ledger identifies the private data."""
+        assert splits is not None
+        return splits.private_digest
 
     @abstractmethod
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:

@@ -13,7 +13,7 @@ from nzc.storage.fingerprint import source_digest
 from nzc.teachers.base import VoteShape
 from nzc.teachers.sharded import ShardedTeachers, without_records
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Floats, Ints
+from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
 
 #: Distances that are computed at once.
@@ -25,22 +25,9 @@ class Neighbours(ShardedTeachers):
     """`count` nearest-neighbour classifiers. Thousands of them cost seconds, and a dozen records make one good.
 
     A vote depends on one shard's records and on public rows only, so one record moves at most one vote a query.
-
-    cells  a record counts only for the asked row that it is nearest to; a teacher without such a record votes for the
-           class of its own number. A record that changes then moves a vote on two queries at most: it leaves one row's
-           votes and joins another's
     """
 
-    cells: bool
     needs_embedding = True
-
-    @property
-    def moved_queries(self) -> int | None:  # type: ignore[override]
-        return 2 if self.cells else None
-
-    @property
-    def labels_asked_only(self) -> bool:  # type: ignore[override]
-        return self.cells or super().labels_asked_only
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         if self.unit(splits) == "group":
@@ -71,23 +58,13 @@ class Neighbours(ShardedTeachers):
         lengths, teachers = (embedding.private**2).sum(axis=1), np.arange(len(shards))
         own = without_records(len(shards), splits.classes).astype(labels.dtype)
         chunk = max(1, _AT_ONCE // len(lengths))
-        home = rows[_nearest(embedding.private, embedding.public[rows])] if self.cells else None  # [records]
         for start in range(0, len(rows), chunk):
             places = embedding.public[rows[start : start + chunk]]
             distances = lengths - 2 * places @ embedding.private.T  # squared, less the row's own squared length
-            if home is not None:
-                distances[rows[start : start + chunk, None] != home] = np.inf
             distances = np.pad(distances, ((0, 0), (0, 1)), constant_values=np.inf)
             nearest = shards[teachers, distances[:, shards].argmin(axis=2)]  # [some rows, teachers]
             lacks = np.isposinf(np.take_along_axis(distances, nearest, axis=1))
             yield np.where(lacks, own, labels[nearest]).T
-
-
-def _nearest(places: Floats, to: Floats) -> Ints:
-    """Return for each of `places` the number of the nearest of `to`."""
-    lengths, chunk = (to**2).sum(axis=1), max(1, _AT_ONCE // len(to))
-    parts = [places[start : start + chunk] for start in range(0, len(places), chunk)]
-    return np.concatenate([(lengths - 2 * part @ to.T).argmin(axis=1) for part in parts])
 
 
 def _embedding(splits: DataSplits) -> Embedding:

@@ -15,7 +15,7 @@ from nzc.mechanisms import count_votes
 from nzc.settings import Count, CountOrZero
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore, load, save
-from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
+from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
@@ -64,16 +64,9 @@ class ShardedTeachers(Teachers):
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         """Train the teachers, and return their predictions [teachers, rows to label]; `work` keeps unfinished work."""
 
-    def unit(self, splits: DataSplits | None) -> Unit:
-        return "record" if splits is None or splits.groups is None else "group"
-
     def neighbours(self, splits: DataSplits | None) -> str:
-        if self.unit(splits) == "group":
-            which = f" (one value of the {splits.grouped_by})" if splits is not None and splits.grouped_by else ""
-            return f"the records of one group{which} differ, in number too (at least one)"
-        if splits is not None and splits.keys is not None:
-            return "one record differs and keeps its name"
-        return "one record differs in its features and keeps its label" if self.stratify else "one record differs"
+        words = super().neighbours(splits)
+        return f"{words} in its features and keeps its label" if self.stratify else words
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
@@ -98,17 +91,10 @@ class ShardedTeachers(Teachers):
             if not len(shards[teacher]):
                 save(work / f"{teacher}.npz", labels=np.full(len(splits.to_label), own))
 
-    def truth(self, splits: DataSplits | None) -> Ints | None:
-        return None if splits is None else splits.public.y
-
-    def private_digest(self, splits: DataSplits | None) -> str:
-        assert splits is not None
-        return splits.private_digest
-
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         assert splits is not None
         empty = np.exp(-splits.units / self.number(splits))  # as expected: from public numbers only
-        if splits.names is not None and self.moved_queries is None and empty > 0.1:
+        if splits.names is not None and empty > 0.1:
             which = f"about {100 * empty:.0f} % of {self.number(splits):,} teachers have no {self.unit(splits)}"
             print(f"nzc: {which}: they vote for the class of their own number", file=sys.stderr)
         return store.fetch(self.stored_request(splits, trainer), lambda work: self.teach(splits, trainer, work))

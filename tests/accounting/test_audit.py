@@ -44,13 +44,19 @@ def test_gaussian_shift_is_found_from_either_side_and_stays_below_the_exact_epsi
     assert one_sided > 3
 
 
+def _evidence(log_law, pair):
+    """The log-likelihood ratio of labels by their law."""
+    p, q = (np.maximum(log_law(votes[None])[0], -700) for votes in pair)
+    return lambda labels: (p - q)[labels]
+
+
 def test_gnmax_stays_below_its_bound_and_finds_most_of_what_the_trials_can_show():
     """A thousand labels of a tie: their counts differ by a mean of √(2/π) of the noise's own shift."""
     sigma, queries, delta = 40.0, 1000, 1e-5
     mechanism = nzc.GNMax(sigma)
     pair = worst_pair(mechanism.log_law, 250, 2)
     assert sorted(pair[0]) == [125, 125] and abs(pair[0] - pair[1]).sum() == 2
-    found = audit(mechanism.release, mechanism.log_law, pair, queries, 10_000, delta, np.random.default_rng(3))
+    found = audit(mechanism.release, mechanism.evidence(pair), pair, queries, 10_000, delta, np.random.default_rng(3))
     mu = np.sqrt(2 * queries) / sigma
     visible = np.log(norm.cdf(mu * np.sqrt(2 / np.pi) + norm.ppf(0.01)) / 0.01)  # an event seen 50 times in 5,000
     assert 0.7 * visible < found < gaussian(mu, delta)
@@ -66,7 +72,7 @@ def test_a_sampler_with_less_noise_than_is_charged_fails_loudly(monkeypatch):
 def test_nzc_leaks_as_much_as_the_trials_can_show():
     boosted, pair, found = nzc.NZC(c=1e100, gamma=0.05).release, worst_pair(certain, 250, 10), []
     for trials in (1000, 10_000, 100_000):
-        found.append(audit(boosted, certain, pair, 1, trials, 1e-5, np.random.default_rng(5)))
+        found.append(audit(boosted, _evidence(certain, pair), pair, 1, trials, 1e-5, np.random.default_rng(5)))
         assert found[-1] == pytest.approx(np.log(trials / 2 / -np.log(0.025)), abs=0.02)
     assert found[0] < found[1] < found[2]
 
@@ -118,7 +124,7 @@ def _label(mechanism: nzc.NoisyArgmax, queries: int, trials: int) -> Row:
         tops = [TEACHERS // 2 + at + more for more in range(-3, 4)]
         pairs += [(np.array([top, TEACHERS - top, 0]), np.array([top - 1, TEACHERS - top + 1, 0])) for top in tops]
     rng = np.random.default_rng(0)
-    found = (audit(mechanism.release, mechanism.log_law, pair, queries, trials, DELTA, rng) for pair in pairs)
+    found = (audit(mechanism.release, mechanism.evidence(pair), pair, queries, trials, DELTA, rng) for pair in pairs)
     return queries, published, max(found)
 
 
@@ -135,7 +141,7 @@ def _interactive(trials: int) -> Row:
         return mechanism.release(votes, rng, np.broadcast_to(probs, votes.shape))
 
     rng = np.random.default_rng(0)
-    found = max(audit(release, law, pair, queries, trials, DELTA, rng) for pair in pairs)
+    found = max(audit(release, _evidence(law, pair), pair, queries, trials, DELTA, rng) for pair in pairs)
     return queries, mechanism.promise(queries, queries).data_independent(DELTA), found
 
 

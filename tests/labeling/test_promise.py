@@ -27,7 +27,16 @@ from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
 from nzc.labeling.spent import Spent
-from nzc.mechanisms import ABSTAIN, Adjacency, GaussianNoise, LaplaceNoise, NoisyArgmax, SparseScreen, ThresholdScreen
+from nzc.mechanisms import (
+    ABSTAIN,
+    Adjacency,
+    GaussianNoise,
+    LaplaceNoise,
+    NoisyArgmax,
+    OwnCells,
+    SparseScreen,
+    ThresholdScreen,
+)
 from nzc.teachers import VoteHistograms
 from nzc.validation import InputError
 
@@ -104,7 +113,7 @@ def _asking(session: LabelingSession, run: Run, rows: np.ndarray, labels: np.nda
 
 def _outcomes(session: LabelingSession, run: Run, laws: list[tuple[NoisyArgmax, bool]]) -> Iterator[Outcome]:
     """Run the session for all labels that its mechanisms may draw, and append the laws of what it asked to `laws`."""
-    may_abstain = any(part.screen is not None for part in (run.mechanism, run.mechanism.first) if part is not None)
+    may_abstain = any(part.screen is not None for part in session.promise.mechanisms)
     costs: dict[tuple[Any, ...], float] = {}  # many outcomes ask and answer equally many
     for draws in product([0, 1, ABSTAIN][: 2 + may_abstain], repeat=sum(run.sizes)):
         session.rounds, session.released = [], np.full(POOL, ABSTAIN)
@@ -134,7 +143,7 @@ def _joint_laws(run: Run, laws: list[tuple[NoisyArgmax, bool]], outcomes: list[O
         np.array([getattr(outcome, name) for outcome in outcomes]) for name in ("laws", "rows", "labels")
     )
     _, released = np.unique([outcome.released for outcome in outcomes], return_inverse=True)
-    most = run.mechanism.adjacency.queries or POOL
+    most = POOL if run.mechanism.adjacency.everywhere else 1
     for move in map(np.array, product((0, 1, -1), repeat=POOL)):  # the first is no move
         if np.count_nonzero(move) <= most and (first + move >= 0).all() and (first + move <= TEACHERS).all():
             yield np.bincount(released, table[move[row], law, row, label].prod(axis=1))
@@ -194,8 +203,8 @@ def runs(draw: st.DrawFn) -> Run:
     mechanism = replace(mechanism, first=draw(st.one_of(st.none(), MECHANISMS)))
     used = [mechanism, mechanism.first or mechanism]
     sizes = draw(st.sampled_from(SIZES[: 2 if any(part.one_round for part in used) else None]))
-    if len(sizes) == 1:
-        mechanism = mechanism.between(Adjacency(draw(st.sampled_from([None, 1, 2]))))
+    if len(sizes) == 1 and all(part.screen is None for part in used):
+        mechanism = mechanism.between(draw(st.sampled_from([Adjacency(), OwnCells()])))
     publish = ["data_independent", *(["sanitised"] if all(part.pricing.bounds for part in used) else [])]
     limits = {"answers": draw(st.sampled_from([None, 1, 2])), "budget": draw(st.sampled_from(BUDGETS))}
     student = draw(st.one_of(st.none(), SHARES))

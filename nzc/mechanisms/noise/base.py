@@ -23,6 +23,11 @@ class Noise(ABC):
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Draw noise of this shape, in votes."""
 
+    @property
+    def deviation(self) -> float:
+        """The standard deviation, in votes, of a large sample."""
+        return float(self.sample((100_000,), np.random.default_rng(0)).std())
+
     @abstractmethod
     def log_law(self, scores: Floats) -> Floats:
         """Return log Pr[argmax(scores + noise) = j], [queries, classes], at scores [queries, classes].
@@ -44,9 +49,22 @@ class Noise(ABC):
             return rng.winner(self.exact, scores, scale)
         return np.asarray((scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1))
 
+    def whole(self, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
+        """Draw noise of this shape, rounded to whole numbers; an `ExactGenerator` rounds real-valued noise."""
+        if isinstance(rng, ExactGenerator) and self.exact is not None:
+            return rng.whole(self.exact, shape)
+        return np.rint(self.sample(shape, rng)).astype(np.int64)
+
     def worst_case(self, shift: float) -> WorstCaseCost:
         """Return the cost of one label for any votes, where a moved vote shifts each count by at most `shift`."""
         return UNBOUNDED
+
+    def own_cells(self, records: int) -> tuple[int, WorstCaseCost]:
+        """Return what the labels of all queries cost between neighbours of `adjacency.OwnCells`: a count, and of each.
+
+        By default two counts change, and each change costs at most as much as a moved vote.
+        """
+        return 2, self.worst_case(1) if records == 1 else UNBOUNDED
 
     @property
     def bound(self) -> DataDependentBound | None:

@@ -64,6 +64,9 @@ class GaussianNoise(ContinuousNoise):
             return cost
         return replace(cost, many=lambda queries, delta: gaussian_argmax.epsilon(queries, self.sigma, delta))
 
+    def own_cells(self, records: int) -> tuple[int, data_independent.WorstCaseCost]:
+        return 1, data_independent.gaussian_cost(np.sqrt(2) * records / self.sigma)
+
     @property
     def bound(self) -> data_dependent.DataDependentBound:
         return data_dependent.gaussian_bound(self.sigma)

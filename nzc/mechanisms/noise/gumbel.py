@@ -39,3 +39,6 @@ class GumbelNoise(Noise):
 
     def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
         return data_independent.bounded_range_cost(2 * self.gamma * shift)
+
+    def own_cells(self, records: int) -> tuple[int, data_independent.WorstCaseCost]:
+        return 1, self.worst_case(records)

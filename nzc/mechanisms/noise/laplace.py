@@ -73,6 +73,9 @@ class LaplaceNoise(ContinuousNoise):
     def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
         return data_independent.pure_cost(2 * self.gamma * shift)
 
+    def own_cells(self, records: int) -> tuple[int, data_independent.WorstCaseCost]:
+        return 1, self.worst_case(records)
+
     @property
     def bound(self) -> data_dependent.DataDependentBound:
         return data_dependent.laplace_bound(self.gamma)

@@ -1,0 +1,90 @@
+"""The exact Rényi cost where every record counts in one histogram only (`mechanisms.adjacency.OwnCells`)."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.exact import ExactCost, Pairs
+from nzc.accounting.rdp import ORDERS
+from nzc.types import Floats, Ints
+
+
+@dataclass(frozen=True, repr=False)
+class OwnCellsCost:
+    """What all queries cost together where one record moves.
+
+    A count moves within one histogram, or leaves one and enters another. The labels of all other queries have the same
+    law at both neighbours. The three costs are of each query where a count moved, left, or entered.
+    """
+
+    moved: ExactCost
+    left: ExactCost
+    entered: ExactCost
+
+    paid: ClassVar[None] = None
+    complete: ClassVar[bool] = False
+
+    def total(self, orders: Floats) -> Floats:
+        """Return the cost of all queries, [orders]."""
+        return self._largest(len(self.moved.inverse), orders)
+
+    def first(self, counts: Ints) -> Floats:
+        """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
+        return np.stack([self._largest(count, ORDERS) for count in counts.tolist()])
+
+    def neighbourhoods(self, order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
+        """Return the two dearest sets of neighbours at a Rényi order, for `composition.compose`."""
+        at, kinds = np.array([order]), (self.moved, self.left, self.entered)
+        moved, left, entered = (cost.per_query(at)[:, 0] for cost in kinds)
+        sets: list[Iterable[tuple[Pairs, Ints]]] = [[self.moved.law(int(moved.argmax()))]]
+        if len(moved) > 1:
+            pair = left[:, None] + entered
+            np.fill_diagonal(pair, -1)
+            leaves, enters = divmod(int(pair.argmax()), len(moved))
+            sets.append([self.left.law(leaves), self.entered.law(enters)])
+        return sets
+
+    def _largest(self, queries: int, orders: Floats) -> Floats:
+        """Return the cost of the dearest neighbours of so many first queries, [orders]."""
+        if not queries:
+            return np.zeros(len(orders))
+        moved, left, entered = (cost.per_query(orders)[:queries] for cost in (self.moved, self.left, self.entered))
+        dearest = moved.max(axis=0)
+        if queries > 1:  # a count leaves the dearest histogram, and enters the dearest of the others; or the reverse
+            for one, other in ((left, entered), (entered, left)):
+                at = one.argmax(axis=0)
+                rest = other.copy()
+                rest[at, np.arange(len(orders))] = 0
+                dearest = np.maximum(dearest, one.max(axis=0) + rest.max(axis=0))
+        return np.asarray(dearest)
+
+
+@dataclass(frozen=True, repr=False)
+class KnownCost:
+    """A cost that is the same whatever the votes: that of noisy counts, and of several records that move.
+
+    queries  how many there are
+    of       returns what so many queries cost: a count, and the cost of each
+    """
+
+    queries: int
+    of: Callable[[int], tuple[int, WorstCaseCost]]
+
+    paid: ClassVar[None] = None
+    complete: ClassVar[bool] = False
+
+    def total(self, orders: Floats) -> Floats:
+        """Return the cost of all queries, [orders]."""
+        count, cost = self.of(self.queries)
+        return count * cost.rdp(orders) if count else np.zeros(len(orders))
+
+    def first(self, counts: Ints) -> Floats:
+        """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
+        return np.stack([KnownCost(count, self.of).total(ORDERS) for count in counts.tolist()])
+
+    def neighbourhoods(self, order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
+        """Return no neighbours: the cost is known without a law."""
+        return []

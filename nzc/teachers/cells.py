@@ -1,0 +1,86 @@
+"""Records as teachers: each votes with its own class, for the asked row that it is nearest to, and for no other."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nzc.data import UNKNOWN, DataSplits, Embedding
+from nzc.data.hashing import draw_by_key
+from nzc.data.splits import Records
+from nzc.mechanisms import OwnCells
+from nzc.settings import Count, CountOrZero
+from nzc.storage.predictions import PredictionStore
+from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
+from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray, Floats, Ints
+from nzc.validation import InputError
+
+#: Distances that are computed at once.
+_AT_ONCE = 20_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells(Teachers):
+    """The asked rows divide the public representation into cells; votes are counts of the private records in a cell.
+
+    A record votes once, so all labels together cost as much as one (`mechanisms.adjacency.OwnCells`). Where a record
+    lies follows from that record and the public rows alone.
+
+    per_group  how many records of a group count at most, where the dataset has groups: ε is the price of so many. They
+               are drawn by the group's name and size, not by what is in them
+    """
+
+    per_group: Count = 1
+    seed: CountOrZero = 0
+
+    needs_embedding = True
+    labels_asked_only = True
+
+    @property
+    def adjacency(self) -> OwnCells:
+        return OwnCells(self.per_group)
+
+    def neighbours(self, splits: DataSplits | None) -> str:
+        return f"{super().neighbours(splits)}; a record counts for the asked row that it is nearest to"
+
+    def check(self, splits: DataSplits | None) -> VoteShape:
+        assert splits is not None
+        if splits.groups is None and self.per_group > 1:
+            raise InputError("per_group", self.per_group, "must be 1 where the dataset has no groups")
+        return VoteShape(len(splits.public), splits.classes, splits.units * self.per_group)
+
+    def counted(self, splits: DataSplits) -> DataSplits:
+        """Return the splits with `per_group` records of each group; a group that has fewer fills up with unknown ones.
+
+        So the number of records does not tell how many a group has, not even by how a processor rounds.
+        """
+        if splits.groups is None:
+            return splits
+        names, first, sizes = np.unique(np.sort(splits.groups), return_index=True, return_counts=True)
+        draws, numbers = draw_by_key(names, self.seed, 6), np.arange(self.per_group)
+        places = (draws % sizes.astype(np.uint64)).astype(np.int64)[:, None] + numbers
+        rows = np.argsort(splits.groups, kind="stable")[first[:, None] + places % sizes[:, None]]
+        labels = np.where(numbers < sizes[:, None], splits.private.y[rows], UNKNOWN)
+        chosen = Records(splits.private.x[rows.ravel()], labels.ravel())
+        return replace(splits, private=chosen, groups=np.repeat(names, self.per_group), keys=None)
+
+    def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
+        """Return how many records of each class are nearest to each public row, [rows, classes]; 0 where not asked."""
+        assert splits is not None
+        places: Embedding | None = splits.embedding
+        assert places is not None
+        labels, counts = splits.private.y, np.zeros((len(splits.public), splits.classes), np.int64)
+        home = splits.to_label[nearest(places.private, places.public[splits.to_label])]
+        np.add.at(counts, (home[labels != UNKNOWN], labels[labels != UNKNOWN]), 1)
+        return counts
+
+    def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
+        assert splits is not None
+        return VoteHistograms(trained, self.check(splits).teachers, splits.public.y)
+
+
+def nearest(places: Floats, to: Floats) -> Ints:
+    """Return for each of `places` the number of the nearest of `to`."""
+    lengths, chunk = (to**2).sum(axis=1), max(1, _AT_ONCE // len(to))
+    parts = [places[start : start + chunk] for start in range(0, len(places), chunk)]
+    return np.concatenate([(lengths - 2 * part @ to.T).argmin(axis=1) for part in parts])
