@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from nzc.labeling.ledger_entry import LedgerEntry
     from nzc.labeling.randomness import system_rng
     from nzc.mechanisms import (
-        ABSTAIN, NZC, Boost, Confident, ContinuousNoise, GaussianNoise, GNMax, GroundTruth, Gumbel, GumbelNoise,
-        Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise, NZCGaussian, Plurality,
-        Screen, SparseScreen, SparseStable, StabilityScreen, Stable, ThresholdScreen, audit, count_votes,
+        ABSTAIN, NZC, Boost, Confident, ContinuousNoise, ExponentialNoise, GaussianNoise, GNMax, GroundTruth, Gumbel,
+        GumbelNoise, Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise, NZCGaussian,
+        PermuteAndFlip, Plurality, Screen, SparseScreen, SparseStable, StabilityScreen, Stable, ThresholdScreen, audit,
+        count_votes,
     )  # fmt: skip
     from nzc.mechanisms.plan import Plan, PlannedRun
     from nzc.runs.result import RunResult
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from nzc.validation import InputError
 
 __all__ = [
-    "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "Cost", "Epsilon", "GNMax", "GaussianNoise",
-    "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise",
-    "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "Plan", "PlannedRun", "Plurality",
-    "RunResult", "Screen", "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit",
-    "calibrate", "count_votes", "read_sweep", "run", "system_rng",
+    "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "Cost", "Epsilon", "ExponentialNoise", "GNMax",
+    "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive", "InteractiveScreen", "LNMax",
+    "LaplaceNoise", "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "PermuteAndFlip", "Plan",
+    "PlannedRun", "Plurality", "RunResult", "Screen", "SparseScreen", "SparseStable", "StabilityScreen", "Stable",
+    "ThresholdScreen", "audit", "calibrate", "count_votes", "read_sweep", "run", "system_rng",
 ]  # fmt: skip
 #: The modules of names that are not in nzc.mechanisms.
 _ELSEWHERE = {
