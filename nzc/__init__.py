@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         ABSTAIN, NZC, Boost, Confident, ContinuousNoise, Counts, CountsGaussian, GaussianNoise, GNMax, GroundTruth,
         Gumbel, GumbelNoise, Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise,
         NZCGaussian, OwnCells, Plurality, Screen, SparseScreen, SparseStable, StabilityScreen, Stable, ThresholdScreen,
-        audit, count_votes,
+        audit, count_votes, ExponentialNoise, PermuteAndFlip,
     )  # fmt: skip
     from nzc.mechanisms.plan import Plan, PlannedRun
     from nzc.runs.result import RunResult
@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from nzc.validation import InputError
 
 __all__ = [
-    "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "Cost", "Counts", "CountsGaussian", "Epsilon", "GNMax",
-    "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive", "InteractiveScreen", "LNMax",
-    "LaplaceNoise", "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "OwnCells", "Plan",
-    "PlannedRun", "Plurality", "RunResult", "Screen", "SparseScreen", "SparseStable", "StabilityScreen", "Stable",
-    "ThresholdScreen", "audit", "calibrate", "count_votes", "read_sweep", "run", "system_rng",
+    "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "Cost", "Counts", "CountsGaussian", "Epsilon",
+    "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive",
+    "InteractiveScreen", "LNMax", "LaplaceNoise", "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise",
+    "NoisyArgmax", "OwnCells", "PermuteAndFlip", "Plan", "PlannedRun", "Plurality", "RunResult", "Screen",
+    "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit", "calibrate", "count_votes",
+    "read_sweep", "run", "system_rng",
 ]  # fmt: skip
 #: The modules of names that are not in nzc.mechanisms.
 _ELSEWHERE = {

@@ -81,12 +81,16 @@ def _possible(law):
 
 
 def _density(kind, x):
+    if kind == "ExponentialNoise":
+        return mp.exp(-x) if x >= 0 else mp.mpf(0)
     return mp.npdf(x) if kind == "GaussianNoise" else mp.exp(-abs(x)) / 2
 
 
 def _cdf(kind, x):
     if kind == "GaussianNoise":
         return mp.ncdf(x)
+    if kind == "ExponentialNoise":
+        return -mp.expm1(-max(x, 0))
     return mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2
 
 

@@ -156,7 +156,7 @@ def test_wrong_labels_and_probabilities_are_refused() -> None:
 @pytest.mark.parametrize(
     ("mechanism", "queries", "epsilon"),
     [
-        (nzc.GNMax, 50, 8.0), (nzc.LNMax, 100, 0.1), (nzc.Gumbel, 100, 8.0),
+        (nzc.GNMax, 50, 8.0), (nzc.LNMax, 100, 0.1), (nzc.Gumbel, 100, 8.0), (nzc.PermuteAndFlip, 10, 0.2),
         (partial(nzc.Stable, threshold=8000), 50, 0.1), (partial(nzc.Confident, threshold=200, sigma1=150), 10, 8.0),
         (partial(nzc.NZC, c=5.0), 10, 0.1),
     ],

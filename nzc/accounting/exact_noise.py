@@ -27,13 +27,13 @@ Proof.
    lower bound wins. Let x and x′ be two of the noisy numbers, in units of factor·s. The probability is 2^(2−b) that one
    of the draws lies in its first or last cell [k/2^b, (k + 1)/2^b]. Otherwise both noises lie within ±750. Let w be the
    width between the quantiles at the ends of the cell of x′. Given that cell, those U for which the bounds of x and x′
-   overlap have probability at most (w + 2^(2−b)·752)/2 + 2^(1−b), because the density of Z is at most 1/2. The mean of
-   w is at most 2^-b·1,500, because the inner cells together are 1,500 wide. In sum, two numbers are undecided with
-   probability below 2^(12−b), and some two of K with probability below K²·2^(12−b) < K²·2^-1000. A threshold replaces
+   overlap have probability at most w + 2^(2−b)·752 + 2^(1−b), because the density of Z is at most 1. The mean of w is
+   at most 2^-b·1,500, because the inner cells together are 1,500 wide. In sum, two numbers are undecided with
+   probability below 2^(13−b), and some two of K with probability below K²·2^(13−b) < K²·2^-1000. A threshold replaces
    x′, with w = 0. So does each point of a grid: fewer than 2^51 points are within ±750 if factor·s is at most 2^40
-   steps, and 2^51·2^(12−b) < 2^-1000. ∎
+   steps, and 2^51·2^(13−b) < 2^-1000. ∎
 
-The constants hold for the three laws of this module. If the quantiles of another law at 2^-1077 and 1 − 2^-1077 lie
+The constants hold for the four laws of this module. If the quantiles of another law at 2^-1077 and 1 − 2^-1077 lie
 outside ±750, the distance grows in proportion.
 """
 
@@ -61,7 +61,7 @@ _Verdict = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
 
 @dataclass(frozen=True)
 class StandardLaw:
-    """A law with a density of at most 1/2, by its quantile function F⁻¹.
+    """A law with a density of at most 1, by its quantile function F⁻¹.
 
     quantile  z = F⁻¹(u) of a float64 array of multiples of 2^-53 from 0 to 1. The error must be at most
               2^-33 (1 + |z|). That of scipy's `ndtri` and of numpy's `log` is ten thousand times smaller
@@ -217,3 +217,5 @@ LAPLACE = StandardLaw(
 )
 #: Distribution function e^(−e^(−z)).
 GUMBEL = StandardLaw(lambda u: -np.log(-np.log(u)), lambda mp, u: -mp.log(-mp.log(u)))
+#: Density e^(−z), z ≥ 0.
+EXPONENTIAL = StandardLaw(lambda u: -np.log(1 - u), lambda mp, u: -mp.log(1 - u))

@@ -2,21 +2,25 @@
 
 from nzc.mechanisms.adjacency import Adjacency, OwnCells
 from nzc.mechanisms.boost import Boost
-from nzc.mechanisms.noise import ContinuousNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoNoise
+
+from nzc.mechanisms.noise import (  # isort: skip
+    ContinuousNoise, ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoNoise,
+)  # fmt: skip
 from nzc.mechanisms.noisy_argmax import GroundTruth, NoisyArgmax, audit
 from nzc.mechanisms.noisy_counts import NoisyCounts
 
 from nzc.mechanisms.presets import (  # isort: skip
     NZC, Confident, Counts, CountsGaussian, GNMax, Gumbel, Interactive, LNMax, NZCGaussian, Plurality, SparseStable,
-    Stable,
+    Stable, PermuteAndFlip,
 )  # fmt: skip
 from nzc.mechanisms.screen import InteractiveScreen, Screen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.mechanisms.votes import ABSTAIN, count_votes
 
 __all__ = [
-    "ABSTAIN", "NZC", "Adjacency", "Boost", "Confident", "ContinuousNoise", "Counts", "CountsGaussian", "GNMax",
-    "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "Interactive", "InteractiveScreen", "LNMax",
-    "LaplaceNoise", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "NoisyCounts", "OwnCells", "Plurality", "Screen",
-    "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit", "count_votes",
+    "ABSTAIN", "NZC", "Adjacency", "Boost", "Confident", "ContinuousNoise", "Counts", "CountsGaussian",
+    "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "Interactive",
+    "InteractiveScreen", "LNMax", "LaplaceNoise", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "NoisyCounts",
+    "OwnCells", "PermuteAndFlip", "Plurality", "Screen", "SparseScreen", "SparseStable", "StabilityScreen", "Stable",
+    "ThresholdScreen", "audit", "count_votes",
 ]  # fmt: skip

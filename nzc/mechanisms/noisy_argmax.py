@@ -8,7 +8,7 @@ import numpy as np
 from nzc.accounting.cost import Cost
 from nzc.mechanisms.adjacency import Adjacency
 from nzc.mechanisms.law import ArgmaxLaw
-from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
+from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_consistent
 from nzc.mechanisms.pricing import UNSTATED, Pricing
 from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
@@ -16,7 +16,7 @@ from nzc.types import Floats, Ints
 from nzc.validation import InputError, between_0_and_1
 
 #: The noises of nzc itself: its tests compare their samplers, laws and bounds, so that no mechanism has to.
-_TESTED = (GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise)
+_TESTED = (ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,7 +1,7 @@
 """The aggregators of the papers: settings of the one noisy argmax. Their arguments are the keys of conf/aggregator."""
 
 from nzc.mechanisms.boost import Boost
-from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
+from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.noisy_counts import NoisyCounts
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
@@ -36,6 +36,11 @@ def Counts(gamma: float) -> NoisyCounts:
 def CountsGaussian(sigma: float) -> NoisyCounts:
     """Release n + N(0, σ²), rounded: whole noisy histograms."""
     return NoisyCounts(GaussianNoise(sigma))
+
+
+def PermuteAndFlip(gamma: float) -> NoisyArgmax:
+    """Release argmax(n + Exp(1/γ)) (McKenna and Sheldon 2020). At equal pure ε it is never worse than `Gumbel`."""
+    return NoisyArgmax(ExponentialNoise(gamma))
 
 
 def Confident(threshold: float, sigma1: float, sigma: float) -> NoisyArgmax:

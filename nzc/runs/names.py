@@ -7,7 +7,7 @@ from nzc.data import Dataset
 from nzc.data.mnist import MNIST
 from nzc.data.torchvision import Torchvision
 from nzc.mechanisms import NoisyArgmax, NoisyCounts
-from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
+from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.students import Student
@@ -18,6 +18,7 @@ _AGGREGATORS: dict[tuple[type, bool, type], str] = {
     (LaplaceNoise, False, NoneType): "lnmax",
     (GaussianNoise, False, NoneType): "gnmax",
     (GumbelNoise, False, NoneType): "gumbel",
+    (ExponentialNoise, False, NoneType): "permute_and_flip",
     (LaplaceNoise, True, NoneType): "nzc",
     (GaussianNoise, True, NoneType): "nzc_gaussian",
     (GaussianNoise, False, ThresholdScreen): "confident",

@@ -102,7 +102,8 @@ TEACHERS, CLASSES = 50, 3
 #: Mechanisms and queries; noise is small enough for an audit to see something.
 MECHANISMS = [
     (nzc.GNMax(2), 1), (nzc.GNMax(5), 20), (nzc.LNMax(0.5), 1), (nzc.LNMax(0.2), 10), (nzc.Gumbel(1.0), 1),
-    (nzc.Gumbel(0.3), 10), (nzc.Confident(threshold=30, sigma1=1.5, sigma=2), 1),
+    (nzc.Gumbel(0.3), 10), (nzc.PermuteAndFlip(1.0), 1), (nzc.PermuteAndFlip(0.3), 10),
+    (nzc.Confident(threshold=30, sigma1=1.5, sigma=2), 1),
     (nzc.Confident(threshold=30, sigma1=4, sigma=3), 10), (nzc.Stable(threshold=6, sigma1=1.5), 1),
     (nzc.Stable(threshold=18, sigma1=4), 10), (nzc.NZC(c=2, gamma=1.0, sensitivity="global"), 1),
     (nzc.NZC(c=2, gamma=0.3, sensitivity="global"), 10), (nzc.NZC(c=1, gamma=0.2), 5),

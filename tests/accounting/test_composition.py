@@ -34,7 +34,7 @@ def _case(seed: int) -> tuple[nzc.NoisyArgmax, np.ndarray, float]:
     rng = np.random.default_rng(seed)
     scale = float(np.exp(rng.uniform(np.log(0.7), np.log(12))))
     mechanisms = [
-        nzc.LNMax(1 / scale), nzc.GNMax(scale), nzc.Gumbel(1 / scale),
+        nzc.LNMax(1 / scale), nzc.GNMax(scale), nzc.Gumbel(1 / scale), nzc.PermuteAndFlip(1 / scale),
         nzc.Confident(threshold=rng.uniform(2, 20), sigma1=scale, sigma=rng.uniform(0.7, 5)),
         nzc.NZC(2.0, 1 / scale, "local"),
     ]  # fmt: skip
@@ -60,7 +60,8 @@ def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
 def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak() -> None:
     """Outcomes below e^-700 at a neighbour: Rényi accounting alone jumps to the bound for any votes."""
     delta, votes = 1e-5, np.array([[4, 1, 0]])
-    for mechanism in (nzc.GNMax(0.1), nzc.LNMax(30.0), nzc.Gumbel(30.0), nzc.LNMax(300.0), nzc.GNMax(0.06)):
+    pure = nzc.LNMax(30.0), nzc.Gumbel(30.0), nzc.PermuteAndFlip(30.0), nzc.LNMax(300.0)
+    for mechanism in (nzc.GNMax(0.1), *pure, nzc.GNMax(0.06)):
         for votes in (np.array([[top, 1, 0]]) for top in (1, 3, 4)):
             cost = mechanism.cost(votes, np.zeros(1, int))
             found, true = cost.epsilon(delta), _enumerated(mechanism, votes, delta)
@@ -82,7 +83,8 @@ def test_composition_never_exceeds_renyi_accounting() -> None:
     rng = np.random.default_rng(1)
     shares = rng.dirichlet([0.2] * 10, 60) * 0.6 + 0.4 * np.eye(10)[rng.integers(0, 10, 60)]
     votes = rng.multinomial(250, shares)
-    for mechanism in (nzc.LNMax(0.05), nzc.GNMax(40), nzc.Confident(200, 150, 40), nzc.Gumbel(0.1)):
+    pure = nzc.LNMax(0.05), nzc.Gumbel(0.1), nzc.PermuteAndFlip(0.1)
+    for mechanism in (*pure, nzc.GNMax(40), nzc.Confident(200, 150, 40)):
         cost = mechanism.cost(votes, np.zeros(len(votes), int))
         found = cost.epsilon(1e-5)
         assert found.exact_lower <= found.exact <= to_epsilon(cost.rdp, 1e-5)[0] * (1 + 1e-12)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nzc.accounting.exact import IMPOSSIBLE
 from nzc.accounting.rdp import ORDERS, to_epsilon
-from nzc.mechanisms import Boost, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, ThresholdScreen
+from nzc.mechanisms import Boost, NoisyArgmax, ThresholdScreen
+from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise
 
 
 def histograms(count, seed, most):
@@ -78,7 +79,8 @@ def test_no_query_costs_more_than_the_papers_theorem(name, noise):
 @pytest.mark.parametrize(
     ("mechanism", "first"),
     [
-        (NoisyArgmax(GumbelNoise(1)), 692), (NoisyArgmax(GumbelNoise(0.5), Boost(c=100)), 1292),
+        (NoisyArgmax(GumbelNoise(1)), 692), (NoisyArgmax(ExponentialNoise(1)), 692),
+        (NoisyArgmax(GumbelNoise(0.5), Boost(c=100)), 1292),
         (NoisyArgmax(LaplaceNoise(1), Boost(beta=1, sensitivity="smooth")), 252),
         (NoisyArgmax(GaussianNoise(2), Boost(c=5)), 92),
         (NoisyArgmax(GumbelNoise(1), screen=ThresholdScreen(700, 40)), 692),
@@ -147,7 +149,7 @@ def test_class_order_changes_nothing(order, votes, name):
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=FLOOR)
 
 
-@pytest.mark.parametrize("noise", [GaussianNoise, LaplaceNoise, GumbelNoise])
+@pytest.mark.parametrize("noise", [GaussianNoise, LaplaceNoise, GumbelNoise, ExponentialNoise])
 def test_more_noise_never_costs_more_and_no_noise_more_than_for_any_votes(noise):
     votes = np.random.default_rng(3).multinomial(60, [0.4, 0.3, 0.2, 0.1], size=20)
     noises = [noise(size) for size in ((5, 10, 40, 80) if noise is GaussianNoise else (0.5, 0.2, 0.05, 0.01))]

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import nzc
-from nzc.accounting.exact_noise import GUMBEL, LAPLACE, NORMAL, ExactGenerator, ExactNoise, _bounds
+from nzc.accounting.exact_noise import EXPONENTIAL, GUMBEL, LAPLACE, NORMAL, ExactGenerator, ExactNoise, _bounds
 from nzc.accounting.sanitised import Plan, draw
 from nzc.labeling.randomness import system_rng
 
@@ -20,6 +20,7 @@ CDF = {
     "normal": (NORMAL, lambda z: mp.ncdf(z)),
     "laplace": (LAPLACE, lambda z: mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2),
     "gumbel": (GUMBEL, lambda z: mp.exp(-mp.exp(-z))),
+    "exponential": (EXPONENTIAL, lambda z: 1 - mp.exp(-z)),  # below 0 at z < 0, so that bounds there count as below
 }
 LAWS = pytest.mark.parametrize("name", CDF)
 SCALES = [Fraction(40), 1 / Fraction(1e-10), Fraction(1e-3)]
@@ -136,7 +137,7 @@ def test_near_ties_are_decided_as_exact_arithmetic_does(name: str, scale: Fracti
 @pytest.mark.parametrize(
     "mechanism",
     [
-        nzc.GNMax(40), nzc.LNMax(0.05), nzc.Gumbel(0.05), nzc.NZC(1e10, 1e-10, "local"),
+        nzc.GNMax(40), nzc.LNMax(0.05), nzc.Gumbel(0.05), nzc.PermuteAndFlip(0.05), nzc.NZC(1e10, 1e-10, "local"),
         nzc.NZCGaussian(1e100, 1.0, "global"),
     ],
     ids=str,

@@ -62,7 +62,7 @@ def test_many_histograms_together_cost_what_each_costs_alone():
 DELTA = 1e-3
 ONE = OwnCells()
 MECHANISMS = [
-    nzc.GNMax(1.5), nzc.Gumbel(0.4), nzc.LNMax(0.5), nzc.NZC(c=2, gamma=0.1), NoisyArgmax(GaussianNoise(2), Boost(1))
+    nzc.GNMax(1.5), nzc.Gumbel(0.4), nzc.PermuteAndFlip(0.4), nzc.LNMax(0.5), nzc.NZC(c=2, gamma=0.1), NoisyArgmax(GaussianNoise(2), Boost(1))
 ]  # fmt: skip
 
 
@@ -105,7 +105,9 @@ def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism):
             assert epsilon.exact_lower > 0.5 * epsilon.exact
 
 
-@pytest.mark.parametrize("mechanism", [nzc.GNMax(2), nzc.Gumbel(0.3), nzc.LNMax(0.3)], ids=repr)
+@pytest.mark.parametrize(
+    "mechanism", [nzc.GNMax(2), nzc.Gumbel(0.3), nzc.PermuteAndFlip(0.3), nzc.LNMax(0.3)], ids=repr
+)
 def test_several_records_of_a_group_by_enumeration(mechanism):
     mechanism, votes = mechanism.between(OwnCells(2)), np.array([[2, 1], [0, 2]])
     epsilon, delta = mechanism.cost(votes, votes.argmax(axis=1)).published(DELTA)

@@ -36,7 +36,8 @@ FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 def test_the_systems_noise_has_the_laws_that_are_accounted_for() -> None:
-    for law, exact in {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r}.items():
+    laws = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "exponential": stats.expon}
+    for law, exact in laws.items():
         drawn = getattr(system_rng(), law)(size=20_000)
         assert stats.kstest(drawn, exact.cdf).pvalue > 0.001
         assert len(np.unique(drawn)) == len(drawn)

@@ -180,6 +180,7 @@ MECHANISMS = st.one_of(
     st.builds(library.GNMax, st.sampled_from([0.7, 2.0])),  # others take seconds
     st.builds(library.LNMax, GAMMAS),
     st.builds(library.Gumbel, GAMMAS),
+    st.builds(library.PermuteAndFlip, GAMMAS),
     st.builds(library.NZC, st.just(2.0), GAMMAS, SENSITIVITIES),
     st.builds(library.NZCGaussian, st.just(2.0), SCALES, SENSITIVITIES),
     st.builds(library.Plurality),

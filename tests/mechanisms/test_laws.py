@@ -1,19 +1,23 @@
 """Laws against mpmath, samplers against laws; boosts, ties, extremes."""
 
+from itertools import permutations
+
 import brute
 import numpy as np
 import presets
 import pytest
 from scipy.stats import chi2
 
+from nzc.accounting.data_independent import bounded_range_rdp
 from nzc.accounting.exact import IMPOSSIBLE, error_of
-from nzc.mechanisms import Boost, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
+from nzc.mechanisms import Boost, ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
 
 VOTES = [[5000, 0], [2500, 2500], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40, 40, 40, 40, 40]]
 NOISES = (
     [GaussianNoise(s) for s in (0.1, 40, 1e6)]
     + [LaplaceNoise(g) for g in (10, 0.05, 1e-6)]
     + [GumbelNoise(1), GumbelNoise(0.05)]
+    + [ExponentialNoise(g) for g in (10, 0.05, 1e-6)]
 )
 
 
@@ -36,7 +40,7 @@ def test_every_law_sums_to_one(name):
 
 
 @pytest.mark.parametrize("classes", [2, 10, 150])
-@pytest.mark.parametrize("noise", [GaussianNoise(40), LaplaceNoise(0.05)], ids=str)
+@pytest.mark.parametrize("noise", [GaussianNoise(40), LaplaceNoise(0.05), ExponentialNoise(0.05)], ids=str)
 def test_many_tied_classes_are_equally_likely(noise, classes):
     law = NoisyArgmax(noise).log_law(np.full((1, classes), 33))[0, :-1]
     np.testing.assert_allclose(law, -np.log(classes), rtol=0, atol=1e-13)
@@ -72,6 +76,60 @@ def test_the_sampler_follows_the_law(name):
         expected = np.append(expected[~rare], max(expected[rare].sum(), 1e-9))
         statistic = ((seen - expected)[expected > 1] ** 2 / expected[expected > 1]).sum()
         assert chi2.sf(statistic, len(law)) > 1e-6
+
+
+def histograms(classes):
+    """Votes of 100 queries, from ties to great majorities."""
+    rng = np.random.default_rng(classes)
+    return rng.poisson(rng.exponential(rng.choice([1, 5, 30], (100, 1)), (100, classes)))
+
+
+@pytest.mark.parametrize("classes", range(1, 6))
+@pytest.mark.parametrize("gamma", [0.01, 0.3, 2.0])
+def test_exponential_noise_is_permute_and_flip(classes, gamma):
+    """McKenna and Sheldon 2020, Algorithm 1, by enumeration: ε = 2γ, and a moved vote changes two counts by one."""
+    votes = histograms(classes)
+    taken = np.exp(2 * gamma * (votes - votes.max(axis=1, keepdims=True)) / 2)
+    law = np.zeros(votes.shape)
+    for order in (orders := list(permutations(range(classes)))):
+        reached = np.ones(len(votes)) / len(orders)
+        for at in order:
+            law[:, at] += reached * taken[:, at]
+            reached = reached * (1 - taken[:, at])
+    np.testing.assert_allclose(np.exp(ExponentialNoise(gamma).log_law(votes)), law, rtol=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [0.01, 0.1, 1.0])
+def test_permute_and_flip_is_never_worse_than_the_exponential_mechanism(gamma):
+    votes = np.concatenate([histograms(10), *(np.eye(10)[:1] * top for top in (0, 1, 300))])
+    behind = votes.max(axis=1, keepdims=True) - votes
+    ours, gumbel = (np.exp(noise(gamma).log_law(votes)) for noise in (ExponentialNoise, GumbelNoise))
+    for error in (behind, behind > 0, behind > 3, behind > 30):  # votes lost, and how probable so great a loss is
+        assert ((ours * error).sum(axis=1) <= (gumbel * error).sum(axis=1) + 1e-13).all()
+
+
+@pytest.mark.parametrize("gamma", [0.01, 0.3, 2.0])
+@pytest.mark.parametrize(("moved", "charged"), [((0, 1), 1), ((-1, 0), 1), ((-1, 1), 2)])
+def test_permute_and_flip_costs_gamma_a_count(gamma, moved, charged):
+    """`worst_case` is for a moved vote, which changes two counts. Votes (5, 5) reach the bound."""
+    noise, reached = ExponentialNoise(gamma), 0.0
+    for votes in (histograms(4) + 1, np.array([[5, 5]])):
+        for a, b in permutations(range(votes.shape[1]), 2):
+            there = votes.copy()
+            there[:, [a, b]] += moved
+            reached = max(reached, np.abs(noise.log_law(votes) - noise.log_law(there)).max())
+    assert reached == pytest.approx(charged * gamma, rel=1e-9)
+    assert noise.worst_case(1).pure == 2 * gamma
+
+
+def test_permute_and_flip_has_no_bounded_range():
+    """From votes (5, 5) to (4, 6): what holds of the exponential mechanism would be too little."""
+    p, q = np.exp(ExponentialNoise(0.3).log_law(np.array([[5, 5], [4, 6]])))
+    losses, orders = np.log(p / q), np.array([1.5, 8.0])
+    np.testing.assert_allclose(losses, [0.6, -np.log(2 - np.exp(-0.6))], rtol=1e-12)
+    divergence = np.array([np.log((p**order * q ** (1 - order)).sum()) / (order - 1) for order in orders])
+    assert (bounded_range_rdp(0.6, orders) < divergence).all()
+    assert (divergence <= ExponentialNoise(0.3).worst_case(1).rdp(orders)).all()
 
 
 def test_a_boost_makes_the_plurality_certain_or_not():

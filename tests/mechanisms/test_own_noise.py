@@ -13,17 +13,8 @@ from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_c
 from nzc.accounting.exact import error_of
 from nzc.accounting.exact_noise import ExactNoise, StandardLaw
 from nzc.labeling.randomness import system_rng
-from nzc.mechanisms import (
-    Boost,
-    ContinuousNoise,
-    GaussianNoise,
-    GumbelNoise,
-    LaplaceNoise,
-    Noise,
-    NoisyArgmax,
-    noisy_argmax,
-)
-from nzc.mechanisms.noise import NoNoise
+from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax, noisy_argmax
+from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_consistent
 from nzc.validation import InputError
 
@@ -197,7 +188,7 @@ def test_a_law_without_a_density_is_compared_with_its_winners():
 
 NOISES = [
     *(GaussianNoise(sigma) for sigma in (0.01, 1, 40, 1e10)),
-    *(kind(gamma) for kind in (LaplaceNoise, GumbelNoise) for gamma in (300, 1, 0.05, 1e-10)),
+    *(kind(gamma) for kind in (LaplaceNoise, GumbelNoise, ExponentialNoise) for gamma in (300, 1, 0.05, 1e-10)),
 ]
 
 
