@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class StudentData:
-    """All that a student ever sees: public rows x [rows, ...], and labels [rows], ABSTAIN where none is released."""
+    """All that a student ever sees: public rows x [rows, ...], and labels [rows], ABSTAIN where none is released.
+
+    soft  class probabilities [rows, classes] of the rows that have a label, which is then the likeliest class
+    """
 
     x: AnyArray
     labels: Ints
@@ -32,6 +35,13 @@ class StudentData:
         """Which rows have a label, [rows]."""
         labeled: Bools = self.labels != ABSTAIN
         return labeled
+
+    @property
+    def probabilities(self) -> Floats:
+        """Class probabilities [labeled rows, classes]: the soft labels, or 1 for the label."""
+        if self.soft is not None:
+            return self.soft[self.labeled]
+        return np.eye(self.classes)[self.labels[self.labeled]]
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,6 @@ class StudentSettings(OptimizerSettings, Student):
         """Return the terms of a batch's loss, by name. They are added up, and each is a learning curve.
 
         student  the StudentModule that learns
-        x        [rows, ...] labeled rows, augmented, with labels y [rows]
+        x        [rows, ...] labeled rows, augmented, with labels y [rows] or class probabilities y [rows, classes]
         u        [unlabelled, ...] rows of the pool, not augmented
         """

@@ -25,7 +25,8 @@ class Forest(SklearnStudent):
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
         from sklearn.ensemble import RandomForestClassifier
 
-        forest = RandomForestClassifier(self.trees, min_samples_leaf=self.leaf, random_state=seed, n_jobs=-1)
+        leaf = round(self.leaf * len(y) / weights.sum())  # a row with soft labels is repeated, with weights of sum 1
+        forest = RandomForestClassifier(self.trees, min_samples_leaf=leaf, random_state=seed, n_jobs=-1)
         return TreeNetwork(forest.fit(x, y, weights), classes)
 
 

@@ -44,7 +44,7 @@ def soft_labels(data: StudentData, probabilities: Floats, share: float) -> Stude
 
 
 def spread_labels(data: StudentData, embedding: Floats, share: float) -> StudentData:
-    """Return the data in which the surest `share` of each class's rows has the label of the nearest released row.
+    """Return the data in which the surest `share` of each class's rows is labeled like the nearest released row.
 
     A row is the surer, the closer it is to the nearest row of its class than to the nearest of another one. Released
     labels stay. Only released labels and public rows are used.
@@ -63,4 +63,6 @@ def spread_labels(data: StudentData, embedding: Floats, share: float) -> Student
         surest = rows[np.argsort(-margin[rows], kind="stable")][: int(np.ceil(share * len(rows)))]
         labels[surest] = label
     labels[asked] = data.labels[asked]
-    return replace(data, labels=labels)
+    origin = asked[alike.argmax(axis=1)]
+    origin[asked] = asked
+    return replace(data, labels=labels, soft=None if data.soft is None else data.soft[origin])

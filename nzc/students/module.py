@@ -34,7 +34,9 @@ class StudentModule(LightningModule):
         self.config, self.classes, self.seed = config, data.classes, seed
         self.rng = torch.Generator().manual_seed(seed)
         self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
-        self.y = nn.Buffer(torch.from_numpy(data.labels), persistent=False)
+        self.labels = torch.from_numpy(data.labels)
+        soft = None if data.soft is None else torch.from_numpy(data.soft).float()
+        self.y = nn.Buffer(self.labels if soft is None else soft, persistent=False)  # what the labeled loss takes
         rows = torch.from_numpy(np.flatnonzero(data.labeled))
         rows = rows[torch.randperm(len(rows), generator=self.rng)]
         self.held_out, self.labeled = rows.tensor_split([round(config.validation * (len(rows) - 1))])
@@ -62,10 +64,14 @@ class StudentModule(LightningModule):
         return x if self.config.augment is None else self.config.augment(x, self.rng)
 
     def labelled_loss(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Return the cross-entropy of logits [rows, classes] and labels y [rows], with noise rate and decay applied."""
+        """Return the cross-entropy of logits [rows, classes], with noise rate and decay applied.
+
+        y  labels [rows], or class probabilities [rows, classes]: the mean loss of labels drawn from them
+        """
         noise, decay = self.config.label_noise_rate, self.config.labeled_loss_decay
-        right = logits.log_softmax(1).gather(1, y[:, None])
-        seen = torch.logaddexp(right + math.log1p(-noise), right.new_tensor(noise / self.classes).log())
+        log_p = logits.log_softmax(1)
+        seen = torch.logaddexp(log_p + math.log1p(-noise), log_p.new_tensor(noise / self.classes).log())
+        seen = seen.gather(1, y[:, None]) if y.ndim == 1 else (y * seen).sum(1)
         return -seen.mean() * (max(0.0, 1 - self.progress / decay) if decay else 1.0)
 
     def on_train_start(self) -> None:
@@ -89,8 +95,8 @@ class StudentModule(LightningModule):
         points = {**{f"loss_{name}": value for name, value in self.losses.items()}, **self.curves}
         curves = {name: float(value.detach()) for name, value in points.items()}
         if len(self.held_out):
-            x, y = self.x[self.held_out].cpu().numpy(), self.y[self.held_out].cpu()
-            right = networks.outputs(self.classifier, x).argmax(dim=1) == y
+            x = self.x[self.held_out].cpu().numpy()
+            right = networks.outputs(self.classifier, x).argmax(dim=1) == self.labels[self.held_out]
             accuracy = curves["accuracy_held_out"] = float(right.double().mean())
             self.network.train()
             self.evaluations_left -= 1
@@ -120,7 +126,7 @@ class StudentModule(LightningModule):
     def _labeled(self, total: int) -> Tensor:
         if self.config.balance == 0:
             return self.labeled[_epochs(len(self.labeled), total, self.rng)]
-        labels = self.y[self.labeled.to(self.y.device)].cpu()
+        labels = self.labels[self.labeled]
         often = labels.bincount(minlength=self.classes).double()[labels]
         return self.labeled[torch.multinomial(often**-self.config.balance, total, True, generator=self.rng)]
 

@@ -15,11 +15,13 @@ from nzc.types import AnyArray, CurveLog, Floats, Ints
 
 #: Added to a probability, so that its logarithm is finite.
 LEAST = 1e-9
+#: A row does not count for classes that are less probable.
+NEGLIGIBLE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class SklearnStudent(Student):
-    """Learns from labeled rows of any shape.
+    """Learns from labeled rows of any shape. A row with soft labels counts for each class with its probability.
 
     balance  rows weigh like the frequency of their class to the power −balance; 1: all classes weigh the same
     """
@@ -32,15 +34,18 @@ class SklearnStudent(Student):
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
         """Return a network: rows as networks take them → logits [rows, classes].
 
-        x  float32 [rows, features], labels y [rows] and weights [rows]
+        x  float32 [rows, features], labels y [rows] and weights [rows], which are 1 in the mean over labeled rows; soft
+           labels repeat a row
         """
 
     def fit(
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
     ) -> FittedStudent:
-        x, y = features(torch.from_numpy(data.x[data.labeled])).numpy(), data.labels[data.labeled]
-        weights: Floats = np.bincount(y)[y].astype(np.float64) ** -float(self.balance)
-        return FittedStudent(self.learn(x, y, weights, data.classes, seed))
+        x, labels = features(torch.from_numpy(data.x[data.labeled])).numpy(), data.labels[data.labeled]
+        weights: Floats = np.bincount(labels)[labels].astype(np.float64) ** -float(self.balance)
+        rows, y = np.nonzero((probabilities := data.probabilities) >= NEGLIGIBLE)
+        weights = (weights / weights.mean())[rows] * probabilities[rows, y]
+        return FittedStudent(self.learn(x[rows], y, weights, data.classes, seed))
 
 
 def features(x: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """What all students share: batches, averaging, early stopping, cross-checked labels, and odd data."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,17 +10,21 @@ import pytest
 import torch
 from conftest import SMALL, TEACHERS, Nzc
 from few_labels import COMMON, QUIET, clouds, fit
+from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from nzc.data import Standardizer
 from nzc.data.augment import Strong
 from nzc.data.npz import Npz
 from nzc.mechanisms import ABSTAIN
-from nzc.students import FittedStudent, StudentConfig, StudentData
+from nzc.students import FittedStudent, Student, StudentConfig, StudentData
 from nzc.students.export import RawInput, write_student
+from nzc.students.forest import Forest
 from nzc.students.gan_ssl import GANSSL
-from nzc.students.labels import clean_labels
+from nzc.students.labels import clean_labels, spread_labels
+from nzc.students.linear import Linear
 from nzc.students.module import StudentModule, _epochs
+from nzc.students.sklearn import SklearnStudent
 from nzc.students.softmatch import SoftMatch
 from nzc.students.supervised import Supervised
 from nzc.students.vat import VAT
@@ -52,6 +57,10 @@ IN_DOUBLE = [
 ]
 _GAN = {"network": "gan_mlp", "steps": 3, "lr_generator": 1e-3, "entropy": 0.3, "consistency": 1}
 ALL = [*IN_DOUBLE, GANSSL(**_POOL | _GAN)]
+TABLES = [
+    Linear(strength=1, balance=0, folds=1, spread=0),
+    Forest(trees=30, leaf=3, balance=0, folds=1, spread=0),
+]
 
 
 @pytest.mark.parametrize("config", IN_DOUBLE, ids=lambda config: type(config).__name__)
@@ -93,6 +102,73 @@ def test_the_labeled_loss_by_hand() -> None:
         assert student.labelled_loss(logits, y).item() == expected
     plain = PLAIN.student(_data(), 0).labelled_loss(1e4 * logits, y)
     torch.testing.assert_close(plain, torch.nn.functional.cross_entropy(1e4 * logits, y))
+
+
+def _soft(data: StudentData, probabilities: np.ndarray) -> StudentData:
+    """The labeled rows of `data` with these class probabilities; the other rows' are not to be looked at."""
+    labeled = data.labeled[:, None]
+    labels = np.where(data.labeled, probabilities.argmax(axis=1), ABSTAIN)
+    return replace(data, labels=labels, soft=np.where(labeled, probabilities, np.nan))
+
+
+@pytest.mark.parametrize("config", [*ALL, *TABLES], ids=lambda config: type(config).__name__)
+def test_certain_probabilities_are_labels_to_the_last_digit(config: Student) -> None:
+    """Also with presumed wrong labels, held-out rows, balance, and labels that cross-validation removes."""
+    data = _data(wrong=12, rows=120, asked=90)
+    if isinstance(config, StudentConfig):
+        config = replace(config, steps=4, validation=0.2, label_noise_rate=0.1)
+    config = replace(config, balance=0.7)  # type: ignore[call-arg]
+    hard, soft = (
+        clean_labels(given, 2, 0, lambda part, _: config.fit(part, 0, QUIET, "Student"))
+        for given in (data, _soft(data, np.eye(3)[data.labels]))
+    )
+    assert np.array_equal(hard.labels, soft.labels) and 40 < hard.labeled.sum() < 90
+    fitted = [config.fit(given, 0, QUIET, "Student").probabilities(data.x) for given in (hard, soft)]
+    np.testing.assert_array_equal(*fitted)
+
+
+@pytest.mark.parametrize("config", [*ALL, *TABLES], ids=lambda config: type(config).__name__)
+def test_true_probabilities_calibrate_better_than_labels_drawn_from_them(config: Student) -> None:
+    """Mean Kullback-Leibler divergence from the true probabilities, over rows without a label."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 3)).astype(np.float32)
+    truth = np.exp(x @ rng.normal(size=(3, 3)))
+    truth /= truth.sum(axis=1, keepdims=True)
+    labels = np.where(np.arange(600) < 100, (truth.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1), ABSTAIN)
+    if isinstance(config, StudentConfig):
+        config = replace(config, steps=30 if isinstance(config, GANSSL) else 150)
+    drawn = StudentData(x, labels, 3)
+    divergences = []
+    for data in (drawn, _soft(drawn, truth)):
+        p = config.fit(data, 0, QUIET, "Student").probabilities(x)[100:].clip(1e-6)
+        divergences.append((truth[100:] * np.log(truth[100:] / p)).sum(axis=1).mean())
+    assert divergences[1] < 0.8 * divergences[0]
+
+
+@pytest.mark.parametrize("student", TABLES, ids=lambda config: type(config).__name__)
+def test_weights_of_probabilities_are_those_of_repeated_rows(
+    student: SklearnStudent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tenths as probabilities: the same as ten rows, of which so many have the class; but for ties of the trees."""
+    rng, data = np.random.default_rng(0), _data(rows=60, asked=60)
+    tenths = rng.permuted([[0, 3, 7], [0, 1, 9], [5, 0, 5]] * 20, axis=1)
+    monkeypatch.setattr("sklearn.ensemble.RandomForestClassifier", partial(RandomForestClassifier, bootstrap=False))
+    soft = student.fit(_soft(data, tenths / 10), 0, QUIET, "")
+    labels = np.concatenate([np.repeat(range(3), count) for count in tenths])
+    many = replace(student, **{"strength": 10} if isinstance(student, Linear) else {"leaf": 30})
+    repeated = many.fit(StudentData(data.x.repeat(10, axis=0), labels, 3), 0, QUIET, "")
+    np.testing.assert_allclose(soft.probabilities(data.x), repeated.probabilities(data.x), atol=0.01)
+
+
+def test_probabilities_spread_with_their_label() -> None:
+    places = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1], [1, 0]])
+    data = _soft(
+        StudentData(places, np.array([0, ABSTAIN, ABSTAIN, 1, 1]), 2),
+        np.array([[0.7, 0.3], [0.1, 0.9]])[[0, 0, 0, 1, 1]],
+    )
+    spread = spread_labels(data, places, 1.0)
+    assert spread.labels.tolist() == [0, 0, 1, 1, 1]
+    np.testing.assert_array_equal(spread.probabilities[:, 0], [0.7, 0.7, 0.1, 0.1, 0.1])
 
 
 def test_balance_draws_classes_alike() -> None:
