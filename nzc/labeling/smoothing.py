@@ -8,10 +8,10 @@ import numpy as np
 from nzc.types import Floats, Ints
 
 #: Widths of the kernel (1: the usual distance of two public rows), variances of a class's share within the space and of
-#: what a cell has of its own. The released counts choose among them.
+#: what a cell has of its own (1: each row has one class for sure). The released counts choose among them.
 _WIDTHS = (0.08, 0.12, 0.17, 0.24, 0.34, 0.5, 0.7, 1.0)
-_VARIANCES = np.array([0.003, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3])[:, None]
-_OWN = (0.0, 0.003, 0.02)
+_VARIANCES = np.array([0.03, 0.1, 0.2, 0.4, 0.8, 1.5, 3])[:, None]
+_OWN = (0.0, 0.03, 0.2)
 #: So many public rows span the functions that the smoother knows.
 _CENTERS = 400
 
@@ -38,7 +38,7 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
     expected   how many votes each asked row should have in all, from public facts: `expected_records`, or the teachers
     noise_std  standard deviation of the noise of one count
     """
-    cells, prior = _cells(places, rows), _overall(counts, expected, noise_std)
+    cells, classes, prior = _cells(places, rows), counts.shape[1], _overall(counts, expected, noise_std)
     order = np.argsort(cells, kind="stable")
     filled, first, size = np.unique(cells[order], return_index=True, return_counts=True)
     others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(places)), rows))
@@ -53,12 +53,11 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
         means[filled] = np.add.reduceat(kernel[order], first) / size[:, None]
         signal = expected[:, None] * (means @ base)
         for own in _OWN:
-            # A tenth of a record's own variance: public and private shares of a cell differ a little.
-            noise = noise_std**2 + 0.1 * expected + own * expected**2 + 1e-9
+            noise = noise_std**2 + (expected + own * expected**2) / classes + 1e-9
             likely, weights = _fit(signal, rest, noise)
             likely -= 4 * np.log2(width / _WIDTHS[4]) ** 2  # few records tell little about the width
             if likely > best[0]:
-                kept = (own * expected / noise)[:, None] * (rest - signal @ weights)
+                kept = (own * expected / classes / noise)[:, None] * (rest - signal @ weights)
                 best = likely, prior + kernel @ (base @ weights) + kept[cells]
     return _to_simplex(best[1])
 
@@ -67,8 +66,10 @@ def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats]:
     """Return the log likelihood and the expected weights of Bayesian linear regression with the likeliest variance."""
     level, axes = np.linalg.eigh(signal.T @ (signal / noise[:, None]))
     along = axes.T @ (signal.T @ (rest / noise[:, None]))
-    gain = _VARIANCES / (1 + _VARIANCES * np.maximum(level, 0))
-    explained = gain @ (along**2).sum(axis=1) + rest.shape[1] * np.log(gain / _VARIANCES).sum(axis=1)
+    variances = _VARIANCES / rest.shape[1]
+    gain = variances / (1 + variances * np.maximum(level, 0))
+    explained = gain @ (along**2).sum(axis=1) + rest.shape[1] * np.log(gain / variances).sum(axis=1)
+    explained -= np.log2(_VARIANCES[:, 0] / 0.8) ** 2  # few records tell little about the variance
     likely = explained - ((rest**2).sum(axis=1) / noise + rest.shape[1] * np.log(noise)).sum()
     return float(likely.max()) / 2, axes @ (gain[likely.argmax()][:, None] * along)
 

@@ -10,7 +10,7 @@ def _clusters(rng: np.random.Generator, classes: int, each: int, width: float = 
     """Return unit length places of rows around three middles of each class, and their classes."""
     middles = np.random.default_rng(7).standard_normal((classes, 3, 12))
     label = np.arange(classes * each) % classes
-    middle = middles[label, rng.integers(3, size=len(label))]
+    middle = middles[label, np.arange(len(label)) // classes % 3]
     places = middle / np.linalg.norm(middle, axis=1, keepdims=True) + width * rng.standard_normal((len(label), 12)) / 3
     return places / np.linalg.norm(places, axis=1, keepdims=True), label
 
@@ -28,13 +28,11 @@ def test_without_noise_rows_have_the_plurality_of_their_cell(classes: int) -> No
     places, _ = _clusters(rng, classes, 1500 // classes, 0.05)
     private, label = _clusters(rng, classes, 6000 // classes, 0.05)
     label = np.where(rng.random(len(label)) < 0.2, rng.integers(classes, size=len(label)), label)
-    rows = rng.permutation(len(places))[: 4 * classes]
+    rows = np.arange(3 * classes)  # one of each cluster
     counts = _counts(places, rows, private, label, classes)
     probs = smooth(places, rows, counts, expected_records(places, rows, len(private)), 1e-6)
     cell = np.linalg.norm(places[:, None] - places[rows], axis=2).argmin(axis=1)
-    top = np.sort(counts, axis=1)[cell]
-    clear = top[:, -1] > 2 * top[:, -2]
-    assert clear.mean() > 0.5 and np.mean((probs.argmax(axis=1) == counts[cell].argmax(axis=1))[clear]) > 0.99
+    assert np.mean(probs.argmax(axis=1) == counts.argmax(axis=1)[cell]) > 0.99
 
 
 @pytest.mark.parametrize("asked", [1, 2, 30])
@@ -53,11 +51,11 @@ def test_any_counts_give_probabilities(asked: int, classes: int, size: float) ->
 def test_large_noise_leaves_the_shares_of_all_records() -> None:
     rng = np.random.default_rng(2)
     places, _ = _clusters(rng, 4, 100)
-    rows, shares, noise_std = np.arange(50), np.array([0.7, 0.2, 0.1, 0.0]), 1_000.0
-    counts = 2_000 * shares + noise_std * rng.standard_normal((50, 4))
-    probs = smooth(places, rows, counts, np.full(50, 2_000.0), noise_std)
-    assert np.abs(probs - shares).max() < 0.2 and (probs.argmax(axis=1) == 0).all()
-    assert np.allclose(smooth(places, rows, 0 * counts, np.full(50, 2_000.0), 1e9), 0.25, atol=1e-3)
+    rows, shares, noise_std = np.arange(200), np.array([0.7, 0.2, 0.1, 0.0]), 4_000.0
+    counts = 2_000 * shares + noise_std * rng.standard_normal((200, 4))
+    probs = smooth(places, rows, counts, np.full(200, 2_000.0), noise_std)
+    assert np.abs(probs.mean(axis=0) - shares).max() < 0.1 and np.mean(probs.argmax(axis=1) == 0) > 0.9
+    assert np.allclose(smooth(places, rows, 0 * counts, np.full(200, 2_000.0), 1e9), 0.25, atol=1e-3)
 
 
 def test_names_of_classes_and_sizes_of_counts_do_not_matter() -> None:
