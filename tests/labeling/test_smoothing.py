@@ -1,0 +1,92 @@
+"""The smoother of noisy counts: probabilities of all public rows, from counts of the asked rows."""
+
+import numpy as np
+import pytest
+
+from nzc.labeling.smoothing import expected_records, rows_to_ask, smooth
+
+
+def _clusters(rng: np.random.Generator, classes: int, each: int, width: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
+    """Return unit length places of rows around three middles of each class, and their classes."""
+    middles = np.random.default_rng(7).standard_normal((classes, 3, 12))
+    label = np.arange(classes * each) % classes
+    middle = middles[label, np.arange(len(label)) // classes % 3]
+    places = middle / np.linalg.norm(middle, axis=1, keepdims=True) + width * rng.standard_normal((len(label), 12)) / 3
+    return places / np.linalg.norm(places, axis=1, keepdims=True), label
+
+
+def _counts(places: np.ndarray, rows: np.ndarray, private: np.ndarray, label: np.ndarray, classes: int) -> np.ndarray:
+    home = np.linalg.norm(private[:, None] - places[rows], axis=2).argmin(axis=1)
+    counts = np.zeros((len(rows), classes))
+    np.add.at(counts, (home, label), 1)
+    return counts
+
+
+@pytest.mark.parametrize("classes", [2, 10, 150])
+def test_without_noise_rows_have_the_plurality_of_their_cell(classes: int) -> None:
+    rng = np.random.default_rng(0)
+    places, _ = _clusters(rng, classes, 1500 // classes, 0.05)
+    private, label = _clusters(rng, classes, 6000 // classes, 0.05)
+    label = np.where(rng.random(len(label)) < 0.2, rng.integers(classes, size=len(label)), label)
+    rows = np.arange(3 * classes)  # one of each cluster
+    counts = _counts(places, rows, private, label, classes)
+    probs = smooth(places, rows, counts, expected_records(places, rows, len(private)), 1e-6)
+    cell = np.linalg.norm(places[:, None] - places[rows], axis=2).argmin(axis=1)
+    assert np.mean(probs.argmax(axis=1) == counts.argmax(axis=1)[cell]) > 0.99
+
+
+@pytest.mark.parametrize("asked", [1, 2, 30])
+@pytest.mark.parametrize("classes", [2, 10, 150])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e9])
+def test_any_counts_give_probabilities(asked: int, classes: int, size: float) -> None:
+    rng = np.random.default_rng(1)
+    places = rng.standard_normal((60, 4)).repeat(2, axis=0)  # each place twice, so cells may be empty
+    rows = np.arange(asked)
+    counts = np.round(size * rng.laplace(size=(asked, classes)))
+    for noise_std in (1e-3, 1.0, 1e9):
+        probs = smooth(places, rows, counts, expected_records(places, rows, 1000), noise_std)
+        assert probs.shape == (120, classes) and (probs >= 0).all() and np.allclose(probs.sum(axis=1), 1)
+
+
+def test_large_noise_leaves_the_shares_of_all_records() -> None:
+    rng = np.random.default_rng(2)
+    places, _ = _clusters(rng, 4, 100)
+    rows, shares, noise_std = np.arange(200), np.array([0.7, 0.2, 0.1, 0.0]), 1_500.0
+    counts = 2_000 * shares + noise_std * rng.standard_normal((200, 4))
+    probs = smooth(places, rows, counts, np.full(200, 2_000.0), noise_std)
+    assert np.abs(probs.mean(axis=0) - shares).max() < 0.1 and np.mean(probs.argmax(axis=1) == 0) > 0.9
+    assert np.allclose(smooth(places, rows, 0 * counts, np.full(200, 2_000.0), 1e9), 0.25, atol=1e-3)
+
+
+def test_names_of_classes_and_sizes_of_counts_do_not_matter() -> None:
+    rng = np.random.default_rng(3)
+    places, _ = _clusters(rng, 5, 60)
+    rows = rng.permutation(len(places))[:25]
+    counts = rng.poisson(30, (25, 5)) + np.round(rng.laplace(scale=9, size=(25, 5)))
+    expected, order = expected_records(places, rows, 4_000), rng.permutation(5)
+    probs = smooth(places, rows, counts, expected, 12.0)
+    assert np.allclose(smooth(places, rows, counts[:, order], expected, 12.0), probs[:, order])
+    assert np.allclose(smooth(3 * places, rows, counts, expected, 12.0), probs)
+
+
+def test_smoothing_labels_more_rows_right_than_each_cell_alone() -> None:
+    alone, smoothed, noise_std = [], [], 20.0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        places, truth = _clusters(rng, 5, 80)
+        private, label = _clusters(rng, 5, 300)
+        rows = rng.permutation(len(places))[:60]
+        counts = _counts(places, rows, private, label, 5) + np.round(
+            rng.laplace(scale=noise_std / 2**0.5, size=(60, 5))
+        )
+        probs = smooth(places, rows, counts, expected_records(places, rows, len(private)), noise_std)
+        cell = np.linalg.norm(places[:, None] - places[rows], axis=2).argmin(axis=1)
+        alone.append(np.mean(counts[cell].argmax(axis=1) == truth))
+        smoothed.append(np.mean(probs.argmax(axis=1) == truth))
+    assert np.mean(smoothed) > np.mean(alone) + 0.1
+
+
+@pytest.mark.parametrize("noise_std", [1e-3, 10.0, 1e9])
+def test_rows_are_between_one_and_a_quarter_of_the_public_rows(noise_std: float) -> None:
+    for public in (1, 40, 4_000):
+        assert 1 <= rows_to_ask(60_000, 10, public, noise_std) <= max(public / 4, 1)
