@@ -2,9 +2,11 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
+from nzc.data.images import is_image
 from nzc.settings import BelowOne, NotNegative
 
 if TYPE_CHECKING:
@@ -24,13 +26,17 @@ class RowWise(ABC):
 
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
         """Augment float rows x [rows, ...]; `rng` is a CPU generator, whatever the device."""
-        return self.apply(x, self.draw(len(x), rng))
+        return self.apply(x, self.draw(len(x), rng)) if self.takes(x.shape[1:]) else x
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Return whether rows of `shape` (without the row axis) are augmented; others stay as they are."""
+        return True
 
 
 @dataclass(frozen=True)
 class Affine(RowWise):
     """Random affine maps of images: turned by up to ±rotate degrees, scaled by 1 ± scale a side, moved by ±shift of the
-    side and sheared by ±shear. Each image has its own uniform draws."""
+    side and sheared by ±shear. Each image has its own uniform draws. Rows that are not images stay as they are."""
 
     rotate: NotNegative = 0.0
     scale: NotNegative = 0.0
@@ -42,6 +48,10 @@ class Affine(RowWise):
         import torch
 
         return torch.rand(6, rows, generator=rng).T
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Return whether rows of `shape` are images."""
+        return is_image(shape)
 
     def apply(self, x: "Tensor", drawn: "Tensor") -> "Tensor":
         """Augment float images x [rows, channels, height, width]."""
@@ -78,7 +88,7 @@ class Strong:
 
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
         """Augment float rows x [rows, ...]; `rng` is a CPU generator, whatever the device."""
-        distorted = self._image(x, rng) if x.ndim == 4 else self._features(x, rng)
+        distorted = self._image(x, rng) if is_image(x.shape[1:]) else self._features(x, rng)
         return distorted.clamp_(x.min(), x.max())
 
     def _image(self, x: "Tensor", rng: "Generator") -> "Tensor":

@@ -1,5 +1,6 @@
 """Images as bytes: every mode of Pillow becomes grey or RGB, or is refused."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,11 @@ def as_bytes(opened: "Image", grey: bool) -> "Image":
     if image.has_transparency_data:
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
     return image.convert("L" if grey else "RGB")
+
+
+def is_image(shape: Sequence[int], side: int = 8) -> bool:
+    """Return whether rows of `shape` (without the row axis) are images, [channels, height, width], no side shorter."""
+    return len(shape) == 3 and min(shape[1:]) >= side
 
 
 def channels_first(x: AnyArray) -> AnyArray:

@@ -15,9 +15,9 @@ from nzc.validation import InputError, in_a_line, one_of
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-#: The module of each network; its function of that name gets `shape` (without the row axis) and `classes`.
+#: The module of each network; its function of that name gets what it takes of the arguments of `build`.
 MODULES = {
-    **dict.fromkeys(("mlp", "cnn", "cnn_bn"), "nzc.networks.small"),
+    **dict.fromkeys(("auto", "mlp", "cnn", "cnn_bn"), "nzc.networks.small"),
     **dict.fromkeys(("pate_cnn", "conv_small", "conv_large", "resnet32"), "nzc.networks.papers"),
     **dict.fromkeys(("gan", "gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small"), "nzc.networks.gan"),
 }
@@ -29,21 +29,24 @@ def check(value: object) -> None:
         one_of(tuple(sorted(MODULES)), network=value)
 
 
-#: A name, or a class or function that makes an nn.Module: of `shape` and `classes` it is given those that it takes.
+#: A name, or a class or function that makes an nn.Module: of the arguments of `build` it is given those that it takes.
 Network = Annotated[str | Callable[..., Any], checked(check)]
 
 
-def build(network: Network, shape: tuple[int, ...], classes: int) -> "nn.Module":
-    """Return a new network for rows of `shape` (without the row axis), giving logits [rows, classes]."""
+def build(network: Network, shape: tuple[int, ...], classes: int, unlabeled: bool = False) -> "nn.Module":
+    """Return a new network for rows of `shape` (without the row axis), giving logits [rows, classes].
+
+    unlabeled  whether it also learns from rows without labels
+    """
     import torch
 
     make = getattr(import_module(MODULES[network]), network) if isinstance(network, str) else network
-    known, takes = {"shape": shape, "classes": classes}, signature(make).parameters
+    known, takes = {"shape": shape, "classes": classes, "unlabeled": unlabeled}, signature(make).parameters
     module: nn.Module = make(**{name: value for name, value in known.items() if name in takes})
     return module.to(memory_format=torch.channels_last)
 
 
-def require_fit(network: Network | None, shape: tuple[int, ...], classes: int) -> None:
+def require_fit(network: Network | None, shape: tuple[int, ...], classes: int, unlabeled: bool = False) -> None:
     """Raise InputError unless `network` maps rows of `shape` to `classes` logits. It is tried on the meta device."""
     import torch
 
@@ -51,7 +54,7 @@ def require_fit(network: Network | None, shape: tuple[int, ...], classes: int) -
     assert network is not None
     try:
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
-            logits = list(build(network, shape, classes)(torch.empty(2, *shape)).shape)
+            logits = list(build(network, shape, classes, unlabeled)(torch.empty(2, *shape)).shape)
     except Exception as error:  # layers raise many types
         allowed = f"must take rows of shape {list(shape)} ({in_a_line(error)})"
         raise InputError("network", network, allowed) from error

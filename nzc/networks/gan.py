@@ -8,6 +8,7 @@ from math import log2, prod
 
 from torch import Tensor, nn
 
+from nzc.data.images import is_image
 from nzc.networks._layers import LATENT, AddNoise, GlobalAverage, WeightNormConv2d, WeightNormLinear, size_after
 from nzc.networks.small import cnn_bn
 
@@ -28,7 +29,7 @@ def generator(network: object, shape: tuple[int, ...]) -> nn.Module:
 
 def _suiting(shape: tuple[int, ...]) -> str:
     """Return the pair that suits the shape. Images below 16 × 16 pixels are small enough for perceptrons."""
-    if len(shape) != 3 or min(shape[1:]) < 16:
+    if not is_image(shape, 16):
         return "gan_mlp"
     return "gan_cnn" if shape[0] == 1 else "gan_conv"
 

@@ -4,7 +4,14 @@ from math import prod
 
 from torch import nn
 
+from nzc.data.images import is_image
 from nzc.networks._layers import size_after
+
+
+def auto(shape: tuple[int, ...], classes: int, unlabeled: bool) -> nn.Module:
+    """For any rows: `cnn` for images of 16 × 16 pixels or more, or `cnn_bn` if it learns without labels; else `mlp`."""
+    network = mlp if not is_image(shape, 16) else cnn_bn if unlabeled else cnn
+    return network(shape, classes)
 
 
 def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:

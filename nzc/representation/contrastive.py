@@ -37,7 +37,7 @@ class Contrastive(Encoder):
 
     def check(self, public: AnyArray) -> None:
         with within("representation.encoder"):
-            networks.require_fit(self.network, public.shape[1:], self.width)
+            networks.require_fit(self.network, public.shape[1:], self.width, unlabeled=True)
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
         module = ContrastiveModule(self, public)
@@ -58,7 +58,7 @@ class ContrastiveModule(LightningModule):
         self.x = nn.Buffer(torch.from_numpy(public), persistent=False)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            network = networks.build(config.network, tuple(public.shape[1:]), config.width)
+            network = networks.build(config.network, tuple(public.shape[1:]), config.width, unlabeled=True)
             self.encoder = nn.Sequential(network, nn.BatchNorm1d(config.width))
             self.head = nn.Sequential(nn.ReLU(), nn.Linear(config.width, _COMPARED))
 

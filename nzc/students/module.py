@@ -42,7 +42,8 @@ class StudentModule(LightningModule):
         self.held_out, self.labeled = rows.tensor_split([round(config.validation * (len(rows) - 1))])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = networks.build(config.network, tuple(self.x.shape[1:]), data.classes)
+            shape, unlabeled = tuple(self.x.shape[1:]), config.unlabelled > 0
+            self.network = networks.build(config.network, shape, data.classes, unlabeled)
         self.averaged = None
         if config.average:
             update = partial(_move, config.average)

@@ -21,7 +21,7 @@ class StudentConfig(StudentSettings):
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
         trainer.check()
         with within("student"):
-            networks.require_fit(self.network, shape, classes)
+            networks.require_fit(self.network, shape, classes, unlabeled=self.unlabelled > 0)
 
     def fit(
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None

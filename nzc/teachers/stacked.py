@@ -58,6 +58,8 @@ class Stacked:
             x, y = (torch.stack(part) for part in zip(*(one.draw_pass() for one in self.teachers), strict=True))
             yield from zip(x.split(size, dim=1), y.split(size, dim=1), strict=True)
             return
+        if augment is not None and not augment.takes(self.x.shape[1:]):
+            augment = None
         order, draws = [], []
         for start, teacher in zip(self.starts, self.teachers, strict=True):
             rows = torch.randperm(len(teacher.y), generator=teacher.rng)[: teacher.rows]

@@ -25,6 +25,13 @@ def test_shape_type_and_range_stay(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(Strong(Affine(), **NOTHING)(x, _rng()), x)  # nothing asked for changes nothing
 
 
+@pytest.mark.parametrize("shape", [(6, 14), (3, 4, 5), (5, 20, 20, 3)])
+def test_affine_maps_leave_rows_that_are_not_images(shape: tuple[int, ...]) -> None:
+    x, rng = torch.rand(shape, generator=_rng()), _rng(1)
+    assert torch.equal(Affine(10, 0.1, 0.06, 0.1)(x, rng), x)
+    assert torch.equal(torch.rand(9, generator=rng), torch.rand(9, generator=_rng(1)))  # nothing was drawn
+
+
 def test_a_box_of_the_mean_is_cut_out() -> None:
     """Its sides are uniform up to a half, so it covers 1/16 of the image where all of it lies within."""
     x = torch.rand(2000, 1, 16, 16, generator=_rng())

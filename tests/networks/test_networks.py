@@ -41,6 +41,24 @@ def test_gradients_reach_every_weight(network: str) -> None:
         assert weight.grad.abs().sum() > 0, name
 
 
+@pytest.mark.parametrize(
+    ("shape", "unlabeled", "expected"),
+    [
+        ((1, 16, 16), False, "cnn"),
+        ((3, 40, 20), True, "cnn_bn"),
+        ((1, 15, 40), True, "mlp"),
+        ((3, 3, 2), False, "mlp"),
+        ((20, 20), False, "mlp"),
+        ((14,), True, "mlp"),
+    ],
+)
+def test_a_network_follows_from_the_shape_of_a_row(shape: tuple[int, ...], unlabeled: bool, expected: str) -> None:
+    def layers(network: str) -> list[str]:
+        return str(networks.build(network, shape, 3, unlabeled)).splitlines()
+
+    assert layers("auto") == layers(expected)
+
+
 def test_what_suits_a_shape_is_known_before_anything_is_computed() -> None:
     state = torch.get_rng_state()
     networks.require_fit("resnet32", (3, 32, 32), 10)

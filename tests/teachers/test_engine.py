@@ -43,8 +43,12 @@ def _predictions(settings: Ensemble, splits: DataSplits, folder: Path, training:
     return settings.teach(splits, training, folder)
 
 
-def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits, tmp_path: Path) -> None:
-    """The same seed gives the same teachers, however many are trained at once."""
+@pytest.mark.parametrize("images", [True, False])
+def test_a_teacher_does_not_depend_on_those_beside_it(images: bool, splits: DataSplits, tmp_path: Path) -> None:
+    """The same seed gives the same teachers, however many are trained at once, and whether rows are augmented."""
+    if not images:
+        private, public = (replace(part, x=part.x.reshape(len(part.x), -1)) for part in (splits.private, splits.public))
+        splits = replace(splits, private=private, public=public)
     together = _predictions(replace(SETTINGS, parallel=5), splits, tmp_path / "a")
     alone = _predictions(replace(SETTINGS, parallel=1), splits, tmp_path / "b")
     np.testing.assert_array_equal(together, alone)
@@ -54,7 +58,7 @@ def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits, tmp_pa
 
 
 #: Networks without dropout, whose random numbers would come from one stream.
-STACKABLE = ["cnn", "cnn_bn", "gan_conv_small", "mlp", "pate_cnn", "resnet32"]
+STACKABLE = ["auto", "cnn", "cnn_bn", "gan_conv_small", "mlp", "pate_cnn", "resnet32"]
 
 
 def test_these_networks_can_be_stacked() -> None:
