@@ -26,7 +26,7 @@ from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE
 from nzc.labeling.promise import Promise
 from nzc.labeling.randomness import SYSTEM
-from nzc.runs.layout import ERROR, LABELS, PREDICTIONS, RESULT, STUDENT, STUDENT_INPUT, SWEEP
+from nzc.runs.layout import COUNTS, ERROR, LABELS, PREDICTIONS, RESULT, STUDENT, STUDENT_INPUT, SWEEP
 from nzc.runs.outputs import student_code
 from nzc.storage.predictions import PredictionStore
 from nzc.validation import InputError
@@ -36,7 +36,7 @@ _CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
 _STUDENT = (STUDENT, STUDENT_INPUT, PREDICTIONS)
 _FACTS = (
     "dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours", "unit", "publish", "finished",
-    "learned_from", "grouped_by", "moved_votes",
+    "learned_from", "grouped_by", "moved_votes", "voters",
 )  # fmt: skip
 
 
@@ -103,7 +103,8 @@ def read_run(folder: Path) -> tuple[dict[str, bytes], dict[str, Any], Any]:
     except Exception as error:
         allowed = "must have the result.json and the configuration that the run wrote; one is changed, or is older"
         raise InputError("RUN", folder, allowed) from error
-    return files | _read(folder, student), result, config
+    counts = (COUNTS,) if (folder / COUNTS).exists() else ()
+    return files | _read(folder, (*counts, *student)), result, config
 
 
 def _read(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
@@ -133,15 +134,15 @@ def _require_publishable(result: dict[str, Any]) -> None:
 
 def published_files(files: dict[str, bytes], result: dict[str, Any], budget: float | None) -> dict[str, bytes]:
     """Return the files of the published folder by name."""
-    epsilon = {name: result["epsilon"][name] for name in ("published", "published_delta", "audited")}
+    epsilon = {name: result["epsilon"][name] for name in ("published", "audited")}
     facts = (
         {key: result.get(key) for key in _FACTS}
         | {"teachers": result["teachers"]["count"], "asked": sum(part["asked"] for part in result["rounds"])}
-        | {"answered": result["answered"]}
+        | {"answered": result["answered"], "delta": result["epsilon"].get("published_delta", result["delta"])}
         | {"epsilon": {name: value for name, value in epsilon.items() if value is not None}}
         | {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
     )
-    released = {name: files[name] for name in (LABELS, *_STUDENT) if name in files}
+    released = {name: files[name] for name in (LABELS, COUNTS, *_STUDENT) if name in files}
     template = Template(
         (Path(__file__).parent / "published_readme.md").read_text(encoding="utf-8"),
         undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,

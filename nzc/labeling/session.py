@@ -73,6 +73,7 @@ class LabelingSession:
     def __init__(self, promise: Promise, rows: int, ledger: RunLedger, public: AnyArray | None = None) -> None:
         self.promise, self.policy, self.ledger, self._public = promise, promise.policy, ledger, public
         self.released = np.full(rows, ABSTAIN)
+        self.probabilities: Floats | None = None
         self.voters = 0  # how many vote: teachers, or records in cells
         self.rounds: list[QueryRound] = []
 
@@ -132,23 +133,24 @@ class LabelingSession:
             labels[self.rows] = self.policy.mechanism.reinforce(labels[self.rows], student_probs[self.rows])
         return labels
 
-    def probabilities(self, places: Floats | None) -> Floats | None:
-        """Return class probabilities [pool, classes] that follow from released counts; None: there are no counts.
+    def infer(self, places: Floats | None) -> None:
+        """Let class probabilities follow from all released counts, and labels from the probabilities.
 
-        places  of the pool's rows in a public representation; None: asked rows alone get probabilities, others get 0
+        places  of the pool's rows in a public representation, where neighboring rows share counts; None: asked rows
+                alone get probabilities, others get 0
         """
-        if not self.promise.mechanisms[0].releases_counts or not len(self.rows):
-            return None
-        counts = np.concatenate([past.counts for past in self.rounds if past.counts is not None])
+        if (counts := self.counts) is None:
+            return
         noise = self.promise.mechanisms[0].noise
         if places is None:  # how likely each class has the largest count
-            probabilities = np.zeros((len(self.released), counts.shape[1]))
-            probabilities[self.rows] = np.exp(noise.log_law(counts.astype(np.float64)))
-            return probabilities
-        expected = np.full(len(counts), float(self.voters))
-        if not self.policy.mechanism.adjacency.everywhere:
-            expected = expected_records(places, self.rows, self.voters)
-        return smooth(places, self.rows, counts, expected, noise.deviation)
+            self.probabilities = np.zeros((len(self.released), counts.shape[1]))
+            self.probabilities[self.rows] = np.exp(noise.log_law(counts.astype(np.float64)))
+        else:
+            expected = np.full(len(counts), float(self.voters))
+            if not self.policy.mechanism.adjacency.everywhere:
+                expected = expected_records(places, self.rows, self.voters)
+            self.probabilities = smooth(places, self.rows, counts.astype(np.float64), expected, noise.deviation)
+        self.released[self.rows] = self.probabilities[self.rows].argmax(axis=1)
 
     def close(self, digests: Mapping[str, str]) -> None:
         """Record that the run is finished, with the SHA-256 of its files by name (`RunLedger.finish`)."""
@@ -158,6 +160,12 @@ class LabelingSession:
     def rows(self) -> Ints:
         """All rows asked so far, in the order of asking."""
         return np.concatenate([np.zeros(0, np.int64), *[past.rows for past in self.rounds]])
+
+    @property
+    def counts(self) -> Ints | None:
+        """The released noisy counts of all rows asked so far, [queries, classes]; None: none were released."""
+        counts = [past.counts for past in self.rounds if past.counts is not None]
+        return np.concatenate(counts) if counts else None
 
     def _key(self, number: int, rows: Ints, *parts: object) -> str:
         """Return a hash of what round `number` asks: how, of which rows, votes and student; and of what was drawn.

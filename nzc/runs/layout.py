@@ -9,9 +9,10 @@ from omegaconf import OmegaConf
 from nzc.storage.files import digest_of
 from nzc.validation import masked, masked_tree
 
-#: A run: its result; its released labels, exported student, what that takes, its predictions for all public rows, and
-#: its learning curves, all public; curve data that depend on votes. A run or a sweep: its folder of figures.
-RESULT, LABELS, STUDENT, STUDENT_INPUT = "result.json", "labels.csv", "student.pt2", "student.json"
+#: A run: its result; its released labels and noisy counts, exported student, what that takes, its predictions for all
+#: public rows, and its learning curves, all public; curve data that depend on votes. A run or a sweep: its figures.
+RESULT, LABELS, COUNTS = "result.json", "labels.csv", "counts.csv"
+STUDENT, STUDENT_INPUT = "student.pt2", "student.json"
 PREDICTIONS, LEARNING_CURVES = "predictions.csv", "student.csv"
 CURVES, FIGURES = "curves.csv", "figures"
 #: A job of a sweep that failed: the file of the line that it printed; the line of a job that has not begun.
@@ -19,7 +20,7 @@ ERROR, NOT_STARTED = "error.txt", "was not started"
 #: A sweep: its configuration; its table, for people and for programs; its page.
 SWEEP, TABLE, TABLE_CSV, PAGE = "multirun.yaml", "table.md", "table.csv", "report.html"
 #: All files that a run may leave, and the figures that it may draw.
-RUN_FILES = (RESULT, ERROR, LABELS, STUDENT, STUDENT_INPUT, PREDICTIONS, LEARNING_CURVES, CURVES)
+RUN_FILES = (RESULT, ERROR, LABELS, COUNTS, STUDENT, STUDENT_INPUT, PREDICTIONS, LEARNING_CURVES, CURVES)
 RUN_FIGURES = ("gaps", "cost", "confusion")
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from nzc.data import DataSplits
+from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.formatting import optional
-from nzc.runs.layout import LABELS, PREDICTIONS, STUDENT, STUDENT_INPUT
+from nzc.runs.layout import COUNTS, LABELS, PREDICTIONS, STUDENT, STUDENT_INPUT
 from nzc.runs.metrics import class_names
 from nzc.storage.files import write_private
 from nzc.students import FittedStudent
@@ -19,21 +20,28 @@ from nzc.types import AnyArray, Ints
 _CODE = [Path(__file__).parents[1] / name for name in ("students/predict.py", "data/table_encoder.py")]
 
 
-def write_labels(folder: Path, released: Ints, splits: DataSplits | None) -> None:
-    """Write labels.csv from released labels [pool]: the row's number, its label, and what is known of the row.
+def write_labels(folder: Path, session: LabelingSession, splits: DataSplits | None, classes: int) -> None:
+    """Write labels.csv: the row's number, its released label, and what is known of the row; and counts.csv.
 
     origin: its row number in the one file of all splits, where rows have no names; id: the user's own name of it;
     name: that of its class. Where rows have names, their number may depend on private rows, and so would `origin`.
+    p(CLASS): probabilities, where noisy counts n(CLASS) are released.
     """
-    rows = np.flatnonzero(released != ABSTAIN)
-    columns: dict[str, AnyArray] = {"row": rows, "label": released[rows]}
+    rows = np.flatnonzero(session.released != ABSTAIN)
+    labels, names = session.released[rows], class_names(splits, classes)
+    columns: dict[str, AnyArray] = {"row": rows, "label": labels}
     if splits is not None:
         if splits.file_rows is not None and splits.names is None:
             columns["origin"] = splits.file_rows[rows]
         if splits.ids is not None:
             columns["id"] = splits.ids[rows]
         if splits.labels is not None:
-            columns["name"] = np.array(splits.labels)[released[rows]]
+            columns["name"] = np.array(splits.labels)[labels]
+    if session.probabilities is not None and session.counts is not None:
+        shown = np.char.mod("%.4f", session.probabilities[rows])
+        columns |= {f"p({name})": shown[:, at] for at, name in enumerate(names)}
+        counts = {f"n({name})": session.counts[:, at] for at, name in enumerate(names)}
+        _write_csv(folder / COUNTS, {"row": session.rows} | counts)
     _write_csv(folder / LABELS, columns)
 
 

@@ -53,7 +53,7 @@ def execute(run: PreparedRun, folder: Path, log: CurveLog | None = None, say: St
             learner.accuracy, learner.metrics = evaluate(learner.student, run.splits)
     result = _result(run, votes, rounds, epsilon, learner)
     result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder)
-    write_labels(folder, session.released, run.splits)
+    write_labels(folder, session, run.splits, run.classes)
     if learner.student is not None and run.splits is not None:
         write_student(folder, learner.student, session.released, run.splits)
     learner.curves.write(folder)
@@ -157,8 +157,8 @@ class Learner:
         uncovered = len(splits.public) - len(labels)  # votes may cover a part
         labels = np.concatenate([labels, np.full(uncovered, ABSTAIN)])
         data = StudentData(splits.public.x, labels, splits.classes)
-        if (probabilities := session.probabilities(self.places)) is not None:
-            data = soft_labels(data, np.pad(probabilities, ((0, uncovered), (0, 0))), student.spread)
+        if session.probabilities is not None:
+            data = soft_labels(data, np.pad(session.probabilities, ((0, uncovered), (0, 0))), student.spread)
         learn = partial(student.fit, seed=session.policy.seed, trainer=self.run.parts.trainer, log=self.curves)
         if student.folds > 1:
             data = clean_labels(data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name))
@@ -183,6 +183,7 @@ def _round(
     with stage("accounting"):
         session.charge()  # on disk before anyone sees a label
         epsilon = queries.cost.exact_epsilon(session.policy.delta)[0]
+    session.infer(learner.places)
     stage.done("labels", f"{queries.answered:,} of {len(queries.rows):,} queries answered")
     labels = session.training_labels(learner.probs)
     with stage("student"):
@@ -190,7 +191,7 @@ def _round(
     if learner.student is not None:
         stage.done("student", f"learned from {learner.sources}")
     reinforced = int((labels != ABSTAIN).sum() - (session.released != ABSTAIN).sum())
-    right = None if truth is None else share_right(queries.labels, truth[queries.rows])
+    right = None if truth is None else share_right(session.released[queries.rows], truth[queries.rows])
     return RoundResult(len(queries.rows), queries.answered, reinforced, right, epsilon)
 
 
@@ -230,4 +231,5 @@ def _result(
         learned_from=learner.sources,
         grouped_by=None if splits is None else splits.grouped_by,
         moved_votes=policy.mechanism.adjacency.rows,
+        voters="teachers" if policy.mechanism.adjacency.everywhere else "records",
     )

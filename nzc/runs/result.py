@@ -74,7 +74,8 @@ class RunResult:
     folder      the run's folder; it is not part of result.json
     learned_from  in words: which labels the student learned from
     grouped_by     what names the groups that are the unit of privacy
-    moved_votes    in words: on which rows one teacher may vote differently at neighbours
+    moved_votes    in words: on which rows the votes may differ at neighbours
+    voters         who votes: teachers, or records in their own cells
     ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
     """
 
@@ -108,6 +109,7 @@ class RunResult:
     learned_from: str | None = None
     grouped_by: str | None = None
     moved_votes: str | None = None
+    voters: str = "teachers"
 
     @property
     def public(self) -> "RunResult":

@@ -37,7 +37,8 @@ def _student(result: RunResult) -> Iterator[Row]:
         (worst, share), *others = metrics.lowest
         then = ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
         yield "lowest recall", percent(share), f"of class {worst}" + f"; then {then}" * bool(then)
-    yield "ε published", number(result.epsilon.published), EPSILONS["published"]
+    delta = _delta(result)
+    yield "ε published", number(result.epsilon.published), f"{'at δ = 0, ' * (delta == 0)}{EPSILONS['published']}"
 
 
 def _labels(result: RunResult) -> Iterator[Row]:
@@ -45,7 +46,11 @@ def _labels(result: RunResult) -> Iterator[Row]:
     if count := teachers["count"]:
         mean, ensemble = percent(teachers["mean_accuracy"]), percent(teachers["ensemble_accuracy"])
         known = teachers["mean_accuracy"] is not None
-        yield "teachers", f"{count:,}", f"mean teacher accuracy {mean}, ensemble accuracy {ensemble}" if known else ""
+        yield (
+            result.voters,
+            f"{count:,}",
+            f"mean accuracy of one {mean}, of the largest count {ensemble}" if known else "",
+        )
     refused = f"; {result.refused:,} not asked" if result.refused else ""
     rounds = f" in {len(result.rounds)} rounds" if len(result.rounds) > 1 else ""
     yield "labels", f"{result.answered:,}", f"released of {result.queries:,} queries{rounds}{refused}"
@@ -76,7 +81,7 @@ def describe(result: RunResult) -> str:
     """Return one line that describes a finished run: its accuracies, and what its labels cost."""
     shares = {"student accuracy": result.accuracy, "label accuracy": result.label_accuracy}
     accuracies = [f"{of} {percent(share)}" for of, share in shares.items() if share is not None]
-    cost = f"ε published {number(result.epsilon.published)} at δ = {result.delta:g}, unit of privacy: {result.unit}"
+    cost = f"ε published {number(result.epsilon.published)} at δ = {_delta(result):g}, unit of privacy: {result.unit}"
     return "; ".join([*accuracies, f"{result.answered:,} labels released", cost])
 
 
@@ -84,11 +89,17 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
     """Return description and tags of a student as a model: what it learned from, and what may be said of its cost."""
     facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": number(result.epsilon.published)}
     text = (
-        f"Learned from {result.answered:,} labels that {result.teachers['count']:,} teachers released by "
+        f"Learned from {result.answered:,} labels that {result.teachers['count']:,} {result.voters} released by "
         f"{result.aggregator}, and from public rows of {result.dataset}. The labels are (ε, δ)-differentially private "
-        f"with ε = {facts['epsilon']}, δ = {result.delta:g}, where one private {result.unit} changes."
+        f"with ε = {facts['epsilon']}, δ = {_delta(result):g}, where one private {result.unit} changes."
     )
-    return text, facts | {"delta": f"{result.delta:g}", "aggregator": result.aggregator}
+    return text, facts | {"delta": f"{_delta(result):g}", "aggregator": result.aggregator}
+
+
+def _delta(result: RunResult) -> float:
+    """Return the δ of the published ε."""
+    delta = result.epsilon.published_delta
+    return result.delta if delta is None else delta
 
 
 def by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:

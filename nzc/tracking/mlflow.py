@@ -35,7 +35,7 @@ from nzc.validation import InputError, in_a_line
 _KEPT = (layout.CURVES, layout.STUDENT, RECORD, LOCK)
 #: Files that depend on no vote, and on no ε that follows from votes.
 _PUBLIC = (
-    layout.LABELS, layout.PREDICTIONS, layout.STUDENT_INPUT, layout.LEARNING_CURVES, layout.SWEEP, JOBS,
+    layout.LABELS, layout.COUNTS, layout.PREDICTIONS, layout.STUDENT_INPUT, layout.LEARNING_CURVES, layout.SWEEP, JOBS,
     "confusion.svg", "confusion.png",
 )  # fmt: skip
 #: Points of learning curves are sent together after so many seconds, because each request takes milliseconds.
