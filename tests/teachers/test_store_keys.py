@@ -17,6 +17,7 @@ from nzc import representation, teachers
 from nzc.data import DataSplits, Embedding, Split
 from nzc.data.augment import Affine, Strong
 from nzc.representation.contrastive import Contrastive
+from nzc.representation.pretrained import Pretrained
 from nzc.representation.spectral import Spectral
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore
@@ -78,7 +79,7 @@ def test_every_kind_of_teachers_and_representation_is_here() -> None:
     stored = {kind for kind in _all_kinds(teachers, Teachers) if hasattr(kind, "stored_request")}
     assert stored == {type(kind) for kind in TEACHERS}
     assert {kind.__name__ for kind in _all_kinds(teachers, Teachers) - stored} == {"VoteFile"}  # it stores nothing
-    assert _all_kinds(representation, representation.Encoder) == {Spectral, Contrastive}
+    assert _all_kinds(representation, representation.Encoder) == {Spectral, Contrastive, Pretrained}
 
 
 @pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: type(kind).__name__)
