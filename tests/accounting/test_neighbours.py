@@ -62,7 +62,8 @@ def test_many_histograms_together_cost_what_each_costs_alone():
 DELTA = 1e-3
 ONE = OwnCells()
 MECHANISMS = [
-    nzc.GNMax(1.5), nzc.Gumbel(0.4), nzc.PermuteAndFlip(0.4), nzc.LNMax(0.5), nzc.NZC(c=2, gamma=0.1), NoisyArgmax(GaussianNoise(2), Boost(1))
+    nzc.GNMax(1.5), nzc.Gumbel(0.4), nzc.PermuteAndFlip(0.4), nzc.LNMax(0.5), nzc.NZC(c=2, gamma=0.1),
+    NoisyArgmax(GaussianNoise(2), Boost(1)),
 ]  # fmt: skip
 
 
