@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nzc.data.images import is_image
 from nzc.networks import as_input
 from nzc.representation.base import Encoder, Placement, Representation
 from nzc.settings import Count, CountOrZero, NotNegative, TwoOrMore
@@ -24,28 +25,31 @@ class Spectral(Representation):
     encoder     turns rows into vectors first; None: pixels from 0 to 1, or the features themselves
     neighbours  of each row in the graph; dimensions: eigenvectors that are kept
     power       the eigenvalues are raised to it: the steps of a random walk on the graph
-    copies      how many augmented copies each public row has. The distance to a public row is that to the nearest of
-                its copies, so images that are shifted or turned a little are close
+    smallest    images of fewer pixels a side, and rows that are no images, are not encoded; 0: all rows are
+    copies      how many augmented copies each public row has where rows are not encoded. The distance to a public row
+                is that to the nearest of its copies, so images that are shifted or turned a little are close
     """
 
     encoder: Encoder | None
     neighbours: Count
     dimensions: TwoOrMore
     power: NotNegative
+    smallest: CountOrZero = 0
     copies: CountOrZero = 0
     augment: Callable[..., Any] | None = None
 
     def check(self, public: AnyArray) -> None:
         whole(2, len(public) - 2, "(the public rows, less 2)", **{"representation.dimensions": self.dimensions})
         whole(1, len(public) - 1, "(the other public rows)", **{"representation.neighbours": self.neighbours})
-        if self.encoder is not None:
-            self.encoder.check(public)
+        if (encoder := self._encoder(public)) is not None:
+            encoder.check(public)
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
         from sklearn.neighbors import NearestNeighbors
 
         self.check(public)
-        encode = _flat if self.encoder is None else self.encoder.fit(public, trainer)
+        encoder = self._encoder(public)
+        encode = _flat if encoder is None else encoder.fit(public, trainer)
         vectors = np.concatenate([encode(rows) for rows in self._with_copies(public)])
         several = (self.neighbours + 1) * (len(vectors) // len(public))  # all copies of a few rows may come first
         index = NearestNeighbors(n_neighbors=several, algorithm="brute").fit(vectors)
@@ -64,9 +68,13 @@ class Spectral(Representation):
 
         return place
 
+    def _encoder(self, public: AnyArray) -> Encoder | None:
+        """Return the encoder of rows like these; None: they are taken as they are."""
+        return self.encoder if self.smallest == 0 or is_image(public.shape[1:], self.smallest) else None
+
     def _with_copies(self, public: AnyArray) -> list[AnyArray]:
         """Return the public rows, and as often as there are copies, all of them augmented."""
-        if self.augment is None or self.copies == 0:
+        if self.augment is None or self.copies == 0 or self._encoder(public) is not None:
             return [public]
         import torch
 

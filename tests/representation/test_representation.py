@@ -83,7 +83,7 @@ def _placed(private: int = 90, public: int = 40) -> DataSplits:
 @pytest.mark.parametrize("count", [1, 30, 90])
 def test_each_teacher_is_a_nearest_neighbour_classifier_of_its_shard(count: int, tmp_path: Path) -> None:
     splits = _placed()
-    teachers = Neighbours(count=count, seed=3, cells=False)
+    teachers = Neighbours(count=count, seed=3)
     found = teachers.train(splits, PredictionStore(tmp_path), QUIET)
     assert splits.embedding is not None
     for predictions, shard in zip(found, teachers.shards(splits), strict=True):
@@ -92,14 +92,7 @@ def test_each_teacher_is_a_nearest_neighbour_classifier_of_its_shard(count: int,
 
 
 def test_one_record_moves_one_vote_a_query(tmp_path: Path) -> None:
-    assert _queries_moved(Neighbours(count=30, seed=3, cells=False), np.arange(40), tmp_path) > 2
-
-
-@pytest.mark.parametrize("count", [9, 40, None])
-def test_in_cells_one_record_moves_one_vote_on_two_queries(count: int | None, tmp_path: Path) -> None:
-    teachers = Neighbours(count=count, seed=3, cells=True)
-    assert teachers.moved_queries == 2
-    assert _queries_moved(teachers, np.array([3, 11, 20, 21, 30, 33]), tmp_path) == 2
+    assert _queries_moved(Neighbours(count=30, seed=3), np.arange(40), tmp_path) > 2
 
 
 def _queries_moved(teachers: Neighbours, rows: np.ndarray, tmp_path: Path) -> int:
@@ -126,21 +119,9 @@ def _queries_moved(teachers: Neighbours, rows: np.ndarray, tmp_path: Path) -> in
     return max(queries)
 
 
-def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
-    splits, asked = _placed(private=400), np.arange(0, 40, 8)
-    splits, teachers = replace(splits, asked=asked), Neighbours(count=None, seed=3, cells=True)
-    assert splits.embedding is not None
-    found = teachers.vote(splits, teachers.train(splits, PredictionStore(tmp_path), QUIET)).votes[asked]
-    home = KNeighborsClassifier(1).fit(splits.embedding.public[asked], np.arange(5)).predict(splits.embedding.private)
-    own = np.empty(400, np.int64)
-    own[np.concatenate(teachers.shards(splits))] = np.arange(400) % 2  # shards have one record each
-    expected = [np.bincount(np.where(home == at, splits.private.y, own), minlength=2) for at in range(5)]
-    assert np.array_equal(found, expected)
-
-
 def test_groups_are_refused() -> None:
     with pytest.raises(InputError, match=r"^_target_=Neighbours: must be other teachers where the dataset has groups"):
-        Neighbours(count=30, seed=3, cells=False).check(replace(_placed(), groups=np.arange(90) // 2))
+        Neighbours(count=30, seed=3).check(replace(_placed(), groups=np.arange(90) // 2))
     with pytest.raises(InputError, match=r"^representation\.dimensions=400: "):
         replace(SPECTRAL, dimensions=400).check(_rings().public.x)
 
