@@ -74,8 +74,10 @@ class Strong:
 
     Images: `affine`, `stretch` times as strong; contrast 1 ± contrast about the image's mean; brightness ± brightness
     of the batch's range; a box of that mean over up to `cutout` of each side (Cutout: DeVries and Taylor 2017, arXiv
-    1708.04552). Other rows: with probability `mask` a feature takes the value of another row of the batch (SCARF: Bahri
-    et al. 2022, arXiv 2106.15147), then noise of standard deviation `noise` is added. Values stay within the batch's.
+    1708.04552). Images in colour: half are inverted, and contrast and level of each channel change by up to the share
+    `colour`; without this, a network knows an image by its colours (Chen et al. 2020, arXiv 2002.05709, section 3.2).
+    Other rows: with probability `mask` a feature takes the value of another row of the batch (SCARF: Bahri et al. 2022,
+    arXiv 2106.15147), then noise of standard deviation `noise` is added. Values stay within the batch's.
     """
 
     affine: Affine | None
@@ -85,6 +87,7 @@ class Strong:
     cutout: BelowOne
     mask: BelowOne
     noise: NotNegative
+    colour: NotNegative = 0.0
 
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
         """Augment float rows x [rows, ...]; `rng` is a CPU generator, whatever the device."""
@@ -94,7 +97,10 @@ class Strong:
     def _image(self, x: "Tensor", rng: "Generator") -> "Tensor":
         import torch
 
-        mean, spread = x.mean((1, 2, 3), keepdim=True), x.max() - x.min()
+        spread = x.max() - x.min()
+        if self.colour and not x[:, 0].equal(x[:, -1]):
+            x = self._recolored(x, rng)
+        mean = x.mean((1, 2, 3), keepdim=True)
         if self.affine is not None:
             x = Affine(*(self.stretch * most for most in astuple(self.affine)))(x, rng)
         contrast, brightness = (torch.rand(2, len(x), 1, 1, 1, generator=rng) * 2 - 1).to(x.device)
@@ -105,6 +111,14 @@ class Strong:
             for i, side in enumerate(x.shape[2:])
         )
         return torch.where(down[:, None, :, None] & across[:, None, None, :], mean, x)
+
+    def _recolored(self, x: "Tensor", rng: "Generator") -> "Tensor":
+        import torch
+
+        least, most, mean = x.min(), x.max(), x.mean((2, 3), keepdim=True)
+        contrast, level = torch.rand(2, *x.shape[:2], 1, 1, generator=rng).to(x) * 2 - 1
+        x = torch.lerp(mean, x, 1 + self.colour * contrast) + 0.4 * self.colour * (most - least) * level
+        return torch.where(torch.rand(len(x), 1, 1, 1, generator=rng).to(x) < 0.5, least + most - x, x)
 
     def _features(self, x: "Tensor", rng: "Generator") -> "Tensor":
         import torch

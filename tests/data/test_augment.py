@@ -6,7 +6,9 @@ import torch
 from nzc.data.augment import Affine, Strong
 
 NOTHING = dict.fromkeys(("stretch", "contrast", "brightness", "cutout", "mask", "noise"), 0.0)
-FULL = Strong(Affine(10, 0.1, 0.06, 0.1), stretch=2, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1)
+FULL = Strong(
+    Affine(10, 0.1, 0.06, 0.1), stretch=2, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1, colour=0.8
+)
 
 
 def _rng(seed: int = 0) -> torch.Generator:
@@ -44,6 +46,23 @@ def test_a_box_of_the_mean_is_cut_out() -> None:
     middle = torch.rand(200_000, generator=_rng(6))
     within = (middle + side / 2).clamp(max=1) - (middle - side / 2).clamp(min=0)
     assert changed.float().mean() == pytest.approx(float(within.mean()) ** 2, rel=0.1)
+
+
+def test_only_images_in_colour_are_recolored() -> None:
+    recolor = Strong(None, **NOTHING, colour=0.5)
+    grey = torch.rand(200, 1, 8, 8, generator=_rng())
+    for x in (grey, grey.expand(-1, 3, -1, -1)):
+        torch.testing.assert_close(recolor(x, _rng(1)), x)
+    x = 0.4 + 0.2 * torch.rand(200, 3, 8, 8, generator=_rng())
+    x[0, 0, 0] = torch.arange(8) / 7  # the range leaves room
+    found = recolor(x, _rng(1)) - x.mean((2, 3), keepdim=True)
+    sign = [
+        torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1].sign()
+        for a, b in zip(x[:, 1], found[:, 1], strict=True)
+    ]
+    assert (torch.stack(sign) < 0).float().mean() == pytest.approx(0.5, abs=0.1)
+    gain = found[:, :2].std((2, 3)) / x[:, :2].std((2, 3))
+    assert 0.5 <= gain[1:].min() < 0.55 and 1.45 < gain[1:].max() <= 1.5 + 1e-4
 
 
 def test_features_come_from_other_rows_of_their_column() -> None:

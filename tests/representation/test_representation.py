@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import Nzc
-from sklearn.datasets import make_circles
+from sklearn.datasets import make_blobs, make_circles
 from sklearn.neighbors import KNeighborsClassifier
 from torch import Generator, Tensor, cat, from_numpy, randn
 
@@ -15,6 +15,7 @@ from nzc.data import DataSplits, Embedding, Split
 from nzc.data.augment import Strong
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import ABSTAIN
+from nzc.representation.clusters import CLEAR, clarity
 from nzc.representation.contrastive import Contrastive
 from nzc.representation.spectral import Spectral
 from nzc.storage.predictions import PredictionStore
@@ -73,6 +74,32 @@ def test_rows_along_a_path_are_close_and_rows_across_a_gap_are_not(tmp_path: Pat
     assert right(placed.public, placed.public, splits.public.y) > 0.98  # by one row of each class
     assert right(placed.public, placed.private, splits.private.y) > 0.98
     assert right(splits.public.x, splits.public.x, splits.public.y) < 0.95
+
+
+def _blobs(classes: int, width: float) -> np.ndarray:
+    return np.asarray(make_blobs(300 * classes, 10, centers=classes, cluster_std=width, random_state=0)[0], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("rows", "classes", "clear"),
+    [
+        (_blobs(3, 1), 3, True),
+        (_blobs(20, 1), 10, True),  # two clusters a class
+        (_rings().public.x, 2, True),
+        (_blobs(1, 1), 10, False),
+        (np.random.default_rng(0).random((900, 200), np.float32), 10, False),
+    ],
+    ids=["blobs", "more blobs", "rings", "one cloud", "noise"],
+)
+def test_a_space_without_clusters_is_known_beforehand(
+    rows: np.ndarray, classes: int, clear: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    splits = replace(_rings(), public=Split(rows, np.zeros(len(rows), np.int64)), classes=classes)
+    splits = replace(splits, private=Split(rows[:1], splits.private.y[:1]))
+    public = replace(SPECTRAL, dimensions=15).embed(splits, PredictionStore(tmp_path), QUIET).public
+    line = capsys.readouterr().err
+    assert (clarity(public, classes) >= CLEAR) == clear == (not line) and line.count("\n") <= 1
+    assert clarity(np.eye(4)[np.arange(40) % 4], 4) == pytest.approx(1)  # nothing but middles
 
 
 def _placed(private: int = 90, public: int = 40) -> DataSplits:
