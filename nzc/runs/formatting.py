@@ -30,6 +30,7 @@ RECALL = "metrics.recall."
 #: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.
 _NAMES = {
     "label_accuracy": "label accuracy",
+    "learned_accuracy": "labels learned from",
     "accuracy": "student",
     "teachers.count": "teachers",
     "teachers.mean_accuracy": "one teacher",

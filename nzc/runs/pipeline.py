@@ -229,6 +229,9 @@ def _result(
         metrics=learner.metrics,
         warnings=warnings,
         learned_from=learner.sources,
+        learned_accuracy=None
+        if splits is None or learner.labels is None
+        else share_right(learner.labels, splits.public.y),
         grouped_by=None if splits is None else splits.grouped_by,
         moved_votes=policy.mechanism.adjacency.rows,
         voters="teachers" if policy.mechanism.adjacency.everywhere else "records",

@@ -75,6 +75,7 @@ class RunResult:
     learned_from  in words: which labels the student learned from
     grouped_by     what names the groups that are the unit of privacy
     moved_votes    in words: on which rows the votes may differ at neighbours
+    learned_accuracy  share of right labels among all that the student learned from
     voters         who votes: teachers, or records in their own cells
     ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
     """
@@ -110,6 +111,7 @@ class RunResult:
     grouped_by: str | None = None
     moved_votes: str | None = None
     voters: str = "teachers"
+    learned_accuracy: float | None = None
 
     @property
     def public(self) -> "RunResult":

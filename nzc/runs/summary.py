@@ -54,7 +54,8 @@ def _labels(result: RunResult) -> Iterator[Row]:
     refused = f"; {result.refused:,} not asked" if result.refused else ""
     rounds = f" in {len(result.rounds)} rounds" if len(result.rounds) > 1 else ""
     yield "labels", f"{result.answered:,}", f"released of {result.queries:,} queries{rounds}{refused}"
-    yield "label accuracy", percent(result.label_accuracy), "of the released labels"
+    spread = "" if result.learned_accuracy is None else f"; {percent(result.learned_accuracy)} of those learned from"
+    yield "label accuracy", percent(result.label_accuracy), f"of the released labels{spread}"
     if result.reinforced:
         yield "reinforced", f"{result.reinforced:,}", "labels that the student gave itself, at no cost"
 
