@@ -3,6 +3,8 @@
 The counts are released and the places are public, so nothing here costs privacy.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy.special import softmax
 
@@ -43,7 +45,7 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
     centers = np.concatenate([np.unique(rows), others])[:_CENTERS]
     distances = _squares(places, places[centers]) / max(2 * places.var(axis=0).sum(), 1e-12)
     rest, means = counts - prior * expected[:, None], np.zeros((len(rows), len(centers)))
-    best, mean, variance = -np.inf, np.zeros(0), np.zeros(0)
+    best: tuple[Any, ...] = (-np.inf,)
     for width in _WIDTHS:
         kernel = np.exp(-distances / (2 * width**2))
         values, vectors = np.linalg.eigh(kernel[centers])
@@ -52,15 +54,17 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
         signal = expected[:, None] * (means @ base)
         for own in np.array(_OWN) / classes:
             noise = noise_std**2 + expected / classes + own * expected**2 + 1e-9
-            likely, weights, spread, before = _fit(signal, rest, noise)
+            likely, *fit = _fit(signal, rest, noise)
             likely -= 4 * np.log2(width / _USUAL_WIDTH) ** 2  # few records tell little about the width
-            if likely > best:
-                best, features, trust = likely, kernel @ base, (own * expected / noise)[:, None]
-                mean = prior + features @ weights + (trust * (rest - signal @ weights))[cells]
-                variance = ((features @ spread) ** 2).sum(axis=1) + before * (1 - (features**2).sum(axis=1)).clip(0)
-                variance += own * (1 - trust[:, 0] * expected)[cells]
-                total = before + own
-    return _probabilities(mean, variance, prior, total, _purity(counts, expected, noise_std))
+            if likely > best[0]:
+                best = likely, fit, width, base, signal, own, own * expected / noise
+    _, (weights, spread, smooth_variance), width, base, signal, own, trust = best
+    features = np.exp(-distances / (2 * width**2)) @ base
+    unseen = (1 - (features**2).sum(axis=1)).clip(0)  # what the centers do not span
+    features -= (trust[:, None] * signal)[cells]
+    mean = prior + features @ weights + (trust[:, None] * rest)[cells]
+    variance = ((features @ spread) ** 2).sum(axis=1) + smooth_variance * unseen + own * (1 - trust * expected)[cells]
+    return _probabilities(mean, variance, prior, smooth_variance + own, _purity(counts, expected, noise_std))
 
 
 def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Floats, float]:
