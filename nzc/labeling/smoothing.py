@@ -3,22 +3,22 @@
 The counts are released and the places are public, so nothing here costs privacy.
 """
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from scipy.special import softmax
+
+from nzc.mechanisms.rows import rows_to_ask as rows_to_ask
 from nzc.types import Floats, Ints
 
 #: Widths of the kernel (1: the usual distance of two public rows), variances of a class's share within the space and of
 #: what a cell has of its own (1: each row has one class for sure). The released counts choose among them.
-_WIDTHS = (0.08, 0.12, 0.17, 0.24, 0.34, 0.5, 0.7, 1.0)
+_WIDTHS = (0.1, 0.14, 0.2, 0.28, 0.4, 0.56, 0.8, 1.1)
 _VARIANCES = np.array([0.03, 0.1, 0.2, 0.4, 0.8, 1.5, 3])[:, None]
 _OWN = (0.0, 0.03, 0.2)
+_USUAL_WIDTH, _USUAL_VARIANCE = 0.4, 0.8
 #: So many public rows span the functions that the smoother knows.
 _CENTERS = 400
-
-
-def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> int:
-    """Return how many of the public rows are best asked: a cell should have many more records than noise."""
-    return int(max(min(max(records / (8 * noise_std), 1.5 * classes), public / 4), 1))
 
 
 def expected_records(places: Floats, rows: Ints, records: int) -> Floats:
@@ -45,33 +45,64 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
     centers = np.concatenate([np.unique(rows), others])[:_CENTERS]
     distances = _squares(places, places[centers]) / max(2 * places.var(axis=0).sum(), 1e-12)
     rest, means = counts - prior * expected[:, None], np.zeros((len(rows), len(centers)))
-    best = (-np.inf, np.zeros(0))
+    best: tuple[Any, ...] = (-np.inf,)
     for width in _WIDTHS:
         kernel = np.exp(-distances / (2 * width**2))
         values, vectors = np.linalg.eigh(kernel[centers])
         base = vectors[:, values > 1e-5 * values[-1]] / np.sqrt(values[values > 1e-5 * values[-1]])
         means[filled] = np.add.reduceat(kernel[order], first) / size[:, None]
         signal = expected[:, None] * (means @ base)
-        for own in _OWN:
-            noise = noise_std**2 + (expected + own * expected**2) / classes + 1e-9
-            likely, weights = _fit(signal, rest, noise)
-            likely -= 4 * np.log2(width / _WIDTHS[4]) ** 2  # few records tell little about the width
+        for own in np.array(_OWN) / classes:
+            noise = noise_std**2 + expected / classes + own * expected**2 + 1e-9
+            likely, *fit = _fit(signal, rest, noise)
+            likely -= 4 * np.log2(width / _USUAL_WIDTH) ** 2  # few records tell little about the width
             if likely > best[0]:
-                kept = (own * expected / classes / noise)[:, None] * (rest - signal @ weights)
-                best = likely, prior + kernel @ (base @ weights) + kept[cells]
-    return _to_simplex(best[1])
+                best = likely, fit, width, base, signal, own, own * expected / noise
+    _, (weights, spread, smooth_variance), width, base, signal, own, trust = best
+    features = np.exp(-distances / (2 * width**2)) @ base
+    unseen = (1 - (features**2).sum(axis=1)).clip(0)  # what the centers do not span
+    features -= (trust[:, None] * signal)[cells]
+    mean = prior + features @ weights + (trust[:, None] * rest)[cells]
+    variance = ((features @ spread) ** 2).sum(axis=1) + smooth_variance * unseen + own * (1 - trust * expected)[cells]
+    return _probabilities(mean, variance, prior, smooth_variance + own, _purity(counts, expected, noise_std))
 
 
-def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats]:
-    """Return the log likelihood and the expected weights of Bayesian linear regression with the likeliest variance."""
+def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Floats, float]:
+    """Fit Bayesian linear regression with the most likely variance of the weights.
+
+    Return the log likelihood, the weights' mean, a root of their covariance, and their variance beforehand.
+    """
     level, axes = np.linalg.eigh(signal.T @ (signal / noise[:, None]))
     along = axes.T @ (signal.T @ (rest / noise[:, None]))
     variances = _VARIANCES / rest.shape[1]
     gain = variances / (1 + variances * np.maximum(level, 0))
-    explained = gain @ (along**2).sum(axis=1) + rest.shape[1] * np.log(gain / variances).sum(axis=1)
-    explained -= np.log2(_VARIANCES[:, 0] / 0.8) ** 2  # few records tell little about the variance
-    likely = explained - ((rest**2).sum(axis=1) / noise + rest.shape[1] * np.log(noise)).sum()
-    return float(likely.max()) / 2, axes @ (gain[likely.argmax()][:, None] * along)
+    likely = gain @ (along**2).sum(axis=1) + rest.shape[1] * np.log(gain / variances).sum(axis=1)
+    likely -= ((rest**2).sum(axis=1) / noise + rest.shape[1] * np.log(noise)).sum()
+    likely -= np.log2(_VARIANCES[:, 0] / _USUAL_VARIANCE) ** 2  # few records tell little about the variance
+    top = likely.argmax()
+    return (
+        float(likely[top]) / 2,
+        axes @ (gain[top][:, None] * along),
+        axes * np.sqrt(gain[top]),
+        float(variances[top, 0]),
+    )
+
+
+def _purity(counts: Floats, expected: Floats, noise_std: float) -> float:
+    """Return the chance that two records of a cell have the same class, as far as the noise lets it be read."""
+    by_noise = counts.size * noise_std**2
+    return float(np.clip(((counts**2).sum() - by_noise) / max((expected**2).sum(), 1e-12), 0, 1))
+
+
+def _probabilities(mean: Floats, variance: Floats, prior: Floats, total: float, purity: float) -> Floats:
+    """Return class probabilities, given the mean and the variance of each row's shares.
+
+    Where cells are pure, a row has one class, and doubt comes from the noise; where they are not, the mean has it all.
+    """
+    variance = np.maximum(variance, 1e-6)[:, None]
+    one = softmax(np.log(np.maximum(prior, 1e-6)) + mean / variance - prior / total, axis=1)
+    pure = max(0.0, 2 * purity - 1)
+    return np.asarray(pure * one + (1 - pure) * _to_simplex(mean))
 
 
 def _overall(counts: Floats, expected: Floats, noise_std: float) -> Floats:

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from nzc.labeling.smoothing import expected_records, rows_to_ask, smooth
+from nzc.labeling import smoothing
+from nzc.labeling.smoothing import expected_records, smooth
+from nzc.mechanisms.noise import LaplaceNoise
+from nzc.mechanisms.rows import expected_right, rows_to_ask
 
 
 def _clusters(rng: np.random.Generator, classes: int, each: int, width: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +89,50 @@ def test_smoothing_labels_more_rows_right_than_each_cell_alone() -> None:
     assert np.mean(smoothed) > np.mean(alone) + 0.1
 
 
+def test_the_mean_is_the_gaussian_process_of_cell_averages(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, width, variance, own, noise_std = np.random.default_rng(5), 0.4, 0.8, 0.03, 6.0
+    for name, value in (("_WIDTHS", (width,)), ("_VARIANCES", np.array([[variance]])), ("_OWN", (own,))):
+        monkeypatch.setattr(smoothing, name, value)
+    places, label = _clusters(rng, 3, 40)
+    rows = np.arange(9)
+    expected = expected_records(places, rows, 900)
+    counts = _counts(places, rows, places, label, 3) * 900 / len(places) + noise_std * rng.standard_normal((9, 3))
+    square = ((places[:, None] - places) ** 2).sum(axis=2)
+    kernel = variance / 3 * np.exp(-square / square.mean() / (2 * width**2))
+    cell = ((places[:, None] - places[rows]) ** 2).sum(axis=2).argmin(axis=1)
+    total = expected * (cell[:, None] == np.arange(9)) / np.bincount(cell)  # sums over cells, of so many records
+    joint = kernel + own / 3 * (cell[:, None] == cell)
+    noise = np.diag(noise_std**2 + expected / 3)
+    prior = smoothing._overall(counts, expected, noise_std)
+    gain = joint @ total @ np.linalg.inv(total.T @ joint @ total + noise)
+    mean, variances = prior + gain @ (counts - prior * expected[:, None]), np.diag(joint - gain @ total.T @ joint)
+    got: list[np.ndarray] = []
+    monkeypatch.setattr(smoothing, "_probabilities", lambda mean, variance, *_: got.extend((mean, variance)) or mean)
+    smooth(places, rows, counts, expected, noise_std)
+    assert np.allclose(got[0], mean, atol=1e-3) and np.allclose(got[1], variances, atol=1e-3)
+
+
+def test_surer_rows_are_more_often_right() -> None:
+    rng = np.random.default_rng(6)
+    places, truth = _clusters(rng, 5, 200, 0.6)
+    private, label = _clusters(rng, 5, 800, 0.6)
+    rows = rng.permutation(len(places))[:40]
+    counts = _counts(places, rows, private, label, 5) + np.round(rng.laplace(scale=15, size=(40, 5)))
+    probs = smooth(places, rows, counts, expected_records(places, rows, len(private)), 15 * 2**0.5)
+    right = (probs.argmax(axis=1) == truth)[np.argsort(-probs.max(axis=1))]
+    assert right[:500].mean() > right[500:].mean() + 0.05
+
+
 @pytest.mark.parametrize("noise_std", [1e-3, 10.0, 1e9])
 def test_rows_are_between_one_and_a_quarter_of_the_public_rows(noise_std: float) -> None:
     for public in (1, 40, 4_000):
         assert 1 <= rows_to_ask(60_000, 10, public, noise_std) <= max(public / 4, 1)
+    assert rows_to_ask(60_000, 10, 40_000, 1e9) == 10
+
+
+def test_right_labels_are_expected_by_the_law_of_the_noise() -> None:
+    rng, noise = np.random.default_rng(0), LaplaceNoise(0.05)
+    counts = np.array([60.0, 20, 20, 20]) + rng.laplace(scale=20, size=(200_000, 4))
+    assert expected_right(1_200, 4, 10, noise, 0.5) == pytest.approx(np.mean(counts.argmax(axis=1) == 0), abs=0.005)
+    assert expected_right(10**6, 10, 10, noise) == pytest.approx(1)
+    assert expected_right(1, 10, 1_000, noise) == pytest.approx(0.1, abs=0.01)
