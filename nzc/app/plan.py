@@ -9,8 +9,9 @@ from rich.table import Table
 
 from nzc.app.errors import Parser
 from nzc.data.arrays import load_array
-from nzc.mechanisms import count_votes
+from nzc.mechanisms import LaplaceNoise, count_votes
 from nzc.mechanisms.plan import ENOUGH, QUERIES, Plan, PlannedRun
+from nzc.mechanisms.rows import expected_right, rows_to_ask
 from nzc.runs.formatting import percent, show
 from nzc.types import Ints
 from nzc.validation import InputError
@@ -25,7 +26,9 @@ _DELTA = 1e-5
 def plan(arguments: list[str]) -> int:
     """Show what a budget buys, and recommend a run."""
     chosen: dict[str, Any] = vars(_parser().parse_args(arguments))
-    file, measured = chosen.pop("plot"), chosen.pop("agreement_from")
+    file, measured, public = chosen.pop("plot"), chosen.pop("agreement_from"), chosen.pop("public")
+    if chosen["teachers"] is None:
+        return _plan_cells(chosen["records"], chosen["classes"], chosen["epsilon"], public, chosen["agreement"])
     if file is not None and (file.suffix not in _SUFFIXES or file.exists() or not file.parent.is_dir()):
         raise InputError("--plot", file, f"must be a new file in an existing folder, ending in {', '.join(_SUFFIXES)}")
     try:
@@ -53,6 +56,31 @@ def plan(arguments: list[str]) -> int:
     return 0
 
 
+def _plan_cells(records: int | None, classes: int, epsilon: float, public: int, agreement: float) -> int:
+    """Show what a run of recipe=near_zero asks at this ε and at others, and how many labels will be right."""
+    if records is None:
+        raise InputError("--records", None, "must be the number of private records; or give --teachers")
+    for least, name, number in ((1, "--records", records), (1, "--public", public), (2, "--classes", classes)):
+        if number < least:
+            raise InputError(name, number, f"must be {least} or more")
+    if not epsilon > 0 or not 0 < agreement <= 1:
+        raise InputError("--epsilon", epsilon, "must be above 0, and --agreement from 0 to 1")
+    title = f"{records:,} records in own cells · {classes} classes · agreement {percent(agreement)}"
+    notes = "Right labels: of single cells, by their own counts alone. Cells share counts, so more will be right."
+    table = Table(title=title, title_style="bold", caption=notes, caption_justify="left")
+    for name in ("", "ε, at δ = 0", "noise of a count", "rows asked", "records a row", "right labels"):
+        table.add_column(name, justify="left" if name == "" else "right")
+    for factor in (0.1, 0.25, 0.5, 1, 2, 4, 10):
+        noise = LaplaceNoise(factor * epsilon / 2)
+        rows = rows_to_ask(records, classes, public, noise.deviation)
+        right = expected_right(records, classes, rows, noise, agreement)
+        numbers = f"{factor * epsilon:.4g}", f"{noise.deviation:,.1f}", f"{rows:,}", f"{records // rows:,}"
+        table.add_row("→" if factor == 1 else "", *numbers, percent(right), style="bold" if factor == 1 else None)
+    show(table)
+    show(f"Add your dataset to:\nnzc budget.epsilon={epsilon:g}")
+    return 0
+
+
 def _parser() -> Parser:
     parser = Parser(
         "nzc plan",
@@ -60,7 +88,8 @@ def _parser() -> Parser:
         epilog="Recommended is the most right labels where noise spoils at most one label in ten and there are as "
         "many labels as classes. If there is no such row: the row with the most right labels per query.",
     )
-    parser.add_argument("--teachers", type=int, required=True, metavar="N", help="how many teachers vote")
+    teachers = "how many teachers vote; without it: own cells (recipe=near_zero), which need --records alone"
+    parser.add_argument("--teachers", type=int, metavar="N", help=teachers)
     parser.add_argument("--classes", type=int, required=True, metavar="K", help="how many classes there are")
     parser.add_argument("--epsilon", type=float, required=True, metavar="ε", help="the privacy budget of all labels")
     parser.add_argument("--delta", type=float, default=_DELTA, metavar="δ", help="δ of the budget (default 1e-5)")
@@ -75,7 +104,10 @@ def _parser() -> Parser:
     )  # fmt: skip
     compared = f"numbers of queries to compare (default {','.join(map(str, QUERIES))})"
     parser.add_argument("--queries", type=_numbers, default=QUERIES, metavar="N,N,…", help=compared)
-    parser.add_argument("--records", type=int, metavar="N", help="how many private records there are, to check δ")
+    records = "how many private records there are, for own cells, or to check δ"
+    parser.add_argument("--records", type=int, metavar="N", help=records)
+    public = "own cells: how many public rows there are (default 4,000)"
+    parser.add_argument("--public", type=int, default=4_000, metavar="N", help=public)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the plan into a new .png, .svg or .pdf file")
     return parser
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from nzc.mechanisms.rows import rows_to_ask as rows_to_ask
 from nzc.types import Floats, Ints
 
 #: Widths of the kernel (1: the usual distance of two public rows), variances of a class's share within the space and of

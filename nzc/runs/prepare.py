@@ -1,5 +1,6 @@
 """Check that the parts of a run fit together, before anything is trained or written."""
 
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,16 +10,21 @@ from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
-from nzc.labeling.smoothing import rows_to_ask
 from nzc.mechanisms import GroundTruth
+from nzc.mechanisms.noise import Noise
+from nzc.mechanisms.rows import expected_right, rows_to_ask
 from nzc.representation import Representation
 from nzc.runs.names import name_of
 from nzc.storage.predictions import PredictionStore
 from nzc.students import Student
 from nzc.teachers import Teachers
+from nzc.teachers.base import VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import Ints
 from nzc.validation import InputError, within
+
+#: A run warns where so few cells would have the right label by their own counts.
+_FEW = 0.6
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,8 @@ def prepare(parts: RunComponents) -> PreparedRun:
     queries, adjacency = parts.queries, policy.mechanism.adjacency
     if queries is None and not adjacency.everywhere:
         queries = rows_to_ask(shape.teachers, shape.classes, shape.rows, policy.mechanism.noise.deviation)
+    if not adjacency.everywhere and queries:
+        _warn_of_noise(shape, queries, policy.mechanism.noise)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
     digest = teachers.private_digest(splits)
     ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
@@ -97,6 +105,14 @@ def prepare(parts: RunComponents) -> PreparedRun:
         with within("teachers"):
             teachers.check_training(splits, store, parts.trainer)
     return PreparedRun(parts, splits, truth, shape.classes, session)
+
+
+def _warn_of_noise(shape: VoteShape, rows: int, noise: Noise) -> None:
+    """Say beforehand where noise drowns the counts in cells."""
+    if (right := expected_right(shape.teachers, shape.classes, rows, noise)) < _FEW:
+        cells = f"{rows:,} cells of about {shape.teachers // rows:,} records"
+        why = f"of {cells}, about {100 * right:.0f} % would have the right label alone, if four in five records agree"
+        print(f"nzc: noise drowns the counts: {why}; try a larger ε, or more records", file=sys.stderr)
 
 
 def _needs_places(parts: RunComponents) -> bool:
