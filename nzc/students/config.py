@@ -33,15 +33,35 @@ class StudentData:
     @property
     def labeled(self) -> Bools:
         """Which rows have a label, [rows]."""
-        labeled: Bools = self.labels != ABSTAIN
-        return labeled
+        return np.asarray(self.labels != ABSTAIN)
 
     @property
     def probabilities(self) -> Floats:
         """Class probabilities [labeled rows, classes]: the soft labels, or 1 for the label."""
-        if self.soft is not None:
-            return self.soft[self.labeled]
-        return np.eye(self.classes)[self.labels[self.labeled]]
+        certain = np.eye(self.classes)[self.labels[self.labeled]]
+        return certain if self.soft is None else self.soft[self.labeled]
+
+    @property
+    def shares(self) -> Floats:
+        """The expected share of each class, [classes]: its share in the labels, shrunk to 1/classes if they are few.
+
+        The weight of 1/classes is the share's expected squared error over the squared distance between both, and at
+        most 1 (Hausser and Strimmer 2009, JMLR 10).
+        """
+        p, uniform = self.probabilities, 1 / self.classes
+        error, distance = p.var(axis=0).sum() / max(1, len(p) - 1), np.square(p.mean(axis=0) - uniform).sum()
+        shrunk = 1.0 if len(p) == 1 or error >= distance else error / distance
+        return np.asarray(shrunk * uniform + (1 - shrunk) * p.mean(axis=0))
+
+    def weights(self, balance: float) -> Floats:
+        """How often each labeled row is drawn, [labeled rows], 1 in the mean.
+
+        balance  0: all alike; 1: classes like the square roots of their expected shares. These make the error over all
+                 rows least where the error in a class falls like 1/draws
+        """
+        p = self.probabilities
+        weights = (p @ (np.sqrt(self.shares) / p.mean(axis=0).clip(1e-12))) ** balance
+        return np.asarray(weights / weights.mean())
 
 
 @dataclass(frozen=True)

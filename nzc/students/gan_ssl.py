@@ -65,7 +65,7 @@ class GANSSL(StudentConfig):
         logits = head(real)
         log_q = logits.log_softmax(1)
         return {
-            "labelled": student.labelled_loss(head(again(x)), y),
+            "labelled": student.labeled_loss(head(again(x)), y),
             "unlabelled": unlabeled_loss(logits, head(generated)),
             "entropy": self.entropy * -(log_q.exp() * log_q).sum(1).mean(),
             "consistency": self.consistency * F.kl_div(log_q, p, reduction="batchmean"),

@@ -51,18 +51,16 @@ def spread_labels(data: StudentData, embedding: Floats, share: float) -> Student
 
     embedding  places [pool, dimensions] of the pool's rows in a public representation, of length 1
     """
-    asked = np.flatnonzero(data.labeled)
-    alike = embedding @ embedding[asked].T
+    released = np.flatnonzero(data.labeled)
+    alike = embedding @ embedding[released].T
     closest = np.full((len(data.labels), data.classes), -2.0)
-    for label in np.unique(data.labels[asked]):
-        closest[:, label] = alike[:, data.labels[asked] == label].max(axis=1)
+    for label in np.unique(data.labels[released]):
+        closest[:, label] = alike[:, data.labels[released] == label].max(axis=1)
     ordered, nearest = np.sort(closest, axis=1), closest.argmax(axis=1)
     margin, labels = ordered[:, -1] - ordered[:, -2], data.labels.copy()
-    for label in np.unique(data.labels[asked]):
+    for label in np.unique(data.labels[released]):
         rows = np.flatnonzero(nearest == label)
         surest = rows[np.argsort(-margin[rows], kind="stable")][: int(np.ceil(share * len(rows)))]
         labels[surest] = label
-    labels[asked] = data.labels[asked]
-    origin = asked[alike.argmax(axis=1)]
-    origin[asked] = asked
-    return replace(data, labels=labels, soft=None if data.soft is None else data.soft[origin])
+    labels[released] = data.labels[released]
+    return replace(data, labels=labels)

@@ -34,12 +34,12 @@ class StudentModule(LightningModule):
         self.config, self.classes, self.seed = config, data.classes, seed
         self.rng = torch.Generator().manual_seed(seed)
         self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
-        self.labels = torch.from_numpy(data.labels)
-        soft = None if data.soft is None else torch.from_numpy(data.soft).float()
-        self.y = nn.Buffer(self.labels if soft is None else soft, persistent=False)  # what the labeled loss takes
+        y = data.labels if data.soft is None else data.soft.astype(np.float32)
+        self.labels, self.y = torch.from_numpy(data.labels), nn.Buffer(torch.from_numpy(y), persistent=False)
         rows = torch.from_numpy(np.flatnonzero(data.labeled))
-        rows = rows[torch.randperm(len(rows), generator=self.rng)]
-        self.held_out, self.labeled = rows.tensor_split([round(config.validation * (len(rows) - 1))])
+        order, held_out = torch.randperm(len(rows), generator=self.rng), round(config.validation * (len(rows) - 1))
+        self.held_out, self.labeled = rows[order].tensor_split([held_out])
+        self.weights = torch.from_numpy(data.weights(config.balance))[order[held_out:]]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             shape, unlabeled = tuple(self.x.shape[1:]), config.unlabelled > 0
@@ -64,7 +64,7 @@ class StudentModule(LightningModule):
         """Return rows [rows, ...] with the random augmentation of the settings."""
         return x if self.config.augment is None else self.config.augment(x, self.rng)
 
-    def labelled_loss(self, logits: Tensor, y: Tensor) -> Tensor:
+    def labeled_loss(self, logits: Tensor, y: Tensor) -> Tensor:
         """Return the cross-entropy of logits [rows, classes], with noise rate and decay applied.
 
         y  labels [rows], or class probabilities [rows, classes]: the mean loss of labels drawn from them
@@ -119,17 +119,15 @@ class StudentModule(LightningModule):
     def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
         """Return `steps` batches of (labeled row numbers, pool row numbers), each without repeats before all rows."""
         config = self.config
-        labeled = self._labeled(config.steps * config.batch_size).split(config.batch_size)
+        total = config.steps * config.batch_size
+        if config.balance == 0:
+            drawn = _epochs(len(self.labeled), total, self.rng)
+        else:
+            drawn = torch.multinomial(self.weights, total, True, generator=self.rng)
+        labeled = self.labeled[drawn].split(config.batch_size)
         pool = _epochs(len(self.x), config.steps * config.unlabelled, self.rng)
         batches = zip(labeled, pool.view(config.steps, config.unlabelled), strict=True)
         return DataLoader(list(batches), batch_size=None)  # type: ignore[arg-type]
-
-    def _labeled(self, total: int) -> Tensor:
-        if self.config.balance == 0:
-            return self.labeled[_epochs(len(self.labeled), total, self.rng)]
-        labels = self.labels[self.labeled]
-        often = labels.bincount(minlength=self.classes).double()[labels]
-        return self.labeled[torch.multinomial(often**-self.config.balance, total, True, generator=self.rng)]
 
 
 def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:

@@ -23,7 +23,7 @@ NEGLIGIBLE = 1e-3
 class SklearnStudent(Student):
     """Learns from labeled rows of any shape. A row with soft labels counts for each class with its probability.
 
-    balance  rows weigh like the frequency of their class to the power −balance; 1: all classes weigh the same
+    balance  0: rows weigh the same; 1: rare classes weigh more (`StudentData.weights`)
     """
 
     balance: NotNegative
@@ -34,17 +34,15 @@ class SklearnStudent(Student):
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
         """Return a network: rows as networks take them → logits [rows, classes].
 
-        x  float32 [rows, features], labels y [rows] and weights [rows], which are 1 in the mean over labeled rows; soft
-           labels repeat a row
+        x  float32 [rows, features], labels y [rows] and weights [rows]; soft labels repeat a row
         """
 
     def fit(
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
     ) -> FittedStudent:
-        x, labels = features(torch.from_numpy(data.x[data.labeled])).numpy(), data.labels[data.labeled]
-        weights: Floats = np.bincount(labels)[labels].astype(np.float64) ** -float(self.balance)
-        rows, y = np.nonzero((probabilities := data.probabilities) >= NEGLIGIBLE)
-        weights = (weights / weights.mean())[rows] * probabilities[rows, y]
+        x, probabilities = features(torch.from_numpy(data.x[data.labeled])).numpy(), data.probabilities
+        rows, y = np.nonzero(probabilities >= NEGLIGIBLE)
+        weights = data.weights(self.balance)[rows] * probabilities[rows, y]
         return FittedStudent(self.learn(x[rows], y, weights, data.classes, seed))
 
 

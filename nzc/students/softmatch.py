@@ -12,7 +12,6 @@ from nzc.settings import BelowOne, Count, NotNegative, Positive
 from nzc.students.config import StudentData
 from nzc.students.module import StudentModule
 from nzc.students.network import StudentConfig
-from nzc.types import Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +35,7 @@ class SoftMatch(StudentConfig):
 
     def student(self, data: StudentData, seed: int) -> StudentModule:
         student = super().student(data, seed)
-        released = data.labels[data.labeled]
-        student.pseudo_labels = PseudoLabels(released, data.classes, self.momentum, self.width)
+        student.pseudo_labels = PseudoLabels(data, self.momentum, self.width)
         return student
 
     def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
@@ -47,7 +45,7 @@ class SoftMatch(StudentConfig):
         logits = student.network(torch.cat([x, self.strong(u, student.rng)]))
         labeled, pool = logits.split([len(x), len(u)])
         return {
-            "labelled": student.labelled_loss(labeled, y),
+            "labelled": student.labeled_loss(labeled, y),
             "pool": self.weight * (weights * F.cross_entropy(pool, labels, reduction="none")).mean(),
         }
 
@@ -57,14 +55,16 @@ class PseudoLabels(nn.Module):
 
     Let p be a row's largest probability, and μ and σ² mean and variance of p. The weight is 1 where p ≥ μ, and
     exp(−(width·(p − μ))²/2σ²) below (section 3.1). For the weights, probabilities are aligned first: divided by the
-    mean probability of their class (section 3.3). All means are exponential moving averages over batches; they start
-    with the first batch instead of a guess that takes 1/(1 − momentum) batches to forget.
+    mean probability of their class (section 3.3), and multiplied by its expected share instead of a uniform one. All
+    means are exponential moving averages over batches; they start with the first batch instead of a guess that takes
+    1/(1 − momentum) batches to forget.
     """
 
-    def __init__(self, released: Ints, classes: int, momentum: float, width: float) -> None:
+    def __init__(self, data: StudentData, momentum: float, width: float) -> None:
         super().__init__()
         self.momentum, self.width = momentum, width
-        self.never = nn.Buffer(torch.from_numpy(released).bincount(minlength=classes) == 0)
+        self.never = nn.Buffer(torch.from_numpy(data.labels[data.labeled]).bincount(minlength=data.classes) == 0)
+        self.expected = nn.Buffer(torch.from_numpy(data.shares).float())
         self.seen, self.share, self.mean, self.variance = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
 
     @torch.no_grad()
@@ -73,7 +73,7 @@ class PseudoLabels(nn.Module):
         probabilities = logits.masked_fill(self.never, -torch.inf).softmax(1)
         self.seen += 1
         self.share = self._average(self.share, probabilities.mean(0))
-        aligned = probabilities / self.share.clamp(min=1e-12)
+        aligned = probabilities * self.expected / self.share.clamp(min=1e-12)
         p = (aligned / aligned.sum(1, keepdim=True)).amax(1)
         self.mean = self._average(self.mean, p.mean())
         self.variance = self._average(self.variance, p.var(correction=min(1, len(p) - 1)))

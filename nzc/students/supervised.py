@@ -16,4 +16,4 @@ class Supervised(StudentConfig):
     """Learns from labeled rows only, as in the experiments of the NZC papers."""
 
     def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
-        return {"labelled": student.labelled_loss(student.network(x), y)}
+        return {"labelled": student.labeled_loss(student.network(x), y)}

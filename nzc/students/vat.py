@@ -45,7 +45,7 @@ class VAT(StudentConfig):
         network = partial(with_seed, without_statistics(student.network), seed)
         r = self.radius * direction(network, v, log_p.detach(), start, self.xi, self.power)
         return {
-            "labelled": student.labelled_loss(network(x), y),
+            "labelled": student.labeled_loss(network(x), y),
             "virtual_adversarial": self.alpha * divergence(network, v + r, log_p.detach()).mean(),
             "entropy": self.entropy * student.progress * -(log_p.exp() * log_p).sum(1).mean(),
         }

@@ -76,7 +76,7 @@ def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     p = student.network(u).softmax(1).detach().double().numpy()
     features = student.network[:-1]
     assert terms == {
-        "labelled": pytest.approx(student.labelled_loss(student.network(x), y).item()),
+        "labelled": pytest.approx(student.labeled_loss(student.network(x), y).item()),
         "unlabelled": pytest.approx(unlabeled_loss(student.network(u), student.network(generated)).item()),
         "entropy": pytest.approx(-0.3 * (p * np.log(p)).sum(axis=1).mean(), rel=1e-5),
         "consistency": pytest.approx(0, abs=1e-6),

@@ -30,7 +30,10 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 def test_a_sequence_of_batches_in_numpy() -> None:
     rng = np.random.default_rng(0)
     released, momentum, width = np.array([1, 1, 0, 1], bool), 0.8, 1.5
-    pseudo = PseudoLabels(np.flatnonzero(released), 4, momentum, width)
+    data = clouds(20, 0, 4)[0]
+    data.labels[:14] = np.repeat(np.flatnonzero(released), [8, 5, 1])
+    pseudo = PseudoLabels(data, momentum, width)
+    assert data.shares[0] > 2 * data.shares[3]
     shares, means, variances = [], [], []
     for n in range(1, 9):
         batch = rng.dirichlet([0.5, 0.3, 0.9, 0.2], size=7)
@@ -42,7 +45,7 @@ def test_a_sequence_of_batches_in_numpy() -> None:
         counts = [rate * np.prod([1 - later for later in rates[i + 1 :]]) for i, rate in enumerate(rates)]
         assert sum(counts) == pytest.approx(1)
         shares.append(batch.mean(axis=0))
-        aligned = batch / np.where(released, np.average(shares, axis=0, weights=counts), 1)
+        aligned = batch * data.shares / np.where(released, np.average(shares, axis=0, weights=counts), 1)
         p = aligned.max(axis=1) / aligned.sum(axis=1)
         means.append(p.mean())
         variances.append(p.var(ddof=1))
@@ -74,7 +77,7 @@ def test_losses_in_numpy() -> None:
     p = _softmax(logits(x))[np.arange(len(y)), y]
     assert losses["labelled"].item() == pytest.approx(-np.log(0.9 * p + 0.1 / 3).mean())
     surest = _softmax(logits(u)).max(axis=1)  # a moving average that has seen nothing is the network itself
-    weights = PseudoLabels(y, 3, 0.9, 2.0)(torch.from_numpy(logits(u)))[1].numpy()
+    weights = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(torch.from_numpy(logits(u)))[1].numpy()
     assert losses["pool"].item() == pytest.approx(0.7 * (weights * -np.log(surest)).mean())
     drawn: dict[str, float] = {}
     student.losses, student.log_curves = losses, lambda curves, step: drawn.update(curves)
@@ -88,7 +91,7 @@ def test_predictions_of_the_pool_are_constants() -> None:
     losses, _, _, u = _losses(student)
     weights = list(student.network.parameters())
     logits = student.network(torch.from_numpy(u))
-    labels, shares = PseudoLabels(student.y.numpy(), 3, 0.9, 2.0)(logits)
+    labels, shares = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(logits)
     loss = -(shares * logits.log_softmax(1).gather(1, labels[:, None])[:, 0]).mean()
     expected = torch.autograd.grad(loss, weights)
     torch.testing.assert_close(torch.autograd.grad(losses["pool"], weights), expected)

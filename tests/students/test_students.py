@@ -21,7 +21,7 @@ from nzc.students import FittedStudent, Student, StudentConfig, StudentData
 from nzc.students.export import RawInput, write_student
 from nzc.students.forest import Forest
 from nzc.students.gan_ssl import GANSSL
-from nzc.students.labels import clean_labels, spread_labels
+from nzc.students.labels import clean_labels, soft_labels
 from nzc.students.linear import Linear
 from nzc.students.module import StudentModule, _epochs
 from nzc.students.sklearn import SklearnStudent
@@ -99,8 +99,8 @@ def test_the_labeled_loss_by_hand() -> None:
     p = logits.softmax(1)[torch.arange(6), y].numpy()
     for student.progress, left in ((0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (0.9, 0.0)):
         expected = pytest.approx(-left * np.log(0.9 * p + 0.1 / 3).mean())
-        assert student.labelled_loss(logits, y).item() == expected
-    plain = PLAIN.student(_data(), 0).labelled_loss(1e4 * logits, y)
+        assert student.labeled_loss(logits, y).item() == expected
+    plain = PLAIN.student(_data(), 0).labeled_loss(1e4 * logits, y)
     torch.testing.assert_close(plain, torch.nn.functional.cross_entropy(1e4 * logits, y))
 
 
@@ -122,7 +122,7 @@ def test_certain_probabilities_are_labels_to_the_last_digit(config: Student) -> 
         clean_labels(given, 2, 0, lambda part, _: config.fit(part, 0, QUIET, "Student"))
         for given in (data, _soft(data, np.eye(3)[data.labels]))
     )
-    assert np.array_equal(hard.labels, soft.labels) and 40 < hard.labeled.sum() < 90
+    assert np.array_equal(hard.labels, soft.labels) and 20 < hard.labeled.sum() < 90
     fitted = [config.fit(given, 0, QUIET, "Student").probabilities(data.x) for given in (hard, soft)]
     np.testing.assert_array_equal(*fitted)
 
@@ -160,23 +160,36 @@ def test_weights_of_probabilities_are_those_of_repeated_rows(
     np.testing.assert_allclose(soft.probabilities(data.x), repeated.probabilities(data.x), atol=0.01)
 
 
-def test_probabilities_spread_with_their_label() -> None:
-    places = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1], [1, 0]])
-    data = _soft(
-        StudentData(places, np.array([0, ABSTAIN, ABSTAIN, 1, 1]), 2),
-        np.array([[0.7, 0.3], [0.1, 0.9]])[[0, 0, 0, 1, 1]],
-    )
-    spread = spread_labels(data, places, 1.0)
-    assert spread.labels.tolist() == [0, 0, 1, 1, 1]
-    np.testing.assert_array_equal(spread.probabilities[:, 0], [0.7, 0.7, 0.1, 0.1, 0.1])
+def test_soft_labels_are_of_labeled_rows_and_of_the_surest() -> None:
+    data = StudentData(np.zeros((5, 1)), np.array([0, ABSTAIN, ABSTAIN, 1, ABSTAIN]), 2)
+    probs = np.array([[0.6, 0.4], [0.1, 0.9], [0.8, 0.2], [0.55, 0.45], [0, 0]])
+    for share, labels in ((0.0, [0, -1, -1, 0, -1]), (0.4, [0, 1, 0, 0, -1]), (1.0, [0, 1, 0, 0, -1])):
+        soft = soft_labels(data, probs, share)
+        assert soft.labels.tolist() == labels and soft.soft is probs
 
 
-def test_balance_draws_classes_alike() -> None:
-    labels = np.repeat([0, 1, 2], [900, 90, 10])
-    data = StudentData(np.zeros((1000, 2), np.float32), labels, 3)
+@pytest.mark.parametrize("counts", [[2, 1, 0], [30, 9, 6], [3, 3, 3], [900, 90, 10], [1, 0, 0], [12, 0, 0]])
+def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None:
+    """λ of Hausser and Strimmer's equation 7, from counts; by it the drawn classes are balanced."""
+    rows, labels = sum(counts), np.repeat(range(3), counts)
+    data = StudentData(np.zeros((rows, 2), np.float32), labels, 3)
+    often = np.array(counts) / rows
+    distance = (rows - 1) * np.square(1 / 3 - often).sum()
+    shrunk = min(1, (1 - np.square(often).sum()) / distance) if distance else 1
+    np.testing.assert_allclose(data.shares, shrunk / 3 + (1 - shrunk) * often)
     drawn = replace(PLAIN, balance=1.0, steps=1000).student(data, 0).train_dataloader()
-    counts = np.bincount(labels[torch.cat([rows for rows, _ in drawn])])
-    assert counts == pytest.approx(np.full(3, 16000 / 3), rel=0.05)
+    expected = np.sqrt(data.shares) * (often > 0)
+    drawn_shares = np.bincount(labels[torch.cat([rows for rows, _ in drawn])], minlength=3) / 16000
+    np.testing.assert_allclose(drawn_shares, expected / expected.sum(), atol=0.02)
+
+
+def test_expected_shares_of_probabilities_are_between_those_of_few_and_many_labels() -> None:
+    rng = np.random.default_rng(0)
+    truth, data = np.array([0.6, 0.3, 0.1]), StudentData(np.zeros((2000, 2)), np.zeros(2000, np.int64), 3)
+    soft = replace(data, soft=rng.dirichlet(5 * truth, size=2000))
+    np.testing.assert_allclose(soft.shares, truth, atol=0.02)
+    few = [StudentData(data.x[:4], rng.choice(3, 4, p=truth), 3).shares for _ in range(200)]
+    assert np.square(few - truth).sum(axis=1).mean() < (1 - np.square(truth).sum()) / 4  # the error of frequencies
 
 
 def test_the_average_follows_the_weights() -> None:
