@@ -18,7 +18,7 @@ def expected_right(records: int, classes: int, rows: int, noise: Noise, agreemen
     """Return the expected share of cells whose largest noisy count is that of the right class.
 
     Each cell has its equal part of the records; `agreement` is the share of them that have the right class, and the
-    others are spread evenly. Where counts are smoothed, more labels are right.
+    others are spread evenly. It is an estimate: real cells differ in size, which costs, and smoothing shares counts.
     """
     shares = np.array([agreement, *[(1 - agreement) / (classes - 1)] * (classes - 1)])
     return float(np.exp(noise.log_law(records / rows * shares[None]))[0, 0])
