@@ -21,11 +21,11 @@ class Spectral(Representation):
     Edges weigh exp(−d²/(s s′)), s being a row's distance to its last neighbour (Zelnik-Manor and Perona 2004). A row
     that is not public lies at the weighted mean of its nearest public rows. All places have length 1.
 
-    encoder     turns rows into vectors first; None: pixels from 0 to 1, or the features themselves
+    encoder     turns rows that it takes into vectors first; other rows, and None: pixels from 0 to 1, or the features
     neighbours  of each row in the graph; dimensions: eigenvectors that are kept
     power       the eigenvalues are raised to it: the steps of a random walk on the graph
-    copies      how many augmented copies each public row has. The distance to a public row is that to the nearest of
-                its copies, so images that are shifted or turned a little are close
+    copies      how many augmented copies each public row has, unless the encoder takes it. The distance to a public row
+                is that to the nearest of its copies, so images that are shifted or turned a little are close
     """
 
     encoder: Encoder | None
@@ -38,15 +38,16 @@ class Spectral(Representation):
     def check(self, public: AnyArray) -> None:
         whole(2, len(public) - 2, "(the public rows, less 2)", **{"representation.dimensions": self.dimensions})
         whole(1, len(public) - 1, "(the other public rows)", **{"representation.neighbours": self.neighbours})
-        if self.encoder is not None:
-            self.encoder.check(public)
+        if (encoder := self._encoder(public)) is not None:
+            encoder.check(public)
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
         from sklearn.neighbors import NearestNeighbors
 
         self.check(public)
-        encode = _flat if self.encoder is None else self.encoder.fit(public, trainer)
-        vectors = np.concatenate([encode(rows) for rows in self._with_copies(public)])
+        encoder = self._encoder(public)
+        encode = _flat if encoder is None else encoder.fit(public, trainer)
+        vectors = np.concatenate([encode(rows) for rows in ([public] if encoder else self._with_copies(public))])
         several = (self.neighbours + 1) * (len(vectors) // len(public))  # all copies of a few rows may come first
         index = NearestNeighbors(n_neighbors=several, algorithm="brute").fit(vectors)
 
@@ -64,6 +65,9 @@ class Spectral(Representation):
 
         return place
 
+    def _encoder(self, public: AnyArray) -> Encoder | None:
+        return self.encoder if self.encoder is not None and self.encoder.takes(public.shape[1:]) else None
+
     def _with_copies(self, public: AnyArray) -> list[AnyArray]:
         """Return the public rows, and as often as there are copies, all of them augmented."""
         if self.augment is None or self.copies == 0:
@@ -71,7 +75,8 @@ class Spectral(Representation):
         import torch
 
         rng, rows = torch.Generator().manual_seed(0), as_input(torch.from_numpy(public))
-        return [public, *[self.augment(rows, rng).numpy() for _ in range(self.copies)]]
+        copies = [self.augment(rows, rng).numpy() for _ in range(self.copies)]
+        return [public] if np.array_equal(copies[0], rows) else [public, *copies]
 
     def _places(self, distances: Floats, nearest: AnyArray) -> Floats:
         """Return the places [rows, dimensions] of public rows, given their neighbours [rows, neighbours]."""
