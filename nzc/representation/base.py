@@ -2,7 +2,7 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -22,6 +22,10 @@ Placement = Callable[[AnyArray], Floats]
 
 class Encoder(ABC):
     """Learns from public rows how to turn rows into vectors."""
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Return whether it turns rows of `shape` into vectors; it leaves others as they are."""
+        return True
 
     def check(self, public: AnyArray) -> None:  # noqa: B027 - by default nothing is known to
         """Raise InputError where it cannot learn from public rows [rows, ...]."""

@@ -1,6 +1,6 @@
 """Contrastive learning: two augmentations of a public row get nearby vectors, other rows get distant ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 from nzc import networks
+from nzc.data.images import is_image
 from nzc.networks import as_input
 from nzc.representation.base import Encoder, Placement
-from nzc.settings import Count, Positive, TwoOrMore
+from nzc.settings import Count, CountOrZero, Positive, TwoOrMore
 from nzc.training.optimizer import OptimizerSettings, as_lightning
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
@@ -24,7 +25,10 @@ from nzc.validation import within
 
 @dataclass(frozen=True, kw_only=True)
 class Contrastive(Encoder):
-    """SimCLR (Chen et al. 2020, arXiv 2002.05709); conf/representation/contrastive.yaml explains the fields."""
+    """SimCLR (Chen et al. 2020, arXiv 2002.05709); conf/representation/contrastive.yaml explains the fields.
+
+    With a `side`, it leaves images with a shorter side, and rows that are not images, as they are.
+    """
 
     network: networks.Network
     width: TwoOrMore
@@ -34,6 +38,10 @@ class Contrastive(Encoder):
     temperature: Positive
     augment: Callable[..., Any]
     seed: int
+    side: CountOrZero = 0
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        return self.side == 0 or is_image(shape, self.side)
 
     def check(self, public: AnyArray) -> None:
         with within("representation.encoder"):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import file_digest
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -38,21 +38,18 @@ class Pretrained(Encoder):
 
     def __post_init__(self) -> None:
         name, file = self._source
-        if self._is_torchvision and file in getattr(self._names, "__members__", ()):
-            object.__setattr__(self, "digest", self._names[file].url)
+        names = self._names.__members__ if self._is_torchvision else {}
+        if file in names:
+            object.__setattr__(self, "digest", names[file].url)
         elif isinstance(file, str) and Path(file).is_file():
-            with open(file, "rb") as opened:
-                object.__setattr__(self, "digest", file_digest(opened, "sha256").hexdigest())
+            object.__setattr__(self, "digest", sha256(Path(file).read_bytes()).hexdigest())
         elif not callable(file):
-            names = ", ".join(self._names.__members__) if self._is_torchvision else ""
-            weights = f"{names}, or a file with a state dict: a model without weights knows nothing"
-            raise InputError(name, file, f"must be {weights if names else 'a file of torch.export'}")
+            known = ", ".join(["a file", *names])
+            raise InputError(name, file, f"must be one of {known}: a model without weights knows nothing")
 
     def check(self, public: AnyArray) -> None:
         if self._is_torchvision and not (public.dtype == np.uint8 and is_image(public.shape[1:], 1)):
-            allowed = (
-                f"must be your own: torchvision's take images of bytes, not rows of shape {list(public.shape[1:])}"
-            )
+            allowed = "must be your own where rows are not images of bytes"
             raise InputError("representation.encoder.model", self.model, allowed)
         try:
             two, one = (outputs(self._loaded, public[:rows]) for rows in (2, 1))
@@ -82,17 +79,15 @@ class Pretrained(Encoder):
         from torchvision import models
 
         if self.model not in models.list_models(module=models):
-            raise InputError(
-                "model", self.model, "must be a classification model of torchvision, a .pt2 file or your own"
-            )
+            raise InputError("model", self.model, "must be a .pt2 file, your own or in torchvision.models")
         return models.get_model_weights(self.model)
 
     @cached_property
     def _loaded(self) -> "_Vectors":
-        if isinstance(self.model, str) and not self._is_torchvision:
-            return _Vectors(torch.export.load(self.model).module().__call__)  # as a layer it would refuse eval()
         if not isinstance(self.model, str):
             return _Vectors(self.model)
+        if not self._is_torchvision:
+            return _Vectors(torch.export.load(self.model).module().__call__)  # as a layer it would refuse eval()
         from torchvision.models import get_model
 
         named = self.weights in self._names.__members__
@@ -103,14 +98,12 @@ class Pretrained(Encoder):
             model.set_submodule(head, nn.Identity())
         if not named:
             state = torch.load(str(self.weights), map_location="cpu", weights_only=True)
-            model.load_state_dict(
-                {key: value for key, value in state.items() if key.rpartition(".")[0] not in linear[-1:]}
-            )
+            model.load_state_dict({key: state[key] for key in state if key.rpartition(".")[0] not in linear[-1:]})
         return _Vectors(model, self.size or trained.crop_size[0], trained.mean, trained.std)
 
 
 class _Vectors(nn.Module):
-    """Vectors of length 1 of a model. With a `size`, images are resized, made three-channel and normalised."""
+    """Vectors of length 1 of a model. With a `size`, images are resized, get three channels and are normalised."""
 
     def __init__(self, model: Callable[..., Any], size: int | None = None, mean: Any = 0, std: Any = 1) -> None:
         super().__init__()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from nzc.data.images import is_image
 from nzc.networks import as_input
 from nzc.representation.base import Encoder, Placement, Representation
 from nzc.settings import Count, CountOrZero, NotNegative, TwoOrMore
@@ -22,11 +21,10 @@ class Spectral(Representation):
     Edges weigh exp(−d²/(s s′)), s being a row's distance to its last neighbour (Zelnik-Manor and Perona 2004). A row
     that is not public lies at the weighted mean of its nearest public rows. All places have length 1.
 
-    encoder     turns rows into vectors first; None: pixels from 0 to 1, or the features themselves
+    encoder     turns rows that it takes into vectors first; other rows, and None: pixels from 0 to 1, or the features
     neighbours  of each row in the graph; dimensions: eigenvectors that are kept
     power       the eigenvalues are raised to it: the steps of a random walk on the graph
-    smallest    images of fewer pixels a side, and rows that are no images, are not encoded; 0: all rows are
-    copies      how many augmented copies each public row has where rows are not encoded. The distance to a public row
+    copies      how many augmented copies each public row has, unless the encoder takes it. The distance to a public row
                 is that to the nearest of its copies, so images that are shifted or turned a little are close
     """
 
@@ -34,7 +32,6 @@ class Spectral(Representation):
     neighbours: Count
     dimensions: TwoOrMore
     power: NotNegative
-    smallest: CountOrZero = 0
     copies: CountOrZero = 0
     augment: Callable[..., Any] | None = None
 
@@ -50,7 +47,7 @@ class Spectral(Representation):
         self.check(public)
         encoder = self._encoder(public)
         encode = _flat if encoder is None else encoder.fit(public, trainer)
-        vectors = np.concatenate([encode(rows) for rows in self._with_copies(public)])
+        vectors = np.concatenate([encode(rows) for rows in ([public] if encoder else self._with_copies(public))])
         several = (self.neighbours + 1) * (len(vectors) // len(public))  # all copies of a few rows may come first
         index = NearestNeighbors(n_neighbors=several, algorithm="brute").fit(vectors)
 
@@ -69,17 +66,17 @@ class Spectral(Representation):
         return place
 
     def _encoder(self, public: AnyArray) -> Encoder | None:
-        """Return the encoder of rows like these; None: they are taken as they are."""
-        return self.encoder if self.smallest == 0 or is_image(public.shape[1:], self.smallest) else None
+        return self.encoder if self.encoder is not None and self.encoder.takes(public.shape[1:]) else None
 
     def _with_copies(self, public: AnyArray) -> list[AnyArray]:
         """Return the public rows, and as often as there are copies, all of them augmented."""
-        if self.augment is None or self.copies == 0 or self._encoder(public) is not None:
+        if self.augment is None or self.copies == 0:
             return [public]
         import torch
 
         rng, rows = torch.Generator().manual_seed(0), as_input(torch.from_numpy(public))
-        return [public, *[self.augment(rows, rng).numpy() for _ in range(self.copies)]]
+        copies = [self.augment(rows, rng).numpy() for _ in range(self.copies)]
+        return [public] if np.array_equal(copies[0], rows) else [public, *copies]
 
     def _places(self, distances: Floats, nearest: AnyArray) -> Floats:
         """Return the places [rows, dimensions] of public rows, given their neighbours [rows, neighbours]."""

@@ -130,7 +130,9 @@ def _needs_places(parts: RunComponents) -> bool:
         if parts.dataset is None:
             raise InputError("dataset", "none", f"must be a dataset for {user}; recipe=papers asks the first rows")
         if parts.representation is None:
-            raise InputError("representation", "none", f"must be contrastive, spectral or your own for {user}")
+            raise InputError(
+                "representation", "none", f"must be auto, spectral, contrastive, pretrained or your own for {user}"
+            )
     return any(users.values())
 
 

@@ -55,13 +55,13 @@ def test_only_images_in_colour_are_recolored() -> None:
         torch.testing.assert_close(recolor(x, _rng(1)), x)
     x = 0.4 + 0.2 * torch.rand(200, 3, 8, 8, generator=_rng())
     x[0, 0, 0] = torch.arange(8) / 7  # the range leaves room
-    found = recolor(x, _rng(1)) - x.mean((2, 3), keepdim=True)
+    changed = recolor(x, _rng(1)) - x.mean((2, 3), keepdim=True)
     sign = [
         torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1].sign()
-        for a, b in zip(x[:, 1], found[:, 1], strict=True)
+        for a, b in zip(x[:, 1], changed[:, 1], strict=True)
     ]
     assert (torch.stack(sign) < 0).float().mean() == pytest.approx(0.5, abs=0.1)
-    gain = found[:, :2].std((2, 3)) / x[:, :2].std((2, 3))
+    gain = changed[:, :2].std((2, 3)) / x[:, :2].std((2, 3))
     assert 0.5 <= gain[1:].min() < 0.55 and 1.45 < gain[1:].max() <= 1.5 + 1e-4
 
 

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, cat, from_numpy, randn
 
 import nzc as nzc_
 from nzc.data import DataSplits, Embedding, Split
-from nzc.data.augment import Strong
+from nzc.data.augment import Affine, Strong
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import ABSTAIN
 from nzc.representation.clusters import CLEAR, clarity
@@ -74,6 +74,17 @@ def test_rows_along_a_path_are_close_and_rows_across_a_gap_are_not(tmp_path: Pat
     assert right(placed.public, placed.public, splits.public.y) > 0.98  # by one row of each class
     assert right(placed.public, placed.private, splits.private.y) > 0.98
     assert right(splits.public.x, splits.public.x, splits.public.y) < 0.95
+
+
+@pytest.mark.parametrize(("shape", "alike"), [((1, 16, 16), "encoder"), ((1, 8, 8), "copies"), ((8,), "plain")])
+def test_the_kind_of_space_follows_from_the_shape_of_a_row(shape: tuple[int, ...], alike: str) -> None:
+    x = np.random.default_rng(0).random((60, *shape), np.float32)
+    plain = replace(SPECTRAL, augment=Affine(rotate=20))
+    kinds = {"plain": plain, "copies": replace(plain, copies=3), "encoder": replace(plain, encoder=LEARNED)}
+    auto = replace(plain, copies=3, encoder=replace(LEARNED, side=16))
+    places = {name: kind.fit(x, QUIET)(x) for name, kind in kinds.items()}
+    same = {name for name in kinds if np.array_equal(auto.fit(x, QUIET)(x), places[name])}
+    assert same == ({"plain", "copies"} if alike == "plain" else {alike})  # copies of features are equal rows
 
 
 def _blobs(classes: int, width: float) -> np.ndarray:
@@ -221,6 +232,18 @@ def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     assert ran.result["epsilon"]["ledger_total"] <= ran.result["epsilon"]["published"] * (1 + 1e-9)
     assert ran.result["label_accuracy"] > 0.7 and ran.result["accuracy"] > 0.6
     assert ran.result["seconds"]["representation"] > 0
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (16, 16, 3), (5,)])
+def test_rows_of_any_shape_need_no_other_setting(nzc: Nzc, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 300)
+    x = rng.integers(0, 60, (300, *shape)) + 80 * kind.reshape(-1, *[1] * len(shape))
+    np.savez("rows.npz", x=x.astype(np.uint8 if len(shape) > 1 else np.float32), y=kind)
+    ran = nzc("recipe=near_zero", "representation=auto", "dataset=npz", "dataset.path=rows.npz", "queries=3",
+              "representation.encoder.steps=3", "student.steps=40", "trainer.progress=false")  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert ran.result["answered"] == 3
 
 
 @pytest.mark.parametrize(

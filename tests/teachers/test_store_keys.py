@@ -45,7 +45,7 @@ OTHER: dict[str, Any] = {
     "optimizer": partial(torch.optim.SGD, lr=0.1), "schedule": partial(torch.optim.lr_scheduler.StepLR, step_size=3),
     "stacked": True, "estimator": DecisionTreeClassifier(max_depth=2),
     "encoder": None, "neighbours": 9, "dimensions": 9, "power": 9, "copies": 9,
-    "width": 9, "steps": 9, "temperature": 0.9,
+    "side": 9, "width": 9, "steps": 9, "temperature": 0.9,
 }  # fmt: skip
 #: The fields that may change without a change of the key, and why.
 NOT_IN_KEY = {
