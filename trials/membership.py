@@ -17,7 +17,7 @@ another record, as in neighbouring datasets of nzc. Each world is attacked by al
 `--cells` tries the attacker `labels` on what recipe=near_zero releases: `random` are pairs of records, `crafted` the
 worst votes. Only one or two queries have other votes with the record than without, so nothing has to be sampled.
 
-    python trials/membership.py --cells dataset=mnist dataset.root=DIR representation=contrastive queries=10 \\
+    python trials/membership.py --cells aggregator=gumbel dataset=mnist dataset.root=DIR queries=10 \\
         aggregator=gnmax aggregator.sigma=848.2
 """
 
@@ -38,9 +38,9 @@ from nzc.data import DataSplits
 from nzc.mechanisms import ABSTAIN, NoisyArgmax, count_votes
 from nzc.runs.formatting import number, percent
 from nzc.students import StudentConfig, StudentData
+from nzc.teachers.cells import Cells, nearest
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
-from nzc.teachers.neighbours import Neighbours
 from nzc.teachers.sharded import collect
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -308,37 +308,31 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     cfg = compose([*overrides, "student=none"], return_hydra_config=True)
     parts = build_components(cfg, cfg.hydra.runtime.choices, figures=False)
     teachers, policy = parts.teachers, parts.policy
-    assert isinstance(teachers, Neighbours) and parts.dataset is not None and parts.representation is not None
+    assert isinstance(teachers, Cells) and parts.dataset is not None and parts.representation is not None
     splits, mechanism, rng = parts.dataset.load(), policy.mechanism, np.random.default_rng([policy.seed, 4, 0])
     embedding = parts.representation.embed(splits, parts.store, parts.trainer)
-    asked = policy.selection.choose(np.arange(len(splits.public)), parts.queries or 1, None, rng, embedding.public)
-    splits = replace(splits, embedding=embedding, asked=asked)
-    votes = teachers.vote(splits, teachers.train(splits, parts.store, parts.trainer)).votes[asked]
+    rows = policy.selection.choose(np.arange(len(splits.public)), parts.queries or 1, None, rng, embedding.public)
+    splits = replace(splits, embedding=embedding, asked=rows)
+    votes = teachers.vote(splits, teachers.train(splits, parts.store, parts.trainer)).votes[rows]
 
-    own, y = np.empty(len(splits.private), np.int64), splits.private.y  # what a teacher votes for outside its cell
-    for teacher, shard in enumerate(teachers.shards(splits)):
-        own[shard] = teacher % splits.classes
-    places = embedding.public[asked]
-    home = ((places**2).sum(axis=1) - 2 * embedding.private @ places.T).argmin(axis=1)
+    home, y = nearest(embedding.private, embedding.public[rows]), splits.private.y
     attacks = []
     for record, other in np.random.default_rng(0).integers(len(y), size=(pairs, 2)):
         there = votes.copy()
-        there[home[record], [y[record]]] -= 1
-        there[home[record], [own[record]]] += 1
-        there[home[other], [own[record]]] -= 1
-        there[home[other], [y[other]]] += 1
+        there[home[record], y[record]] -= 1
+        there[home[other], y[other]] += 1
         cells = np.unique([home[record], home[other]])
         attacks.append(best_attack(mechanism, votes[cells], there[cells], fpr))
     worst = np.stack(worst_pair(mechanism, int(votes[0].sum()), splits.classes))
-    crafted = best_attack(mechanism, worst[[0, 0]], worst[[1, 1]], fpr)
-    epsilon = mechanism.worst_case_epsilon(len(asked), policy.delta)
+    crafted = best_attack(mechanism, worst[[0]], worst[[1]], fpr)
+    epsilon, delta = mechanism.promise(len(rows), len(rows)).published(policy.delta)
     cost = mechanism.cost(votes, votes.argmax(axis=1)).epsilon(policy.delta)
     factor = float(np.exp(epsilon))
-    allows = factor * fpr + policy.delta, (factor + policy.delta) / (1 + factor)
+    allows = factor * fpr + delta, (factor + delta) / (1 + factor)
     rates = {"random, mean": np.mean(attacks, axis=0), "random, most": np.max(attacks, axis=0), "crafted": crafted}
     rates["what ε allows"] = allows
     show_table(
-        f"{len(y):,} records, {len(asked)} labels, ε published {epsilon:.4g}, ε exact {number(cost.exact)}",
+        f"{len(y):,} records, {len(rows)} labels, ε published {epsilon:.4g}, ε exact {number(cost.exact)}",
         ("attack", f"true positives at {100 * fpr:g} % false", "balanced accuracy"),
         [(name, *(f"{100 * rate:.4f} %" for rate in pair)) for name, pair in rates.items()],
     )

@@ -33,9 +33,9 @@ def _files(folder: Path) -> None:
 NPZ = ["dataset=npz", "dataset.classes=3", *LINEAR]
 TABLE = ["dataset=table", "dataset.private=private.csv", "dataset.public=public.csv", "dataset.label=y", *LINEAR]
 TABLE += ['dataset.classes=["0","1","2"]']
-CELLS = ["teachers=neighbours", "teachers.cells=true", "aggregator=gumbel", "representation=spectral"]
-CELLS += ["query_choice=representative", "queries=6", "student.spread=1", *TEACHERS[2:]]
-LATER = ("learned_from", "grouped_by", "moved_votes")  # keys of result.json
+CELLS = ["teachers=cells", "aggregator=counts", "aggregator.gamma=2", "representation=spectral", "student.spread=1"]
+CELLS += ["query_choice=representative", "queries=6", *TEACHERS[2:]]
+LATER = ("learned_from", "grouped_by", "moved_votes", "voters")  # keys of result.json
 ANY, TWO = "any number of rows", "at most 2 asked rows"
 #: Settings of a run, and what it says: unit of privacy, grouped by, rows on which votes move.
 KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
@@ -43,6 +43,7 @@ KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
     "array of groups": ([*NPZ, "dataset.path=grouped.npz", *TREES], ("group", "array `group`", ANY)),
     "column of groups": ([*TABLE, "dataset.group=patient_nbr", *TREES], ("group", "column `patient_nbr`", ANY)),
     "cells": ([*NPZ, "dataset.path=plain.npz", *CELLS], ("record", None, TWO)),
+    "cells of groups": ([*NPZ, "dataset.path=grouped.npz", *CELLS], ("group", "array `group`", TWO)),
     "votes": ([*VOTES, "teachers.path=votes.npy", "rng=system"], ("teacher", None, ANY)),
 }  # fmt: skip
 
@@ -54,17 +55,21 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     facts = dict(zip(("unit", "grouped_by", "moved_votes"), values, strict=True))
     ran = nzc(*settings)
     assert ran.code == 0, ran.err
-    if kind == "cells":  # its student learns from labels that are spread
+    if kind.startswith("cells"):  # its student learns from labels that are spread
         assert ran.result["learned_from"] == f"6 released labels, spread to {ran.result['data']['public']} rows"
+        assert (ran.result["epsilon"]["published"], ran.result["epsilon"]["published_delta"]) == (4, 0)
     publish_run(newest_folder(ran), tmp_path / "published")
+    assert (tmp_path / "published" / "counts.csv").exists() == kind.startswith("cells")
     privacy = json.loads((tmp_path / "published" / "privacy.json").read_text())
     assert {key: privacy[key] for key in facts} == {key: ran.result[key] for key in facts} == facts
     text = " ".join((tmp_path / "published" / "README.md").read_text().split())
-    assert f"teacher votes differently, on {facts['moved_votes']}." in text
+    differ = "Then counts differ" if kind.startswith("cells") else "teacher votes differently"
+    assert f"{differ}, on {facts['moved_votes']}." in text
     named = facts["grouped_by"] and f"one value of the {facts['grouped_by'].replace('`', chr(39))}"
     assert (named is None) == ("one value of" not in text)
     assert named is None or (named in text and facts["grouped_by"] in privacy["neighbours"])
-    assert ("whose votes came from a file" in text) == ("learned from its own part" not in text) == (kind == "votes")
+    assert ("whose votes came from a file" in text) == (kind == "votes")
+    assert ("learned from its own part" in text) == (kind not in ("votes", "cells", "cells of groups"))
 
     run = newest_folder(ran)  # as an older version has left it
     record = json.loads((run / "result.json").read_text())

@@ -114,16 +114,15 @@ def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
     assert some_vote_moved
 
 
-@pytest.mark.parametrize("cells", [None, False, True], ids=["trees", "nearest", "cells"])
-def test_where_records_have_names_one_that_goes_changes_one_teacher(cells: bool | None) -> None:
+@pytest.mark.parametrize("nearest", [False, True], ids=["trees", "nearest"])
+def test_where_records_have_names_one_that_goes_changes_one_teacher(nearest: bool) -> None:
     """Also where many teachers have no record: these vote for the class of their own number."""
     splits = replace(_table(np.random.default_rng(0), 60, 60), groups=None, keys=np.arange(60))
     places = Embedding(splits.private.x.astype(float), splits.public.x.astype(float))
     fewer = _without(replace(splits, groups=splits.keys), np.arange(60) != 7)
     embedding = replace(places, private=places.private[fewer.groups])
     fewer = replace(fewer, groups=None, keys=fewer.groups, embedding=embedding)
-    trees = replace(TREES, count=40)
-    teachers = trees if cells is None else Neighbours(count=40, seed=0, cells=cells)
+    teachers = Neighbours(count=40, seed=0) if nearest else replace(TREES, count=40)
     before, after = (_predictions(teachers, of) for of in (replace(splits, embedding=places), fewer))
     empty = [teacher for teacher, shard in enumerate(teachers.shards(splits)) if not len(shard)]
     assert 2 < len(empty) < 20

@@ -33,14 +33,14 @@ NETWORK = {"network": "mlp", "batch_size": 16, "lr": 0.01}
 TEACHERS = [
     Ensemble(count=5, epochs=3, weight_decay=0.01, seed=3, **NETWORK),
     Sklearn(count=5, estimator=DecisionTreeClassifier(), seed=3),
-    Neighbours(count=5, seed=3, cells=False),
+    Neighbours(count=5, seed=3),
 ]
 STRONG = Strong(None, 1, 0, 0, 0, 0.3, 0.1)
 ENCODER = Contrastive(width=16, steps=20, temperature=0.2, seed=0, augment=STRONG, **NETWORK)
 SPECTRAL = Spectral(encoder=ENCODER, neighbours=5, dimensions=6, power=8)
 #: For every field, a value that none of the objects above has.
 OTHER: dict[str, Any] = {
-    "count": 4, "seed": 9, "stratify": True, "parallel": 2, "label": "asked", "records": 2, "cells": True,
+    "count": 4, "seed": 9, "stratify": True, "parallel": 2, "label": "asked", "records": 2,
     "network": "cnn", "epochs": 8, "batch_size": 8, "lr": 0.5, "weight_decay": 0.5, "augment": Affine(rotate=7),
     "optimizer": partial(torch.optim.SGD, lr=0.1), "schedule": partial(torch.optim.lr_scheduler.StepLR, step_size=3),
     "stacked": True, "estimator": DecisionTreeClassifier(max_depth=2),
@@ -107,7 +107,7 @@ def test_a_field_of_a_subclass_is_in_the_key() -> None:
     class Several(Neighbours):
         nearest: int = 1
 
-    kinds = [Several(count=5, seed=3, cells=False, nearest=nearest) for nearest in (1, 3)]
+    kinds = [Several(count=5, seed=3, nearest=nearest) for nearest in (1, 3)]
     assert len({_key(each, _splits()) for each in (*kinds, TEACHERS[2])}) == 3
 
 
