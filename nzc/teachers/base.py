@@ -44,7 +44,7 @@ class VoteHistograms:
         figures |= {"gap_above_2": float((gap > 2).mean()), "gap_above_3": float((gap > 3).mean())}
         if self.truth is not None and (known := voted & (self.truth != UNKNOWN)).any():
             votes, truth = self.votes[known], self.truth[known]
-            figures["mean_accuracy"] = float(votes[np.arange(len(votes)), truth].sum() / votes.sum())
+            figures["mean_accuracy"] = float(votes[np.arange(len(votes)), truth].mean() / votes.sum(axis=1).mean())
             figures["ensemble_accuracy"] = float((votes.argmax(axis=1) == truth).mean())
         return figures
 

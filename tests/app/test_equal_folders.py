@@ -158,6 +158,7 @@ GROUPS = np.array([record.group for record in ROWS])
 NEW = np.arange(9000.5, 9100)  # as numbers, they change the type of an array of all names
 NPZ = ["dataset=npz", "dataset.path=data.npz", *LINEAR]
 SCREEN = ["aggregator=confident", "aggregator.threshold=2", "aggregator.sigma1=1", "aggregator.sigma=1"]
+CELLS = ["recipe=near_zero", "dataset=npz", "dataset.path=data.npz", "student=linear", "queries=4", *COMMON]
 CHANGES = ("replaced", "new class")
 KINDS = {
     "digits": Kind(
@@ -173,6 +174,9 @@ KINDS = {
         ROWS, _private(_names(ROWS)), _npz("id"), (*CHANGES, "renamed"), [*NPZ, *SHARES], "4", NEW[_private(NEW)][0]
     ),
     "npz with group": Kind(ROWS, _private(GROUPS), _npz("group", "id"), (*CHANGES, "one more"), [*NPZ, *SHARES], "4"),
+    "cells of groups": Kind(
+        ROWS, _private(GROUPS), _npz("group", "id"), (*CHANGES, "one more"), [*CELLS, *SHARES], "4"
+    ),
     "folder": Kind(
         IMAGES, _private(_names(IMAGES), ".png"), _write_images, (*CHANGES, "renamed"),
         ["dataset=folder", "dataset.path=images", "dataset.grey=true", *SHARES, *LINEAR], "[yes,no,'may be',never]",
@@ -189,6 +193,8 @@ KINDS = {
 def _fixed(mechanism: NoisyArgmax, votes: np.ndarray, *_: Any) -> np.ndarray:
     """Return labels by the place of a query only; a mechanism that may abstain does so now and then."""
     labels = np.arange(len(votes)) % 2
+    if mechanism.releases_counts:
+        return 50 * np.eye(votes.shape[1], dtype=np.int64)[labels]
     return labels if mechanism.screen is None else np.where(np.arange(len(votes)) % 4 == 3, ABSTAIN, labels)
 
 

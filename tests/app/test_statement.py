@@ -33,8 +33,8 @@ def _files(folder: Path) -> None:
 NPZ = ["dataset=npz", "dataset.classes=3", *LINEAR]
 TABLE = ["dataset=table", "dataset.private=private.csv", "dataset.public=public.csv", "dataset.label=y", *LINEAR]
 TABLE += ['dataset.classes=["0","1","2"]']
-CELLS = ["teachers=cells", "aggregator=counts", "aggregator.gamma=2", "representation=spectral", "student.spread=1"]
-CELLS += ["query_choice=representative", "queries=6", *TEACHERS[2:]]
+CELLS = ["recipe=near_zero", "student=linear", "dataset=npz", "dataset.classes=3", "aggregator.gamma=2", "queries=6"]
+CELLS += ["rng=system", "trainer.progress=false", "trainer.accelerator=cpu"]
 LATER = ("learned_from", "grouped_by", "moved_votes", "voters")  # keys of result.json
 ANY, TWO = "any number of rows", "at most 2 asked rows"
 #: Settings of a run, and what it says: unit of privacy, grouped by, rows on which votes move.
@@ -42,8 +42,8 @@ KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
     "records": ([*NPZ, "dataset.path=plain.npz", *TREES], ("record", None, ANY)),
     "array of groups": ([*NPZ, "dataset.path=grouped.npz", *TREES], ("group", "array `group`", ANY)),
     "column of groups": ([*TABLE, "dataset.group=patient_nbr", *TREES], ("group", "column `patient_nbr`", ANY)),
-    "cells": ([*NPZ, "dataset.path=plain.npz", *CELLS], ("record", None, TWO)),
-    "cells of groups": ([*NPZ, "dataset.path=grouped.npz", *CELLS], ("group", "array `group`", TWO)),
+    "cells": ([*CELLS, "dataset.path=plain.npz"], ("record", None, TWO)),
+    "cells of groups": ([*CELLS, "dataset.path=grouped.npz"], ("group", "array `group`", TWO)),
     "votes": ([*VOTES, "teachers.path=votes.npy", "rng=system"], ("teacher", None, ANY)),
 }  # fmt: skip
 

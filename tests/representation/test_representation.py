@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from conftest import Nzc
+from conftest import Nzc, newest_folder
 from sklearn.datasets import make_blobs, make_circles
 from sklearn.neighbors import KNeighborsClassifier
 from torch import Generator, Tensor, cat, from_numpy, randn
 
-import nzc as nzc_
 from nzc.data import DataSplits, Embedding, Split
 from nzc.data.augment import Affine, Strong
 from nzc.labeling.query_selection import QuerySelection
@@ -225,25 +225,25 @@ def test_labels_spread_to_the_surest_rows(share: float) -> None:
 
 
 def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
-    ran = nzc("recipe=near_zero", "student.steps=60", "trainer.progress=false")
+    """The default run: a pure ε, as many rows as its noise allows, probabilities for all public rows."""
+    ran = nzc("student.steps=60", "trainer.progress=false")
     assert ran.code == 0 and ran.result["answered"] == 15 and ran.result["teachers"]["count"] == 1200
-    assert ran.result["epsilon"]["published"] == pytest.approx(nzc_.Gumbel(0.25).worst_case_epsilon(2, 1e-5))
-    assert ran.result["epsilon"]["exact"] <= ran.result["epsilon"]["published"]
-    assert ran.result["epsilon"]["ledger_total"] <= ran.result["epsilon"]["published"] * (1 + 1e-9)
-    assert ran.result["label_accuracy"] > 0.7 and ran.result["accuracy"] > 0.6
-    assert ran.result["seconds"]["representation"] > 0
+    epsilon = ran.result["epsilon"]
+    assert (epsilon["published"], epsilon["published_delta"]) == (0.25, 0) and epsilon["exact"] <= 0.25
+    assert epsilon["ledger_total"] <= 0.25 * (1 + 1e-9)
+    assert ran.result["label_accuracy"] > 0.7 and ran.result["learned_accuracy"] > 0.8 and ran.result["accuracy"] > 0.6
+    counts, labels = (pd.read_csv(newest_folder(ran) / name) for name in ("counts.csv", "labels.csv"))
+    assert counts.shape == (15, 11) and sorted(counts["row"]) == list(labels["row"])
+    probabilities = labels.filter(like="p(")
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-3)
+    assert (probabilities.to_numpy().argmax(axis=1) == labels["label"]).all()
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (16, 16, 3), (5,)])
-def test_rows_of_any_shape_need_no_other_setting(nzc: Nzc, shape: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(0)
-    kind = rng.integers(0, 3, 300)
-    x = rng.integers(0, 60, (300, *shape)) + 80 * kind.reshape(-1, *[1] * len(shape))
-    np.savez("rows.npz", x=x.astype(np.uint8 if len(shape) > 1 else np.float32), y=kind)
-    ran = nzc("recipe=near_zero", "representation=auto", "dataset=npz", "dataset.path=rows.npz", "queries=3",
-              "representation.encoder.steps=3", "student.steps=40", "trainer.progress=false")  # fmt: skip
-    assert ran.code == 0, ran.err
-    assert ran.result["answered"] == 3
+def test_a_budget_alone_decides_noise_and_rows(nzc: Nzc) -> None:
+    for epsilon, rows in ((0.05, 10), (1, 60)):
+        ran = nzc(f"budget.epsilon={epsilon}", "student=none", "trainer.progress=false")
+        assert (ran.result["queries"], ran.result["epsilon"]["published"]) == (rows, pytest.approx(epsilon))
+        assert ("noise drowns the counts" in ran.err) == (epsilon == 0.05)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 import nzc as nzc_
 from nzc.app.build import build
 from nzc.app.config import CONF, register
-from nzc.mechanisms import Adjacency, NoisyArgmax
+from nzc.mechanisms import NoisyArgmax, OwnCells
 from nzc.runs.names import name_of
 
 OPTIONS = [
@@ -47,7 +47,9 @@ class GroundUpMechanism(NoisyArgmax):
     [
         (nzc_.NZC(c=0, gamma=1), "lnmax"),  # no boost is left
         (nzc_.NZC(c=0, gamma=1, sensitivity="smooth"), "nzc"),  # the noise is another
-        (nzc_.GNMax(3).between(Adjacency(2)), "gnmax"),
+        (nzc_.GNMax(3).between(OwnCells()), "gnmax"),
+        (nzc_.Counts(3), "counts"),
+        (nzc_.CountsGaussian(3), "counts_gaussian"),
         (NoisyArgmax(StudentTNoise(3)), "student_t_noise"),
         (NoisyArgmax(nzc_.GumbelNoise(3), screen=nzc_.ThresholdScreen(2, 1)), "gumbel_threshold_screen"),
         (NoisyArgmax(nzc_.GumbelNoise(3), nzc_.Boost(2)), "gumbel_boost"),
