@@ -226,7 +226,7 @@ def test_labels_spread_to_the_surest_rows(share: float) -> None:
 
 def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     """The default run: a pure ε, as many rows as its noise allows, probabilities for all public rows."""
-    ran = nzc("student.steps=60", "trainer.progress=false")
+    ran = nzc("recipe=near_zero", "student=supervised", "student.steps=60", "trainer.progress=false")
     assert ran.code == 0 and ran.result["answered"] == 15 and ran.result["teachers"]["count"] == 1200
     epsilon = ran.result["epsilon"]
     assert (epsilon["published"], epsilon["published_delta"]) == (0.25, 0) and epsilon["exact"] <= 0.25
@@ -241,7 +241,7 @@ def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
 
 def test_a_budget_alone_decides_noise_and_rows(nzc: Nzc) -> None:
     for epsilon, rows in ((0.05, 10), (1, 60)):
-        ran = nzc(f"budget.epsilon={epsilon}", "student=none", "trainer.progress=false")
+        ran = nzc("recipe=near_zero", f"budget.epsilon={epsilon}", "student=none", "trainer.progress=false")
         assert (ran.result["queries"], ran.result["epsilon"]["published"]) == (rows, pytest.approx(epsilon))
         assert ("noise drowns the counts" in ran.err) == (epsilon == 0.05)
 
