@@ -6,11 +6,9 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from nzc.app import build as building
-from nzc.app.config import register
 from nzc.mechanisms import GroundTruth, NoisyArgmax
 
 FOLDER = Path(__file__).parent.parent / "conf" / "aggregator"
-register()
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 

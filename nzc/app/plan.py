@@ -66,7 +66,7 @@ def _plan_cells(records: int | None, classes: int, epsilon: float, public: int, 
     if not epsilon > 0 or not 0 < agreement <= 1:
         raise InputError("--epsilon", epsilon, "must be above 0, and --agreement from 0 to 1")
     title = f"{records:,} records in own cells · {classes} classes · agreement {percent(agreement)}"
-    notes = "Right labels: of single cells, by their own counts alone. Cells share counts, so more will be right."
+    notes = "Right labels: an estimate for single cells of equal size, if so many records of each agree."
     table = Table(title=title, title_style="bold", caption=notes, caption_justify="left")
     for name in ("", "ε, at δ = 0", "noise of a count", "rows asked", "records a row", "right labels"):
         table.add_column(name, justify="left" if name == "" else "right")

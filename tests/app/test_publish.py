@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
@@ -171,3 +173,13 @@ def test_a_published_epsilon_follows_from_the_configuration(nzc: Nzc, histograms
     _in_ledger(Path(".nzc"), f"{facts} WHERE rowid = (SELECT max(rowid) FROM runs)")
     with pytest.raises(InputError, match=r"epsilon.published=.*follows from the configuration"):
         publish(run, Path("bad"))
+
+
+def test_a_default_run_is_published_by_a_process_of_its_own(nzc: Nzc, tmp_path: Path) -> None:
+    """Its stored configuration says that the noise follows from the budget, if there is one."""
+    ran = nzc("recipe=near_zero", "student=none", "rng=system", "trainer.progress=false")
+    command = [sys.executable, "-m", "nzc", "publish", str(newest_folder(ran)), str(tmp_path / "published")]
+    published = subprocess.run(command, capture_output=True, text=True)
+    assert (published.returncode, published.stderr) == (0, "")
+    privacy = json.loads((tmp_path / "published" / "privacy.json").read_text())
+    assert (privacy["epsilon"], privacy["delta"]) == ({"published": 0.25}, 0)
