@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from nzc.teachers.cells import nearest
 from nzc.types import Floats, Ints
 
 #: Widths of the kernel (1: the usual distance of two public rows), variances of a class's share within the space and of
@@ -22,7 +23,7 @@ _CENTERS = 400
 
 def expected_records(places: Floats, rows: Ints, records: int) -> Floats:
     """Return how many private records each cell should have [asked rows]: its share of the public rows says so."""
-    return np.asarray(records * np.bincount(_cells(places, rows), minlength=len(rows)) / len(places))
+    return np.asarray(records * np.bincount(nearest(places, places[rows]), minlength=len(rows)) / len(places))
 
 
 def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_std: float) -> Floats:
@@ -37,7 +38,7 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
     expected   how many votes each asked row should have in all, from public facts: `expected_records`, or the teachers
     noise_std  standard deviation of the noise of one count
     """
-    cells, classes, prior = _cells(places, rows), counts.shape[1], _overall(counts, expected, noise_std)
+    cells, classes, prior = nearest(places, places[rows]), counts.shape[1], _overall(counts, expected, noise_std)
     order = np.argsort(cells, kind="stable")
     filled, first, size = np.unique(cells[order], return_index=True, return_counts=True)
     others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(places)), rows))
@@ -120,10 +121,6 @@ def _to_simplex(scores: Floats) -> Floats:
     last = (falling > excess).sum(axis=1, keepdims=True) - 1
     shares = np.maximum(scores - np.take_along_axis(excess, last, axis=1), 0)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _cells(places: Floats, rows: Ints) -> Ints:
-    return np.asarray(_squares(places, places[rows]).argmin(axis=1))
 
 
 def _squares(a: Floats, b: Floats) -> Floats:

@@ -1,7 +1,8 @@
 """The interface of a noise law, no noise, and helpers for laws in log space."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,6 +19,9 @@ DEEPEST = -1000.0
 
 class Noise(ABC):
     """Independent noise on every count. A subclass gives a sampler and the law of the noisy argmax."""
+
+    #: Whether so many changes of counts, in any histograms, cost at most `worst_case` of a vote moved by as many.
+    concentrated: ClassVar[bool] = False
 
     @abstractmethod
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -64,6 +68,8 @@ class Noise(ABC):
 
         By default two counts change, and each change costs at most as much as a moved vote.
         """
+        if self.concentrated:
+            return 1, replace(self.worst_case(records), many=None)  # `many` is about moved votes of many queries
         return 2, self.worst_case(1) if records == 1 else UNBOUNDED
 
     @property

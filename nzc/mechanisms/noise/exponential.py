@@ -29,6 +29,7 @@ class ExponentialNoise(Noise):
     """
 
     gamma: float
+    concentrated = True
 
     def __post_init__(self) -> None:
         positive(gamma=self.gamma)
@@ -51,6 +52,3 @@ class ExponentialNoise(Noise):
 
     def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
         return data_independent.pure_cost(2 * self.gamma * shift)
-
-    def own_cells(self, records: int) -> tuple[int, data_independent.WorstCaseCost]:
-        return 1, self.worst_case(records)

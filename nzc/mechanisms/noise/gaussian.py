@@ -21,6 +21,7 @@ class GaussianNoise(ContinuousNoise):
     """
 
     sigma: float
+    concentrated = True
 
     reach = 62.0  # Φ(−x/√2) is e^-700 at x = 53, and a moved vote brings a class up to 2 MAX_STEP nearer
 
@@ -63,9 +64,6 @@ class GaussianNoise(ContinuousNoise):
         if shift != 1:
             return cost
         return replace(cost, many=lambda queries, delta: gaussian_argmax.epsilon(queries, self.sigma, delta))
-
-    def own_cells(self, records: int) -> tuple[int, data_independent.WorstCaseCost]:
-        return 1, data_independent.gaussian_cost(np.sqrt(2) * records / self.sigma)
 
     @property
     def bound(self) -> data_dependent.DataDependentBound:

@@ -22,6 +22,7 @@ class GumbelNoise(Noise):
     """
 
     gamma: float
+    concentrated = True
 
     def __post_init__(self) -> None:
         positive(gamma=self.gamma)
@@ -39,6 +40,3 @@ class GumbelNoise(Noise):
 
     def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
         return data_independent.bounded_range_cost(2 * self.gamma * shift)
-
-    def own_cells(self, records: int) -> tuple[int, data_independent.WorstCaseCost]:
-        return 1, self.worst_case(records)

@@ -19,6 +19,7 @@ class LaplaceNoise(ContinuousNoise):
     """Lap(1/γ) on every count: density γ/2 e^(−γ|z|). One label is (2γ, 0)-private (PATE 2017, Theorem 2)."""
 
     gamma: float
+    concentrated = True
 
     reach = 720.0
 
@@ -72,9 +73,6 @@ class LaplaceNoise(ContinuousNoise):
 
     def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
         return data_independent.pure_cost(2 * self.gamma * shift)
-
-    def own_cells(self, records: int) -> tuple[int, data_independent.WorstCaseCost]:
-        return 1, self.worst_case(records)
 
     @property
     def bound(self) -> data_dependent.DataDependentBound:
