@@ -104,7 +104,8 @@ def _middles(places: Floats, count: int, rng: np.random.Generator, weights: Floa
     from sklearn.cluster import KMeans
 
     with warnings.catch_warnings(action="ignore"):  # fewer distinct places than clusters
-        clusters = KMeans(count, n_init=10, random_state=int(rng.integers(2**31))).fit(places, sample_weight=weights)
+        tries = 10 if count < 100 else 1  # many clusters are alike whatever the start
+        clusters = KMeans(count, n_init=tries, random_state=int(rng.integers(2**31))).fit(places, sample_weight=weights)
     number = clusters.labels_
     nearest = np.lexsort([np.linalg.norm(places - clusters.cluster_centers_[number], axis=1), number])
     middles = nearest[np.unique(number[nearest], return_index=True)[1]]

@@ -22,7 +22,7 @@ from nzc.accounting.privacy_filter import PrivacyFilter
 from nzc.accounting.rdp import ORDERS
 from nzc.labeling.promise import Promise
 from nzc.labeling.run_ledger import RunLedger, question
-from nzc.labeling.smoothing import expected_records, smooth
+from nzc.labeling.smoothing import expected_records, mixed, smooth
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
 from nzc.storage.fingerprint import describe
 from nzc.teachers import VoteHistograms
@@ -74,6 +74,7 @@ class LabelingSession:
         self.promise, self.policy, self.ledger, self._public = promise, promise.policy, ledger, public
         self.released = np.full(rows, ABSTAIN)
         self.probabilities: Floats | None = None
+        self.mixed = 0.0
         self.voters = 0  # how many vote: teachers, or records in cells
         self.rounds: list[QueryRound] = []
 
@@ -149,7 +150,8 @@ class LabelingSession:
             expected = np.full(len(counts), float(self.voters))
             if not self.policy.mechanism.adjacency.everywhere:
                 expected = expected_records(places, self.rows, self.voters)
-            self.probabilities = smooth(places, self.rows, counts.astype(np.float64), expected, noise.deviation)
+            released = counts.astype(np.float64), expected, noise.deviation
+            self.probabilities, self.mixed = smooth(places, self.rows, *released), mixed(*released)
         self.released[self.rows] = self.probabilities[self.rows].argmax(axis=1)
 
     def close(self, digests: Mapping[str, str]) -> None:

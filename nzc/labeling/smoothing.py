@@ -17,6 +17,8 @@ _WIDTHS = (0.1, 0.14, 0.2, 0.28, 0.4, 0.56, 0.8, 1.1)
 _VARIANCES = np.array([0.03, 0.1, 0.2, 0.4, 0.8, 1.5, 3])[:, None]
 _OWN = (0.0, 0.03, 0.2)
 _USUAL_WIDTH, _USUAL_VARIANCE = 0.4, 0.8
+#: Standard deviation of a class's share of all records about the expected one, as a part of 1/classes.
+_SIZES = 0.5
 #: So many public rows span the functions that the smoother knows.
 _CENTERS = 400
 
@@ -54,7 +56,10 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
         signal = expected[:, None] * (means @ base)
         for own in np.array(_OWN) / classes:
             noise = noise_std**2 + expected / classes + own * expected**2 + 1e-9
-            likely, *fit = _fit(signal, rest, noise)
+            of_all = (_SIZES * expected.sum() / classes) ** 2 + own * (expected**2).sum()
+            # One observation more: all records together have about the expected shares.
+            seen = np.vstack([signal, signal.sum(axis=0)]), np.pad(rest, ((0, 1), (0, 0)))
+            likely, *fit = _fit(*seen, np.append(noise, of_all))
             likely -= 4 * np.log2(width / _USUAL_WIDTH) ** 2  # few records tell little about the width
             if likely > best[0]:
                 best = likely, fit, width, base, signal, own, own * expected / noise
@@ -64,7 +69,16 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
     features -= (trust[:, None] * signal)[cells]
     mean = prior + features @ weights + (trust[:, None] * rest)[cells]
     variance = ((features @ spread) ** 2).sum(axis=1) + smooth_variance * unseen + own * (1 - trust * expected)[cells]
-    return _probabilities(mean, variance, prior, smooth_variance + own, _purity(counts, expected, noise_std))
+    return _probabilities(mean, variance, prior, smooth_variance + own, mixed(counts, expected, noise_std))
+
+
+def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:
+    """Return how much classes mix in a cell: 0 where all its records have one class, 1 where two have the same by half.
+
+    As few cells as classes cannot follow the classes, so their mixture tells nothing; it counts for 1 − classes/cells.
+    """
+    same = ((counts**2).sum() - counts.size * noise_std**2) / max((expected**2).sum(), 1e-12)
+    return float(np.clip(2 - 2 * same, 0, 1)) * max(0.0, 1 - counts.shape[1] / len(counts))
 
 
 def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Floats, float]:
@@ -88,21 +102,14 @@ def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Fl
     )
 
 
-def _purity(counts: Floats, expected: Floats, noise_std: float) -> float:
-    """Return the chance that two records of a cell have the same class, as far as the noise lets it be read."""
-    by_noise = counts.size * noise_std**2
-    return float(np.clip(((counts**2).sum() - by_noise) / max((expected**2).sum(), 1e-12), 0, 1))
-
-
-def _probabilities(mean: Floats, variance: Floats, prior: Floats, total: float, purity: float) -> Floats:
+def _probabilities(mean: Floats, variance: Floats, prior: Floats, total: float, mix: float) -> Floats:
     """Return class probabilities, given the mean and the variance of each row's shares.
 
     Where cells are pure, a row has one class, and doubt comes from the noise; where they are not, the mean has it all.
     """
     variance = np.maximum(variance, 1e-6)[:, None]
     one = softmax(np.log(np.maximum(prior, 1e-6)) + mean / variance - prior / total, axis=1)
-    pure = max(0.0, 2 * purity - 1)
-    return np.asarray(pure * one + (1 - pure) * _to_simplex(mean))
+    return np.asarray((1 - mix) * one + mix * _to_simplex(mean))
 
 
 def _overall(counts: Floats, expected: Floats, noise_std: float) -> Floats:

@@ -1,6 +1,5 @@
 """The interface of a representation, and of an encoder of rows."""
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -10,7 +9,6 @@ import numpy as np
 
 from nzc.data import DataSplits, Embedding
 from nzc.data.rows import blocks
-from nzc.representation.clusters import CLEAR, UNCLEAR, clarity
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
@@ -43,10 +41,7 @@ class Representation(Encoder):
     """
 
     def embed(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> Embedding:
-        """Return the places of all private and public rows; they are computed once.
-
-        If the public rows form no clear clusters, a line on standard error says so.
-        """
+        """Return the places of all private and public rows; they are computed once."""
 
         def place(_: object) -> AnyArray:
             placement = self.fit(splits.public.x, trainer)
@@ -61,7 +56,4 @@ class Representation(Encoder):
             **{field.name: describe(getattr(self, field.name)) for field in fields(self)},  # type: ignore[arg-type]
         }
         placed = store.fetch(request, place)
-        embedding = Embedding(private=placed[: len(splits.private)], public=placed[len(splits.private) :])
-        if (clear := clarity(embedding.public, splits.classes)) < CLEAR:
-            print(UNCLEAR.format(clear), file=sys.stderr)
-        return embedding
+        return Embedding(private=placed[: len(splits.private)], public=placed[len(splits.private) :])

@@ -1,14 +1,19 @@
 """Diffusion map of the public rows: rows that many short paths join lie close together."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from nzc.data import DataSplits, Embedding
+from nzc.data.images import is_image
 from nzc.networks import as_input
 from nzc.representation.base import Encoder, Placement, Representation
-from nzc.settings import Count, CountOrZero, NotNegative, TwoOrMore
+from nzc.representation.clusters import CLEAR, UNCLEAR, clarity
+from nzc.settings import Count, CountOrZero, NotNegative, Share, TwoOrMore
+from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import whole
@@ -19,8 +24,12 @@ class Spectral(Representation):
     """Eigenvectors of the nearest-neighbour graph of the public rows (Coifman and Lafon 2006, "Diffusion maps").
 
     Edges weigh exp(−d²/(s s′)), s being a row's distance to its last neighbour (Zelnik-Manor and Perona 2004). A row
-    that is not public lies at the weighted mean of its nearest public rows. All places have length 1.
+    that is not public lies at the weighted mean of its nearest public rows. All places in the map have length 1.
 
+    A map shows clusters, and few rows suit it. Vectors show what differs within a cluster, and many rows use that.
+
+    share       the map's share of the variance of all places; the vectors have the rest: those of the encoder, or the
+                features. Pixels have none
     encoder     turns rows that it takes into vectors first; other rows, and None: pixels from 0 to 1, or the features
     neighbours  of each row in the graph; dimensions: eigenvectors that are kept
     power       the eigenvalues are raised to it: the steps of a random walk on the graph
@@ -32,6 +41,7 @@ class Spectral(Representation):
     neighbours: Count
     dimensions: TwoOrMore
     power: NotNegative
+    share: Share = 1.0
     copies: CountOrZero = 0
     augment: Callable[..., Any] | None = None
 
@@ -41,25 +51,52 @@ class Spectral(Representation):
         if (encoder := self._encoder(public)) is not None:
             encoder.check(public)
 
-    def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
-        from sklearn.neighbors import NearestNeighbors
+    def embed(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> Embedding:
+        """Return the places of all rows. If the map of the public rows has no clear clusters, a line says so."""
+        embedding = super().embed(splits, store, trainer)
+        if self.share and (clear := clarity(embedding.public[:, : self.dimensions], splits.classes)) < CLEAR:
+            print(UNCLEAR.format(clear), file=sys.stderr)
+        return embedding
 
+    def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
         self.check(public)
         encoder = self._encoder(public)
         encode = _flat if encoder is None else encoder.fit(public, trainer)
-        vectors = np.concatenate([encode(rows) for rows in ([public] if encoder else self._with_copies(public))])
-        several = (self.neighbours + 1) * (len(vectors) // len(public))  # all copies of a few rows may come first
-        index = NearestNeighbors(n_neighbors=several, algorithm="brute").fit(vectors)
-
-        def nearest_rows(rows: AnyArray, others_only: bool = False) -> tuple[Floats, AnyArray]:
-            distances, copies = index.kneighbors(encode(rows))
-            own = np.arange(len(rows)) if others_only else np.full(len(rows), -1)
-            return _firsts(distances, copies % len(public), own, self.neighbours)
-
-        places = self._places(*nearest_rows(public, others_only=True))
+        share = 1.0 if encoder is None and is_image(public.shape[1:]) else self.share
+        if share == 0:
+            return encode
+        vectors = encode(public)
+        copies = [] if encoder is not None else [encode(rows) for rows in self._copies(public)]
+        mapped = self._map(np.concatenate([vectors, *copies]), len(public))
+        if share == 1:
+            return lambda rows: mapped(encode(rows))
+        scales = [
+            np.sqrt(part / max(places.var(axis=0).sum(), 1e-12))
+            for part, places in ((share, mapped(vectors)), (1 - share, vectors))
+        ]
 
         def place(rows: AnyArray) -> Floats:
-            distances, nearest = nearest_rows(rows)
+            vectors = encode(rows)
+            return np.hstack([scales[0] * mapped(vectors), scales[1] * vectors]).astype(np.float32)
+
+        return place
+
+    def _map(self, vectors: Floats, public: int) -> Placement:
+        """Return what maps vectors to places, given those of so many public rows, and of all copies of them after."""
+        from sklearn.neighbors import NearestNeighbors
+
+        several = (self.neighbours + 1) * (len(vectors) // public)  # all copies of a few rows may come first
+        index = NearestNeighbors(n_neighbors=several, algorithm="brute").fit(vectors)
+
+        def nearest_rows(vectors: Floats, others_only: bool = False) -> tuple[Floats, AnyArray]:
+            distances, copies = index.kneighbors(vectors)
+            own = np.arange(len(vectors)) if others_only else np.full(len(vectors), -1)
+            return _firsts(distances, copies % public, own, self.neighbours)
+
+        places = self._places(*nearest_rows(vectors[:public], others_only=True))
+
+        def place(vectors: Floats) -> Floats:
+            distances, nearest = nearest_rows(vectors)
             weights = np.exp(-((distances / np.maximum(distances[:, :1], 1e-3)) ** 2))
             return _unit((places[nearest] * weights[:, :, None]).sum(axis=1))
 
@@ -68,15 +105,15 @@ class Spectral(Representation):
     def _encoder(self, public: AnyArray) -> Encoder | None:
         return self.encoder if self.encoder is not None and self.encoder.takes(public.shape[1:]) else None
 
-    def _with_copies(self, public: AnyArray) -> list[AnyArray]:
-        """Return the public rows, and as often as there are copies, all of them augmented."""
+    def _copies(self, public: AnyArray) -> list[AnyArray]:
+        """Return the public rows augmented, as often as there are copies."""
         if self.augment is None or self.copies == 0:
-            return [public]
+            return []
         import torch
 
         rng, rows = torch.Generator().manual_seed(0), as_input(torch.from_numpy(public))
         copies = [self.augment(rows, rng).numpy() for _ in range(self.copies)]
-        return [public] if np.array_equal(copies[0], rows) else [public, *copies]
+        return [] if np.array_equal(copies[0], rows) else copies
 
     def _places(self, distances: Floats, nearest: AnyArray) -> Floats:
         """Return the places [rows, dimensions] of public rows, given their neighbours [rows, neighbours]."""

@@ -158,7 +158,9 @@ class Learner:
         labels = np.concatenate([labels, np.full(uncovered, ABSTAIN)])
         data = StudentData(splits.public.x, labels, splits.classes)
         if session.probabilities is not None:
-            data = soft_labels(data, np.pad(session.probabilities, ((0, uncovered), (0, 0))), student.spread)
+            data = soft_labels(
+                data, np.pad(session.probabilities, ((0, uncovered), (0, 0))), student.spread, session.mixed
+            )
         learn = partial(student.fit, seed=session.policy.seed, trainer=self.run.parts.trainer, log=self.curves)
         if student.folds > 1:
             data = clean_labels(data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name))

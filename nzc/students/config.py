@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 class StudentData:
     """All that a student ever sees: public rows x [rows, ...], and labels [rows], ABSTAIN where none is released.
 
-    soft  class probabilities [rows, classes] of the rows that have a label, which is then the likeliest class
+    soft   class probabilities [rows, classes] of the rows that have a label, which is then the likeliest class
+    mixed  from 0 to 1: how much classes mix among rows that are alike, so that soft labels stay in doubt
     """
 
     x: AnyArray
     labels: Ints
     classes: int
     soft: Floats | None = None
+    mixed: float = 0.0
 
     @property
     def labeled(self) -> Bools:

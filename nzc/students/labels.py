@@ -32,7 +32,7 @@ def clean_labels(
     return data if (labels == ABSTAIN).all() else replace(data, labels=labels)
 
 
-def soft_labels(data: StudentData, probabilities: Floats, share: float) -> StudentData:
+def soft_labels(data: StudentData, probabilities: Floats, share: float, mixed: float) -> StudentData:
     """Return the data with probabilities in place of labels: of labeled rows, and of the surest `share` of all rows.
 
     probabilities  [rows, classes]; all 0 where nothing is known of a row
@@ -40,7 +40,12 @@ def soft_labels(data: StudentData, probabilities: Floats, share: float) -> Stude
     sure = probabilities.max(axis=1)
     known = data.labeled.copy()
     known[np.argsort(-sure, kind="stable")[: round(share * len(sure))]] = True
-    return replace(data, labels=np.where(known & (sure > 0), probabilities.argmax(axis=1), ABSTAIN), soft=probabilities)
+    return replace(
+        data,
+        labels=np.where(known & (sure > 0), probabilities.argmax(axis=1), ABSTAIN),
+        soft=probabilities,
+        mixed=mixed,
+    )
 
 
 def spread_labels(data: StudentData, embedding: Floats, share: float) -> StudentData:

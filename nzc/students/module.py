@@ -31,7 +31,7 @@ class StudentModule(LightningModule):
     def __init__(self, config: StudentSettings, data: StudentData, seed: int) -> None:
         super().__init__()
         assert config.network is not None
-        self.config, self.classes, self.seed = config, data.classes, seed
+        self.config, self.classes, self.mixed, self.seed = config, data.classes, data.mixed, seed
         self.rng = torch.Generator().manual_seed(seed)
         self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
         y = data.labels if data.soft is None else data.soft.astype(np.float32)
@@ -73,7 +73,7 @@ class StudentModule(LightningModule):
         log_p = logits.log_softmax(1)
         seen = torch.logaddexp(log_p + math.log1p(-noise), log_p.new_tensor(noise / self.classes).log())
         seen = seen.gather(1, y[:, None]) if y.ndim == 1 else (y * seen).sum(1)
-        return -seen.mean() * (max(0.0, 1 - self.progress / decay) if decay else 1.0)
+        return -seen.mean() * (max(self.mixed, 1 - self.progress / decay) if decay else 1.0)
 
     def on_train_start(self) -> None:
         torch.manual_seed(self.seed)  # dropout uses the global generator
