@@ -78,7 +78,7 @@ def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:
     As few cells as classes cannot follow the classes, so their mixture tells nothing; it counts for 1 − classes/cells.
     """
     same = ((counts**2).sum() - counts.size * noise_std**2) / max((expected**2).sum(), 1e-12)
-    return float(np.clip(2 - 2 * same, 0, 1)) * max(0.0, 1 - counts.shape[1] / len(counts))
+    return float(np.clip(2 - 2 * same, 0, 1) * max(0.0, 1 - counts.shape[1] / len(counts)))
 
 
 def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Floats, float]:
