@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nzc.labeling import smoothing
-from nzc.labeling.smoothing import expected_records, smooth
+from nzc.labeling.smoothing import expected_records, mixed, smooth
 from nzc.mechanisms.noise import LaplaceNoise
 from nzc.mechanisms.rows import expected_right, rows_to_ask
 
@@ -89,9 +89,14 @@ def test_smoothing_labels_more_rows_right_than_each_cell_alone() -> None:
     assert np.mean(smoothed) > np.mean(alone) + 0.1
 
 
-def test_the_mean_is_the_gaussian_process_of_cell_averages(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, width, variance, own, noise_std = np.random.default_rng(5), 0.4, 0.8, 0.03, 6.0
-    for name, value in (("_WIDTHS", (width,)), ("_VARIANCES", np.array([[variance]])), ("_OWN", (own,))):
+@pytest.mark.parametrize(("own", "sizes"), [(0.03, 1e6), (0.0, 0.5), (0.0, 0.01)])
+def test_the_mean_is_the_gaussian_process_of_cell_averages(
+    own: float, sizes: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All records together are observed too: each class has its expected share, give or take `sizes`/classes."""
+    rng, width, variance, noise_std = np.random.default_rng(5), 0.4, 0.8, 6.0
+    parts = ("_WIDTHS", (width,)), ("_VARIANCES", np.array([[variance]])), ("_OWN", (own,)), ("_SIZES", sizes)
+    for name, value in parts:
         monkeypatch.setattr(smoothing, name, value)
     places, label = _clusters(rng, 3, 40)
     rows = np.arange(9)
@@ -102,14 +107,26 @@ def test_the_mean_is_the_gaussian_process_of_cell_averages(monkeypatch: pytest.M
     cell = ((places[:, None] - places[rows]) ** 2).sum(axis=2).argmin(axis=1)
     total = expected * (cell[:, None] == np.arange(9)) / np.bincount(cell)  # sums over cells, of so many records
     joint = kernel + own / 3 * (cell[:, None] == cell)
-    noise = np.diag(noise_std**2 + expected / 3)
+    total = np.column_stack([total, total.sum(axis=1)])
+    noise = np.diag([*noise_std**2 + expected / 3, (sizes * 900 / 3) ** 2])
     prior = smoothing._overall(counts, expected, noise_std)
     gain = joint @ total @ np.linalg.inv(total.T @ joint @ total + noise)
-    mean, variances = prior + gain @ (counts - prior * expected[:, None]), np.diag(joint - gain @ total.T @ joint)
+    mean, variances = (
+        prior + gain @ np.pad(counts - prior * expected[:, None], ((0, 1), (0, 0))),
+        np.diag(joint - gain @ total.T @ joint),
+    )
     got: list[np.ndarray] = []
     monkeypatch.setattr(smoothing, "_probabilities", lambda mean, variance, *_: got.extend((mean, variance)) or mean)
     smooth(places, rows, counts, expected, noise_std)
     assert np.allclose(got[0], mean, atol=1e-3) and np.allclose(got[1], variances, atol=1e-3)
+
+
+@pytest.mark.parametrize(("shares", "twice_different"), [([1, 0, 0], 0), ([0.8, 0.2, 0], 0.64), ([0.4, 0.3, 0.3], 1)])
+def test_how_classes_mix_is_read_through_the_noise(shares: list[float], twice_different: float) -> None:
+    rng, expected = np.random.default_rng(0), np.full(300, 1_000.0)
+    counts = 1_000 * rng.permuted(np.tile(shares, (300, 1)), axis=1) + rng.laplace(scale=100, size=(300, 3))
+    assert mixed(counts, expected, 100 * 2**0.5) == pytest.approx(0.99 * twice_different, abs=0.05)
+    assert mixed(counts[:3], expected[:3], 100 * 2**0.5) == 0  # three cells cannot follow three classes
 
 
 def test_surer_rows_are_more_often_right() -> None:

@@ -87,6 +87,19 @@ def test_the_kind_of_space_follows_from_the_shape_of_a_row(shape: tuple[int, ...
     assert same == ({"plain", "copies"} if alike == "plain" else {alike})  # copies of features are equal rows
 
 
+@pytest.mark.parametrize(("shape", "dimensions"), [((2,), 8), ((1, 8, 8), 6)])
+def test_vectors_beside_the_map_have_their_share_of_the_variance(shape: tuple[int, ...], dimensions: int) -> None:
+    """Of features, or an encoder's; pixels have none. Without a share, the map or the vectors are all."""
+    x = np.random.default_rng(0).random((60, *shape), np.float32)
+    both, alone = (replace(SPECTRAL, share=share).fit(x, QUIET)(x) for share in (0.3, 1.0))
+    assert both.shape[1] == dimensions and alone.shape[1] == 6
+    if dimensions > 6:
+        assert both[:, :6].var(axis=0).sum() == pytest.approx(0.3, rel=1e-3)
+        assert both[:, 6:].var(axis=0).sum() == pytest.approx(0.7, rel=1e-3)
+        assert np.ptp(both[:, 6:] / x) < 1e-4 and np.ptp(both[:, :6] / alone) < 1e-3
+        assert np.array_equal(replace(SPECTRAL, share=0.0).fit(x, QUIET)(x), x)
+
+
 def _blobs(classes: int, width: float) -> np.ndarray:
     return np.asarray(make_blobs(300 * classes, 10, centers=classes, cluster_std=width, random_state=0)[0], np.float32)
 

@@ -93,13 +93,18 @@ def test_batches_hold_labeled_rows_and_rows_of_the_whole_pool() -> None:
 
 
 def test_the_labeled_loss_by_hand() -> None:
-    """It fades over half of the steps: half is gone after a quarter of them, all after half and later."""
+    """It fades over half of the steps: half is gone after a quarter of them, all after half and later.
+
+    Where classes mix, so much of it stays.
+    """
     student = replace(PLAIN, label_noise_rate=0.1, labeled_loss_decay=0.5).student(_data(), 0)
     logits, y = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 2, 2, 1, 0])
     p = logits.softmax(1)[torch.arange(6), y].numpy()
     for student.progress, left in ((0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (0.9, 0.0)):
         expected = pytest.approx(-left * np.log(0.9 * p + 0.1 / 3).mean())
         assert student.labeled_loss(logits, y).item() == expected
+    student.mixed = 0.3
+    assert student.labeled_loss(logits, y).item() == pytest.approx(-0.3 * np.log(0.9 * p + 0.1 / 3).mean())
     plain = PLAIN.student(_data(), 0).labeled_loss(1e4 * logits, y)
     torch.testing.assert_close(plain, torch.nn.functional.cross_entropy(1e4 * logits, y))
 
@@ -164,8 +169,8 @@ def test_soft_labels_are_of_labeled_rows_and_of_the_surest() -> None:
     data = StudentData(np.zeros((5, 1)), np.array([0, ABSTAIN, ABSTAIN, 1, ABSTAIN]), 2)
     probs = np.array([[0.6, 0.4], [0.1, 0.9], [0.8, 0.2], [0.55, 0.45], [0, 0]])
     for share, labels in ((0.0, [0, -1, -1, 0, -1]), (0.4, [0, 1, 0, 0, -1]), (1.0, [0, 1, 0, 0, -1])):
-        soft = soft_labels(data, probs, share)
-        assert soft.labels.tolist() == labels and soft.soft is probs
+        soft = soft_labels(data, probs, share, 0.3)
+        assert soft.labels.tolist() == labels and soft.soft is probs and soft.mixed == 0.3
 
 
 @pytest.mark.parametrize("counts", [[2, 1, 0], [30, 9, 6], [3, 3, 3], [900, 90, 10], [1, 0, 0], [12, 0, 0]])
