@@ -44,7 +44,7 @@ OTHER: dict[str, Any] = {
     "network": "cnn", "epochs": 8, "batch_size": 8, "lr": 0.5, "weight_decay": 0.5, "augment": Affine(rotate=7),
     "optimizer": partial(torch.optim.SGD, lr=0.1), "schedule": partial(torch.optim.lr_scheduler.StepLR, step_size=3),
     "stacked": True, "estimator": DecisionTreeClassifier(max_depth=2),
-    "encoder": None, "neighbours": 9, "dimensions": 9, "power": 9, "copies": 9,
+    "encoder": None, "neighbours": 9, "dimensions": 9, "share": 0.5, "power": 9, "copies": 9,
     "side": 9, "width": 9, "steps": 9, "temperature": 0.9,
 }  # fmt: skip
 #: The fields that may change without a change of the key, and why.
