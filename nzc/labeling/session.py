@@ -74,7 +74,7 @@ class LabelingSession:
         self.promise, self.policy, self.ledger, self._public = promise, promise.policy, ledger, public
         self.released = np.full(rows, ABSTAIN)
         self.probabilities: Floats | None = None
-        self.mixed = 0.0
+        self.mixed = 0.0  # how much classes mix in a cell (`smoothing.mixed`)
         self.voters = 0  # how many vote: teachers, or records in cells
         self.rounds: list[QueryRound] = []
 

@@ -73,7 +73,7 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
 
 
 def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:
-    """Return how much classes mix in a cell: 0 where all its records have one class, 1 where two have the same by half.
+    """Return how much classes mix in cells: 0 if all records of a cell have one class, 1 if every second pair differs.
 
     As few cells as classes cannot follow the classes, so their mixture tells nothing; it counts for 1 − classes/cells.
     """

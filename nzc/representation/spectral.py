@@ -1,4 +1,4 @@
-"""Diffusion map of the public rows: rows that many short paths join lie close together."""
+"""Diffusion map of the public rows: rows that many short paths join lie close together. Vectors may stand beside it."""
 
 import sys
 from collections.abc import Callable

@@ -54,11 +54,14 @@ def spread_labels(data: StudentData, embedding: Floats, share: float) -> Student
     A row is the surer, the closer it is to the nearest row of its class than to the nearest of another one. Released
     labels stay. Only released labels and public rows are used.
 
-    embedding  places [pool, dimensions] of the pool's rows in a public representation, of length 1
+    embedding  places [pool, dimensions] of the pool's rows in a public representation
     """
     released = np.flatnonzero(data.labeled)
-    alike = embedding @ embedding[released].T
-    closest = np.full((len(data.labels), data.classes), -2.0)
+    halves = (embedding**2).sum(axis=1) / 2
+    alike = (
+        embedding @ embedding[released].T - halves[:, None] - halves[released]
+    )  # half the squared distance, negative
+    closest = np.full((len(data.labels), data.classes), alike.min() - 1)
     for label in np.unique(data.labels[released]):
         closest[:, label] = alike[:, data.labels[released] == label].max(axis=1)
     ordered, nearest = np.sort(closest, axis=1), closest.argmax(axis=1)

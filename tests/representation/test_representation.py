@@ -233,6 +233,8 @@ def test_labels_spread_to_the_surest_rows(share: float) -> None:
         for _, row in sorted(rows, reverse=True)[: int(np.ceil(share * len(rows)))]:
             expected[row] = c if labels[row] == ABSTAIN else labels[row]
     assert np.array_equal(found, expected)
+    moved = spread_labels(StudentData(places, labels, 4), places + 3, share).labels
+    assert np.array_equal(moved, expected)  # only distances count
     alone = StudentData(places, np.where(labels == 3, 3, ABSTAIN), 4)  # a single class is spread to all
     assert set(spread_labels(alone, places, 1.0).labels) == {3}
 
