@@ -40,7 +40,6 @@ outside ±750, the distance grows in proportion.
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -99,17 +98,10 @@ class ExactGenerator(np.random.Generator):
         reached = self._decide(noise, scores, origin, np.ones_like(scores), _positive)
         return reached.reshape(np.shape(statistic)).astype(bool)
 
-    def round_up(self, noise: ExactNoise, number: float) -> float:
-        """Return number + noise, rounded up to a whole number (then to float64, where that is above 2^53)."""
-        return float(self._round_up(noise, np.full(1, number))[0])
-
-    def whole(self, noise: ExactNoise, shape: tuple[int, ...]) -> Ints:
-        """Return noise of this shape, rounded to the nearest whole number."""
-        return self._round_up(noise, np.full(prod(shape), -0.5)).astype(np.int64).reshape(shape)
-
-    def _round_up(self, noise: ExactNoise, numbers: Floats) -> Floats:
-        numbers = numbers[:, None]
-        return self._decide(noise, numbers, 0 * numbers, np.ones_like(numbers), _whole)
+    def round_up(self, noise: ExactNoise, numbers: Floats | float) -> Floats:
+        """Return numbers + noise, rounded up to whole numbers (then to float64, where they are above 2^53)."""
+        scores = np.asarray(numbers, dtype=np.float64).reshape(-1, 1)
+        return self._decide(noise, scores, 0 * scores, np.ones_like(scores), _whole).reshape(np.shape(numbers))
 
     def _decide(self, noise: ExactNoise, scores: Floats, origin: Floats, factor: Floats, verdict: _Verdict) -> Floats:
         """Return the verdict on scores − origin + factor·noise, [rows]: scores [rows, numbers], others [rows, 1]."""

@@ -130,7 +130,7 @@ def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
     """
     if isinstance(rng, ExactGenerator):
         noise = ExactNoise(NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP))
-        return rng.round_up(noise, (log_bound + plan.beta * plan.margin) / _STEP) * _STEP
+        return float(rng.round_up(noise, (log_bound + plan.beta * plan.margin) / _STEP)) * _STEP
     released = log_bound + plan.beta * (plan.noise * rng.standard_normal() + plan.margin)
     return float(np.ceil(released / _STEP)) * _STEP
 

@@ -10,12 +10,11 @@ from nzc.accounting.audit import FLOOR
 from nzc.accounting.data_dependent import gaps
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact import Pairs
-from nzc.mechanisms.adjacency import FAR, Adjacency, HistogramBatch
-from nzc.mechanisms.boost import Boost
+from nzc.mechanisms.adjacency import FAR, Adjacency, Boost
 from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
 from nzc.mechanisms.noise.base import require_total
 from nzc.mechanisms.screen import Screen
-from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
+from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_probabilities, as_votes
 from nzc.types import Bools, Floats, Ints
 
 
@@ -27,7 +26,6 @@ class ArgmaxLaw:
     boost: Boost = field(default_factory=Boost)
     screen: Screen | None = None
     adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)
-
     #: Whether `release` returns noisy counts, not labels.
     releases_counts: ClassVar[bool] = False
 
@@ -35,6 +33,11 @@ class ArgmaxLaw:
     def asks_student(self) -> bool:
         """Whether the screen uses `student_probs`."""
         return self.screen is not None and self.screen.asks_student
+
+    @property
+    def delta_cost(self) -> float | None:
+        """The δ per query that a label without noise uses behind a screen that protects it; None: no such screen."""
+        return self.screen.delta_cost if self.screen is not None and isinstance(self.noise, NoNoise) else None
 
     @property
     def one_round(self) -> bool:
@@ -81,10 +84,10 @@ class ArgmaxLaw:
         moved, exists = batch.moved()
         row, a, b = np.nonzero(exists)
         votes, probs = batch.votes, None if batch.student_probs is None else batch.student_probs[row]
-        noise, boost, screen = self.noise, self.boost, self.screen
-        if screen is not None and isinstance(noise, NoNoise) and screen.delta_cost is not None:
-            here = np.stack(screen.log_answer(votes, batch.student_probs), axis=-1)[row]
-            there = np.stack(screen.log_answer(moved[exists], probs), axis=-1)
+        noise, boost = self.noise, self.boost
+        if self.screen is not None and self.delta_cost is not None:
+            here = np.stack(self.screen.log_answer(votes, batch.student_probs), axis=-1)[row]
+            there = np.stack(self.screen.log_answer(moved[exists], probs), axis=-1)
             return Pairs(row, here, there, np.ones_like(here))
         if isinstance(noise, ContinuousNoise) and (boost.c == 0 or gaps(votes)[:, 0].min() > FAR):
             delta = boost.scale(votes)

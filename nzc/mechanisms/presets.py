@@ -1,9 +1,8 @@
 """The aggregators of the papers: settings of the one noisy argmax. Their arguments are the keys of conf/aggregator."""
 
-from nzc.mechanisms.boost import Boost
+from nzc.mechanisms.adjacency import Boost
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
-from nzc.mechanisms.noisy_argmax import NoisyArgmax
-from nzc.mechanisms.noisy_counts import NoisyCounts
+from nzc.mechanisms.noisy_argmax import NoisyArgmax, NoisyCounts
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
 

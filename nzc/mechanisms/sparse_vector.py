@@ -65,7 +65,6 @@ class SparseScreen(StabilityScreen):
     """
 
     cutoff: int
-
     one_round = True
 
     def __post_init__(self) -> None:

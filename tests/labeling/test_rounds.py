@@ -247,8 +247,8 @@ def test_rounds_of_two_mechanisms_add_up() -> None:
     assert (len(one.rows), len(two.rows)) == (20, 30)
     orders, first, later = np.array([2.0, 8.0, 40.0]), _interactive().first, _interactive()
     assert first is not None
-    by_hand = first.pricing.exact(votes[one.rows]).total(orders)
-    by_hand = by_hand + later.pricing.exact(votes[two.rows], probs[two.rows]).total(orders)
+    by_hand = first.exact(votes[one.rows]).total(orders)
+    by_hand = by_hand + later.exact(votes[two.rows], probs[two.rows]).total(orders)
     np.testing.assert_allclose((one.cost + two.cost).rdp(orders), by_hand, rtol=1e-12)
     most = 20 / 20**2 + 20 * 2 / 30**2 + 30 / 15**2 + 30 * 2 / 10**2  # all queries answered
     assert (one.cost + two.cost).epsilon(delta).data_independent == pytest.approx(gaussian(np.sqrt(most), delta))

@@ -45,32 +45,20 @@ class Noise(ABC):
         return None
 
     def winner(self, scores: Floats, scale: Floats, rng: np.random.Generator) -> Ints:
-        """Draw argmax_j {scores_j + scale·noise_j}, [queries], at scores [queries, classes] and scales [queries].
-
-        An `ExactGenerator` decides it without error where the noise has `exact`.
-        """
+        """Draw argmax_j {scores_j + scale·noise_j}, [queries], at scores [queries, classes] and scales [queries]."""
         if isinstance(rng, ExactGenerator) and self.exact is not None:
             return rng.winner(self.exact, scores, scale)
         return np.asarray((scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1))
-
-    def whole(self, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
-        """Draw noise of this shape, rounded to whole numbers; an `ExactGenerator` rounds real-valued noise."""
-        if isinstance(rng, ExactGenerator) and self.exact is not None:
-            return rng.whole(self.exact, shape)
-        return np.rint(self.sample(shape, rng)).astype(np.int64)
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         """Return the cost of one label for any votes, where a moved vote shifts each count by at most `shift`."""
         return UNBOUNDED
 
     def own_cells(self, records: int) -> tuple[int, WorstCaseCost]:
-        """Return what the labels of all queries cost between neighbours of `adjacency.OwnCells`: a count, and of each.
-
-        By default two counts change, and each change costs at most as much as a moved vote.
-        """
+        """Return what all labels cost between neighbours of `adjacency.OwnCells`: a count, and the cost of each."""
         if self.concentrated:
             return 1, replace(self.worst_case(records), many=None)  # `many` is about moved votes of many queries
-        return 2, self.worst_case(1) if records == 1 else UNBOUNDED
+        return 2, self.worst_case(1) if records == 1 else UNBOUNDED  # two counts change, each by less than a moved vote
 
     @property
     def bound(self) -> DataDependentBound | None:

@@ -20,7 +20,6 @@ class LaplaceNoise(ContinuousNoise):
 
     gamma: float
     concentrated = True
-
     reach = 720.0
 
     def __post_init__(self) -> None:
@@ -58,7 +57,6 @@ class LaplaceNoise(ContinuousNoise):
         behind = left[:, :, None] - leads[:, None, :] - d[:, :, None]
         steepness = 1 + np.einsum("qpk,qk->qp", np.exp(-np.maximum(behind, 0)), copies)
         left, width = _split(left, width, np.ceil(steepness * width / 3))
-
         classes = copies.sum(axis=1)
         y, w = np.polynomial.legendre.leggauss(int(classes.max() + 1) // 2)
         y, w = (y + 1) / 2, w / 2
