@@ -1,6 +1,6 @@
 """Empirical audit: a lower bound on every ε that holds for any votes, from running a mechanism on a neighbouring pair.
 
-The pair follows from public facts (`worst_pair`), so the result reveals nothing of the votes and may be published.
+The pair follows from public facts, so the result may be published.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,9 +63,9 @@ def worst_pair(
     log_law   log-probabilities [queries, outcomes] of every outcome at votes [queries, classes]
     largest   further values of the largest count to try, such as a screen's threshold
 
-    The difference is the larger Rényi divergence of order 2, log Σ p²/q: higher orders weigh events that are too rare
-    for an audit. Candidates have some votes on class 0, from an even split to all of them, and the others spread over
-    1, 2 or all other classes. Class 0 loses one vote to the first or last of those classes, or to the last class.
+    The difference is the larger Rényi divergence of order 2: higher orders weigh events that are too rare for an audit.
+    Class 0 has an even share of the votes or more; the others are spread over 1, 2 or all other classes, and one of
+    them gets a vote of class 0.
     """
     whole(at_least=1, teachers=teachers)
     whole(at_least=2, classes=classes)

@@ -29,9 +29,8 @@ def calibrate(
     parameter  name of that argument, where several are free and the others have defaults
     rough      for GNMax: leave out the numeric bound, so that the noise is up to a fifth too large, in milliseconds
 
-    The result never costs more than `epsilon`, and at least `epsilon` (1 − 1e-5); for GNMax, whose bound is a numeric
-    one, `epsilon` (1 − 1e-3), after several seconds. Where a mechanism has a `first` (nzc.Interactive), that holds
-    however the queries are divided. Noise from 1e-15 to 1e15 is tried. InputError: no noise is enough.
+    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; for GNMax (1 − 1e-3), after several seconds. With
+    a `first` (nzc.Interactive) that holds however the queries are divided. InputError: no noise up to 1e15 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -66,10 +65,7 @@ def calibrate(
 
 
 def _refined(cost: Callable[[float], float], enough: float, scale: int, epsilon: float) -> float:
-    """Return less noise than `enough`, whose precise ε is still at most `epsilon`: log ε is about linear in log noise.
-
-    scale  1 where noise grows with the value, else −1
-    """
+    """Return less noise than `enough`, at a precise ε of at most `epsilon`: log ε is about linear in log noise."""
     known, over = cost(enough), None
     for _ in range(12):
         if known == 0 or known >= epsilon * (1 - 1e-3) or (over is not None and over[0] == enough):

@@ -49,8 +49,7 @@ def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, orde
     """Return a lower and an upper bound on ε at δ.
 
     laws   of distinct histograms and their neighbours, and how many queries share each histogram, [histograms]
-    guess  an ε of the same size, which sets the grid; it is replaced by the result while that is much smaller; inf:
-           nothing is known
+    guess  an ε of the same size, which sets the grid; it is replaced where the result is much smaller; inf: unknown
     order  the Rényi order at which the guess was found; it ranks neighbours
     """
     forth: list[tuple[int, Neighbours]] = []

@@ -51,11 +51,9 @@ def bounded_range_cost(eta: float) -> WorstCaseCost:
 def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the compositions that apply.
 
-    rough  leave out `many`, which takes a second
-
     Rényi composition always applies. Gaussian noise composes exactly: μ² = Σ μᵢ² (Dong, Roth, Su 2019, Corollary 2).
-    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). `many` applies where it is that
-    of all releases: to labels of GNMax, and not behind a screen. For δ ≤ 0 the result is inf.
+    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). `many`, which takes a second and
+    is left out by `rough`, applies to labels of GNMax alone, not behind a screen. For δ ≤ 0 the result is inf.
     """
     if delta <= 0:
         return np.inf

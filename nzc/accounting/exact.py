@@ -155,16 +155,12 @@ class _Candidates(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class ExactCost:
-    """The exact Rényi cost of queries. Equal histograms are computed once; the ceiling is taken where it is smaller.
-
-    A unit of privacy changes the histograms of all queries.
-    """
+    """The exact Rényi cost of queries where a unit of privacy changes all histograms. Equal ones are computed once."""
 
     batches: list[tuple[Ints, Callable[[], Pairs]]]  # numbers of distinct histograms, and their laws, which are large
     inverse: Ints  # [queries] the distinct histogram of each query
     ceiling: Callable[[Floats], Floats]  # what asking a query and its label cost for any votes, orders → [2, orders]
     paid: int | None = None  # all queries cost at most so often the ceiling of asking; None: no limit
-
     #: Whether `neighbourhoods` together are all neighbours.
     complete: ClassVar[bool] = True
 

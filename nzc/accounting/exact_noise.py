@@ -81,10 +81,7 @@ class ExactNoise:
 
 
 class ExactGenerator(np.random.Generator):
-    """A NumPy generator that also decides comparisons with noise exactly; see the theorem of this module.
-
-    Its other methods are NumPy's float64 samplers. They serve noise without a quantile function.
-    """
+    """A NumPy generator that also decides comparisons with noise exactly; see the theorem of this module."""
 
     def winner(self, noise: ExactNoise, scores: Floats, factor: Floats) -> Ints:
         """Return argmax_j {scores_j + factor·noise_j}, [queries]; scores [queries, classes], factor [queries] > 0."""

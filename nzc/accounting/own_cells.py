@@ -14,16 +14,14 @@ from nzc.types import Floats, Ints
 
 @dataclass(frozen=True, repr=False)
 class OwnCellsCost:
-    """What all queries cost together where one record moves.
+    """What all queries cost together where one record moves: within one histogram, or from one to another.
 
-    A count moves within one histogram, or leaves one and enters another. The labels of all other queries have the same
-    law at both neighbours. The three costs are of each query where a count moved, left, or entered.
+    The labels of other queries have the same law. The costs are of a query that a count moved in, left or entered.
     """
 
     moved: ExactCost
     left: ExactCost
     entered: ExactCost
-
     paid: ClassVar[None] = None
     complete: ClassVar[bool] = False
 
@@ -66,13 +64,11 @@ class OwnCellsCost:
 class KnownCost:
     """A cost that is the same whatever the votes: that of noisy counts, and of several records that move.
 
-    queries  how many there are
-    of       returns what so many queries cost: a count, and the cost of each
+    of  returns what so many queries cost: a count, and the cost of each
     """
 
     queries: int
     of: Callable[[int], tuple[int, WorstCaseCost]]
-
     paid: ClassVar[None] = None
     complete: ClassVar[bool] = False
 

@@ -37,11 +37,10 @@ def adaptive_epsilon(rdp: Floats, delta: float) -> float:
 
 
 def to_epsilon(rdp: Callable[[Floats], Floats], delta: float, orders: Floats = ORDERS) -> tuple[float, float]:
-    """Return the smallest ε over all orders, to 0.1 %, and the order at which it is reached.
+    """Return the smallest ε over all orders, to 0.1 %, and its order; (inf, nan) where all costs are infinite.
 
-    `rdp` maps orders to the total Rényi cost, [orders]. The grid `orders`, ascending, is extended where the best order
-    is at its edge, and refined around the best order. Every order gives a bound, so the result is one, too. A cost that
-    is infinite at every order gives (inf, nan).
+    `rdp` maps orders to the total Rényi cost, [orders]. The ascending grid `orders` is extended and refined around the
+    best order. Every order gives a bound, so the result is one, too.
     """
     values = cks(rdp(orders), orders, delta)
     for _ in range(_ROUNDS):
@@ -66,8 +65,8 @@ def to_epsilon(rdp: Callable[[Floats], Floats], delta: float, orders: Floats = O
 def _lowest(ahead: Floats, values: Floats, at: int) -> float:
     """Return a lower bound on ε between the orders `at` and `at + 1`; `ahead` is α − 1.
 
-    (α − 1) ε(α) is convex, because (α − 1) D_α and the rest of `cks` are. So it lies above the line through the two
-    orders before and the line through the two orders after. Both are divided by α − 1.
+    (α − 1) ε(α) is convex, because (α − 1) D_α and the rest of `cks` are. So it lies above the lines through the two
+    orders before and the two orders after.
     """
     lines = []
     for first in (at - 1, at + 1):

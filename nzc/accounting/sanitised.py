@@ -89,8 +89,8 @@ def plan(
 ) -> Plan:
     """Choose the plan for a run that asks so many queries under each bound; `order` and `beta` replace chosen values.
 
-    β lets the bound grow e-fold when as many teachers change as the smallest noise's standard deviation has votes, but
-    at least one. Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound.
+    β lets the bound grow e-fold when as many teachers change as the smallest noise's deviation has votes, at least one.
+    Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound.
     """
     between_0_and_1(delta=delta)
     beta = beta if beta is not None else 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
@@ -109,8 +109,7 @@ def sanitise(
 ) -> float:
     """Return the released Rényi bound at the plan's order: for each bound, of the votes [queries, classes] it is for.
 
-    `released` holds the screen's histograms of every query that was asked, and the votes of every query that was
-    answered. Each call draws anew and is a further release: publish exactly one, as `plan.convert(rdp, delta)`.
+    Each call is a further release: publish exactly one, as `plan.convert(rdp, delta)`.
     """
     between_0_and_1(delta=delta)
     if plan.failure >= delta:

@@ -20,9 +20,8 @@ class QuerySelection:
 
     choice  first or random rows; balanced: equally many of each class that the student predicts; entropy: the rows
             where its prediction is least certain. Before there is a student, these two choose at random.
-            representative: the rows in the middle of as many clusters of the public representation, large ones first.
-            From the second round on, a row weighs as much as its prediction has entropy (Zhdanov 2019, Diverse
-            mini-batch active learning)
+            representative: the rows in the middle of as many clusters of the public representation, large ones first,
+            with a row's entropy as its weight once there is a student (Zhdanov 2019)
     rounds  a number of rounds of equal size, or the size of each; None: two where the student is used, else one
     """
 

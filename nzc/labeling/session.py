@@ -170,10 +170,7 @@ class LabelingSession:
         return np.concatenate(counts) if counts else None
 
     def _key(self, number: int, rows: Ints, *parts: object) -> str:
-        """Return a hash of what round `number` asks: how, of which rows, votes and student; and of what was drawn.
-
-        The rows' content is a part, because equal votes on two pools are two releases; and a mechanism's source.
-        """
+        """Return a hash of what round `number` asks: how, which rows, votes and student; and of what was drawn."""
         content = None if self._public is None else self._public[rows]
         facts = self._identities[number], self.promise.epsilon, self.policy.seed, number + 1
         return question(*facts, rows, content, *parts)

@@ -75,7 +75,7 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
 def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:
     """Return how much classes mix in cells: 0 if all records of a cell have one class, 1 if every second pair differs.
 
-    As few cells as classes cannot follow the classes, so their mixture tells nothing; it counts for 1 − classes/cells.
+    As few cells as classes tell nothing; their mixture counts for 1 − classes/cells.
     """
     same = ((counts**2).sum() - counts.size * noise_std**2) / max((expected**2).sum(), 1e-12)
     return float(np.clip(2 - 2 * same, 0, 1) * max(0.0, 1 - counts.shape[1] / len(counts)))
@@ -103,10 +103,7 @@ def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Fl
 
 
 def _probabilities(mean: Floats, variance: Floats, prior: Floats, total: float, mix: float) -> Floats:
-    """Return class probabilities, given the mean and the variance of each row's shares.
-
-    Where cells are pure, a row has one class, and doubt comes from the noise; where they are not, the mean has it all.
-    """
+    """Return class probabilities by the mean and variance of each row's shares: pure cells have one class."""
     variance = np.maximum(variance, 1e-6)[:, None]
     one = softmax(np.log(np.maximum(prior, 1e-6)) + mean / variance - prior / total, axis=1)
     return np.asarray((1 - mix) * one + mix * _to_simplex(mean))

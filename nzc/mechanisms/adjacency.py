@@ -86,13 +86,9 @@ class OwnCells(Adjacency):
     """A unit of privacy is at most `records` records, each of which counts in one histogram, and once.
 
     One replaced record takes a count from one histogram and adds one to another, or moves one within a histogram. Rows
-    have unequal sums, which are private. However many queries are asked, their labels cost at most as much as
-
-        Gaussian noise  a mean shift of √2·records/σ: the change of all counts together, as one vector, is so long
-        Laplace noise   a pure 2γ·records: γ for each count that changes
-        Gumbel noise    a loss in a range of 2γ·records: γ for each count that changes, and ranges add
-
-    Several records may change one histogram by more than one; these bounds allow it. docs/privacy.md has the proofs.
+    have unequal sums, which are private. However many queries are asked, their labels cost at most a mean shift of
+    √2·records/σ (Gaussian noise), a pure 2γ·records (Laplace: γ for each count that changes), or a loss in a range of
+    2γ·records (Gumbel: ranges add). Several records may change one histogram. docs/privacy.md has the proofs.
     """
 
     records: int = 1
@@ -114,19 +110,17 @@ class OwnCells(Adjacency):
 
 
 def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> int:
-    """Return how many of the public rows are best asked: a cell should have seven times more records than noise.
+    """Return how many public rows are best asked: a cell should have seven times more records than `noise_std`.
 
     At least one for each class. At most a quarter of the public rows, and a thousand: more no longer help.
-    noise_std is the standard deviation of the noise of one count.
     """
     return max(int(min(max(records / (7 * noise_std), classes), public / 4, 1000)), 1)
 
 
 def expected_right(records: int, classes: int, rows: int, noise: Noise, agreement: float = 0.8) -> float:
-    """Return the expected share of cells whose largest noisy count is that of the right class.
+    """Return the expected share of cells, of equal size, whose largest noisy count is that of the right class.
 
-    Each cell has its equal part of the records; `agreement` is the share of them that have the right class, and the
-    others are spread evenly. It is an estimate: real cells differ in size, which costs, and smoothing shares counts.
+    agreement  the share of a cell's records that have its class; the others are spread evenly
     """
     shares = np.array([agreement, *[(1 - agreement) / (classes - 1)] * (classes - 1)])
     return float(np.exp(noise.log_law(records / rows * shares[None]))[0, 0])

@@ -67,10 +67,7 @@ class NoisyArgmax(PricedArgmax):
         return labels if self.screen is None else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
 
     def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
-        """Return `labels` with the student's own label where a query was not answered and the student is confident.
-
-        This uses no votes. It is post-processing and costs nothing.
-        """
+        """Return `labels`, with the sure student's own label where a query was not answered: post-processing."""
         return labels if self.screen is None else self.screen.reinforce(labels, student_probs)
 
     def between(self, adjacency: Adjacency) -> "NoisyArgmax":
@@ -86,8 +83,7 @@ class NoisyArgmax(PricedArgmax):
     def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False, answers: int | None = None) -> float:
         """Return ε at δ of `queries` queries, whatever the votes, and whichever of them are asked by `first`.
 
-        rough    see `Cost.data_independent`
-        answers  how many queries are answered at most; None: all
+        answers  how many queries are answered at most; None: all. `rough`: see `Cost.data_independent`
         """
         answered = queries if answers is None else min(queries, answers)
         cost = self.promise(queries, answered)

@@ -106,10 +106,7 @@ class PricedArgmax(ArgmaxLaw):
 
     @property
     def bounds(self) -> tuple[DataDependentBound, ...]:
-        """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies.
-
-        The theorems cover the noisy argmax without a boost.
-        """
+        """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies."""
         plain = self.boost.c == 0 and self.boost.shift == 1 and self.delta_cost is None
         plain = plain and self.adjacency.everywhere and not self.releases_counts
         parts = [self.noise.bound] if self.screen is None else [self.screen.bound, self.noise.bound]

@@ -104,10 +104,10 @@ class ThresholdScreen(Screen):
 
 @dataclass(frozen=True)
 class InteractiveScreen(ThresholdScreen):
-    """Answer where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold, p being the student's probabilities.
+    """Answer where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold (Scalable PATE 2018, Algorithm 2).
 
-    Scalable PATE 2018, Algorithm 2. Without a student p = 0: the screen of Confident. Above `confidence`, the student's
-    own label is used for a query that is not answered.
+    p are the student's probabilities, 0 without a student. Where a query is not answered and the student's largest
+    probability is above `confidence`, the student's own label is used.
     """
 
     confidence: float

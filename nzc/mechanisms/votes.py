@@ -26,7 +26,7 @@ def count_votes(predictions: Any, classes: int) -> Ints:
 def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     """Return `votes`, an array or nested lists, as int64 [queries, classes]; InputError says what is wrong with them.
 
-    With `one_sum`, every row must sum to the same number of teachers. There may be no rows at all.
+    one_sum  whether every row must sum to the same number of teachers, 1 or more
     """
     try:
         array = np.asarray(votes)

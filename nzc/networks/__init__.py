@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 #: The module of each network; its function of that name gets what it takes of the arguments of `build`.
 MODULES = {
-    **dict.fromkeys(("auto", "mlp", "cnn", "cnn_bn"), "nzc.networks.small"),
-    **dict.fromkeys(("pate_cnn", "conv_small", "conv_large", "resnet32"), "nzc.networks.papers"),
+    **dict.fromkeys(
+        ("auto", "mlp", "cnn", "cnn_bn", "pate_cnn", "conv_small", "conv_large", "resnet32"), "nzc.networks.classifiers"
+    ),
     **dict.fromkeys(("gan", "gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small"), "nzc.networks.gan"),
 }
 

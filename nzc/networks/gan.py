@@ -6,17 +6,66 @@ A generator maps uniform numbers [rows, LATENT] to rows [rows, *shape] from 0 to
 from itertools import pairwise
 from math import log2, prod
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nzc.data.images import is_image
-from nzc.networks._layers import LATENT, AddNoise, GlobalAverage, WeightNormConv2d, WeightNormLinear, size_after
-from nzc.networks.small import cnn_bn
+from nzc.networks.classifiers import GlobalAverage, cnn_bn, size_after
+
+#: How many uniform numbers from 0 to 1 a generator turns into one row.
+LATENT = 100
+
+
+class AddNoise(nn.Dropout):
+    """Adds Gaussian noise of standard deviation p while training. As a dropout layer, it is seeded like one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.p * torch.randn_like(x) if self.training else x
+
+
+class WeightNormLinear(nn.Linear):
+    """Linear layer with weights of fixed norm: only their direction is learned (Salimans, Kingma 2016, 1602.07868).
+
+    The norm suits the leaky ReLU of this slope that follows. With `slope` None, for the head, it is learned too.
+    """
+
+    def __init__(self, of: int, to: int, slope: float | None) -> None:
+        super().__init__(of, to)
+        self.gain = _start(self, slope)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, _of_norm(self.gain, self.weight), self.bias)
+
+
+class WeightNormConv2d(nn.Conv2d):
+    """Convolution with filters of fixed norm, before a leaky ReLU of this slope."""
+
+    def __init__(self, of: int, to: int, size: int, slope: float, stride: int = 1, padding: int = 0) -> None:
+        super().__init__(of, to, size, stride, padding)
+        self.gain = _start(self, slope)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, _of_norm(self.gain, self.weight), self.bias, self.stride, self.padding)
+
+
+def _start(layer: nn.Linear | nn.Conv2d, slope: float | None) -> float | Tensor:
+    """Draw uniform directions, whose length determines how fast they first turn; return the norm of the weights."""
+    nn.init.normal_(layer.weight, std=0.1)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+    return nn.Parameter(torch.ones(len(layer.weight))) if slope is None else nn.init.calculate_gain("leaky_relu", slope)
+
+
+def _of_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
+    """Return weight [to, ...] with each row scaled to norm `gain`, a number or [to]."""
+    scale: Tensor = gain / weight.flatten(1).norm(dim=1)
+    return weight * scale.view(-1, *[1] * (weight.ndim - 1))
 
 
 def gan(shape: tuple[int, ...], classes: int) -> nn.Module:
     """The discriminator that suits the shape: gan_conv for colour images, gan_cnn for grey ones, gan_mlp otherwise."""
-    name = _suiting(shape)
-    return (gan_mlp if name == "gan_mlp" else gan_cnn if name == "gan_cnn" else gan_conv)(shape, classes)
+    return {"gan_mlp": gan_mlp, "gan_cnn": gan_cnn, "gan_conv": gan_conv}[_suiting(shape)](shape, classes)
 
 
 def generator(network: object, shape: tuple[int, ...]) -> nn.Module:
@@ -99,10 +148,9 @@ class _Crop(nn.Module):
 
 
 def _transposed(shape: tuple[int, ...], maps: int) -> nn.Module:
-    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions.
+    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions with batch normalisation and ReLU.
 
-    At 32 × 32 as in the paper: 512, 256 and 128 maps, then the image; batch normalisation and ReLU. `maps` replaces
-    128, and the others in proportion.
+    At 32 × 32 as in the paper: 512, 256 and 128 maps, then the image. `maps` replaces 128, the others in proportion.
     """
     channels, height, width = shape
     doublings = max(1, round(log2(min(height, width) / 4)))

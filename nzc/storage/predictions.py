@@ -44,10 +44,9 @@ class Entry:
 
 
 class PredictionStore:
-    """Predictions below `root`, which only its owner may read.
+    """Predictions below `root`, which only its owner may read: predictions/KEY.npz, with the request as JSON.
 
-    Each entry is root/predictions/KEY.npz with the arrays `predictions` and `request` (JSON). The checksums of the zip
-    format detect damage: the predictions are then computed again.
+    The checksums of the zip format detect damage: the predictions are then computed again.
 
     wait  seconds that the ledger in this folder waits for its turn
     """

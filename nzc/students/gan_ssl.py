@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.networks._layers import LATENT
+from nzc.networks.gan import LATENT
 from nzc.settings import NotNegative, Positive, TwoOrMore
 from nzc.students.config import StudentData, StudentSettings
 from nzc.students.module import StudentModule, without_statistics

@@ -31,10 +31,7 @@ class VoteHistograms:
 
     @property
     def summary(self) -> dict[SummaryKey, float | int | None]:
-        """The section `teachers` of result.json: accuracies of one teacher and of the plurality; None: not known.
-
-        Rows whose gap exceeds 2 or 3 votes are NZC's qualified queries.
-        """
+        """The section `teachers` of result.json; None: not known. NZC qualifies queries by gaps above 2 or 3 votes."""
         figures: dict[SummaryKey, float | int | None] = dict.fromkeys(get_args(SummaryKey))
         figures["count"] = self.teachers
         if not self.teachers:

@@ -17,8 +17,8 @@ class EnsembleSettings(OptimizerSettings, ShardedTeachers):
     network  a name in nzc.networks, or what makes an nn.Module
     epochs   passes of each teacher over its shard
     augment  augmentation of a batch: (x, torch.Generator) → x
-    stacked  train teachers as one, with stacked weights; false: one thread each; None: stacked on a GPU. Networks with
-             dropout, optimisers that are not elementwise, and shards of different sizes are never stacked
+    stacked  train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU. Never stacked are
+             networks with dropout, optimisers that are not elementwise, and shards of different sizes
     """
 
     network: Network

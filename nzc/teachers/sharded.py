@@ -125,15 +125,14 @@ def without_records(count: int, classes: int) -> Ints:
 
 
 def partition(labels: Ints, count: int, seed: int, stratify: bool, names: Ints | None = None) -> list[Ints]:
-    """Return `count` disjoint shards of row numbers that cover all rows.
+    """Return `count` disjoint shards of row numbers that cover all rows, in sizes that differ by at most one row.
 
     Plain: by row number only, so a changed record changes one shard. Stratified: class by class; a record whose label
-    changes would move others, so neighbouring datasets are those in which a record keeps its label. Either way the
-    sizes of shards differ by at most one row, and rows are ascending.
+    changes would move others, so neighbouring datasets are those in which a record keeps its label.
 
     With names [rows], keys of records or groups: a hash of seed and key decides the teacher, and rows of a shard are in
     the order of their keys. Whatever becomes of one record or group, all others reach the same teachers in the same
-    order. Shards differ in size, and may be empty.
+    order. Such shards differ in size, and may be empty.
     """
     if names is not None:
         teacher = (draw_by_key(names, seed, 1) % np.uint64(count)).astype(np.int64)

@@ -101,10 +101,7 @@ def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, te
 
 
 def _copy(estimator: Any, state: int) -> Any:
-    """Return an unfitted copy with every random_state set, and with one thread where n_jobs is not given.
-
-    There is a process a core. By itself, LightGBM takes all cores in each, and is many times as slow on small shards.
-    """
+    """Return an unfitted copy with every random_state set, and with one thread where n_jobs is not given."""
     if not hasattr(estimator, "get_params"):
         return copy.deepcopy(estimator)
     from sklearn.base import clone

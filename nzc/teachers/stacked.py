@@ -49,10 +49,7 @@ class Stacked:
             self.first.step()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows], equal to those of `draw_pass`.
-
-        A row-wise augmentation is applied to a batch of all teachers at once; any other one teacher at a time.
-        """
+        """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows]: those of `draw_pass`."""
         size, augment = self.first.settings.batch_size, self.first.settings.augment
         if augment is not None and not isinstance(augment, RowWise):
             x, y = (torch.stack(part) for part in zip(*(one.draw_pass() for one in self.teachers), strict=True))
@@ -100,8 +97,7 @@ class Stacked:
 class Unfolded(TorchFunctionMode):
     """Within this context a 2-D convolution is a matrix product of its unfolded patches and its filters.
 
-    Under vmap that is one batched product, where a convolution would get a group for each teacher, which is slow
-    (docs/gpu.md). Convolutions with groups, dilation or named padding stay as they are.
+    Under vmap that is one batched product; a convolution with a group for each teacher would be slow (docs/gpu.md).
     """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.networks._layers import DROPOUT
+from nzc.networks.classifiers import DROPOUT
 from nzc.teachers.ensemble_settings import EnsembleSettings
 
 #: A thread labels so many rows at a time: what a layer makes of them stays in its core's cache.
@@ -54,8 +54,8 @@ class Teacher:
     def draw_pass(self) -> tuple[Tensor, Tensor]:
         """Return the rows of one pass, in random order and augmented; as many as the smallest shard has.
 
-        So all teachers take the same number of steps. Where names decide the shards, a pass takes all rows of the
-        shard: its size then depends on its own records or groups, and must not change another teacher.
+        So all teachers take the same number of steps. Where names decide the shards, a pass takes all its own rows:
+        the size of one shard must not change another teacher.
         """
         order = torch.randperm(len(self.y), generator=self.rng)[: self.rows].to(self.device)
         x, y = self.x[order], self.y[order]
@@ -85,10 +85,7 @@ class Teacher:
 
 
 class Threads:
-    """One thread for each core, which trains one teacher at a time.
-
-    precision  the context of every forward pass: autocast is a setting of each thread
-    """
+    """One thread for each core, which trains one teacher at a time, each pass in the context `precision`."""
 
     def __init__(
         self, teachers: list[Teacher], cores: int, precision: Callable[[], AbstractContextManager[None]]

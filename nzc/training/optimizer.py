@@ -49,10 +49,7 @@ class OptimizerSettings:
 
     @property
     def keeps_apart(self) -> bool:
-        """Whether teachers with stacked weights stay independent under this optimiser, as privacy requires.
-
-        It does if it changes every number by itself. Others let the parameters that they get influence each other.
-        """
+        """Whether stacked teachers stay independent: the optimiser changes every number by itself."""
         from torch import optim as of
 
         adaptive = (of.Adadelta, of.Adagrad, of.Adam, of.AdamW, of.Adamax, of.NAdam, of.RAdam, of.RMSprop, of.Rprop)

@@ -89,10 +89,7 @@ class TrainerSettings:
             raise InputError("trainer", self.options, allowed) from error
 
     def _environment(self) -> "LightningEnvironment":
-        """Return the number of this node and the address of the first, as NODE_RANK and MASTER_ADDR or SLURM give them.
-
-        Lightning's own SLURM environment is not used: it wants one task per device, and requeues jobs by itself.
-        """
+        """Return this node's number and the address of the first, as NODE_RANK and MASTER_ADDR or SLURM give them."""
         from lightning_fabric.plugins.environments.lightning import LightningEnvironment
         from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 

@@ -19,7 +19,7 @@ from nzc import networks
 from nzc.data import DataSplits, Split
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
-from nzc.networks._layers import DROPOUT
+from nzc.networks.classifiers import DROPOUT
 from nzc.storage.predictions import save
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble

@@ -92,9 +92,9 @@ def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> 
 
 
 def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
-    """Return the law [..., outcomes] with entries below DEEPEST at −inf, and the likeliest as precise as the others.
+    """Return the law [..., outcomes] with entries below DEEPEST at −inf, and the likeliest as 1 − Σ others.
 
-    It is 1 − Σ others. `copies` [..., outcomes] says how many outcomes each entry stands for.
+    copies  [..., outcomes] how many outcomes each entry stands for
     """
     log_p = np.where(log_p < DEEPEST, -np.inf, log_p)
     top = log_p.argmax(axis=-1)[..., None]

@@ -82,10 +82,7 @@ class LaplaceNoise(ContinuousNoise):
 
 
 def _split(left: Floats, width: Floats, pieces: Floats) -> tuple[Floats, Floats]:
-    """Cut panels [queries, panels], given by left end and width, into so many equal pieces each.
-
-    Returns left ends and widths of the pieces, [queries, most pieces], padded with panels of width 0.
-    """
+    """Cut panels [queries, panels] into so many equal pieces each: left ends and widths, padded with width 0."""
     times = pieces.astype(np.int64).ravel()
     within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
     size = np.repeat(width.ravel() / np.maximum(times, 1), times)
