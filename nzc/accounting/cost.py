@@ -10,7 +10,7 @@ from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
 from nzc.accounting.exact import ExactCost
-from nzc.accounting.own_cells import KnownCost, OwnCellsCost
+from nzc.accounting.own_cells import JointCost
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.accounting.sanitised import Plan
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -30,7 +30,7 @@ class Cost:
     """
 
     queries: int
-    exact: tuple[ExactCost | OwnCellsCost | KnownCost, ...] | None = field(repr=False)  # private, and so is `bounded`
+    exact: tuple[ExactCost | JointCost, ...] | None = field(repr=False)  # private, and so is `bounded`
     bounded: tuple[tuple[DataDependentBound, AnyArray], ...] = field(repr=False)
     worst_case: tuple[tuple[int, WorstCaseCost], ...]
     delta_cost: float = 0.0

@@ -11,7 +11,7 @@ from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.exact import ExactCost, Pairs
-from nzc.accounting.own_cells import KnownCost, OwnCellsCost
+from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.mechanisms.adjacency import OwnCells
@@ -49,7 +49,7 @@ class PricedArgmax(ArgmaxLaw):
             claim=self.noise.claimed if self.boost.c > 0 else None,
         )
 
-    def exact(self, votes: Ints, student_probs: Floats | None = None) -> ExactCost | OwnCellsCost | KnownCost:
+    def exact(self, votes: Ints, student_probs: Floats | None = None) -> ExactCost | JointCost:
         """Return the exact Rényi cost of these queries, screening included."""
         votes = as_votes(votes, one_sum=False)
         cells = self.adjacency if isinstance(self.adjacency, OwnCells) else None

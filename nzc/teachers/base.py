@@ -73,9 +73,6 @@ class Teachers(ABC):
     #: Whether they label only the rows that are asked. These must be known before they are trained.
     labels_asked_only = False
 
-    def __post_init__(self) -> None:  # noqa: B027
-        """Check nothing; subclasses may check more."""
-
     @property
     def adjacency(self) -> Adjacency:
         """Which vote histograms are neighbours."""
@@ -121,6 +118,6 @@ class Teachers(ABC):
     def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:  # noqa: B027
         """Train this worker node's share of the teachers; by default there is none."""
 
-    @abstractmethod
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
-        """Return every teacher's vote on every row that can be asked."""
+        """Return every teacher's vote on every row that can be asked; by default `trained` are votes."""
+        return VoteHistograms(trained, self.check(splits).teachers, self.truth(splits))

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nzc.data import UNKNOWN, DataSplits, Embedding
+from nzc.data import UNKNOWN, DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.data.splits import Records
 from nzc.mechanisms import OwnCells
 from nzc.settings import Count, CountOrZero
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
+from nzc.teachers.base import Teachers, VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
@@ -65,17 +65,12 @@ class Cells(Teachers):
 
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         """Return how many records of each class are nearest to each public row, [rows, classes]; 0 where not asked."""
-        assert splits is not None
-        places: Embedding | None = splits.embedding
-        assert places is not None
-        labels, counts = splits.private.y, np.zeros((len(splits.public), splits.classes), np.int64)
+        assert splits is not None and splits.embedding is not None
+        places, labels = splits.embedding, splits.private.y
+        counts = np.zeros((len(splits.public), splits.classes), np.int64)
         home = splits.to_label[nearest(places.private, places.public[splits.to_label])]
         np.add.at(counts, (home[labels != UNKNOWN], labels[labels != UNKNOWN]), 1)
         return counts
-
-    def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
-        assert splits is not None
-        return VoteHistograms(trained, self.check(splits).teachers, splits.public.y)
 
 
 def nearest(places: Floats, to: Floats) -> Ints:

@@ -17,8 +17,7 @@ from torch.utils.data import DataLoader
 
 from nzc.data import DataSplits
 from nzc.storage.predictions import save
-from nzc.teachers.ensemble_settings import EnsembleSettings
-from nzc.teachers.sharded import missing
+from nzc.teachers.sharded import EnsembleSettings, missing
 from nzc.teachers.stacked import Stacked
 from nzc.teachers.teacher import Teacher, Threads
 from nzc.types import Ints

@@ -8,8 +8,7 @@ from nzc import networks
 from nzc.data import DataSplits
 from nzc.storage.fingerprint import source_digest
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.ensemble_settings import EnsembleSettings
-from nzc.teachers.sharded import collect, missing
+from nzc.teachers.sharded import EnsembleSettings, collect, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
 

@@ -1,8 +1,8 @@
-"""Teachers that learn from disjoint shards of the private split."""
+"""Teachers that learn from disjoint shards of the private split, and the settings of those that are networks."""
 
 import sys
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -12,10 +12,12 @@ import numpy as np
 from nzc.data import DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.mechanisms import count_votes
+from nzc.networks import Network
 from nzc.settings import Count, CountOrZero
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore, load, save
 from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
+from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
@@ -103,7 +105,27 @@ class ShardedTeachers(Teachers):
         assert splits is not None
         votes = np.zeros((len(splits.public), splits.classes), np.int64)
         votes[splits.to_label] = count_votes(trained, splits.classes)
-        return VoteHistograms(votes, self.number(splits), splits.public.y)
+        return super().vote(splits, votes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleSettings(OptimizerSettings, ShardedTeachers):
+    """Further settings of teachers that are networks of one kind.
+
+    network  a name in nzc.networks, or what makes an nn.Module
+    epochs   passes of each teacher over its shard
+    augment  augmentation of a batch: (x, torch.Generator) → x
+    stacked  train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU. Never stacked are
+             networks with dropout, optimisers that are not elementwise, and shards of different sizes
+    """
+
+    network: Network
+    epochs: Count
+    batch_size: Count
+    augment: Callable[..., Any] | None = None
+    stacked: bool | None = None
+
+    not_in_key = (*ShardedTeachers.not_in_key, "stacked")  # which changes the speed; predictions agree up to rounding
 
 
 def missing(work: Path, teachers: Iterable[int]) -> list[int]:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from nzc import networks
 from nzc.networks import as_input
 from nzc.networks.classifiers import DROPOUT
-from nzc.teachers.ensemble_settings import EnsembleSettings
+from nzc.teachers.sharded import EnsembleSettings
 
 #: A thread labels so many rows at a time: what a layer makes of them stays in its core's cache.
 _AT_ONCE = 200
