@@ -96,8 +96,7 @@ def audit(
     """Return the lower bound for a run of `queries` queries, all at the pair: one teacher may change every vote.
 
     draw      what is released [queries, ...] at votes [queries, classes]
-    evidence  the log-likelihood ratio of what was released, [queries]. It only scores: a wrong one makes the bound
-              weaker, not false
+    evidence  the log-likelihood ratio of what was released, [queries]; a wrong one weakens the bound only
     """
     whole(at_least=1, queries=queries)
     chunk = max(1, 2_000_000 // (queries * len(pair[0])))

@@ -4,19 +4,13 @@ import math
 from collections.abc import Callable
 from functools import partial
 from inspect import Parameter, signature
-from typing import Protocol
+from typing import Any
 
 from nzc.validation import InputError, between_0_and_1, positive, whole
 
 
-class Mechanism(Protocol):
-    """What calibration needs of a mechanism."""
-
-    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float: ...
-
-
 def calibrate(
-    mechanism: Callable[..., Mechanism],
+    mechanism: Callable[..., Any],
     epsilon: float,
     delta: float,
     queries: int,
@@ -42,7 +36,7 @@ def calibrate(
     name = parameter or _free(mechanism)
 
     def cost(value: float, rough: bool = True) -> float:
-        return mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough)
+        return float(mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough))
 
     values = [2.0**power for power in range(-50, 51)]
     if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
@@ -80,7 +74,7 @@ def _refined(cost: Callable[[float], float], enough: float, scale: int, epsilon:
     return enough
 
 
-def _free(mechanism: Callable[..., Mechanism]) -> str:
+def _free(mechanism: Callable[..., Any]) -> str:
     """Return the name of the one argument that still has to be given."""
     given = mechanism.keywords if isinstance(mechanism, partial) else {}
     parameters = signature(mechanism).parameters.items()

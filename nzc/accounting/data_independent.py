@@ -95,10 +95,9 @@ def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
 
 
 def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
-    """Return the exact ε of `releases` (ε₀, 0)-private releases (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    """Return the exact ε of `releases` (ε₀, 0)-private releases, rounded up (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
 
-    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k, which randomised response reaches. It is solved
-    for ε by bisection, and rounded up.
+    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k, which randomised response reaches; by bisection.
     """
     if not epsilon0 < _DETERMINISTIC:
         return np.inf

@@ -2,8 +2,8 @@
 
 The filter counts data-independent costs and whether earlier queries were answered, which the released labels show.
 So stopping reveals nothing about the votes, and the adaptive total stays within the budget: by Smith and Thakurta 2022
-where all noise is Gaussian (Σμ² stays within that of the budget), by Feldman and Zrnic 2021 at one fixed Rényi order
-elsewhere. A data-dependent ε must never decide when to stop: the number of answers would then be a release.
+where all noise is Gaussian, by Feldman and Zrnic 2021 at one fixed Rényi order elsewhere. A data-dependent ε must never
+decide when to stop: the number of answers would then be a release.
 """
 
 from collections.abc import Callable

@@ -8,17 +8,17 @@ released. The published value is e^Y, where Y = log f̂ + β s (N(0, 1) + z) and
 Every parameter of `Plan` is fixed before a vote is seen. Then:
 
 1. F_d(D) ≤ F_(d+1)(D′) for neighbours D, D′, because the balls are nested. Hence |log f̂(D) − log f̂(D′)| ≤ β: f̂ is a
-   β-smooth upper bound of f (Nissim, Raskhodnikova, Smith 2007), and its logarithm has global sensitivity β.
+   β-smooth upper bound of f (Nissim, Raskhodnikova, Smith 2007).
 2. So Y is a Gaussian mechanism of sensitivity β and standard deviation βs. Its Rényi cost is α/(2s²).
 3. z is the upper `failure` quantile of N(0, 1), so Pr[Y < log f̂] = `failure`. Since f ≤ f̂, e^Y is an upper bound of f
    with probability at least 1 − failure.
 4. At one fixed order, costs that depend on earlier releases (which queries were answered) compose by addition:
-   E exp((α − 1)(L − Σρ)) ≤ 1 for the privacy loss L (a supermartingale; Feldman, Zrnic 2021). Converting
-   ρ = e^Y + α/(2s²) at δ − failure (Canonne, Kamath, Steinke 2020, Proposition 12) gives the published ε(Y), for which
+   E exp((α − 1)(L − Σρ)) ≤ 1 for the privacy loss L (Feldman, Zrnic 2021). Converting ρ = e^Y + α/(2s²) at δ − failure
+   (Canonne, Kamath, Steinke 2020, Proposition 12) gives the published ε(Y), for which
    Pr_D[S] ≤ E_D′[e^ε(Y); S] + δ for every set S of (released labels, Y) and all neighbours D, D′.
 
-Scalable PATE 2018 adds noise to its smooth sensitivity and to the bound (Theorem 23); here one draw does both, and
-conditions C5 and C6 are not needed: `_charge` does not decrease, and F_d is computed at every distance.
+Scalable PATE 2018 adds noise to its smooth sensitivity and to the bound (Theorem 23). Here one draw does both, without
+conditions C5 and C6: `_charge` does not decrease, and F_d is computed at every distance.
 
 How F_d is computed: all bounds depend on the votes through q = Σ_j ψ(Δ_j) alone. Δ_j is the gap of class j to the
 plurality; ψ is decreasing, convex on [0, ∞), and ψ(0) = ½. With d moves every gap can fall by d, and d more can be

@@ -1,7 +1,6 @@
 """What a labeling session promises before a vote is seen: what it may release, and what that costs at most.
 
-The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise → `worst_case` (cost of a query and of a label)
-→ Cost.data_independent → accounting.data_independent.compose.
+The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise → Cost.data_independent → data_independent.compose.
 """
 
 from collections.abc import Callable
@@ -29,8 +28,7 @@ class LabelingPolicy:
     plan          chooses the plan of the sanitised ε (accounting.sanitised.plan)
     audit_trials  how often the mechanism is run for a lower bound on ε; None: no audit
     name          of the mechanism, for messages and the ledger
-    rng           where noise of labels and of the sanitised ε comes from: seeded, or system. Public choices always
-                  follow from `seed`: rows, the student's first weights, the audit
+    rng           where noise comes from: seeded, or system. Public choices always follow from `seed`
     answers       how many labels are released at most, in all rounds; None: no limit
     publish       which bound is published: data_independent, or sanitised, which is a release of its own
     """

@@ -34,11 +34,9 @@ class QuerySelection:
             whole(1, rounds=size)
 
     def sizes(self, queries: int | None, rows: int, student: bool, asks_student: bool) -> list[int]:
-        """Return how many of `rows` rows each round asks.
+        """Return how many of `rows` rows each round asks; `queries` in all, or all rows where that is None.
 
-        queries  how many rows are asked in all; None: all of them
         student  whether there is a student to learn between rounds; asks_student: the mechanism uses it
-
         InputError: the rounds need more rows, a student, or a further round.
         """
         by_student = self.choice in _BY_STUDENT

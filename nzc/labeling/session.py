@@ -2,8 +2,8 @@
 
     votes (private)  →  LabelingSession.ask  →  labels (public)  →  LabelingSession.charge  →  ledger (private)
 
-`ask` is the only place in a run where votes become labels; the mechanism draws them. What they cost at most stands
-beforehand in `promise.py`, and what they have cost afterwards in `spent.py`.
+`ask` is the only place in a run where votes become labels; the mechanism draws them. `promise.py` says beforehand what
+they cost at most, `spent.py` afterwards what they have cost.
 
 Without a new privacy proof you may change which public rows are asked, by public facts and the student only, and how a
 student learns. You may not change what looks at votes (noise, screen, budget, plan), the order ask, charge, learn, or
@@ -137,8 +137,8 @@ class LabelingSession:
     def infer(self, places: Floats | None) -> None:
         """Let class probabilities follow from all released counts, and labels from the probabilities.
 
-        places  of the pool's rows in a public representation, where neighboring rows share counts; None: asked rows
-                alone get probabilities, others get 0
+        places  of the pool's rows in a public representation, whose neighbors share counts; None: asked rows alone get
+                probabilities
         """
         if (counts := self.counts) is None:
             return

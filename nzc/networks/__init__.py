@@ -63,14 +63,6 @@ def require_fit(network: Network | None, shape: tuple[int, ...], classes: int, u
         raise InputError("network", network, f"must give logits [rows, {classes}], not {['rows', *logits[1:]]}")
 
 
-def generator(network: Network, shape: tuple[int, ...]) -> "nn.Module":
-    """Return a new GAN generator to train against `network`: uniform [rows, LATENT] → rows of `shape`, from 0 to 1."""
-    import torch
-
-    made: nn.Module = import_module("nzc.networks.gan").generator(network, shape)
-    return made.to(memory_format=torch.channels_last)
-
-
 def as_input(x: "Tensor") -> "Tensor":
     """Return rows as networks take them: image bytes become floats from 0 to 1."""
     import torch

@@ -69,11 +69,12 @@ def gan(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def generator(network: object, shape: tuple[int, ...]) -> nn.Module:
-    """Return the generator to play against `network`: its own, or the one that suits the shape."""
+    """Return a new generator to train against `network`: its own, or the one that suits the shape."""
     name = network if network in ("gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small") else _suiting(shape)
     # Perceptrons draw rough images, which a discriminator with convolutions soon recognises without fail.
     maps = {"gan_cnn": 16, "gan_conv_small": 32, "gan_conv": 128}
-    return _perceptrons(shape) if name == "gan_mlp" else _transposed(shape, maps[name])
+    made = _perceptrons(shape) if name == "gan_mlp" else _transposed(shape, maps[name])
+    return made.to(memory_format=torch.channels_last)
 
 
 def _suiting(shape: tuple[int, ...]) -> str:

@@ -1,7 +1,4 @@
-"""Folders that nzc makes for itself. A marker tells them from everyone else's, in which nothing is replaced or removed.
-
-The folder of a run, of a sweep, and the store are such folders.
-"""
+"""Folders that nzc makes for itself: of a run, a sweep, the store. In others, without its marker, it changes nothing."""
 
 import fcntl
 from contextlib import suppress

@@ -40,8 +40,7 @@ class ShardedTeachers(Teachers):
     label: Literal["all", "asked"] = "all"
     records: Count = 1
 
-    #: Fields without a place of their own in the store's key: `parallel` changes the speed only, `label` and `records`
-    #: are there as the rows to label and the number of teachers.
+    #: Fields that change the speed only, or are in the store's key as the rows to label and the number of teachers.
     not_in_key: ClassVar[tuple[str, ...]] = ("parallel", "label", "records")
 
     @property

@@ -1,8 +1,7 @@
 """Stacked teachers: the weights of a cohort in one tensor, trained as one network (`torch.func.vmap`).
 
-This is the engine's path on a GPU: a kernel for all teachers takes hardly longer than one for a single teacher. No
-number passes from one teacher to another. Random numbers come from each teacher's own generator, as when it is trained
-alone.
+On a GPU a kernel for all teachers takes hardly longer than one for a single teacher. No number passes from one teacher
+to another, and each has its own generator, as when it is trained alone.
 """
 
 from collections.abc import Iterator

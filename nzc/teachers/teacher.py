@@ -1,7 +1,4 @@
-"""One teacher of an ensemble of networks; and several in threads, the engine's path on a CPU.
-
-Each teacher has its own thread on one core, because small networks gain nothing from several cores per operation.
-"""
+"""One teacher of an ensemble of networks; and several in threads, one on each core: the engine's path on a CPU."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -68,13 +68,13 @@ class OptimizerSettings:
         from torch.optim.lr_scheduler import OneCycleLR
 
         lr = self.lr if lr is None else lr
-        usual = usual or partial(OneCycleLR, max_lr=lr)
-        optimizer: Optimizer
+        make = self.schedule
         if self.optimizer is None:
-            optimizer, make = AdamW(parameters, lr, weight_decay=self.weight_decay, fused=True, **options), usual
+            optimizer: Optimizer = AdamW(parameters, lr, weight_decay=self.weight_decay, fused=True, **options)
+            make = make or usual or partial(OneCycleLR, max_lr=lr)
         else:
-            optimizer, make = self.optimizer(parameters), None
-        if (make := self.schedule or make) is None:
+            optimizer = self.optimizer(parameters)
+        if make is None:
             return optimizer, None
         takes_steps = "total_steps" in signature(make).parameters
         return optimizer, make(optimizer, total_steps=steps + 1) if takes_steps else make(optimizer)
