@@ -1,4 +1,4 @@
-"""Folders that nzc makes for itself: of a run, a sweep, the store. In others, without its marker, it changes nothing."""
+"""Folders that nzc makes for itself: of a run, a sweep, the store. It changes nothing in others, without its marker."""
 
 import fcntl
 from contextlib import suppress

@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits
-from nzc.storage.fingerprint import source_digest
 from nzc.teachers.base import VoteShape
 from nzc.teachers.cells import nearest
 from nzc.teachers.sharded import ShardedTeachers, without_records
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
 from nzc.validation import InputError
-
-#: The modules whose code every prediction depends on.
-_CODE = (__name__, "nzc.teachers.cells", "nzc.teachers.sharded", "nzc.data.hashing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +24,7 @@ class Neighbours(ShardedTeachers):
     """
 
     needs_embedding = True
+    code = (__name__, "nzc.teachers.cells", *ShardedTeachers.code)
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         if self.unit(splits) == "group":
@@ -39,7 +36,7 @@ class Neighbours(ShardedTeachers):
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         assert splits.embedding is not None
         places = splits.embedding.private.tobytes() + splits.embedding.public.tobytes()
-        return {"embedding": sha256(places).hexdigest(), "code": source_digest(*_CODE, follow=False)}
+        return {"embedding": sha256(places).hexdigest(), **super().request(splits, trainer)}
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         assert splits.embedding is not None

@@ -42,14 +42,16 @@ class ShardedTeachers(Teachers):
 
     #: Fields that change the speed only, or are in the store's key as the rows to label and the number of teachers.
     not_in_key: ClassVar[tuple[str, ...]] = ("parallel", "label", "records")
+    #: The modules whose code every prediction depends on.
+    code: ClassVar[tuple[str, ...]] = (__name__, "nzc.data.hashing")
 
     @property
     def labels_asked_only(self) -> bool:  # type: ignore[override]
         return self.label == "asked"
 
-    @abstractmethod
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        """Return what can change a prediction beside data and fields, such as source and device, in JSON types."""
+        """Return what can change a prediction beside data and fields, in JSON types: the source, a device, …"""
+        return {"code": source_digest(*self.code, follow=False)}
 
     def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         """Return what identifies the stored predictions: all that can change one."""

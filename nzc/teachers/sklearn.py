@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits
-from nzc.storage.fingerprint import source_digest
 from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.base import VoteShape
 from nzc.teachers.sharded import ShardedTeachers, collect, missing
@@ -32,6 +31,7 @@ class Sklearn(ShardedTeachers):
     """
 
     estimator: Any
+    code = (__name__, *ShardedTeachers.code)
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         from sklearn.base import RegressorMixin
@@ -51,9 +51,6 @@ class Sklearn(ShardedTeachers):
         except InputError as error:
             if error.key != "teachers.estimator":  # it names a parameter
                 raise
-
-    def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        return {"code": source_digest(__name__, "nzc.teachers.sharded", "nzc.data.hashing", follow=False)}
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         from joblib import Parallel, cpu_count, delayed

@@ -1,17 +1,18 @@
-"""The interface of a noise law, no noise, and helpers for laws in log space."""
+"""The interface of a noise law, noise of a scale 1/γ, no noise, and helpers for laws in log space."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
 
 from nzc.accounting.data_dependent import DataDependentBound
-from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
-from nzc.accounting.exact_noise import ExactGenerator, ExactNoise
+from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost, pure_cost
+from nzc.accounting.exact_noise import ExactGenerator, ExactNoise, StandardLaw
 from nzc.types import Floats, Ints
-from nzc.validation import InputError
+from nzc.validation import InputError, positive
 
 #: Smaller log-probabilities become −inf. This is far below `exact.IMPOSSIBLE`, so that ratios stay finite there.
 DEEPEST = -1000.0
@@ -68,6 +69,25 @@ class Noise(ABC):
     def claimed(self, queries: int, delta: float) -> float | None:
         """Return the ε that the NZC papers claim for this noise with a boost; None: they claim none."""
         return None
+
+
+@dataclass(frozen=True)
+class ScaledNoise(Noise):
+    """Noise of scale 1/γ votes, with a label that is (2γ, 0)-private."""
+
+    gamma: float
+    concentrated = True
+    standard: ClassVar[StandardLaw]
+
+    def __post_init__(self) -> None:
+        positive(gamma=self.gamma)
+
+    @property
+    def exact(self) -> ExactNoise:
+        return ExactNoise(self.standard, 1 / Fraction(float(self.gamma)))
+
+    def worst_case(self, shift: float) -> WorstCaseCost:
+        return pure_cost(2 * self.gamma * shift)
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,24 @@
 """Laplace noise: LNMax (PATE 2017) and NZC."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from nzc.accounting import data_dependent, data_independent
-from nzc.accounting.exact_noise import LAPLACE, ExactNoise
+from nzc.accounting.data_dependent import DataDependentBound, laplace_bound
+from nzc.accounting.exact_noise import LAPLACE
+from nzc.mechanisms.noise.base import ScaledNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
-from nzc.validation import positive
 
 _X, _W = np.polynomial.legendre.leggauss(8)
 
 
 @dataclass(frozen=True)
-class LaplaceNoise(ContinuousNoise):
+class LaplaceNoise(ScaledNoise, ContinuousNoise):
     """Lap(1/γ) on every count: density γ/2 e^(−γ|z|). One label is (2γ, 0)-private (PATE 2017, Theorem 2)."""
 
-    gamma: float
-    concentrated = True
+    standard = LAPLACE
     reach = 720.0
-
-    def __post_init__(self) -> None:
-        positive(gamma=self.gamma)
 
     @property
     def unit(self) -> float:
@@ -31,10 +26,6 @@ class LaplaceNoise(ContinuousNoise):
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return rng.laplace(scale=1 / self.gamma, size=shape)
-
-    @property
-    def exact(self) -> ExactNoise:
-        return ExactNoise(LAPLACE, 1 / Fraction(float(self.gamma)))
 
     def log_density(self, x: Floats) -> Floats:
         return np.asarray(-np.abs(x) - np.log(2))
@@ -69,12 +60,9 @@ class LaplaceNoise(ContinuousNoise):
             np.concatenate([-np.log(classes)[:, None], log_weight, np.tile(np.log(w / y), (len(leads), 1))], axis=1),
         )
 
-    def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
-        return data_independent.pure_cost(2 * self.gamma * shift)
-
     @property
-    def bound(self) -> data_dependent.DataDependentBound:
-        return data_dependent.laplace_bound(self.gamma)
+    def bound(self) -> DataDependentBound:
+        return laplace_bound(self.gamma)
 
     def claimed(self, queries: int, delta: float) -> float:
         """Return 4Tγ² + 2γ √(2T ln 1/δ) (NZC, KDD 2020, Theorem 4 and the text below it)."""
