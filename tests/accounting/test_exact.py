@@ -41,19 +41,6 @@ def test_brute_force_agrees_from_below(name, size):
         assert (found <= true * (1 + 1e-6) + FLOOR).all(), (votes, found, true)
 
 
-@numbers(1, 20)
-@pytest.mark.parametrize("name", presets.MECHANISMS)
-def test_no_neighbour_exceeds_what_is_charged(name, size):
-    mechanism = presets.build(name)
-    for votes, student_probs in histograms(*size):
-        charged = mechanism.cost(votes, np.zeros(1, dtype=int), student_probs).epsilon(0.01).exact
-        here = brute.law(mechanism, votes[0], student_probs[0])
-        for moved in brute.moves(votes[0]):
-            there = brute.law(mechanism, moved, student_probs[0])
-            assert brute.hockey_stick(here, there, charged) <= 0.01
-            assert brute.hockey_stick(there, here, charged) <= 0.01
-
-
 @pytest.mark.parametrize(
     ("name", "rows", "noise", "delta", "epsilon"),
     [

@@ -268,14 +268,6 @@ def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
     assert (taught[40:] == ABSTAIN).all()
 
 
-@pytest.mark.parametrize("budget", [0.8, 3.0])
-def test_a_budget_holds_over_all_rounds(budget: float) -> None:
-    session = _ask_all(_policy(_interactive(), budget), [20, 40], _probabilities())
-    one, two = (past.mechanism.promise(len(past.rows), past.answered) for past in session.rounds)
-    assert (one + two).data_independent(1e-5) <= budget
-    assert session.promise.epsilon == budget
-
-
 @pytest.mark.parametrize("sizes", [[60], [20, 40]])
 def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
     mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(60, 20))
