@@ -120,10 +120,7 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
 
 
 def shifted_means(weights: Floats, windows: Floats, rows: AnyArray | slice) -> Floats:
-    """Return weights [laws, offsets] @ windows[rows] [offsets, points], block by block.
-
-    windows  [shifts, points]  a view of the padded values: row k is shifted by k
-    """
+    """Return weights [laws, offsets] @ windows[rows] [offsets, points], block by block; window k is shifted by k."""
     points = windows.shape[1]
     width = max(2, _ONE_THREAD // weights.size)
     means = np.empty((len(weights), points))

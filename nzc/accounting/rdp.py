@@ -29,9 +29,8 @@ CHOICES: Floats = ORDERS[np.searchsorted(ORDERS, 1 + 1.5 ** np.arange(-2, 19))]
 def adaptive_epsilon(rdp: Floats, delta: float) -> float:
     """Return ε at δ of releases that were chosen one after another, from their total Rényi cost [len(CHOICES)].
 
-    The total depends on the labels released before, so the best order does, too. Each order α holds by itself at its
-    part of δ: E exp((α − 1)(L − Σρ(α))) ≤ 1 for the privacy loss L (Feldman and Zrnic 2021), and the parts add up to δ
-    however an order is chosen.
+    The best order then depends on labels released before. Each order α holds by itself at its part of δ:
+    E exp((α − 1)(L − Σρ(α))) ≤ 1 for the privacy loss L (Feldman and Zrnic 2021); the parts add up to δ.
     """
     return max(0.0, float(cks(rdp, CHOICES, delta / len(CHOICES)).min()))
 

@@ -124,7 +124,7 @@ def sanitise(
 def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
     """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y comes out.
 
-    Y is rounded up to coarse steps, because the lowest bits of float64 sums could tell f̂ from its neighbours
+    It is rounded up to coarse steps, because the lowest bits of float64 sums could tell f̂ from its neighbours
     (Mironov 2012). An `ExactGenerator` adds and rounds noise without error; log f̂ itself is a float64 sum.
     """
     if isinstance(rng, ExactGenerator):

@@ -63,9 +63,8 @@ class QueryRound:
 
 
 class LabelingSession:
-    """All rounds of one run, out of a pool of `rows` public rows.
+    """All rounds of one run, out of a pool of `rows` public rows, as the `promise` allows.
 
-    promise  what may be released; it is fixed before a vote is seen
     ledger   where draws and costs are recorded
     public   [rows, ...] what the rows contain; None: it is not known
     """

@@ -58,8 +58,7 @@ class NoisyArgmax(PricedArgmax):
 
         Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`.
 
-        rng            `nzc.system_rng()` for labels to be published: nobody can repeat its noise, and comparisons with
-                       it are exact. Anyone who knows the seed of another generator can subtract the noise
+        rng            `nzc.system_rng()` for labels to be published: who knows a seed can subtract its noise
         student_probs  the student's class probabilities, [queries, classes]; None while there is no student
         """
         votes = as_votes(votes, self.adjacency.everywhere)
@@ -95,7 +94,7 @@ class NoisyArgmax(PricedArgmax):
 class NoisyCounts(NoisyArgmax):
     """n + Z, rounded to whole numbers, [queries, classes]; labels are its argmax. What follows from it costs nothing.
 
-    A moved vote shifts two counts by one. So a query costs a pure 2γ with Laplace noise, and a mean shift of √2/σ with
+    A moved vote shifts two counts by one: a query costs a pure 2γ with Laplace noise, a mean shift of √2/σ with
     Gaussian noise. In own cells all queries together cost as much as the labels alone (`adjacency.OwnCells`).
     """
 

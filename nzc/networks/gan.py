@@ -96,7 +96,7 @@ def gan_mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def gan_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """For grey images of about 28 × 28 pixels, one core trains it in minutes.
+    """For grey images of about 28 × 28 pixels: one core trains it in minutes.
 
     5 × 5 and 3 × 3 convolutions (16, 32), each of stride 2, then 128 hidden units; noise as in gan_mlp.
     """
@@ -111,8 +111,7 @@ def gan_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 def gan_conv(shape: tuple[int, ...], classes: int) -> nn.Module:
     """The paper's for SVHN: 3 × 3 convolutions of 64, 64, 64, 128, 128, 128, 128 maps, two of 1 × 1, global average.
 
-    The third and sixth have stride 2. Weight normalisation, leaky ReLU 0.2, dropout 0.2 on the input and 0.5 after each
-    stride of 2.
+    The third and sixth have stride 2. Weight normalisation, leaky ReLU 0.2, dropout 0.2 on the input, 0.5 after them.
     """
 
     def layer(of: int, to: int, size: int = 3, stride: int = 1, padding: int = 1) -> list[nn.Module]:

@@ -49,7 +49,7 @@ class Cells(Teachers):
         return VoteShape(len(splits.public), splits.classes, splits.units * self.per_group)
 
     def counted(self, splits: DataSplits) -> DataSplits:
-        """Return the splits with `per_group` records of each group; a group that has fewer fills up with unknown ones.
+        """Return the splits with `per_group` records of each group, filled up with unknown ones.
 
         So the number of records does not tell how many a group has, not even by how a processor rounds.
         """

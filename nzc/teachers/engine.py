@@ -25,7 +25,7 @@ from nzc.types import Ints
 class TeacherEnsemble(LightningModule):
     """Trains teacher i on shard i and writes its predicted labels [public rows] to `work`/i.npz, unless they are there.
 
-    Weights, batches and augmentation of teacher i depend on (seed, i) only, whoever else is trained beside it.
+    Weights, batches and augmentation of teacher i depend on (seed, i) only.
     """
 
     def __init__(self, settings: EnsembleSettings, splits: DataSplits, shards: list[Ints], work: Path) -> None:

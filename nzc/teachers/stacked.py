@@ -114,8 +114,8 @@ def _unfolded(
 ) -> Tensor:
     """Return conv2d's result: x [rows, channels, height, width], weight [maps, channels, kernel height, width].
 
-    `F.unfold` would start a CUDA kernel for every row. The result is copied into conv2d's order of channels, because on
-    CUDA vmap refuses a batch normalisation of the product's own order.
+    `F.unfold` would start a CUDA kernel for every row. On CUDA vmap refuses a batch normalisation of the product's own
+    order of channels, so the result is copied into that of conv2d.
     """
     if groups != 1 or isinstance(padding, str) or {*_pair(dilation)} != {1}:
         return torch.conv2d(x, weight, bias, stride, padding, dilation, groups)

@@ -60,9 +60,8 @@ class OptimizerSettings:
     ) -> "tuple[Optimizer, LRScheduler | None]":
         """Return the optimiser and its learning-rate schedule over so many steps; None: the rate stays as it is.
 
-        lr       instead of that of the settings
+        lr       instead of that of the settings; options: of AdamW
         usual    makes AdamW's schedule where the settings name none; None: one cycle
-        options  of AdamW
         """
         from torch.optim import AdamW
         from torch.optim.lr_scheduler import OneCycleLR

@@ -26,8 +26,8 @@ _RESERVED = {
 class TrainerSettings:
     """Options of pytorch_lightning.Trainer, shared by all fits of a run; conf/trainer/auto.yaml explains the others.
 
-    Of `num_nodes` machines that start the same command, the first does the whole run. The others are workers, which
-    train their share of the teachers and end.
+    Of `num_nodes` machines that start the same command, the first does the whole run; the others train their share of
+    the teachers and end.
     """
 
     def __init__(self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, **options: Any) -> None:

@@ -36,7 +36,7 @@ def require_consistent(noise: Noise, shift: float) -> None:
 def _require_worst_case(noise: Noise, shift: float) -> None:
     """Compare `worst_case` with the law of two classes before and after a moved vote: at a tie and at larger gaps.
 
-    Two classes show all of μ by Φ⁻¹(p) − Φ⁻¹(q) ≤ μ (Dong, Roth, Su 2019).
+    They show all of μ by Φ⁻¹(p) − Φ⁻¹(q) ≤ μ (Dong, Roth, Su 2019).
     """
     further = noise.unit * 4.0 ** np.arange(4) if isinstance(noise, ContinuousNoise) else 2.0 ** np.arange(-20, 40)
     gap = np.array([0.0, shift, *further])
