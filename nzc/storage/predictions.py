@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from nzc.storage.claim import make_own
-from nzc.storage.files import refresh, write_private
+from nzc.storage.files import make_own, refresh, write_private
 from nzc.types import AnyArray
 
 #: What is in a store beside its marker, and the names of entries: nothing else is listed or removed.
