@@ -4,6 +4,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, one_of, whole
@@ -60,12 +61,7 @@ class QuerySelection:
         return sizes
 
     def choose(
-        self,
-        left: Ints,
-        size: int,
-        student_probs: Floats | None,
-        rng: np.random.Generator,
-        embedding: Floats | None = None,
+        self, left: Ints, size: int, student_probs: Floats | None, rng: Generator, embedding: Floats | None = None
     ) -> Ints:
         """Return `size` of the row numbers `left`, in the order in which they are asked.
 
@@ -96,7 +92,7 @@ def _entropy(probs: Floats) -> Floats:
     return np.asarray(-(p * np.log(p)).sum(axis=1))
 
 
-def _middles(places: Floats, count: int, rng: np.random.Generator, weights: Floats | None) -> Ints:
+def _middles(places: Floats, count: int, rng: Generator, weights: Floats | None) -> Ints:
     """Return the row nearest to the middle of each of `count` clusters by weighted k-means, the heaviest first."""
     from sklearn.cluster import KMeans
 

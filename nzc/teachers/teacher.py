@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import torch
@@ -84,9 +84,7 @@ class Teacher:
 class Threads:
     """One thread for each core, which trains one teacher at a time, each pass in the context `precision`."""
 
-    def __init__(
-        self, teachers: list[Teacher], cores: int, precision: Callable[[], AbstractContextManager[None]]
-    ) -> None:
+    def __init__(self, teachers: list[Teacher], cores: int, precision: Callable[[], Any]) -> None:
         self.teachers, self.precision = teachers, precision
         self.pool = ThreadPoolExecutor(min(len(teachers), cores))
         for teacher in teachers:
