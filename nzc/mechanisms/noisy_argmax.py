@@ -15,7 +15,7 @@ from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, L
 from nzc.mechanisms.noise.checks import require_consistent
 from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
 from nzc.types import Floats, Ints
-from nzc.validation import InputError, between_0_and_1
+from nzc.validation import InputError
 
 #: The noises of nzc itself: its tests compare their samplers, laws and bounds, so that no mechanism has to.
 _TESTED = (ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise)
@@ -154,6 +154,4 @@ def audit(
     The mechanism is run `trials` times on its worst pair of neighbouring histograms, each time with `queries` queries.
     accounting.audit.Contradiction: the bound is above what accounting says holds for any votes.
     """
-    between_0_and_1(delta=delta)
-    rng = np.random.default_rng() if rng is None else rng
-    return mechanism.audit(teachers, classes, queries, trials, delta, rng) or 0.0
+    return mechanism.audit(teachers, classes, queries, trials, delta, rng or np.random.default_rng()) or 0.0
