@@ -47,7 +47,7 @@ def synthetic(queries: int, classes: int, teachers: int) -> Ints:
 def measure(mechanism: NoisyArgmax, votes: Ints, delta: float) -> str:
     """Return the figures of one row as text."""
     start = time.perf_counter()
-    cost = mechanism.pricing.exact(votes)
+    cost = mechanism.exact(votes)
     assert isinstance(cost, ExactCost)
     renyi, order = to_epsilon(cost.total, delta)
     middle = time.perf_counter()

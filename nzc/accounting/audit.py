@@ -1,6 +1,6 @@
 """Empirical audit: a lower bound on every ε that holds for any votes, from running a mechanism on a neighbouring pair.
 
-The pair follows from public facts (`worst_pair`), so the result reveals nothing of the votes and may be published.
+The pair follows from public facts, so the result may be published.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,9 +63,9 @@ def worst_pair(
     log_law   log-probabilities [queries, outcomes] of every outcome at votes [queries, classes]
     largest   further values of the largest count to try, such as a screen's threshold
 
-    The difference is the larger Rényi divergence of order 2, log Σ p²/q: higher orders weigh events that are too rare
-    for an audit. Candidates have some votes on class 0, from an even split to all of them, and the others spread over
-    1, 2 or all other classes. Class 0 loses one vote to the first or last of those classes, or to the last class.
+    The difference is the larger Rényi divergence of order 2: higher orders weigh events that are too rare for an audit.
+    Class 0 has an even share of the votes or more; the others are spread over 1, 2 or all other classes, and one of
+    them gets a vote of class 0.
     """
     whole(at_least=1, teachers=teachers)
     whole(at_least=2, classes=classes)
@@ -96,8 +96,7 @@ def audit(
     """Return the lower bound for a run of `queries` queries, all at the pair: one teacher may change every vote.
 
     draw      what is released [queries, ...] at votes [queries, classes]
-    evidence  the log-likelihood ratio of what was released, [queries]. It only scores: a wrong one makes the bound
-              weaker, not false
+    evidence  the log-likelihood ratio of what was released, [queries]; a wrong one weakens the bound only
     """
     whole(at_least=1, queries=queries)
     chunk = max(1, 2_000_000 // (queries * len(pair[0])))

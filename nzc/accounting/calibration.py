@@ -4,19 +4,13 @@ import math
 from collections.abc import Callable
 from functools import partial
 from inspect import Parameter, signature
-from typing import Protocol
+from typing import Any
 
 from nzc.validation import InputError, between_0_and_1, positive, whole
 
 
-class Mechanism(Protocol):
-    """What calibration needs of a mechanism."""
-
-    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float: ...
-
-
 def calibrate(
-    mechanism: Callable[..., Mechanism],
+    mechanism: Callable[..., Any],
     epsilon: float,
     delta: float,
     queries: int,
@@ -29,9 +23,8 @@ def calibrate(
     parameter  name of that argument, where several are free and the others have defaults
     rough      for GNMax: leave out the numeric bound, so that the noise is up to a fifth too large, in milliseconds
 
-    The result never costs more than `epsilon`, and at least `epsilon` (1 − 1e-5); for GNMax, whose bound is a numeric
-    one, `epsilon` (1 − 1e-3), after several seconds. Where a mechanism has a `first` (nzc.Interactive), that holds
-    however the queries are divided. Noise from 1e-15 to 1e15 is tried. InputError: no noise is enough.
+    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; for GNMax (1 − 1e-3), after several seconds. With
+    a `first` (nzc.Interactive) that holds however the queries are divided. InputError: no noise up to 1e15 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -43,7 +36,7 @@ def calibrate(
     name = parameter or _free(mechanism)
 
     def cost(value: float, rough: bool = True) -> float:
-        return mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough)
+        return float(mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough))
 
     values = [2.0**power for power in range(-50, 51)]
     if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
@@ -66,10 +59,7 @@ def calibrate(
 
 
 def _refined(cost: Callable[[float], float], enough: float, scale: int, epsilon: float) -> float:
-    """Return less noise than `enough`, whose precise ε is still at most `epsilon`: log ε is about linear in log noise.
-
-    scale  1 where noise grows with the value, else −1
-    """
+    """Return less noise than `enough`, at a precise ε of at most `epsilon`: log ε is about linear in log noise."""
     known, over = cost(enough), None
     for _ in range(12):
         if known == 0 or known >= epsilon * (1 - 1e-3) or (over is not None and over[0] == enough):
@@ -84,7 +74,7 @@ def _refined(cost: Callable[[float], float], enough: float, scale: int, epsilon:
     return enough
 
 
-def _free(mechanism: Callable[..., Mechanism]) -> str:
+def _free(mechanism: Callable[..., Any]) -> str:
     """Return the name of the one argument that still has to be given."""
     given = mechanism.keywords if isinstance(mechanism, partial) else {}
     parameters = signature(mechanism).parameters.items()

@@ -49,8 +49,7 @@ def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, orde
     """Return a lower and an upper bound on ε at δ.
 
     laws   of distinct histograms and their neighbours, and how many queries share each histogram, [histograms]
-    guess  an ε of the same size, which sets the grid; it is replaced by the result while that is much smaller; inf:
-           nothing is known
+    guess  an ε of the same size, which sets the grid; it is replaced where the result is much smaller; inf: unknown
     order  the Rényi order at which the guess was found; it ranks neighbours
     """
     forth: list[tuple[int, Neighbours]] = []
@@ -121,10 +120,7 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
 
 
 def shifted_means(weights: Floats, windows: Floats, rows: AnyArray | slice) -> Floats:
-    """Return weights [laws, offsets] @ windows[rows] [offsets, points], block by block.
-
-    windows  [shifts, points]  a view of the padded values: row k is shifted by k
-    """
+    """Return weights [laws, offsets] @ windows[rows] [offsets, points], block by block; window k is shifted by k."""
     points = windows.shape[1]
     width = max(2, _ONE_THREAD // weights.size)
     means = np.empty((len(weights), points))

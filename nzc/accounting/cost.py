@@ -10,7 +10,7 @@ from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
 from nzc.accounting.exact import ExactCost
-from nzc.accounting.own_cells import KnownCost, OwnCellsCost
+from nzc.accounting.own_cells import JointCost
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.accounting.sanitised import Plan
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -30,7 +30,7 @@ class Cost:
     """
 
     queries: int
-    exact: tuple[ExactCost | OwnCellsCost | KnownCost, ...] | None = field(repr=False)  # private, and so is `bounded`
+    exact: tuple[ExactCost | JointCost, ...] | None = field(repr=False)  # private, and so is `bounded`
     bounded: tuple[tuple[DataDependentBound, AnyArray], ...] = field(repr=False)
     worst_case: tuple[tuple[int, WorstCaseCost], ...]
     delta_cost: float = 0.0
@@ -47,10 +47,7 @@ class Cost:
         )
 
     def dearer(self, other: "Cost") -> "Cost":
-        """Return what some queries of this release and the rest of the other cost at most, whatever the votes.
-
-        Both must be of equally many queries, each of which costs the same.
-        """
+        """Return the most that some queries of this release and the rest of the other cost; both have equally many."""
         both = [[(count, release) for count, release in cost.worst_case if count] for cost in (self, other)]
 
         def rdp(orders: Floats) -> Floats:
@@ -113,11 +110,10 @@ class Cost:
         exact = min(exact, self.data_independent(delta))
         if exact == 0:
             return exact, 0.0, order
-        neighbourhoods = self.exact[0].neighbourhoods(order)
-        bounds = [composition.compose(laws, left, exact, order) for laws in neighbourhoods]
+        bounds = [composition.compose(laws, left, exact, order) for laws in self.exact[0].neighbourhoods(order)]
         if not bounds:
             return exact, None, order
-        lower, upper = max(low for low, _ in bounds), max(high for _, high in bounds)
+        lower, upper = (max(ends) for ends in zip(*bounds, strict=True))
         if self.exact[0].complete:
             exact = min(exact, upper)
         # Noise that ends a run, or a part of δ, may hide what the laws of all queries show.
@@ -137,8 +133,6 @@ class Cost:
 
 def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:
     """Return how ε grows from query to query: labels released so far [points], and ε at δ [points] by its name.
-
-    `exact` is computed from Rényi costs, and `data_independent` roughly.
 
     rounds   the cost of each round, and which of its queries were answered, in the order of asking
     """

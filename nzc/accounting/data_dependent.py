@@ -20,8 +20,7 @@ class DataDependentBound:
 
     def cost(self, votes: AnyArray) -> Callable[[Floats], Floats]:
         """Return the Rényi cost of releases at these votes, as a function: orders → [queries, orders]."""
-        log_q = self.log_flip(votes)
-        return lambda orders: self.rdp(log_q, orders)
+        return partial(self.rdp, self.log_flip(votes))
 
     def worst_case(self, orders: Floats) -> Floats:
         """Return the Rényi cost of one release whatever the votes, [orders]."""
@@ -30,14 +29,13 @@ class DataDependentBound:
 
 def gaussian_bound(sigma: float) -> DataDependentBound:
     """Return the bound for argmax(n + N(0, σ²)): Scalable PATE 2018, Theorem 6."""
-    flip = partial(log_flip_gaussian, sigma=sigma)
-    return DataDependentBound(flip, lambda log_q, orders: gaussian_rdp(log_q, sigma, orders), sigma)
+    return DataDependentBound(partial(log_flip_gaussian, sigma=sigma), partial(gaussian_rdp, sigma=sigma), sigma)
 
 
 def laplace_bound(gamma: float) -> DataDependentBound:
     """Return the bound for argmax(n + Lap(1/γ)): PATE 2017, Theorem 3."""
-    flip = partial(log_flip_laplace, gamma=gamma)
-    return DataDependentBound(flip, lambda log_q, orders: laplace_rdp(log_q, gamma, orders), np.sqrt(2) / gamma)
+    flip, rdp = partial(log_flip_laplace, gamma=gamma), partial(laplace_rdp, gamma=gamma)
+    return DataDependentBound(flip, rdp, np.sqrt(2) / gamma)
 
 
 def gaps(votes: AnyArray) -> Floats:
@@ -49,19 +47,17 @@ def gaps(votes: AnyArray) -> Floats:
 def log_flip_laplace(votes: AnyArray, gamma: float) -> Floats:
     """Return log q of argmax(n + Lap(1/γ)), [queries]: q = Σ (2 + γΔ)/(4 e^(γΔ)) (PATE 2017, Lemma 4)."""
     scaled = gamma * gaps(votes)
-    return _capped(logsumexp(np.log((2 + scaled) / 4) - scaled, axis=1), votes.shape[1])
+    log_q = logsumexp(np.log((2 + scaled) / 4) - scaled, axis=1)
+    return np.asarray(np.minimum(log_q, np.log1p(-1 / votes.shape[1])))
 
 
 def log_flip_gaussian(votes: AnyArray, sigma: float) -> Floats:
     """Return log q of argmax(n + N(0, σ²)), [queries]: q = Σ Φ(−Δ/(√2 σ)) (Scalable PATE 2018, Proposition 7)."""
-    return _capped(logsumexp(log_ndtr(-gaps(votes) / (np.sqrt(2) * sigma)), axis=1), votes.shape[1])
+    log_q = logsumexp(log_ndtr(-gaps(votes) / (np.sqrt(2) * sigma)), axis=1)
+    return np.asarray(np.minimum(log_q, np.log1p(-1 / votes.shape[1])))
 
 
-def _capped(log_q: Floats, classes: int) -> Floats:
-    return np.minimum(log_q, np.log1p(-1 / classes))
-
-
-def laplace_rdp(log_q: Floats, gamma: float, orders: Floats) -> Floats:
+def laplace_rdp(log_q: Floats, orders: Floats, gamma: float) -> Floats:
     """Return the Rényi cost of a (2γ, 0)-private query with flip probability at most q, [queries, orders].
 
     PATE 2017, Theorems 2 and 3; the paper's moment l is (α − 1) times the cost at order α = l + 1. Theorem 3 requires
@@ -78,7 +74,7 @@ def laplace_rdp(log_q: Floats, gamma: float, orders: Floats) -> Floats:
     return rdp
 
 
-def gaussian_rdp(log_q: Floats, sigma: float, orders: Floats) -> Floats:
+def gaussian_rdp(log_q: Floats, orders: Floats, sigma: float) -> Floats:
     """Return the Rényi cost of argmax(n + N(0, σ²)) with flip probability at most q, [queries, orders].
 
     Scalable PATE 2018, Theorem 6 with μ₁ and μ₂ of Proposition 10. Where its conditions fail: α/σ² (Proposition 8).

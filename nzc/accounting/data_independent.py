@@ -51,11 +51,9 @@ def bounded_range_cost(eta: float) -> WorstCaseCost:
 def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the compositions that apply.
 
-    rough  leave out `many`, which takes a second
-
     Rényi composition always applies. Gaussian noise composes exactly: μ² = Σ μᵢ² (Dong, Roth, Su 2019, Corollary 2).
-    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). `many` applies where it is that
-    of all releases: to labels of GNMax, and not behind a screen. For δ ≤ 0 the result is inf.
+    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). `many`, which takes a second and
+    is left out by `rough`, applies to labels of GNMax alone, not behind a screen. For δ ≤ 0 the result is inf.
     """
     if delta <= 0:
         return np.inf
@@ -97,10 +95,9 @@ def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
 
 
 def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
-    """Return the exact ε of `releases` (ε₀, 0)-private releases (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    """Return the exact ε of `releases` (ε₀, 0)-private releases, rounded up (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
 
-    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k, which randomised response reaches. It is solved
-    for ε by bisection, and rounded up.
+    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k, which randomised response reaches; by bisection.
     """
     if not epsilon0 < _DETERMINISTIC:
         return np.inf

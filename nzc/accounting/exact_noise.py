@@ -12,19 +12,19 @@ Proof.
 
 1. One draw. Let U = 0.b₁b₂… have the generator's bits. Then U is uniform and F⁻¹(U) has the law of Z. Once b bits are
    known, as a whole number k, U lies in [k/2^b, (k + 1)/2^b]. So Z lies between the quantiles at these two ends.
-2. Stages. The first stage knows 53 bits of each draw and computes in float64. Each later stage draws 128 further bits
-   of the same draws, and computes with more digits. A stage bounds each noisy number x = score + factor·s·Z by
-   low ≤ x ≤ high (3 and 4), and answers only if the answer is the same for all numbers within these bounds. That answer
-   is the one of the real numbers x themselves, whatever the later bits are.
+2. Stages. The first stage knows 53 bits of each draw and computes in float64. It bounds each noisy number
+   x = score + factor·s·Z by low ≤ x ≤ high (3), and answers only if the answer is the same for all numbers within these
+   bounds. That answer is the one of the real numbers x themselves, whatever the later bits are. Else the second stage
+   draws 1,024 further bits of the same draws, and computes with more digits (4).
 3. Bounds in float64. The ends of U are multiples of 2^-53, hence float64 numbers, and so are 1 − U and 2U. A quantile
    function's error is at most 2^-33 (1 + |z|) (`StandardLaw`). score − origin is one rounded operation, so its relative
    error is at most 2^-53; origin is the largest score of the query, the threshold, or 0. The products and sums that
    follow are five rounded operations. All errors together are below 2^-32 (|score − origin| + |factor·s| (1 + |z|)), by
    which the bounds are widened, and by 2^-1000 for products that are no normal float64 numbers.
-4. Bounds of later stages. With b bits known, quantiles have an error of at most 2^-b (1 + |z|), and are rounded to a
-   multiple of 2^-b. The bounds are widened by 2^-b (2 + |z|) factor·s. All else is rational arithmetic without error.
-5. No answer. The last stage knows b = 1,077 bits. If its bounds leave the answer open, the number with the largest
-   lower bound wins. Let x and x′ be two of the noisy numbers, in units of factor·s. The probability is 2^(2−b) that one
+4. Bounds of the second stage. With b = 1,077 bits known, quantiles have an error of at most 2^-b (1 + |z|), and are
+   rounded to a multiple of 2^-b. The bounds are widened by 2^-b (2 + |z|) factor·s. All else is rational arithmetic.
+5. No answer. If the bounds of the second stage leave the answer open, the number with the largest lower
+   bound wins. Let x and x′ be two of the noisy numbers, in units of factor·s. The probability is 2^(2−b) that one
    of the draws lies in its first or last cell [k/2^b, (k + 1)/2^b]. Otherwise both noises lie within ±750. Let w be the
    width between the quantiles at the ends of the cell of x′. Given that cell, those U for which the bounds of x and x′
    overlap have probability at most w + 2^(2−b)·752 + 2^(1−b), because the density of Z is at most 1. The mean of w is
@@ -40,7 +40,6 @@ outside ±750, the distance grows in proportion.
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -48,10 +47,8 @@ from scipy.special import ndtri
 
 from nzc.types import AnyArray, Bools, Floats, Ints
 
-#: How many bits of a draw the first stage knows, and how many each later stage adds.
-_FIRST, _MORE = 53, 128
-#: How many stages there are after the first: 53 + 8·128 = 1,077 bits.
-_STAGES = 8
+#: How many bits of a draw the first stage knows, and how many the second adds.
+_FIRST, _MORE = 53, 1024
 #: About how many draws are compared at once.
 _AT_ONCE = 2**18
 
@@ -82,10 +79,7 @@ class ExactNoise:
 
 
 class ExactGenerator(np.random.Generator):
-    """A NumPy generator that also decides comparisons with noise exactly; see the theorem of this module.
-
-    Its other methods are NumPy's float64 samplers. They serve noise without a quantile function.
-    """
+    """A NumPy generator that also decides comparisons with noise exactly; see the theorem of this module."""
 
     def winner(self, noise: ExactNoise, scores: Floats, factor: Floats) -> Ints:
         """Return argmax_j {scores_j + factor·noise_j}, [queries]; scores [queries, classes], factor [queries] > 0."""
@@ -99,17 +93,10 @@ class ExactGenerator(np.random.Generator):
         reached = self._decide(noise, scores, origin, np.ones_like(scores), _positive)
         return reached.reshape(np.shape(statistic)).astype(bool)
 
-    def round_up(self, noise: ExactNoise, number: float) -> float:
-        """Return number + noise, rounded up to a whole number (then to float64, where that is above 2^53)."""
-        return float(self._round_up(noise, np.full(1, number))[0])
-
-    def whole(self, noise: ExactNoise, shape: tuple[int, ...]) -> Ints:
-        """Return noise of this shape, rounded to the nearest whole number."""
-        return self._round_up(noise, np.full(prod(shape), -0.5)).astype(np.int64).reshape(shape)
-
-    def _round_up(self, noise: ExactNoise, numbers: Floats) -> Floats:
-        numbers = numbers[:, None]
-        return self._decide(noise, numbers, 0 * numbers, np.ones_like(numbers), _whole)
+    def round_up(self, noise: ExactNoise, numbers: Floats | float) -> Floats:
+        """Return numbers + noise, rounded up to whole numbers (then to float64, where they are above 2^53)."""
+        scores = np.asarray(numbers, dtype=np.float64).reshape(-1, 1)
+        return self._decide(noise, scores, 0 * scores, np.ones_like(scores), _whole).reshape(np.shape(numbers))
 
     def _decide(self, noise: ExactNoise, scores: Floats, origin: Floats, factor: Floats, verdict: _Verdict) -> Floats:
         """Return the verdict on scores − origin + factor·noise, [rows]: scores [rows, numbers], others [rows, 1]."""
@@ -132,20 +119,15 @@ class ExactGenerator(np.random.Generator):
         """Return the verdict on lead + scale·Z, where the first _FIRST bits of each draw are known."""
         import mpmath
 
-        mp, bits = mpmath.mp.clone(), _FIRST
-        for _ in range(_STAGES):
-            bits += _MORE
-            mp.prec = 2 * bits
-            known = [(k << _MORE) + int.from_bytes(self.bytes(_MORE // 8)) for k in known]
-            ends = [_precise_ends(mp, law, k, bits) for k in known]
-            low, high = (
-                np.array([[at + scale * z for at, z in zip(lead, side, strict=True)]], dtype=object)
-                for side in zip(*ends, strict=True)
-            )
-            answer, sure = verdict(low, high)
-            if sure.all():
-                break
-        return float(answer[0])
+        mp = mpmath.mp.clone()
+        mp.prec = 2 * (_FIRST + _MORE)
+        known = [(k << _MORE) + int.from_bytes(self.bytes(_MORE // 8)) for k in known]
+        ends = [_precise_ends(mp, law, k) for k in known]
+        low, high = (
+            np.array([[at + scale * z for at, z in zip(lead, side, strict=True)]], dtype=object)
+            for side in zip(*ends, strict=True)
+        )
+        return float(verdict(low, high)[0][0])
 
 
 def _bounds(law: StandardLaw, lead: Floats, scale: Floats, known: Ints) -> tuple[Floats, Floats]:
@@ -159,9 +141,10 @@ def _bounds(law: StandardLaw, lead: Floats, scale: Floats, known: Ints) -> tuple
     return ends[0], ends[1]
 
 
-def _precise_ends(mp: Any, law: StandardLaw, known: int, bits: int) -> tuple[Fraction | float, Fraction | float]:
-    """Return low and high of Z where the first `bits` bits of the draw are known (4 of the proof)."""
+def _precise_ends(mp: Any, law: StandardLaw, known: int) -> tuple[Fraction | float, Fraction | float]:
+    """Return low and high of Z where all bits of the draw are known (4 of the proof)."""
     ends: list[Fraction | float] = []
+    bits = _FIRST + _MORE
     for k, side in ((known, -1), (known + 1, 1)):
         if k in (0, 1 << bits):
             ends.append(side * np.inf)

@@ -1,5 +1,6 @@
 """The exact Rényi cost where every record counts in one histogram only (`mechanisms.adjacency.OwnCells`)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,28 +13,41 @@ from nzc.accounting.rdp import ORDERS
 from nzc.types import Floats, Ints
 
 
-@dataclass(frozen=True, repr=False)
-class OwnCellsCost:
-    """What all queries cost together where one record moves.
+class JointCost(ABC):
+    """What queries cost together, where that is no sum over queries. It has the methods of `ExactCost`."""
 
-    A count moves within one histogram, or leaves one and enters another. The labels of all other queries have the same
-    law at both neighbours. The three costs are of each query where a count moved, left, or entered.
+    queries: int
+    paid: ClassVar[None] = None
+    complete: ClassVar[bool] = False
+
+    @abstractmethod
+    def of_first(self, queries: int, orders: Floats) -> Floats:
+        """Return the cost of so many first queries, [orders]."""
+
+    def total(self, orders: Floats) -> Floats:
+        return self.of_first(self.queries, orders)
+
+    def first(self, counts: Ints) -> Floats:
+        return np.stack([self.of_first(count, ORDERS) for count in counts.tolist()])
+
+    def neighbourhoods(self, order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
+        return []
+
+
+@dataclass(frozen=True, repr=False)
+class OwnCellsCost(JointCost):
+    """The cost where one record moves: within one histogram, or from one to another.
+
+    Other queries keep their law. The three costs are of a query that a count moved in, left or entered.
     """
 
     moved: ExactCost
     left: ExactCost
     entered: ExactCost
 
-    paid: ClassVar[None] = None
-    complete: ClassVar[bool] = False
-
-    def total(self, orders: Floats) -> Floats:
-        """Return the cost of all queries, [orders]."""
-        return self._largest(len(self.moved.inverse), orders)
-
-    def first(self, counts: Ints) -> Floats:
-        """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
-        return np.stack([self._largest(count, ORDERS) for count in counts.tolist()])
+    @property
+    def queries(self) -> int:  # type: ignore[override]
+        return len(self.moved.inverse)
 
     def neighbourhoods(self, order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
         """Return the two dearest sets of neighbours at a Rényi order, for `composition.compose`."""
@@ -47,8 +61,7 @@ class OwnCellsCost:
             sets.append([self.left.law(leaves), self.entered.law(enters)])
         return sets
 
-    def _largest(self, queries: int, orders: Floats) -> Floats:
-        """Return the cost of the dearest neighbours of so many first queries, [orders]."""
+    def of_first(self, queries: int, orders: Floats) -> Floats:
         if not queries:
             return np.zeros(len(orders))
         moved, left, entered = (cost.per_query(orders)[:queries] for cost in (self.moved, self.left, self.entered))
@@ -63,28 +76,15 @@ class OwnCellsCost:
 
 
 @dataclass(frozen=True, repr=False)
-class KnownCost:
+class KnownCost(JointCost):
     """A cost that is the same whatever the votes: that of noisy counts, and of several records that move.
 
-    queries  how many there are
-    of       returns what so many queries cost: a count, and the cost of each
+    of  returns what so many queries cost: a count, and the cost of each
     """
 
     queries: int
     of: Callable[[int], tuple[int, WorstCaseCost]]
 
-    paid: ClassVar[None] = None
-    complete: ClassVar[bool] = False
-
-    def total(self, orders: Floats) -> Floats:
-        """Return the cost of all queries, [orders]."""
-        count, cost = self.of(self.queries)
+    def of_first(self, queries: int, orders: Floats) -> Floats:
+        count, cost = self.of(queries)
         return count * cost.rdp(orders) if count else np.zeros(len(orders))
-
-    def first(self, counts: Ints) -> Floats:
-        """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
-        return np.stack([KnownCost(count, self.of).total(ORDERS) for count in counts.tolist()])
-
-    def neighbourhoods(self, order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
-        """Return no neighbours: the cost is known without a law."""
-        return []

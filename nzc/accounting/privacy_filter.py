@@ -2,8 +2,8 @@
 
 The filter counts data-independent costs and whether earlier queries were answered, which the released labels show.
 So stopping reveals nothing about the votes, and the adaptive total stays within the budget: by Smith and Thakurta 2022
-where all noise is Gaussian (Σμ² stays within that of the budget), by Feldman and Zrnic 2021 at one fixed Rényi order
-elsewhere. A data-dependent ε must never decide when to stop: the number of answers would then be a release.
+where all noise is Gaussian, by Feldman and Zrnic 2021 at one fixed Rényi order elsewhere. A data-dependent ε must never
+decide when to stop: the number of answers would then be a release.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,7 @@ class PrivacyFilter:
     def admit(self, passes: Bools, spent: float = 0.0) -> Bools:
         """Return which queries may be asked, [queries], by which of them pass the screen, after earlier costs `spent`.
 
-        A query is asked only if the budget has room for its screen and its label. The first query without room ends the
-        run, so the result depends on the screens of asked queries only.
+        The first query without room for its screen and its label ends the run.
         """
         asked, answered = np.arange(1, len(passes) + 1), np.cumsum(passes) - passes + 1
         return np.asarray(spent + self.ask * asked + self.answer * answered <= self.budget)
@@ -62,10 +61,7 @@ def gaussian_filter(
 
 
 def count_filter(cost: Callable[[int], float], epsilon: float, queries: int) -> PrivacyFilter:
-    """Return the filter for queries that are all answered, whose number is fixed beforehand: 99 % of the most or more.
-
-    cost  ε of so many queries; grows with their number
-    """
+    """Return the filter for queries that are all answered: at least 99 % of the most that `cost`, their ε, allows."""
     positive(epsilon=epsilon)
     low, high, tried = 0, queries + 1, queries  # cost(low) ≤ ε < cost(high)
     while high - low > max(1, low // 100):
@@ -80,7 +76,7 @@ def count_filter(cost: Callable[[int], float], epsilon: float, queries: int) -> 
 def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats, other: Floats | float = 0) -> PrivacyFilter:
     """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen, of a label, and of another release.
 
-    It uses the one order that lets most queries be answered, fixed before the first query: a later choice is not sound.
+    It uses the one order that lets most queries be answered, fixed before the first query.
     """
     positive(epsilon=epsilon)
     between_0_and_1(delta=delta)

@@ -29,19 +29,17 @@ CHOICES: Floats = ORDERS[np.searchsorted(ORDERS, 1 + 1.5 ** np.arange(-2, 19))]
 def adaptive_epsilon(rdp: Floats, delta: float) -> float:
     """Return ε at δ of releases that were chosen one after another, from their total Rényi cost [len(CHOICES)].
 
-    The total depends on the labels released before, so the best order does, too. Each order α holds by itself at its
-    part of δ: E exp((α − 1)(L − Σρ(α))) ≤ 1 for the privacy loss L (Feldman and Zrnic 2021), and the parts add up to δ
-    however an order is chosen.
+    The best order then depends on labels released before. Each order α holds by itself at its part of δ:
+    E exp((α − 1)(L − Σρ(α))) ≤ 1 for the privacy loss L (Feldman and Zrnic 2021); the parts add up to δ.
     """
     return max(0.0, float(cks(rdp, CHOICES, delta / len(CHOICES)).min()))
 
 
 def to_epsilon(rdp: Callable[[Floats], Floats], delta: float, orders: Floats = ORDERS) -> tuple[float, float]:
-    """Return the smallest ε over all orders, to 0.1 %, and the order at which it is reached.
+    """Return the smallest ε over all orders, to 0.1 %, and its order; (inf, nan) where all costs are infinite.
 
-    `rdp` maps orders to the total Rényi cost, [orders]. The grid `orders`, ascending, is extended where the best order
-    is at its edge, and refined around the best order. Every order gives a bound, so the result is one, too. A cost that
-    is infinite at every order gives (inf, nan).
+    `rdp` maps orders to the total Rényi cost, [orders]. The ascending grid `orders` is extended and refined around the
+    best order. Every order gives a bound, so the result is one, too.
     """
     values = cks(rdp(orders), orders, delta)
     for _ in range(_ROUNDS):
@@ -66,8 +64,8 @@ def to_epsilon(rdp: Callable[[Floats], Floats], delta: float, orders: Floats = O
 def _lowest(ahead: Floats, values: Floats, at: int) -> float:
     """Return a lower bound on ε between the orders `at` and `at + 1`; `ahead` is α − 1.
 
-    (α − 1) ε(α) is convex, because (α − 1) D_α and the rest of `cks` are. So it lies above the line through the two
-    orders before and the line through the two orders after. Both are divided by α − 1.
+    (α − 1) ε(α) is convex, because (α − 1) D_α and the rest of `cks` are. So it lies above the lines through the two
+    orders before and the two orders after.
     """
     lines = []
     for first in (at - 1, at + 1):

@@ -8,17 +8,17 @@ released. The published value is e^Y, where Y = log f̂ + β s (N(0, 1) + z) and
 Every parameter of `Plan` is fixed before a vote is seen. Then:
 
 1. F_d(D) ≤ F_(d+1)(D′) for neighbours D, D′, because the balls are nested. Hence |log f̂(D) − log f̂(D′)| ≤ β: f̂ is a
-   β-smooth upper bound of f (Nissim, Raskhodnikova, Smith 2007), and its logarithm has global sensitivity β.
+   β-smooth upper bound of f (Nissim, Raskhodnikova, Smith 2007).
 2. So Y is a Gaussian mechanism of sensitivity β and standard deviation βs. Its Rényi cost is α/(2s²).
 3. z is the upper `failure` quantile of N(0, 1), so Pr[Y < log f̂] = `failure`. Since f ≤ f̂, e^Y is an upper bound of f
    with probability at least 1 − failure.
 4. At one fixed order, costs that depend on earlier releases (which queries were answered) compose by addition:
-   E exp((α − 1)(L − Σρ)) ≤ 1 for the privacy loss L (a supermartingale; Feldman, Zrnic 2021). Converting
-   ρ = e^Y + α/(2s²) at δ − failure (Canonne, Kamath, Steinke 2020, Proposition 12) gives the published ε(Y), for which
+   E exp((α − 1)(L − Σρ)) ≤ 1 for the privacy loss L (Feldman, Zrnic 2021). Converting ρ = e^Y + α/(2s²) at δ − failure
+   (Canonne, Kamath, Steinke 2020, Proposition 12) gives the published ε(Y), for which
    Pr_D[S] ≤ E_D′[e^ε(Y); S] + δ for every set S of (released labels, Y) and all neighbours D, D′.
 
-Scalable PATE 2018 adds noise to its smooth sensitivity and to the bound (Theorem 23); here one draw does both, and
-conditions C5 and C6 are not needed: `_charge` does not decrease, and F_d is computed at every distance.
+Scalable PATE 2018 adds noise to its smooth sensitivity and to the bound (Theorem 23). Here one draw does both, without
+conditions C5 and C6: `_charge` does not decrease, and F_d is computed at every distance.
 
 How F_d is computed: all bounds depend on the votes through q = Σ_j ψ(Δ_j) alone. Δ_j is the gap of class j to the
 plurality; ψ is decreasing, convex on [0, ∞), and ψ(0) = ½. With d moves every gap can fall by d, and d more can be
@@ -89,8 +89,8 @@ def plan(
 ) -> Plan:
     """Choose the plan for a run that asks so many queries under each bound; `order` and `beta` replace chosen values.
 
-    β lets the bound grow e-fold when as many teachers change as the smallest noise's standard deviation has votes, but
-    at least one. Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound.
+    β lets the bound grow e-fold when as many teachers change as the smallest noise's deviation has votes, at least one.
+    Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound.
     """
     between_0_and_1(delta=delta)
     beta = beta if beta is not None else 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
@@ -109,8 +109,7 @@ def sanitise(
 ) -> float:
     """Return the released Rényi bound at the plan's order: for each bound, of the votes [queries, classes] it is for.
 
-    `released` holds the screen's histograms of every query that was asked, and the votes of every query that was
-    answered. Each call draws anew and is a further release: publish exactly one, as `plan.convert(rdp, delta)`.
+    Each call is a further release: publish exactly one, as `plan.convert(rdp, delta)`.
     """
     between_0_and_1(delta=delta)
     if plan.failure >= delta:
@@ -125,12 +124,12 @@ def sanitise(
 def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
     """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y comes out.
 
-    Y is rounded up to coarse steps, because the lowest bits of float64 sums could tell f̂ from its neighbours
+    It is rounded up to coarse steps, because the lowest bits of float64 sums could tell f̂ from its neighbours
     (Mironov 2012). An `ExactGenerator` adds and rounds noise without error; log f̂ itself is a float64 sum.
     """
     if isinstance(rng, ExactGenerator):
         noise = ExactNoise(NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP))
-        return rng.round_up(noise, (log_bound + plan.beta * plan.margin) / _STEP) * _STEP
+        return float(rng.round_up(noise, (log_bound + plan.beta * plan.margin) / _STEP)) * _STEP
     released = log_bound + plan.beta * (plan.noise * rng.standard_normal() + plan.margin)
     return float(np.ceil(released / _STEP)) * _STEP
 

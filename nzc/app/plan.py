@@ -10,8 +10,8 @@ from rich.table import Table
 from nzc.app.errors import Parser
 from nzc.data.arrays import load_array
 from nzc.mechanisms import LaplaceNoise, count_votes
+from nzc.mechanisms.adjacency import expected_right, rows_to_ask
 from nzc.mechanisms.plan import ENOUGH, QUERIES, Plan, PlannedRun
-from nzc.mechanisms.rows import expected_right, rows_to_ask
 from nzc.runs.formatting import percent, show
 from nzc.types import Ints
 from nzc.validation import InputError

@@ -27,7 +27,7 @@ from nzc.runs.layout import read_overrides
 from nzc.runs.prepare import PreparedRun, forget_data
 from nzc.runs.prepare import prepare as prepare_run
 from nzc.runs.result import RunResult
-from nzc.storage.claim import OwnFolder, require_own, require_writable
+from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.tracking import TrackedRun, Tracker, tracked_name, wait_at_most
 from nzc.training.progress import say_stage

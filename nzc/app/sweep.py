@@ -20,7 +20,7 @@ from nzc.app.errors import error_line, input_error, reported, stop
 from nzc.app.run import build_tracker
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
-from nzc.storage.claim import OwnFolder, require_own
+from nzc.storage.files import OwnFolder, require_own
 from nzc.sweeps.frame import JOBS, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, header_of, name_of, spec_of
 from nzc.tracking import TrackedRun, tracked_name

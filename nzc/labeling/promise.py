@@ -1,7 +1,6 @@
 """What a labeling session promises before a vote is seen: what it may release, and what that costs at most.
 
-The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise → Pricing.worst_case (cost of a query and of a label)
-→ Cost.data_independent → accounting.data_independent.compose.
+The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise → Cost.data_independent → data_independent.compose.
 """
 
 from collections.abc import Callable
@@ -29,8 +28,7 @@ class LabelingPolicy:
     plan          chooses the plan of the sanitised ε (accounting.sanitised.plan)
     audit_trials  how often the mechanism is run for a lower bound on ε; None: no audit
     name          of the mechanism, for messages and the ledger
-    rng           where noise of labels and of the sanitised ε comes from: seeded, or system. Public choices always
-                  follow from `seed`: rows, the student's first weights, the audit
+    rng           where noise comes from: seeded, or system. Public choices always follow from `seed`
     answers       how many labels are released at most, in all rounds; None: no limit
     publish       which bound is published: data_independent, or sanitised, which is a release of its own
     """
@@ -107,7 +105,7 @@ class Promise:
     def _sanitiser_plan(self) -> Plan | None:
         if self.policy.publish != SANITISED:
             return None
-        bounds = [mechanism.pricing.bounds for mechanism in self.mechanisms]
+        bounds = [mechanism.bounds for mechanism in self.mechanisms]
         if not all(bounds):
             allowed = f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for {self.policy.name}"
             raise InputError("publish", SANITISED, allowed)
@@ -127,7 +125,7 @@ class Promise:
             queries = queries if policy.answers is None else min(queries, policy.answers)
             privacy_filter = count_filter(price, budget, queries)
         else:
-            privacy_filter = mechanism.pricing.filter(budget, delta, queries, self.bound_cost)
+            privacy_filter = mechanism.filter(budget, delta, queries, self.bound_cost)
         if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
             allowed = f"must be null: {policy.name} has no finite ε, so no budget can be kept"
             if np.isfinite(price(1)):

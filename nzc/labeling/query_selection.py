@@ -4,6 +4,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, one_of, whole
@@ -20,9 +21,8 @@ class QuerySelection:
 
     choice  first or random rows; balanced: equally many of each class that the student predicts; entropy: the rows
             where its prediction is least certain. Before there is a student, these two choose at random.
-            representative: the rows in the middle of as many clusters of the public representation, large ones first.
-            From the second round on, a row weighs as much as its prediction has entropy (Zhdanov 2019, Diverse
-            mini-batch active learning)
+            representative: the rows in the middle of as many clusters of the public representation, large ones first,
+            with a row's entropy as its weight once there is a student (Zhdanov 2019)
     rounds  a number of rounds of equal size, or the size of each; None: two where the student is used, else one
     """
 
@@ -35,11 +35,9 @@ class QuerySelection:
             whole(1, rounds=size)
 
     def sizes(self, queries: int | None, rows: int, student: bool, asks_student: bool) -> list[int]:
-        """Return how many of `rows` rows each round asks.
+        """Return how many of `rows` rows each round asks; `queries` in all, or all rows where that is None.
 
-        queries  how many rows are asked in all; None: all of them
         student  whether there is a student to learn between rounds; asks_student: the mechanism uses it
-
         InputError: the rounds need more rows, a student, or a further round.
         """
         by_student = self.choice in _BY_STUDENT
@@ -63,12 +61,7 @@ class QuerySelection:
         return sizes
 
     def choose(
-        self,
-        left: Ints,
-        size: int,
-        student_probs: Floats | None,
-        rng: np.random.Generator,
-        embedding: Floats | None = None,
+        self, left: Ints, size: int, student_probs: Floats | None, rng: Generator, embedding: Floats | None = None
     ) -> Ints:
         """Return `size` of the row numbers `left`, in the order in which they are asked.
 
@@ -99,7 +92,7 @@ def _entropy(probs: Floats) -> Floats:
     return np.asarray(-(p * np.log(p)).sum(axis=1))
 
 
-def _middles(places: Floats, count: int, rng: np.random.Generator, weights: Floats | None) -> Ints:
+def _middles(places: Floats, count: int, rng: Generator, weights: Floats | None) -> Ints:
     """Return the row nearest to the middle of each of `count` clusters by weighted k-means, the heaviest first."""
     from sklearn.cluster import KMeans
 

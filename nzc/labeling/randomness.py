@@ -11,8 +11,8 @@ SEEDED, SYSTEM = KINDS = ("seeded", "system")
 def system_rng() -> ExactGenerator:
     """Return a generator that no one can reproduce: ChaCha20 with a new 256-bit key from the operating system.
 
-    NumPy's own bit generators are not cryptographic. Use the generator in the process that made it, and do not store
-    it. The noise of nzc itself is compared exactly (`accounting.exact_noise`); any other noise in float64.
+    NumPy's own bit generators are not cryptographic. Use it in the process that made it, and do not store it. The noise
+    of nzc itself is compared exactly (`accounting.exact_noise`); any other noise in float64.
     """
     from randomgen import ChaCha
 

@@ -2,8 +2,8 @@
 
     votes (private)  →  LabelingSession.ask  →  labels (public)  →  LabelingSession.charge  →  ledger (private)
 
-`ask` is the only place in a run where votes become labels; the mechanism draws them. What they cost at most stands
-beforehand in `promise.py`, and what they have cost afterwards in `spent.py`.
+`ask` is the only place in a run where votes become labels; the mechanism draws them. `promise.py` says beforehand what
+they cost at most, `spent.py` afterwards what they have cost.
 
 Without a new privacy proof you may change which public rows are asked, by public facts and the student only, and how a
 student learns. You may not change what looks at votes (noise, screen, budget, plan), the order ask, charge, learn, or
@@ -63,9 +63,8 @@ class QueryRound:
 
 
 class LabelingSession:
-    """All rounds of one run, out of a pool of `rows` public rows.
+    """All rounds of one run, out of a pool of `rows` public rows, as the `promise` allows.
 
-    promise  what may be released; it is fixed before a vote is seen
     ledger   where draws and costs are recorded
     public   [rows, ...] what the rows contain; None: it is not known
     """
@@ -137,8 +136,8 @@ class LabelingSession:
     def infer(self, places: Floats | None) -> None:
         """Let class probabilities follow from all released counts, and labels from the probabilities.
 
-        places  of the pool's rows in a public representation, where neighboring rows share counts; None: asked rows
-                alone get probabilities, others get 0
+        places  of the pool's rows in a public representation, whose neighbors share counts; None: asked rows alone get
+                probabilities
         """
         if (counts := self.counts) is None:
             return
@@ -170,10 +169,7 @@ class LabelingSession:
         return np.concatenate(counts) if counts else None
 
     def _key(self, number: int, rows: Ints, *parts: object) -> str:
-        """Return a hash of what round `number` asks: how, of which rows, votes and student; and of what was drawn.
-
-        The rows' content is a part, because equal votes on two pools are two releases; and a mechanism's source.
-        """
+        """Return a hash of what round `number` asks: how, which rows, votes and student; and of what was drawn."""
         content = None if self._public is None else self._public[rows]
         facts = self._identities[number], self.promise.epsilon, self.policy.seed, number + 1
         return question(*facts, rows, content, *parts)

@@ -45,7 +45,9 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
     filled, first, size = np.unique(cells[order], return_index=True, return_counts=True)
     others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(places)), rows))
     centers = np.concatenate([np.unique(rows), others])[:_CENTERS]
-    distances = _squares(places, places[centers]) / max(2 * places.var(axis=0).sum(), 1e-12)
+    lengths = (places**2).sum(axis=1)
+    squares = np.maximum(lengths[:, None] + lengths[centers] - 2 * places @ places[centers].T, 0)
+    distances = squares / max(2 * places.var(axis=0).sum(), 1e-12)
     rest, means = counts - prior * expected[:, None], np.zeros((len(rows), len(centers)))
     best: tuple[Any, ...] = (-np.inf,)
     for width in _WIDTHS:
@@ -75,7 +77,7 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
 def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:
     """Return how much classes mix in cells: 0 if all records of a cell have one class, 1 if every second pair differs.
 
-    As few cells as classes cannot follow the classes, so their mixture tells nothing; it counts for 1 − classes/cells.
+    As few cells as classes tell nothing; their mixture counts for 1 − classes/cells.
     """
     same = ((counts**2).sum() - counts.size * noise_std**2) / max((expected**2).sum(), 1e-12)
     return float(np.clip(2 - 2 * same, 0, 1) * max(0.0, 1 - counts.shape[1] / len(counts)))
@@ -94,19 +96,12 @@ def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Fl
     likely -= ((rest**2).sum(axis=1) / noise + rest.shape[1] * np.log(noise)).sum()
     likely -= np.log2(_VARIANCES[:, 0] / _USUAL_VARIANCE) ** 2  # few records tell little about the variance
     top = likely.argmax()
-    return (
-        float(likely[top]) / 2,
-        axes @ (gain[top][:, None] * along),
-        axes * np.sqrt(gain[top]),
-        float(variances[top, 0]),
-    )
+    weights, spread = axes @ (gain[top][:, None] * along), axes * np.sqrt(gain[top])
+    return float(likely[top]) / 2, weights, spread, float(variances[top, 0])
 
 
 def _probabilities(mean: Floats, variance: Floats, prior: Floats, total: float, mix: float) -> Floats:
-    """Return class probabilities, given the mean and the variance of each row's shares.
-
-    Where cells are pure, a row has one class, and doubt comes from the noise; where they are not, the mean has it all.
-    """
+    """Return class probabilities by the mean and variance of each row's shares: pure cells have one class."""
     variance = np.maximum(variance, 1e-6)[:, None]
     one = softmax(np.log(np.maximum(prior, 1e-6)) + mean / variance - prior / total, axis=1)
     return np.asarray((1 - mix) * one + mix * _to_simplex(mean))
@@ -128,7 +123,3 @@ def _to_simplex(scores: Floats) -> Floats:
     last = (falling > excess).sum(axis=1, keepdims=True) - 1
     shares = np.maximum(scores - np.take_along_axis(excess, last, axis=1), 0)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _squares(a: Floats, b: Floats) -> Floats:
-    return np.asarray(np.maximum((a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T, 0))

@@ -1,13 +1,11 @@
 """Mechanisms: a noisy argmax of vote histograms, composed of boost, noise and screen; numpy, scipy and mpmath only."""
 
-from nzc.mechanisms.adjacency import Adjacency, OwnCells
-from nzc.mechanisms.boost import Boost
+from nzc.mechanisms.adjacency import Adjacency, Boost, OwnCells
 
 from nzc.mechanisms.noise import (  # isort: skip
     ContinuousNoise, ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoNoise,
 )  # fmt: skip
-from nzc.mechanisms.noisy_argmax import GroundTruth, NoisyArgmax, audit
-from nzc.mechanisms.noisy_counts import NoisyCounts
+from nzc.mechanisms.noisy_argmax import GroundTruth, NoisyArgmax, NoisyCounts, audit
 
 from nzc.mechanisms.presets import (  # isort: skip
     NZC, Confident, Counts, CountsGaussian, GNMax, Gumbel, Interactive, LNMax, NZCGaussian, Plurality, SparseStable,

@@ -1,30 +1,74 @@
-"""Who is a neighbour: the relations between vote histograms, and every histogram one vote away."""
+"""What one vote changes: the boost of the largest count, which histograms are neighbours, and records in own cells."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from nzc.accounting.data_dependent import gaps
 from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
-from nzc.mechanisms.boost import Boost
 from nzc.mechanisms.noise import Noise
-from nzc.types import AnyArray, Bools, Floats, Ints
-from nzc.validation import whole
+from nzc.types import Floats, Ints
+from nzc.validation import not_negative, one_of, whole
 
+#: The gap above which Δ does not contain c, of each sensitivity.
+_CLEAR = {"constant": -1.0, "global": np.inf, "local": 2.0, "smooth": 3.0}
 #: A plurality with a larger gap stays ahead, without a tie, wherever one vote moves; a boost's Δ stays the same too.
 FAR = 5
-#: About how many numbers a batch may hold.
-_BATCH = 2_000_000
+
+
+@dataclass(frozen=True)
+class Boost:
+    """v̂ = v + c·e_argmax: the immutable noisy argmax of NZC; c = 0 is PATE. Ties break to the lowest class index.
+
+    sensitivity  Δ, by which the noise is multiplied; the gap is the largest count minus the second
+        constant  1                                            (first NZC paper, and its experiments)
+        global    1 + c                                        (KDD 2020, Definition 6)
+        local     1 where the gap exceeds 2, else 1 + c        (Definition 7, Lemma 2)
+        smooth    e^(−β) where the gap exceeds 3, else (1 + c) e^(−β)    (Definition 8, Theorem 3)
+    """
+
+    c: float = 0.0
+    sensitivity: str = "constant"
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        not_negative(c=self.c, beta=self.beta)
+        one_of(tuple(_CLEAR), sensitivity=self.sensitivity)
+
+    def scores(self, votes: Ints) -> Floats:
+        """Return the boosted counts, [queries, classes]."""
+        scores = votes.astype(np.float64)
+        scores[np.arange(len(votes)), votes.argmax(axis=1)] += self.c
+        return scores
+
+    def scale(self, votes: Ints) -> Floats:
+        """Return Δ of each query, [queries]."""
+        delta = np.where(gaps(votes)[:, 0] > _CLEAR[self.sensitivity], 1.0, 1.0 + self.c)
+        return np.asarray(delta * np.exp(-self.beta) if self.sensitivity == "smooth" else delta)
+
+    @property
+    def shift(self) -> float:
+        """The most by which one moved vote shifts a boosted count, in units of Δ; inf where Δ depends on the votes."""
+        if self.sensitivity == "constant":
+            return 1.0 + self.c
+        if self.sensitivity != "global" and self.c > 0:
+            return np.inf
+        return float(np.exp(self.beta)) if self.sensitivity == "smooth" else 1.0
+
+    def worst_case(self, noise: Noise) -> WorstCaseCost:
+        """Return what one label with this noise costs, whatever the votes."""
+        if np.isinf(self.shift):  # neighbours have noise of different scales, and no bound is known
+            return UNBOUNDED
+        cost = noise.worst_case(self.shift)
+        return cost if self.c == 0 else replace(cost, many=None)  # which is proved without a boost only
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """A unit of privacy is one voter on every query: its vote moves, n → n − e_a + e_b, in the histogram of each.
+    """A unit of privacy is one voter on every query: its vote moves, n → n − e_a + e_b, in the histogram of each."""
 
-    Every histogram sums to the number of voters, which is public.
-    """
-
-    #: Whether all histograms may differ. They then have one sum, which is public.
+    #: Whether all histograms may differ. They then have one sum, the number of voters, which is public.
     everywhere: ClassVar[bool] = True
 
     @property
@@ -42,13 +86,9 @@ class OwnCells(Adjacency):
     """A unit of privacy is at most `records` records, each of which counts in one histogram, and once.
 
     One replaced record takes a count from one histogram and adds one to another, or moves one within a histogram. Rows
-    have unequal sums, which are private. However many queries are asked, their labels cost at most as much as
-
-        Gaussian noise  a mean shift of √2·records/σ: the change of all counts together, as one vector, is so long
-        Laplace noise   a pure 2γ·records: γ for each count that changes
-        Gumbel noise    a loss in a range of 2γ·records: γ for each count that changes, and ranges add
-
-    Several records may change one histogram by more than one; these bounds allow it. docs/privacy.md has the proofs.
+    have unequal sums, which are private. However many queries are asked, their labels cost at most a mean shift of
+    √2·records/σ (Gaussian noise), a pure 2γ·records (Laplace: γ for each count that changes), or a loss in a range of
+    2γ·records (Gumbel: ranges add). Several records may change one histogram. docs/privacy.md has the proofs.
     """
 
     records: int = 1
@@ -69,59 +109,18 @@ class OwnCells(Adjacency):
         return min(labels, 1) * count, cost
 
 
-@dataclass(frozen=True, repr=False)
-class HistogramBatch:
-    """Distinct histograms that are computed together. Classes with equal counts form one kind."""
+def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> int:
+    """Return how many public rows are best asked: a cell should have seven times more records than `noise_std`.
 
-    places: Ints  # [queries] numbers of these distinct histograms
-    votes: Ints  # [queries, classes]
-    student_probs: Floats | None  # [queries, classes] inf where they do not matter
-    representative: Ints  # [queries, kinds] one class of each kind
-    copies: Ints  # [queries, kinds] how many classes each kind has
-
-    def moved(self) -> tuple[Ints, Bools]:
-        """Return the votes after one vote moved, [queries, from kind, to kind, classes], and which moves exist."""
-        (queries, kinds), last = self.representative.shape, self.votes.shape[1] - 1
-        moved = np.broadcast_to(self.votes[:, None, None, :], (queries, kinds, kinds, last + 1)).copy()
-        row, a, b = np.ogrid[:queries, :kinds, :kinds]
-        source, target = self.representative[row, a], self.representative[row, b]
-        target = np.where(a == b, np.minimum(target + 1, last), target)  # a kind's next class need not exist
-        exists = (self.votes[row, source] >= 1) & ((a != b) | (self.copies[row, a] > 1))
-        moved[row, a, b, source] -= 1
-        moved[row, a, b, target] += 1
-        return moved, exists
-
-    def counted(self, change: int) -> tuple[Ints, Bools]:
-        """Return the votes after one count changed by ±1, [queries, kind, classes], and which changes exist."""
-        (queries, kinds), classes = self.representative.shape, self.votes.shape[1]
-        counted = np.broadcast_to(self.votes[:, None, :], (queries, kinds, classes)).copy()
-        row, kind = np.ogrid[:queries, :kinds]
-        counted[row, kind, self.representative] += change
-        return counted, np.asarray((counted >= 0).all(axis=2))
-
-
-def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple[list[HistogramBatch], Ints]:
-    """Return the distinct histograms in batches, and the number of each query's histogram, [queries].
-
-    Histograms that differ only in class order count as one, unless `ordered` [queries] marks them: near a tie the order
-    of the classes matters. Classes are of one kind where their counts are equal, and their probabilities if any.
+    At least one for each class. At most a quarter of the public rows, and a thousand: more no longer help.
     """
-    parts: list[AnyArray] = [votes.astype(np.int64), *([] if student_probs is None else [student_probs])]
-    order = np.lexsort([-part for part in reversed(parts)], axis=-1)
-    order[ordered] = np.arange(votes.shape[1])
-    parts = [np.take_along_axis(part, order, axis=1) for part in parts]
-    keys = np.concatenate([ordered[:, None], *parts], axis=1)
-    _, index, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    parts, single = [part[index] for part in parts], ordered[index]
-    begins = np.ones(parts[0].shape, dtype=bool)
-    begins[:, 1:] = single[:, None] | np.any([part[:, 1:] != part[:, :-1] for part in parts], axis=0)
-    kinds, batches = begins.sum(axis=1), []
-    for alike in np.unique(np.stack([single, kinds], axis=1), axis=0):
-        places = np.flatnonzero((single == alike[0]) & (kinds == alike[1]))
-        pieces = len(places) * alike[1] ** 2 * (votes.shape[1] + 100) // _BATCH + 1
-        for some in np.array_split(places, min(pieces, len(places))):
-            classes = np.nonzero(begins[some])[1].reshape(len(some), -1)
-            copies = np.diff(classes, axis=1, append=votes.shape[1])
-            probs = None if student_probs is None else parts[1][some]
-            batches.append(HistogramBatch(some, parts[0][some], probs, classes, copies))
-    return batches, inverse.reshape(-1)
+    return max(int(min(max(records / (7 * noise_std), classes), public / 4, 1000)), 1)
+
+
+def expected_right(records: int, classes: int, rows: int, noise: Noise, agreement: float = 0.8) -> float:
+    """Return the expected share of cells, of equal size, whose largest noisy count is that of the right class.
+
+    agreement  the share of a cell's records that have its class; the others are spread evenly
+    """
+    shares = np.array([agreement, *[(1 - agreement) / (classes - 1)] * (classes - 1)])
+    return float(np.exp(noise.log_law(records / rows * shares[None]))[0, 0])

@@ -1,31 +1,32 @@
-"""The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen."""
+"""The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen; and the noisy counts."""
 
+from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nzc.accounting.cost import Cost
+from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms.adjacency import Adjacency
-from nzc.mechanisms.law import ArgmaxLaw
+from nzc.mechanisms.law import PricedArgmax
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_consistent
-from nzc.mechanisms.pricing import UNSTATED, Pricing
 from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
 from nzc.types import Floats, Ints
-from nzc.validation import InputError, between_0_and_1
+from nzc.validation import InputError
 
 #: The noises of nzc itself: its tests compare their samplers, laws and bounds, so that no mechanism has to.
 _TESTED = (ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise)
 
 
 @dataclass(frozen=True, repr=False)
-class NoisyArgmax(ArgmaxLaw):
+class NoisyArgmax(PricedArgmax):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
 
-    It turns private vote histograms into labels that may be released, and says what they cost. Votes are
-    [queries, classes], whole counts of 0 or more; every row sums to the number of teachers. The noise of each query is
-    its own.
+    Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of teachers. The noise of each
+    query is its own.
 
     noise      the law of Z
     boost      c and Δ; by default c = 0 and Δ = 1
@@ -57,8 +58,7 @@ class NoisyArgmax(ArgmaxLaw):
 
         Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`.
 
-        rng            `nzc.system_rng()` for labels to be published: nobody can repeat its noise, and comparisons with
-                       it are exact. Anyone who knows the seed of another generator can subtract the noise
+        rng            `nzc.system_rng()` for labels to be published: who knows a seed can subtract its noise
         student_probs  the student's class probabilities, [queries, classes]; None while there is no student
         """
         votes = as_votes(votes, self.adjacency.everywhere)
@@ -66,10 +66,7 @@ class NoisyArgmax(ArgmaxLaw):
         return labels if self.screen is None else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
 
     def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
-        """Return `labels` with the student's own label where a query was not answered and the student is confident.
-
-        This uses no votes. It is post-processing and costs nothing.
-        """
+        """Return `labels`, with the sure student's own label where a query was not answered: post-processing."""
         return labels if self.screen is None else self.screen.reinforce(labels, student_probs)
 
     def between(self, adjacency: Adjacency) -> "NoisyArgmax":
@@ -82,27 +79,10 @@ class NoisyArgmax(ArgmaxLaw):
         object.__setattr__(mechanism, "first", None if self.first is None else self.first.between(adjacency))
         return mechanism
 
-    @property
-    def pricing(self) -> Pricing:
-        """What labels of this mechanism cost."""
-        return Pricing(self)
-
-    def cost(self, votes: Ints, labels: Ints, student_probs: Floats | None = UNSTATED) -> Cost:
-        """Return what releasing `labels` at these votes cost; the arguments are those of `release`.
-
-        InputError: `student_probs` is left out although the screen uses it. Where `release` had none, it is None.
-        """
-        return self.pricing.of(votes, labels, student_probs)
-
-    def promise(self, asked: int, answered: int) -> Cost:
-        """Return what so many queries and labels cost at most, whatever the votes; only ε data-independent is known."""
-        return self.pricing.promise(asked, answered)
-
     def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False, answers: int | None = None) -> float:
         """Return ε at δ of `queries` queries, whatever the votes, and whichever of them are asked by `first`.
 
-        rough    see `Cost.data_independent`
-        answers  how many queries are answered at most; None: all
+        answers  how many queries are answered at most; None: all. `rough`: see `Cost.data_independent`
         """
         answered = queries if answers is None else min(queries, answers)
         cost = self.promise(queries, answered)
@@ -110,11 +90,41 @@ class NoisyArgmax(ArgmaxLaw):
             cost = cost.dearer(self.first.promise(queries, answered))
         return cost.published(delta, rough)[0]
 
-    def audit(
-        self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator
-    ) -> float | None:
-        """See `nzc.audit`; None: there is no law to audit."""
-        return self.pricing.audit(teachers, classes, queries, trials, delta, rng)
+
+class NoisyCounts(NoisyArgmax):
+    """n + Z, rounded to whole numbers, [queries, classes]; labels are its argmax. What follows from it costs nothing.
+
+    A moved vote shifts two counts by one: a query costs a pure 2γ with Laplace noise, a mean shift of √2/σ with
+    Gaussian noise. In own cells all queries together cost as much as the labels alone (`adjacency.OwnCells`).
+    """
+
+    noise: LaplaceNoise | GaussianNoise
+    releases_counts = True
+
+    def __init__(self, noise: LaplaceNoise | GaussianNoise) -> None:
+        super().__init__(noise)
+
+    def draw(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
+        if isinstance(rng, ExactGenerator):
+            return votes + rng.round_up(self.noise.exact, np.full(votes.shape, -0.5)).astype(np.int64)
+        return votes + np.rint(self.noise.sample(votes.shape, rng)).astype(np.int64)
+
+    def labels_of(self, released: Ints) -> Ints:
+        if released.ndim != 2:
+            raise InputError("labels", list(released.shape), "must be released counts, [queries, classes]")
+        return np.asarray(released.argmax(axis=1))
+
+    def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
+        count, cost = super().worst_label(labels)
+        return count, replace(cost, many=None)  # which is about the argmax
+
+    def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
+        """Return the log-likelihood ratio of noisy counts [queries, classes], of the noise before it was rounded."""
+
+        def log_density(drawn: Ints, votes: Ints) -> Floats:
+            return np.asarray(self.noise.log_density((drawn - votes) / self.noise.unit).sum(axis=1))
+
+        return lambda drawn: log_density(drawn, pair[0]) - log_density(drawn, pair[1])
 
 
 class GroundTruth(NoisyArgmax):
@@ -144,6 +154,4 @@ def audit(
     The mechanism is run `trials` times on its worst pair of neighbouring histograms, each time with `queries` queries.
     accounting.audit.Contradiction: the bound is above what accounting says holds for any votes.
     """
-    between_0_and_1(delta=delta)
-    rng = np.random.default_rng() if rng is None else rng
-    return mechanism.audit(teachers, classes, queries, trials, delta, rng) or 0.0
+    return mechanism.audit(teachers, classes, queries, trials, delta, rng or np.random.default_rng()) or 0.0

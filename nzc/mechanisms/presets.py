@@ -1,9 +1,8 @@
 """The aggregators of the papers: settings of the one noisy argmax. Their arguments are the keys of conf/aggregator."""
 
-from nzc.mechanisms.boost import Boost
+from nzc.mechanisms.adjacency import Boost
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
-from nzc.mechanisms.noisy_argmax import NoisyArgmax
-from nzc.mechanisms.noisy_counts import NoisyCounts
+from nzc.mechanisms.noisy_argmax import NoisyArgmax, NoisyCounts
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
 
@@ -51,10 +50,8 @@ def Confident(threshold: float, sigma1: float, sigma: float) -> NoisyArgmax:
 def Interactive(
     threshold: float, sigma1: float, sigma: float, confidence: float, first: NoisyArgmax | None = None
 ) -> NoisyArgmax:
-    """GNMax where the teachers disagree with the student (Scalable PATE 2018, Algorithm 2).
+    """GNMax where the teachers disagree with the student (Scalable PATE 2018, Algorithm 2; see `InteractiveScreen`).
 
-    A query is answered where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold, p being the student's probabilities. Where it
-    is not, and the student's largest probability exceeds `confidence`, the student's own label is used.
     `first` is the mechanism before there is a student; None: `Confident` with the same parameters.
     """
     first = Confident(threshold, sigma1, sigma) if first is None else first
@@ -64,7 +61,7 @@ def Interactive(
 def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
     """Release the plurality where its distance to a flip, plus N(0, σ₁²), is at least `threshold`; else abstain.
 
-    This is NZC's idea made sound; each query asked uses Φ(−threshold/σ₁) of δ (see `StabilityScreen`).
+    NZC's idea made sound; each query asked uses Φ(−threshold/σ₁) of δ (see `StabilityScreen`).
     """
     return NoisyArgmax(NoNoise(), screen=StabilityScreen(threshold, sigma1))
 
@@ -72,8 +69,7 @@ def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
 def SparseStable(cutoff: int, teachers: int, delta: float, scale: float | None = None) -> NoisyArgmax:
     """Release the plurality where it is far from a flip, and end at the `cutoff`-th query where it is not.
 
-    Stable labels cost nothing, however many there are (the sparse vector technique, proof in `SparseScreen`). One call
-    of `release` is one run. Labels that depend on a single vote use a tenth of `delta`.
+    Stable labels cost nothing, however many there are (proof in `SparseScreen`). One call of `release` is one run.
 
     teachers  how many there are; it decides the noise where `scale` is None
     scale     of the Gumbel noise, votes; ε falls about as 1/scale

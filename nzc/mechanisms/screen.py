@@ -22,7 +22,6 @@ class Screen(ABC):
 
     threshold: float
     sigma1: float
-
     #: Whether the statistic uses the student's probabilities.
     asks_student = False
     #: Whether all queries of a run are asked in one round, because `ended` and `paid` count over the whole run.
@@ -41,7 +40,7 @@ class Screen(ABC):
         return None
 
     def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
-        """See `NoisyArgmax.reinforce`; an abstention is −1."""
+        """See `NoisyArgmax.reinforce`."""
         return labels
 
     @property
@@ -105,14 +104,13 @@ class ThresholdScreen(Screen):
 
 @dataclass(frozen=True)
 class InteractiveScreen(ThresholdScreen):
-    """Answer where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold, p being the student's probabilities.
+    """Answer where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold (Scalable PATE 2018, Algorithm 2).
 
-    Scalable PATE 2018, Algorithm 2. Without a student p = 0: the screen of Confident. Above `confidence`, the student's
-    own label is used for a query that is not answered.
+    p are the student's probabilities, 0 without a student. Where a query is not answered and the student's largest
+    probability is above `confidence`, the student's own label is used.
     """
 
     confidence: float
-
     asks_student = True
 
     def __post_init__(self) -> None:
@@ -120,9 +118,8 @@ class InteractiveScreen(ThresholdScreen):
         between_0_and_1(confidence=self.confidence)
 
     def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
-        if student_probs is None:
-            return super().statistic(votes, None)
-        return np.asarray(_ahead(votes, student_probs).max(axis=-1))
+        ahead = votes if student_probs is None else _ahead(votes, student_probs)
+        return np.asarray(ahead.max(axis=-1), dtype=np.float64)
 
     def relevant_probs(self, votes: Ints, student_probs: Floats) -> Floats:
         # One moved vote raises a class by at most 1 and lowers the largest by at most 1.

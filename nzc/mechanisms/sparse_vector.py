@@ -65,7 +65,6 @@ class SparseScreen(StabilityScreen):
     """
 
     cutoff: int
-
     one_round = True
 
     def __post_init__(self) -> None:
@@ -76,8 +75,7 @@ class SparseScreen(StabilityScreen):
     def for_teachers(cls, teachers: int, cutoff: int, delta: float, scale: float | None = None) -> "SparseScreen":
         """Return the screen whose labels use at most δ/10, by public facts only.
 
-        scale  of the Gumbel noise, votes; None: the largest at which a query of which all teachers agree is reported
-               unstable with probability 1 % at most
+        scale  None: the largest at which a query of which all teachers agree is reported unstable with probability 1 %
         """
         whole(at_least=4, teachers=teachers)
         whole(at_least=1, cutoff=cutoff)

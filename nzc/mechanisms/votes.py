@@ -1,14 +1,17 @@
-"""Vote histograms: how they are counted, and what a valid array of them is."""
+"""Vote histograms: how they are counted, what a valid array of them is, and every histogram one vote away."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nzc.types import AnyArray, Floats, Ints
+from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
 #: The label of a query that was not answered.
 ABSTAIN = -1
+#: About how many numbers a batch may hold.
+_BATCH = 2_000_000
 
 
 def count_votes(predictions: Any, classes: int) -> Ints:
@@ -23,7 +26,7 @@ def count_votes(predictions: Any, classes: int) -> Ints:
 def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     """Return `votes`, an array or nested lists, as int64 [queries, classes]; InputError says what is wrong with them.
 
-    With `one_sum`, every row must sum to the same number of teachers. There may be no rows at all.
+    one_sum  whether every row must sum to the same number of teachers, 1 or more
     """
     try:
         array = np.asarray(votes)
@@ -63,3 +66,61 @@ def as_labels(labels: Any, votes: Ints) -> AnyArray:
     if array.shape != (rows,) or (array < -1).any() or (array >= classes).any():
         raise InputError("labels", list(array.shape), f"must be {rows} labels from -1 (abstained) to {classes - 1}")
     return array
+
+
+@dataclass(frozen=True, repr=False)
+class HistogramBatch:
+    """Distinct histograms that are computed together. Classes with equal counts form one kind."""
+
+    places: Ints  # [queries] numbers of these distinct histograms
+    votes: Ints  # [queries, classes]
+    student_probs: Floats | None  # [queries, classes] inf where they do not matter
+    representative: Ints  # [queries, kinds] one class of each kind
+    copies: Ints  # [queries, kinds] how many classes each kind has
+
+    def moved(self) -> tuple[Ints, Bools]:
+        """Return the votes after one vote moved, [queries, from kind, to kind, classes], and which moves exist."""
+        (queries, kinds), last = self.representative.shape, self.votes.shape[1] - 1
+        moved = np.broadcast_to(self.votes[:, None, None, :], (queries, kinds, kinds, last + 1)).copy()
+        row, a, b = np.ogrid[:queries, :kinds, :kinds]
+        source, target = self.representative[row, a], self.representative[row, b]
+        target = np.where(a == b, np.minimum(target + 1, last), target)  # a kind's next class need not exist
+        exists = (self.votes[row, source] >= 1) & ((a != b) | (self.copies[row, a] > 1))
+        moved[row, a, b, source] -= 1
+        moved[row, a, b, target] += 1
+        return moved, exists
+
+    def counted(self, change: int) -> tuple[Ints, Bools]:
+        """Return the votes after one count changed by ±1, [queries, kind, classes], and which changes exist."""
+        (queries, kinds), classes = self.representative.shape, self.votes.shape[1]
+        counted = np.broadcast_to(self.votes[:, None, :], (queries, kinds, classes)).copy()
+        row, kind = np.ogrid[:queries, :kinds]
+        counted[row, kind, self.representative] += change
+        return counted, np.asarray((counted >= 0).all(axis=2))
+
+
+def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple[list[HistogramBatch], Ints]:
+    """Return the distinct histograms in batches, and the number of each query's histogram, [queries].
+
+    Histograms that differ only in class order count as one, unless `ordered` [queries] marks them. Classes are of one
+    kind where their counts are equal, and their probabilities if any.
+    """
+    parts: list[AnyArray] = [votes.astype(np.int64), *([] if student_probs is None else [student_probs])]
+    order = np.lexsort([-part for part in reversed(parts)], axis=-1)
+    order[ordered] = np.arange(votes.shape[1])
+    parts = [np.take_along_axis(part, order, axis=1) for part in parts]
+    keys = np.concatenate([ordered[:, None], *parts], axis=1)
+    _, index, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    parts, single = [part[index] for part in parts], ordered[index]
+    begins = np.ones(parts[0].shape, dtype=bool)
+    begins[:, 1:] = single[:, None] | np.any([part[:, 1:] != part[:, :-1] for part in parts], axis=0)
+    kinds, batches = begins.sum(axis=1), []
+    for alike in np.unique(np.stack([single, kinds], axis=1), axis=0):
+        places = np.flatnonzero((single == alike[0]) & (kinds == alike[1]))
+        pieces = len(places) * alike[1] ** 2 * (votes.shape[1] + 100) // _BATCH + 1
+        for some in np.array_split(places, min(pieces, len(places))):
+            classes = np.nonzero(begins[some])[1].reshape(len(some), -1)
+            copies = np.diff(classes, axis=1, append=votes.shape[1])
+            probs = None if student_probs is None else parts[1][some]
+            batches.append(HistogramBatch(some, parts[0][some], probs, classes, copies))
+    return batches, inverse.reshape(-1)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 #: The module of each network; its function of that name gets what it takes of the arguments of `build`.
 MODULES = {
-    **dict.fromkeys(("auto", "mlp", "cnn", "cnn_bn"), "nzc.networks.small"),
-    **dict.fromkeys(("pate_cnn", "conv_small", "conv_large", "resnet32"), "nzc.networks.papers"),
+    **dict.fromkeys(
+        ("auto", "mlp", "cnn", "cnn_bn", "pate_cnn", "conv_small", "conv_large", "resnet32"), "nzc.networks.classifiers"
+    ),
     **dict.fromkeys(("gan", "gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small"), "nzc.networks.gan"),
 }
 
@@ -60,14 +61,6 @@ def require_fit(network: Network | None, shape: tuple[int, ...], classes: int, u
         raise InputError("network", network, allowed) from error
     if logits != [2, classes]:
         raise InputError("network", network, f"must give logits [rows, {classes}], not {['rows', *logits[1:]]}")
-
-
-def generator(network: Network, shape: tuple[int, ...]) -> "nn.Module":
-    """Return a new GAN generator to train against `network`: uniform [rows, LATENT] → rows of `shape`, from 0 to 1."""
-    import torch
-
-    made: nn.Module = import_module("nzc.networks.gan").generator(network, shape)
-    return made.to(memory_format=torch.channels_last)
 
 
 def as_input(x: "Tensor") -> "Tensor":

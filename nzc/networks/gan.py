@@ -6,25 +6,75 @@ A generator maps uniform numbers [rows, LATENT] to rows [rows, *shape] from 0 to
 from itertools import pairwise
 from math import log2, prod
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nzc.data.images import is_image
-from nzc.networks._layers import LATENT, AddNoise, GlobalAverage, WeightNormConv2d, WeightNormLinear, size_after
-from nzc.networks.small import cnn_bn
+from nzc.networks.classifiers import GlobalAverage, cnn_bn, size_after
+
+#: How many uniform numbers from 0 to 1 a generator turns into one row.
+LATENT = 100
+
+
+class AddNoise(nn.Dropout):
+    """Adds Gaussian noise of standard deviation p while training. As a dropout layer, it is seeded like one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.p * torch.randn_like(x) if self.training else x
+
+
+class WeightNormLinear(nn.Linear):
+    """Linear layer with weights of fixed norm: only their direction is learned (Salimans, Kingma 2016, 1602.07868).
+
+    The norm suits the leaky ReLU of this slope that follows. With `slope` None, for the head, it is learned too.
+    """
+
+    def __init__(self, of: int, to: int, slope: float | None) -> None:
+        super().__init__(of, to)
+        self.gain = _start(self, slope)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, _of_norm(self.gain, self.weight), self.bias)
+
+
+class WeightNormConv2d(nn.Conv2d):
+    """Convolution with filters of fixed norm, before a leaky ReLU of this slope."""
+
+    def __init__(self, of: int, to: int, size: int, slope: float, stride: int = 1, padding: int = 0) -> None:
+        super().__init__(of, to, size, stride, padding)
+        self.gain = _start(self, slope)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, _of_norm(self.gain, self.weight), self.bias, self.stride, self.padding)
+
+
+def _start(layer: nn.Linear | nn.Conv2d, slope: float | None) -> float | Tensor:
+    """Draw uniform directions, whose length determines how fast they first turn; return the norm of the weights."""
+    nn.init.normal_(layer.weight, std=0.1)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+    return nn.Parameter(torch.ones(len(layer.weight))) if slope is None else nn.init.calculate_gain("leaky_relu", slope)
+
+
+def _of_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
+    """Return weight [to, ...] with each row scaled to norm `gain`, a number or [to]."""
+    scale: Tensor = gain / weight.flatten(1).norm(dim=1)
+    return weight * scale.view(-1, *[1] * (weight.ndim - 1))
 
 
 def gan(shape: tuple[int, ...], classes: int) -> nn.Module:
     """The discriminator that suits the shape: gan_conv for colour images, gan_cnn for grey ones, gan_mlp otherwise."""
-    name = _suiting(shape)
-    return (gan_mlp if name == "gan_mlp" else gan_cnn if name == "gan_cnn" else gan_conv)(shape, classes)
+    return {"gan_mlp": gan_mlp, "gan_cnn": gan_cnn, "gan_conv": gan_conv}[_suiting(shape)](shape, classes)
 
 
 def generator(network: object, shape: tuple[int, ...]) -> nn.Module:
-    """Return the generator to play against `network`: its own, or the one that suits the shape."""
+    """Return a new generator to train against `network`: its own, or the one that suits the shape."""
     name = network if network in ("gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small") else _suiting(shape)
     # Perceptrons draw rough images, which a discriminator with convolutions soon recognises without fail.
     maps = {"gan_cnn": 16, "gan_conv_small": 32, "gan_conv": 128}
-    return _perceptrons(shape) if name == "gan_mlp" else _transposed(shape, maps[name])
+    made = _perceptrons(shape) if name == "gan_mlp" else _transposed(shape, maps[name])
+    return made.to(memory_format=torch.channels_last)
 
 
 def _suiting(shape: tuple[int, ...]) -> str:
@@ -46,7 +96,7 @@ def gan_mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def gan_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """For grey images of about 28 × 28 pixels, one core trains it in minutes.
+    """For grey images of about 28 × 28 pixels: one core trains it in minutes.
 
     5 × 5 and 3 × 3 convolutions (16, 32), each of stride 2, then 128 hidden units; noise as in gan_mlp.
     """
@@ -61,8 +111,7 @@ def gan_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 def gan_conv(shape: tuple[int, ...], classes: int) -> nn.Module:
     """The paper's for SVHN: 3 × 3 convolutions of 64, 64, 64, 128, 128, 128, 128 maps, two of 1 × 1, global average.
 
-    The third and sixth have stride 2. Weight normalisation, leaky ReLU 0.2, dropout 0.2 on the input and 0.5 after each
-    stride of 2.
+    The third and sixth have stride 2. Weight normalisation, leaky ReLU 0.2, dropout 0.2 on the input, 0.5 after them.
     """
 
     def layer(of: int, to: int, size: int = 3, stride: int = 1, padding: int = 1) -> list[nn.Module]:
@@ -99,10 +148,9 @@ class _Crop(nn.Module):
 
 
 def _transposed(shape: tuple[int, ...], maps: int) -> nn.Module:
-    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions.
+    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions with batch normalisation and ReLU.
 
-    At 32 × 32 as in the paper: 512, 256 and 128 maps, then the image; batch normalisation and ReLU. `maps` replaces
-    128, and the others in proportion.
+    At 32 × 32 as in the paper: 512, 256 and 128 maps, then the image. `maps` replaces 128, the others in proportion.
     """
     channels, height, width = shape
     doublings = max(1, round(log2(min(height, width) / 4)))

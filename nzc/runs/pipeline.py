@@ -21,7 +21,7 @@ from nzc.runs.metrics import Metrics, class_names, evaluate, share_right, warnin
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import RoundResult, RunResult, Stage, versions
-from nzc.storage.claim import make_own
+from nzc.storage.files import make_own
 from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
 from nzc.teachers import VoteHistograms

@@ -11,8 +11,8 @@ from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import GroundTruth
+from nzc.mechanisms.adjacency import expected_right, rows_to_ask
 from nzc.mechanisms.noise import Noise
-from nzc.mechanisms.rows import expected_right, rows_to_ask
 from nzc.representation import Representation
 from nzc.runs.names import name_of
 from nzc.storage.predictions import PredictionStore

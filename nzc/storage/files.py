@@ -1,9 +1,18 @@
-"""Files: written whole and for the owner only; digests; what other machines have written."""
+"""Files, written whole and for the owner only; and folders that nzc makes for itself: of a run, a sweep, the store."""
 
+import fcntl
 import os
 from contextlib import suppress
+from dataclasses import dataclass, field
 from hashlib import file_digest
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+from nzc.validation import InputError
+
+#: Marks a folder that nzc made. In others it changes nothing.
+MARKER = ".nzc-made"
 
 
 def digest_of(path: str | Path) -> str:
@@ -28,3 +37,73 @@ def write_private(path: Path, data: bytes | str) -> Path:
         return partial.rename(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
+    """Raise InputError, which names `key`, unless nzc made `folder`, or it is empty, or it can be made.
+
+    older  names of everything in such a folder of an earlier version, which left no marker
+    """
+    require_writable(key, folder)
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if MARKER not in names and not names <= set(older):
+        raise InputError(key, folder, "must be a new or empty folder, or one that nzc made; it has other files")
+
+
+def require_writable(key: str, folder: Path) -> None:
+    """Raise InputError unless `folder` can be made, or is there and can be written. Nothing is left behind."""
+    try:
+        TemporaryDirectory(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())).cleanup()
+    except OSError as error:
+        raise _unwritable(key, folder, error) from error
+
+
+def make_own(folder: Path) -> list[Path]:
+    """Make a folder that only its owner may read, with its marker; return what was not there before, deepest first."""
+    marker = folder.absolute() / MARKER
+    made = [path for path in (marker, *marker.parents) if not path.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if marker in made:
+        marker.touch(mode=0o600)
+    return made
+
+
+@dataclass
+class OwnFolder:
+    """The folder of one run or sweep, given by `key`. One process at a time uses it: it holds a lock on the marker."""
+
+    key: str
+    path: Path
+    made: list[Path] = field(default_factory=list)
+    _marker: IO[Any] | None = None
+
+    def take(self) -> None:
+        """Make the folder, and keep other processes away from it until `close`. InputError: another process has it."""
+        try:
+            self.made = make_own(self.path)
+            self._marker = (self.path / MARKER).open("r+b")
+            fcntl.flock(self._marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise InputError(self.key, self.path, "must be another folder than that of a run under way") from None
+        except OSError as error:
+            raise _unwritable(self.key, self.path, error) from error
+
+    def close(self) -> None:
+        """Let others use the folder."""
+        if self._marker is not None:
+            self._marker.close()
+
+    def undo(self) -> None:
+        """Remove what `take` made, as far as it is empty."""
+        self.close()
+        for path in self.made:  # the marker first
+            with suppress(OSError):  # a folder has other files
+                if path.is_dir():
+                    path.rmdir()
+                elif list(path.parent.iterdir()) == [path]:
+                    path.unlink()
+
+
+def _unwritable(key: str, folder: Path, error: OSError) -> InputError:
+    return InputError(key, folder, f"must be a folder that can be written ({error.strerror})")

@@ -49,10 +49,7 @@ def _parsed(module: str, path: Path, modified: int) -> tuple[str, list[str]]:
 
 
 def describe(value: Any) -> Any:
-    """Return settings in JSON types, such that values that behave differently are described differently.
-
-    A class, function or instance is described by its name, its parameters and its source (version, if installed).
-    """
+    """Return settings in JSON types, such that values that behave differently are described differently."""
     if isinstance(value, int | float | str | None):
         return value
     if isinstance(value, list | tuple):

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from nzc.storage.claim import make_own
-from nzc.storage.files import refresh, write_private
+from nzc.storage.files import make_own, refresh, write_private
 from nzc.types import AnyArray
 
 #: What is in a store beside its marker, and the names of entries: nothing else is listed or removed.
@@ -44,10 +43,9 @@ class Entry:
 
 
 class PredictionStore:
-    """Predictions below `root`, which only its owner may read.
+    """Predictions below `root`, which only its owner may read: predictions/KEY.npz, with the request as JSON.
 
-    Each entry is root/predictions/KEY.npz with the arrays `predictions` and `request` (JSON). The checksums of the zip
-    format detect damage: the predictions are then computed again.
+    The checksums of the zip format detect damage: the predictions are then computed again.
 
     wait  seconds that the ledger in this folder waits for its turn
     """

@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.networks._layers import LATENT
+from nzc.networks.gan import LATENT, generator
 from nzc.settings import NotNegative, Positive, TwoOrMore
 from nzc.students.config import StudentData, StudentSettings
 from nzc.students.module import StudentModule, without_statistics
@@ -96,7 +96,7 @@ class Adversaries(StudentModule):
         shape = tuple(self.x.shape[1:])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.generator = networks.generator(config.network, shape)
+            self.generator = generator(config.network, shape)
         # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
         dims = (0,) if len(shape) == 1 else tuple(range(self.x.ndim))
         self.low = nn.Buffer(as_input(self.x.amin(dims)), persistent=False)

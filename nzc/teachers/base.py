@@ -31,10 +31,7 @@ class VoteHistograms:
 
     @property
     def summary(self) -> dict[SummaryKey, float | int | None]:
-        """The section `teachers` of result.json: accuracies of one teacher and of the plurality; None: not known.
-
-        Rows whose gap exceeds 2 or 3 votes are NZC's qualified queries.
-        """
+        """The section `teachers` of result.json; None: not known. NZC qualifies queries by gaps above 2 or 3 votes."""
         figures: dict[SummaryKey, float | int | None] = dict.fromkeys(get_args(SummaryKey))
         figures["count"] = self.teachers
         if not self.teachers:
@@ -75,9 +72,6 @@ class Teachers(ABC):
     needs_embedding = False
     #: Whether they label only the rows that are asked. These must be known before they are trained.
     labels_asked_only = False
-
-    def __post_init__(self) -> None:  # noqa: B027
-        """Check nothing; subclasses may check more."""
 
     @property
     def adjacency(self) -> Adjacency:
@@ -124,6 +118,6 @@ class Teachers(ABC):
     def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:  # noqa: B027
         """Train this worker node's share of the teachers; by default there is none."""
 
-    @abstractmethod
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
-        """Return every teacher's vote on every row that can be asked."""
+        """Return every teacher's vote on every row that can be asked; by default `trained` are votes."""
+        return VoteHistograms(trained, self.check(splits).teachers, self.truth(splits))

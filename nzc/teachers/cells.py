@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nzc.data import UNKNOWN, DataSplits, Embedding
+from nzc.data import UNKNOWN, DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.data.splits import Records
 from nzc.mechanisms import OwnCells
 from nzc.settings import Count, CountOrZero
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
+from nzc.teachers.base import Teachers, VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
@@ -23,8 +23,7 @@ _AT_ONCE = 20_000_000
 class Cells(Teachers):
     """The asked rows divide the public representation into cells; votes are counts of the private records in a cell.
 
-    A record votes once, so all labels together cost as much as one (`mechanisms.adjacency.OwnCells`). Where a record
-    lies follows from that record and the public rows alone.
+    A record votes once, so all labels together cost as much as one (`mechanisms.adjacency.OwnCells`).
 
     per_group  how many records of a group count at most, where the dataset has groups: ε is the price of so many. They
                are drawn by the group's name and size, not by what is in them
@@ -50,7 +49,7 @@ class Cells(Teachers):
         return VoteShape(len(splits.public), splits.classes, splits.units * self.per_group)
 
     def counted(self, splits: DataSplits) -> DataSplits:
-        """Return the splits with `per_group` records of each group; a group that has fewer fills up with unknown ones.
+        """Return the splits with `per_group` records of each group, filled up with unknown ones.
 
         So the number of records does not tell how many a group has, not even by how a processor rounds.
         """
@@ -66,17 +65,12 @@ class Cells(Teachers):
 
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         """Return how many records of each class are nearest to each public row, [rows, classes]; 0 where not asked."""
-        assert splits is not None
-        places: Embedding | None = splits.embedding
-        assert places is not None
-        labels, counts = splits.private.y, np.zeros((len(splits.public), splits.classes), np.int64)
+        assert splits is not None and splits.embedding is not None
+        places, labels = splits.embedding, splits.private.y
+        counts = np.zeros((len(splits.public), splits.classes), np.int64)
         home = splits.to_label[nearest(places.private, places.public[splits.to_label])]
         np.add.at(counts, (home[labels != UNKNOWN], labels[labels != UNKNOWN]), 1)
         return counts
-
-    def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
-        assert splits is not None
-        return VoteHistograms(trained, self.check(splits).teachers, splits.public.y)
 
 
 def nearest(places: Floats, to: Floats) -> Ints:

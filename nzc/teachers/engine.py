@@ -1,9 +1,8 @@
 """The ensemble engine: trains all teachers in one Lightning fit.
 
 One step of the fit is one pass of a cohort, `parallel` teachers, over their shards. On a CPU each teacher has its own
-thread (`teacher.py`); on a GPU the weights are stacked and trained as one network (`stacked.py`). Lightning's overhead
-per step is paid once per pass. With several devices each rank trains its share of the teachers. Ranks share nothing but
-a folder, into which each writes its predictions.
+thread (`teacher.py`); on a GPU the weights are stacked and trained as one network (`stacked.py`). With several devices
+each rank trains its share of the teachers, and writes their predictions into the folder that all ranks share.
 """
 
 import os
@@ -17,8 +16,7 @@ from torch.utils.data import DataLoader
 
 from nzc.data import DataSplits
 from nzc.storage.predictions import save
-from nzc.teachers.ensemble_settings import EnsembleSettings
-from nzc.teachers.sharded import missing
+from nzc.teachers.sharded import EnsembleSettings, missing
 from nzc.teachers.stacked import Stacked
 from nzc.teachers.teacher import Teacher, Threads
 from nzc.types import Ints
@@ -27,7 +25,7 @@ from nzc.types import Ints
 class TeacherEnsemble(LightningModule):
     """Trains teacher i on shard i and writes its predicted labels [public rows] to `work`/i.npz, unless they are there.
 
-    Weights, batches and augmentation of teacher i depend on (seed, i) only, whoever else is trained beside it.
+    Weights, batches and augmentation of teacher i depend on (seed, i) only.
     """
 
     def __init__(self, settings: EnsembleSettings, splits: DataSplits, shards: list[Ints], work: Path) -> None:
@@ -47,8 +45,9 @@ class TeacherEnsemble(LightningModule):
         probe = self.teacher(0)
         stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
         self.stacks = stacked and probe.can_be_stacked
-        # several for each core, so that none waits long at the end of a pass
-        fitting = Stacked.fitting(probe, len(self.shards)) if self.stacks else 4 * self._cores()
+        fitting = (
+            Stacked.fitting(probe, len(self.shards)) if self.stacks else 4 * self._cores()
+        )  # so that no core waits long
         size = 1 if probe.has_dropout else self.settings.parallel or fitting
         cohorts = [todo[start : start + size] for start in range(0, len(todo), size)]
         passes = [(cohort, number) for cohort in cohorts for number in range(self.settings.epochs)]
@@ -79,5 +78,4 @@ class TeacherEnsemble(LightningModule):
         return Teacher(self.settings, number, x, self.y[shard], self.even, self.classes, self.device)
 
     def _cores(self) -> int:
-        """Return how many cores this process has for its teachers."""
         return max(1, len(os.sched_getaffinity(0)) // self.trainer.world_size)

@@ -8,21 +8,19 @@ from nzc import networks
 from nzc.data import DataSplits
 from nzc.storage.fingerprint import source_digest
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.ensemble_settings import EnsembleSettings
-from nzc.teachers.sharded import collect, missing
+from nzc.teachers.sharded import EnsembleSettings, ShardedTeachers, collect, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
-
-#: The modules whose code every prediction depends on.
-_CODE = (
-    *(f"nzc.teachers.{name}" for name in ("engine", "teacher", "stacked", "sharded")),
-    *("nzc.data.hashing", "nzc.training.optimizer", "nzc.networks"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ensemble(EnsembleSettings):
     """`count` networks of one kind."""
+
+    code = (
+        *(f"nzc.teachers.{name}" for name in ("engine", "teacher", "stacked")),
+        *("nzc.training.optimizer", "nzc.networks", *ShardedTeachers.code),
+    )
 
     def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:
         if not store.has(self.stored_request(splits, trainer)):
@@ -31,8 +29,8 @@ class Ensemble(EnsembleSettings):
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         # The source of a network that has no name in nzc.networks is in its description.
         source = source_digest(networks.MODULES[self.network]) if isinstance(self.network, str) else ""
-        code = source_digest(*_CODE, follow=False) + source
-        return {"code": code, "precision": trainer.precision, "device": trainer.device_kind}
+        facts = {"network_code": source, "precision": trainer.precision, "device": trainer.device_kind}
+        return super().request(splits, trainer) | facts
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         self._train_missing(splits, trainer, work)

@@ -1,8 +1,8 @@
-"""Teachers that learn from disjoint shards of the private split."""
+"""Teachers that learn from disjoint shards of the private split, and the settings of those that are networks."""
 
 import sys
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -12,10 +12,12 @@ import numpy as np
 from nzc.data import DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.mechanisms import count_votes
+from nzc.networks import Network
 from nzc.settings import Count, CountOrZero
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore, load, save
 from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
+from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
@@ -38,17 +40,18 @@ class ShardedTeachers(Teachers):
     label: Literal["all", "asked"] = "all"
     records: Count = 1
 
-    #: Fields without a place of their own in the store's key: `parallel` changes the speed only, `label` and `records`
-    #: are there as the rows to label and the number of teachers.
+    #: Fields that change the speed only, or are in the store's key as the rows to label and the number of teachers.
     not_in_key: ClassVar[tuple[str, ...]] = ("parallel", "label", "records")
+    #: The modules whose code every prediction depends on.
+    code: ClassVar[tuple[str, ...]] = (__name__, "nzc.data.hashing")
 
     @property
     def labels_asked_only(self) -> bool:  # type: ignore[override]
         return self.label == "asked"
 
-    @abstractmethod
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        """Return what can change a prediction beside data and fields, such as source and device, in JSON types."""
+        """Return what can change a prediction beside data and fields, in JSON types: the source, a device, …"""
+        return {"code": source_digest(*self.code, follow=False)}
 
     def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         """Return what identifies the stored predictions: all that can change one."""
@@ -103,7 +106,27 @@ class ShardedTeachers(Teachers):
         assert splits is not None
         votes = np.zeros((len(splits.public), splits.classes), np.int64)
         votes[splits.to_label] = count_votes(trained, splits.classes)
-        return VoteHistograms(votes, self.number(splits), splits.public.y)
+        return super().vote(splits, votes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleSettings(OptimizerSettings, ShardedTeachers):
+    """Further settings of teachers that are networks of one kind.
+
+    network  a name in nzc.networks, or what makes an nn.Module
+    epochs   passes of each teacher over its shard
+    augment  augmentation of a batch: (x, torch.Generator) → x
+    stacked  train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU. Never stacked are
+             networks with dropout, optimisers that are not elementwise, and shards of different sizes
+    """
+
+    network: Network
+    epochs: Count
+    batch_size: Count
+    augment: Callable[..., Any] | None = None
+    stacked: bool | None = None
+
+    not_in_key = (*ShardedTeachers.not_in_key, "stacked")  # which changes the speed; predictions agree up to rounding
 
 
 def missing(work: Path, teachers: Iterable[int]) -> list[int]:
@@ -125,15 +148,14 @@ def without_records(count: int, classes: int) -> Ints:
 
 
 def partition(labels: Ints, count: int, seed: int, stratify: bool, names: Ints | None = None) -> list[Ints]:
-    """Return `count` disjoint shards of row numbers that cover all rows.
+    """Return `count` disjoint shards of row numbers that cover all rows, in sizes that differ by at most one row.
 
     Plain: by row number only, so a changed record changes one shard. Stratified: class by class; a record whose label
-    changes would move others, so neighbouring datasets are those in which a record keeps its label. Either way the
-    sizes of shards differ by at most one row, and rows are ascending.
+    changes would move others, so neighbouring datasets are those in which a record keeps its label.
 
     With names [rows], keys of records or groups: a hash of seed and key decides the teacher, and rows of a shard are in
     the order of their keys. Whatever becomes of one record or group, all others reach the same teachers in the same
-    order. Shards differ in size, and may be empty.
+    order. Such shards differ in size, and may be empty.
     """
     if names is not None:
         teacher = (draw_by_key(names, seed, 1) % np.uint64(count)).astype(np.int64)

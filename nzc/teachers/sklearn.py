@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits
-from nzc.storage.fingerprint import source_digest
 from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.base import VoteShape
 from nzc.teachers.sharded import ShardedTeachers, collect, missing
@@ -27,11 +26,12 @@ from nzc.validation import InputError, in_a_line
 class Sklearn(ShardedTeachers):
     """`count` copies of `estimator`, an object with fit(x, y) and predict(x). Images are flattened to floats 0 … 1.
 
-    Every parameter `random_state`, nested ones included, follows from (seed, teacher). A teacher whose shard has one
-    class always votes for it. Labels are passed as 0, 1, … for the classes of the shard, as XGBoost requires.
+    Every `random_state`, nested ones included, follows from (seed, teacher). A teacher whose shard has one class always
+    votes for it. Labels are passed as 0, 1, … for the classes of the shard, as XGBoost requires.
     """
 
     estimator: Any
+    code = (__name__, *ShardedTeachers.code)
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         from sklearn.base import RegressorMixin
@@ -51,9 +51,6 @@ class Sklearn(ShardedTeachers):
         except InputError as error:
             if error.key != "teachers.estimator":  # it names a parameter
                 raise
-
-    def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        return {"code": source_digest(__name__, "nzc.teachers.sharded", "nzc.data.hashing", follow=False)}
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         from joblib import Parallel, cpu_count, delayed
@@ -101,10 +98,7 @@ def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, te
 
 
 def _copy(estimator: Any, state: int) -> Any:
-    """Return an unfitted copy with every random_state set, and with one thread where n_jobs is not given.
-
-    There is a process a core. By itself, LightGBM takes all cores in each, and is many times as slow on small shards.
-    """
+    """Return an unfitted copy with every random_state set, and with one thread where n_jobs is not given."""
     if not hasattr(estimator, "get_params"):
         return copy.deepcopy(estimator)
     from sklearn.base import clone

@@ -1,8 +1,7 @@
 """Stacked teachers: the weights of a cohort in one tensor, trained as one network (`torch.func.vmap`).
 
-This is the engine's path on a GPU: a kernel for all teachers takes hardly longer than one for a single teacher. No
-number passes from one teacher to another. Random numbers come from each teacher's own generator, as when it is trained
-alone.
+On a GPU a kernel for all teachers takes hardly longer than one for a single teacher. No number passes from one teacher
+to another, and each has its own generator, as when it is trained alone.
 """
 
 from collections.abc import Iterator
@@ -49,10 +48,7 @@ class Stacked:
             self.first.step()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows], equal to those of `draw_pass`.
-
-        A row-wise augmentation is applied to a batch of all teachers at once; any other one teacher at a time.
-        """
+        """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows]: those of `draw_pass`."""
         size, augment = self.first.settings.batch_size, self.first.settings.augment
         if augment is not None and not isinstance(augment, RowWise):
             x, y = (torch.stack(part) for part in zip(*(one.draw_pass() for one in self.teachers), strict=True))
@@ -100,8 +96,7 @@ class Stacked:
 class Unfolded(TorchFunctionMode):
     """Within this context a 2-D convolution is a matrix product of its unfolded patches and its filters.
 
-    Under vmap that is one batched product, where a convolution would get a group for each teacher, which is slow
-    (docs/gpu.md). Convolutions with groups, dilation or named padding stay as they are.
+    Under vmap that is one batched product; a convolution with a group for each teacher would be slow (docs/gpu.md).
     """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -119,8 +114,8 @@ def _unfolded(
 ) -> Tensor:
     """Return conv2d's result: x [rows, channels, height, width], weight [maps, channels, kernel height, width].
 
-    `F.unfold` would start a CUDA kernel for every row. The result is copied into conv2d's order of channels, because on
-    CUDA vmap refuses a batch normalisation of the product's own order.
+    `F.unfold` would start a CUDA kernel for every row. On CUDA vmap refuses a batch normalisation of the product's own
+    order of channels, so the result is copied into that of conv2d.
     """
     if groups != 1 or isinstance(padding, str) or {*_pair(dilation)} != {1}:
         return torch.conv2d(x, weight, bias, stride, padding, dilation, groups)

@@ -1,11 +1,8 @@
-"""One teacher of an ensemble of networks; and several in threads, the engine's path on a CPU.
-
-Each teacher has its own thread on one core, because small networks gain nothing from several cores per operation.
-"""
+"""One teacher of an ensemble of networks; and several in threads, one on each core: the engine's path on a CPU."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +11,8 @@ from torch.nn import functional as F
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.networks._layers import DROPOUT
-from nzc.teachers.ensemble_settings import EnsembleSettings
+from nzc.networks.classifiers import DROPOUT
+from nzc.teachers.sharded import EnsembleSettings
 
 #: A thread labels so many rows at a time: what a layer makes of them stays in its core's cache.
 _AT_ONCE = 200
@@ -54,8 +51,8 @@ class Teacher:
     def draw_pass(self) -> tuple[Tensor, Tensor]:
         """Return the rows of one pass, in random order and augmented; as many as the smallest shard has.
 
-        So all teachers take the same number of steps. Where names decide the shards, a pass takes all rows of the
-        shard: its size then depends on its own records or groups, and must not change another teacher.
+        So all teachers take the same number of steps. Where names decide the shards, a pass takes all its own rows:
+        the size of one shard must not change another teacher.
         """
         order = torch.randperm(len(self.y), generator=self.rng)[: self.rows].to(self.device)
         x, y = self.x[order], self.y[order]
@@ -85,14 +82,9 @@ class Teacher:
 
 
 class Threads:
-    """One thread for each core, which trains one teacher at a time.
+    """One thread for each core, which trains one teacher at a time, each pass in the context `precision`."""
 
-    precision  the context of every forward pass: autocast is a setting of each thread
-    """
-
-    def __init__(
-        self, teachers: list[Teacher], cores: int, precision: Callable[[], AbstractContextManager[None]]
-    ) -> None:
+    def __init__(self, teachers: list[Teacher], cores: int, precision: Callable[[], Any]) -> None:
         self.teachers, self.precision = teachers, precision
         self.pool = ThreadPoolExecutor(min(len(teachers), cores))
         for teacher in teachers:

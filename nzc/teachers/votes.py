@@ -10,7 +10,7 @@ from nzc.data import DataSplits
 from nzc.data.arrays import load_array
 from nzc.mechanisms.votes import as_votes
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.base import Teachers, Unit, VoteHistograms, VoteShape
+from nzc.teachers.base import Teachers, Unit, VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
@@ -70,10 +70,7 @@ class VoteFile(Teachers):
         return sha256(self._votes.tobytes()).hexdigest()
 
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
-        return self._votes
-
-    def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
-        return VoteHistograms(self._on_public(splits), int(self._votes[0].sum()), self.truth(splits))
+        return self._on_public(splits)
 
     def _on_public(self, splits: DataSplits | None) -> Ints:
         """Return the votes on the rows that can be asked."""

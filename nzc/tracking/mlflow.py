@@ -24,7 +24,7 @@ from nzc.runs import layout
 from nzc.runs.formatting import EPSILONS, number
 from nzc.runs.result import RunResult
 from nzc.runs.summary import by_class, describe, describe_student
-from nzc.storage.claim import require_writable
+from nzc.storage.files import require_writable
 from nzc.sweeps.frame import JOBS
 from nzc.sweeps.page import summarise
 from nzc.tracking.model import log_student

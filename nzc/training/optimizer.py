@@ -49,10 +49,7 @@ class OptimizerSettings:
 
     @property
     def keeps_apart(self) -> bool:
-        """Whether teachers with stacked weights stay independent under this optimiser, as privacy requires.
-
-        It does if it changes every number by itself. Others let the parameters that they get influence each other.
-        """
+        """Whether stacked teachers stay independent: the optimiser changes every number by itself."""
         from torch import optim as of
 
         adaptive = (of.Adadelta, of.Adagrad, of.Adam, of.AdamW, of.Adamax, of.NAdam, of.RAdam, of.RMSprop, of.Rprop)
@@ -63,21 +60,20 @@ class OptimizerSettings:
     ) -> "tuple[Optimizer, LRScheduler | None]":
         """Return the optimiser and its learning-rate schedule over so many steps; None: the rate stays as it is.
 
-        lr       instead of that of the settings
+        lr       instead of that of the settings; options: of AdamW
         usual    makes AdamW's schedule where the settings name none; None: one cycle
-        options  of AdamW
         """
         from torch.optim import AdamW
         from torch.optim.lr_scheduler import OneCycleLR
 
         lr = self.lr if lr is None else lr
-        usual = usual or partial(OneCycleLR, max_lr=lr)
-        optimizer: Optimizer
+        make = self.schedule
         if self.optimizer is None:
-            optimizer, make = AdamW(parameters, lr, weight_decay=self.weight_decay, fused=True, **options), usual
+            optimizer: Optimizer = AdamW(parameters, lr, weight_decay=self.weight_decay, fused=True, **options)
+            make = make or usual or partial(OneCycleLR, max_lr=lr)
         else:
-            optimizer, make = self.optimizer(parameters), None
-        if (make := self.schedule or make) is None:
+            optimizer = self.optimizer(parameters)
+        if make is None:
             return optimizer, None
         takes_steps = "total_steps" in signature(make).parameters
         return optimizer, make(optimizer, total_steps=steps + 1) if takes_steps else make(optimizer)

@@ -26,8 +26,8 @@ _RESERVED = {
 class TrainerSettings:
     """Options of pytorch_lightning.Trainer, shared by all fits of a run; conf/trainer/auto.yaml explains the others.
 
-    Of `num_nodes` machines that start the same command, the first does the whole run. The others are workers, which
-    train their share of the teachers and end.
+    Of `num_nodes` machines that start the same command, the first does the whole run; the others train their share of
+    the teachers and end.
     """
 
     def __init__(self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, **options: Any) -> None:
@@ -89,10 +89,7 @@ class TrainerSettings:
             raise InputError("trainer", self.options, allowed) from error
 
     def _environment(self) -> "LightningEnvironment":
-        """Return the number of this node and the address of the first, as NODE_RANK and MASTER_ADDR or SLURM give them.
-
-        Lightning's own SLURM environment is not used: it wants one task per device, and requeues jobs by itself.
-        """
+        """Return this node's number and the address of the first, as NODE_RANK and MASTER_ADDR or SLURM give them."""
         from lightning_fabric.plugins.environments.lightning import LightningEnvironment
         from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 

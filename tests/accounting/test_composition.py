@@ -51,7 +51,7 @@ def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
         found = mechanism.cost(votes, np.zeros(len(votes), int)).epsilon(delta)
         true = _enumerated(mechanism, votes, delta)
         assert found.exact_lower <= true * (1 + 1e-9) + 1e-12, seed
-        assert found.exact >= true * (1 - 1e-9), seed
+        assert true * (1 - 1e-9) <= found.exact <= found.data_independent, seed
         if true > 0.01:
             gaps.append(found.exact / true)
     assert np.median(gaps) < 1.01
@@ -70,13 +70,6 @@ def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak() -> None:
     assert nzc.NZC(1e100, 1e-10).cost(np.array([[5, 5, 1]]), np.zeros(1, int)).epsilon(delta).exact_lower == np.inf
     renyi = to_epsilon(nzc.GNMax(0.1).cost(votes, np.zeros(1, int)).rdp, delta)[0]
     assert renyi > 50 and found.exact == true == 0.0
-
-
-def test_exact_is_never_above_the_bound_for_any_votes() -> None:
-    for seed in range(20):
-        mechanism, votes, delta = _case(seed)
-        found = mechanism.cost(votes, np.zeros(len(votes), int)).epsilon(delta)
-        assert found.exact <= found.data_independent
 
 
 def test_composition_never_exceeds_renyi_accounting() -> None:

@@ -30,7 +30,7 @@ RENYI = [
 def test_2017_moments(name: str, rows: int, gamma: float, delta: float, printed: float) -> None:
     orders = np.arange(2.0, 10.0)  # moment l is order l + 1
     log_q = data_dependent.log_flip_laplace(published_votes(name, rows), gamma)
-    found = brute.mironov(lambda orders: data_dependent.laplace_rdp(log_q, gamma, orders).sum(axis=0), delta, orders)
+    found = brute.mironov(lambda orders: data_dependent.laplace_rdp(log_q, orders, gamma).sum(axis=0), delta, orders)
     assert f"{found:.4f}" == f"{printed:.4f}"
 
 
@@ -49,10 +49,10 @@ def test_bounds_hold_where_their_conditions_fail() -> None:
     """2017's Theorem 3 must not be applied above q = 1/(e^2γ + 1), where naive code goes negative."""
     log_q = np.log(np.linspace(0.01, 0.95, 50))
     for gamma in (0.1, 0.5, 1.0, 3.0):
-        rdp = data_dependent.laplace_rdp(log_q, gamma, ORDERS)
+        rdp = data_dependent.laplace_rdp(log_q, ORDERS, gamma)
         assert ((rdp > 0) & (rdp <= 2 * gamma)).all() and (np.diff(rdp, axis=1) >= -1e-12).all()
     for sigma in (0.1, 1.0, 40.0, 1e6):
-        rdp = data_dependent.gaussian_rdp(log_q, sigma, ORDERS)
+        rdp = data_dependent.gaussian_rdp(log_q, ORDERS, sigma)
         assert ((rdp > 0) & (rdp <= ORDERS / sigma**2)).all()
     votes = np.array([[5000, 0, 0], [0, 0, 5000], [2500, 2500, 0], [1667, 1667, 1666]])
     bounds = [data_dependent.gaussian_bound(sigma) for sigma in (0.1, 2.0, 40.0, 1e6)]

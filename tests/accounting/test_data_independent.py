@@ -19,11 +19,6 @@ from nzc.accounting.data_independent import (
 from nzc.accounting.rdp import ORDERS, to_epsilon
 
 
-def test_gaussian_screens_and_labels_add_in_quadrature():
-    together = compose([(10_000, gaussian_cost(1 / 200)), (3500, gaussian_cost(np.sqrt(2) / 40))], 1e-6)
-    assert together == gaussian(np.sqrt(10_000 / 200**2 + 3500 * 2 / 40**2), 1e-6)
-
-
 @pytest.mark.parametrize(
     ("epsilon0", "releases", "delta"), [(0.1, 30, 1e-5), (0.5, 7, 1e-3), (2.0, 3, 0.01), (0.1, 400, 1e-6)]
 )

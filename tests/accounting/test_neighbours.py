@@ -30,8 +30,8 @@ def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
         there = mechanism.log_law(np.array(list(brute.moves(votes))))
         here = np.broadcast_to(mechanism.log_law(np.array([votes])), there.shape)
         alone = largest_divergence(Pairs(np.zeros(len(there), dtype=int), here, there, np.ones_like(there)), 1, GRID)
-        found = mechanism.pricing.exact(np.array([votes])).per_query(GRID)
-        ceiling = mechanism.pricing.exact(np.array([votes])).ceiling(GRID).sum(axis=0)
+        found = mechanism.exact(np.array([votes])).per_query(GRID)
+        ceiling = mechanism.exact(np.array([votes])).ceiling(GRID).sum(axis=0)
         np.testing.assert_allclose(found, np.minimum(alone, ceiling), rtol=1e-6, atol=FLOOR)
 
 
@@ -53,7 +53,7 @@ def test_the_laws_of_one_grid_are_within_their_stated_error(noise):
 
 def test_many_histograms_together_cost_what_each_costs_alone():
     """So many that one grid is computed in parts."""
-    rng, exact = np.random.default_rng(0), nzc.LNMax(0.05).pricing.exact
+    rng, exact = np.random.default_rng(0), nzc.LNMax(0.05).exact
     votes = rng.multinomial(5000, rng.dirichlet(np.full(10, 5), 100))
     alone = [exact(row[None]).per_query(GRID)[0] for row in votes[::20]]
     np.testing.assert_allclose(exact(votes).per_query(GRID)[::20], alone, rtol=1e-9, atol=FLOOR)

@@ -30,7 +30,7 @@ def folder(settings: int) -> float:
     for _ in range(settings):
         sigma, queries, delta = float(np.exp(rng.uniform(1, 4.5))), int(rng.integers(1, 11)), 10 ** rng.uniform(-7, -3)
         mechanism, pair = nzc.GNMax(sigma), _votes(rng)
-        (bound,) = mechanism.pricing.bounds
+        (bound,) = mechanism.bounds
         chosen = plan([(queries, bound)], delta)
         laws, means = [], []
         for votes in pair:
@@ -69,7 +69,7 @@ def adaptive(settings: int) -> float:
     for _ in range(settings):
         first, *second = (nzc.LNMax(float(np.exp(rng.uniform(-5, 1.5)))) for _ in range(3))
         pair, delta = _votes(rng), 10 ** rng.uniform(-6, -1)
-        costs = [[each.pricing.exact(votes).total(CHOICES) for votes in pair] for each in (first, *second)]
+        costs = [[each.exact(votes).total(CHOICES) for votes in pair] for each in (first, *second)]
         laws = [[np.exp(each.log_law(votes))[0, :2] for votes in pair] for each in (first, *second)]
         for here, there in ((0, 1), (1, 0)):
             p, q, stated = [], [], []

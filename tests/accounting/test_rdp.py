@@ -39,9 +39,6 @@ def test_the_best_order_is_found_to_a_thousandth() -> None:
         assert found == max(0.0, cks(rdp(np.array([order])), np.array([order]), delta)[0])
         if 0 < true < np.inf:
             grid.append(cks(rdp(ORDERS), ORDERS, delta).min() / true)
+    assert to_epsilon(lambda orders: np.full(len(orders), np.inf), 1e-5)[0] == np.inf
     assert max(grid) > 1.02  # what the grid alone would give
     assert np.mean(calls) < 2.5 and max(calls) <= 6  # a call takes seconds at the votes of thousands of queries
-
-
-def test_an_infinite_cost_is_infinite() -> None:
-    assert to_epsilon(lambda orders: np.full(len(orders), np.inf), 1e-5)[0] == np.inf

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import VOTES, Command, Nzc
 
-from nzc.storage.claim import OwnFolder, require_own
+from nzc.storage.files import OwnFolder, require_own
 from nzc.validation import InputError
 
 FILE = [*VOTES, "teachers.path=votes.npy"]

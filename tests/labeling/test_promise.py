@@ -206,7 +206,7 @@ def runs(draw: st.DrawFn) -> Run:
     sizes = draw(st.sampled_from(SIZES[: 2 if any(part.one_round for part in used) else None]))
     if len(sizes) == 1 and all(part.screen is None for part in used):
         mechanism = mechanism.between(draw(st.sampled_from([Adjacency(), OwnCells()])))
-    publish = ["data_independent", *(["sanitised"] if all(part.pricing.bounds for part in used) else [])]
+    publish = ["data_independent", *(["sanitised"] if all(part.bounds for part in used) else [])]
     limits = {"answers": draw(st.sampled_from([None, 1, 2])), "budget": draw(st.sampled_from(BUDGETS))}
     student = draw(st.one_of(st.none(), SHARES))
     return Run(mechanism, sizes, draw(COUNTS), student, **limits, publish=draw(st.sampled_from(publish)))

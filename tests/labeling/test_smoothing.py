@@ -5,8 +5,8 @@ import pytest
 
 from nzc.labeling import smoothing
 from nzc.labeling.smoothing import expected_records, mixed, smooth
+from nzc.mechanisms.adjacency import expected_right, rows_to_ask
 from nzc.mechanisms.noise import LaplaceNoise
-from nzc.mechanisms.rows import expected_right, rows_to_ask
 
 
 def _clusters(rng: np.random.Generator, classes: int, each: int, width: float = 0.2) -> tuple[np.ndarray, np.ndarray]:

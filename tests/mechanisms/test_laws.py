@@ -13,18 +13,17 @@ from nzc.accounting.exact import IMPOSSIBLE, error_of
 from nzc.mechanisms import Boost, ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
 
 VOTES = [[5000, 0], [2500, 2500], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40, 40, 40, 40, 40]]
-NOISES = (
-    [GaussianNoise(s) for s in (0.1, 40, 1e6)]
-    + [LaplaceNoise(g) for g in (10, 0.05, 1e-6)]
-    + [GumbelNoise(1), GumbelNoise(0.05)]
-    + [ExponentialNoise(g) for g in (10, 0.05, 1e-6)]
-)
+LAWS = [
+    *(NoisyArgmax(GaussianNoise(s)) for s in (0.1, 40, 1e6)),
+    *(NoisyArgmax(kind(g)) for kind in (LaplaceNoise, ExponentialNoise) for g in (10, 0.05, 1e-6)),
+    *(NoisyArgmax(GumbelNoise(g)) for g in (1, 0.05)),
+    NoisyArgmax(GaussianNoise(40), Boost(c=20)),
+]
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=str)
-def test_the_law_is_within_its_stated_error(noise):
+@pytest.mark.parametrize("mechanism", LAWS, ids=str)
+def test_the_law_is_within_its_stated_error(mechanism):
     for votes in VOTES:
-        mechanism = NoisyArgmax(noise)
         found, true = mechanism.log_law(np.array([votes]))[0], brute.logs(brute.law(mechanism, votes))
         possible = true > IMPOSSIBLE
         assert (possible == (found > IMPOSSIBLE)).all(), votes
@@ -130,14 +129,6 @@ def test_permute_and_flip_has_no_bounded_range():
     divergence = np.array([np.log((p**order * q ** (1 - order)).sum()) / (order - 1) for order in orders])
     assert (bounded_range_rdp(0.6, orders) < divergence).all()
     assert (divergence <= ExponentialNoise(0.3).worst_case(1).rdp(orders)).all()
-
-
-def test_a_boost_makes_the_plurality_certain_or_not():
-    votes = np.array([[6, 4], [4, 6]])
-    law = NoisyArgmax(GaussianNoise(40), Boost(c=20)).log_law(votes)
-    true = brute.law(NoisyArgmax(GaussianNoise(40), Boost(c=20)), votes[0])
-    np.testing.assert_allclose(law[0], brute.logs(true), rtol=1e-12)
-    np.testing.assert_allclose(law[0, :2], law[1, 1::-1], rtol=1e-12)
 
 
 def test_the_immutable_argmax_is_immutable() -> None:

@@ -74,7 +74,7 @@ def test_a_law_of_ones_own_is_within_the_stated_error():
 
 def test_the_exact_cost_of_a_noise_of_ones_own_is_the_largest_divergence():
     votes, orders = [60, 40], np.array([1.5, 2.0, 8.0, 64.0])
-    found = NoisyArgmax(Own(stats.t(3))).pricing.exact(np.array([votes])).total(orders)
+    found = NoisyArgmax(Own(stats.t(3))).exact(np.array([votes])).total(orders)
     here = student_t_law(votes)
     laws = [student_t_law(moved) for moved in brute.moves(votes)]
     for order, cost in zip(orders, found, strict=True):
@@ -96,7 +96,7 @@ def test_a_law_that_does_not_sum_to_one_is_refused(factor, monkeypatch):
 def test_a_guarded_logarithm_does_not_lower_the_cost(gap, guard):
     """The difference of two exponential variables is a Laplace variable: a class g behind wins with e^(−g/20)/2."""
     mechanism, orders = NoisyArgmax(Own(stats.expon(), pure(1.0), guard=guard)), np.array([1.5, 8.0, 100.0])
-    found = mechanism.pricing.exact(np.array([[500 + gap, 500]])).per_query(orders)[0]
+    found = mechanism.exact(np.array([[500 + gap, 500]])).per_query(orders)[0]
 
     def law(gap):
         return np.array([stats.laplace.sf(-gap / UNIT), stats.laplace.sf(gap / UNIT)])

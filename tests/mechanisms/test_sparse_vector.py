@@ -192,7 +192,7 @@ def test_costs_of_a_run_are_those_of_its_reports():
     assert (cost + cost).data_independent(1e-5) == pytest.approx(doubled, rel=0.01)
     whole = mechanism.worst_case_epsilon(1000, 1e-5)  # a budget admits a whole run or none
     for budget, admitted in ((whole, True), (whole * 0.999, False)):
-        assert (mechanism.pricing.filter(budget, 1e-5, 1000).admit(np.ones(1000, dtype=bool)) == admitted).all()
+        assert (mechanism.filter(budget, 1e-5, 1000).admit(np.ones(1000, dtype=bool)) == admitted).all()
 
 
 def test_labels_with_noise_are_all_paid():

@@ -130,18 +130,6 @@ def test_where_records_have_names_one_that_goes_changes_one_teacher(nearest: boo
     assert (before != after).any(axis=1).sum() == 1
 
 
-def test_by_record_a_person_moves_several_votes() -> None:
-    """What the group as unit prevents; it shows that the test above can fail."""
-    rng = np.random.default_rng(1)
-    splits = _table(rng, 150, 40)
-    person = int(np.bincount(splits.groups).argmax())
-    changed = replace(splits.private, y=np.where(splits.groups == person, (splits.private.y + 1) % 3, splits.private.y))
-    other = replace(splits, private=changed)
-    by_record = [_predictions(NEAREST, replace(of, groups=None)) for of in (splits, other)]
-    assert _moved(*by_record) > 2
-    assert _moved(*(_predictions(NEAREST, of) for of in (splits, other))) == 2
-
-
 def test_what_groups_do_not_allow_and_what_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The warning: as many as expected from the number of groups and teachers, which are public."""
     splits = _table(np.random.default_rng(0), 150, 40)

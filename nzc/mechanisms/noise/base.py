@@ -1,17 +1,18 @@
-"""The interface of a noise law, no noise, and helpers for laws in log space."""
+"""The interface of a noise law, noise of a scale 1/γ, no noise, and helpers for laws in log space."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
 
 from nzc.accounting.data_dependent import DataDependentBound
-from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
-from nzc.accounting.exact_noise import ExactGenerator, ExactNoise
+from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost, pure_cost
+from nzc.accounting.exact_noise import ExactGenerator, ExactNoise, StandardLaw
 from nzc.types import Floats, Ints
-from nzc.validation import InputError
+from nzc.validation import InputError, positive
 
 #: Smaller log-probabilities become −inf. This is far below `exact.IMPOSSIBLE`, so that ratios stay finite there.
 DEEPEST = -1000.0
@@ -45,32 +46,20 @@ class Noise(ABC):
         return None
 
     def winner(self, scores: Floats, scale: Floats, rng: np.random.Generator) -> Ints:
-        """Draw argmax_j {scores_j + scale·noise_j}, [queries], at scores [queries, classes] and scales [queries].
-
-        An `ExactGenerator` decides it without error where the noise has `exact`.
-        """
+        """Draw argmax_j {scores_j + scale·noise_j}, [queries], at scores [queries, classes] and scales [queries]."""
         if isinstance(rng, ExactGenerator) and self.exact is not None:
             return rng.winner(self.exact, scores, scale)
         return np.asarray((scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1))
-
-    def whole(self, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
-        """Draw noise of this shape, rounded to whole numbers; an `ExactGenerator` rounds real-valued noise."""
-        if isinstance(rng, ExactGenerator) and self.exact is not None:
-            return rng.whole(self.exact, shape)
-        return np.rint(self.sample(shape, rng)).astype(np.int64)
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         """Return the cost of one label for any votes, where a moved vote shifts each count by at most `shift`."""
         return UNBOUNDED
 
     def own_cells(self, records: int) -> tuple[int, WorstCaseCost]:
-        """Return what the labels of all queries cost between neighbours of `adjacency.OwnCells`: a count, and of each.
-
-        By default two counts change, and each change costs at most as much as a moved vote.
-        """
+        """Return what all labels cost between neighbours of `adjacency.OwnCells`: a count, and the cost of each."""
         if self.concentrated:
             return 1, replace(self.worst_case(records), many=None)  # `many` is about moved votes of many queries
-        return 2, self.worst_case(1) if records == 1 else UNBOUNDED
+        return 2, self.worst_case(1) if records == 1 else UNBOUNDED  # two counts change, each by less than a moved vote
 
     @property
     def bound(self) -> DataDependentBound | None:
@@ -80,6 +69,25 @@ class Noise(ABC):
     def claimed(self, queries: int, delta: float) -> float | None:
         """Return the ε that the NZC papers claim for this noise with a boost; None: they claim none."""
         return None
+
+
+@dataclass(frozen=True)
+class ScaledNoise(Noise):
+    """Noise of scale 1/γ votes, with a label that is (2γ, 0)-private."""
+
+    gamma: float
+    concentrated = True
+    standard: ClassVar[StandardLaw]
+
+    def __post_init__(self) -> None:
+        positive(gamma=self.gamma)
+
+    @property
+    def exact(self) -> ExactNoise:
+        return ExactNoise(self.standard, 1 / Fraction(float(self.gamma)))
+
+    def worst_case(self, shift: float) -> WorstCaseCost:
+        return pure_cost(2 * self.gamma * shift)
 
 
 @dataclass(frozen=True)
@@ -104,9 +112,9 @@ def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> 
 
 
 def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
-    """Return the law [..., outcomes] with entries below DEEPEST at −inf, and the likeliest as precise as the others.
+    """Return the law [..., outcomes] with entries below DEEPEST at −inf, and the likeliest as 1 − Σ others.
 
-    It is 1 − Σ others. `copies` [..., outcomes] says how many outcomes each entry stands for.
+    copies  [..., outcomes] how many outcomes each entry stands for
     """
     log_p = np.where(log_p < DEEPEST, -np.inf, log_p)
     top = log_p.argmax(axis=-1)[..., None]

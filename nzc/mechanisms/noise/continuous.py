@@ -26,7 +26,7 @@ class ContinuousNoise(Noise):
     """Noise with a density, given by its standard law; one unit of it is `unit` votes.
 
     A subclass needs `sample`, `unit`, `log_density` and `log_cdf`. A law that does not sum to one is refused, and so is
-    a sampler, a `worst_case` or an `exact` that contradicts it (`noise.checks`).
+    what contradicts it (`noise.checks`).
     """
 
     #: Classes this many units behind the largest have probability 0, also after any step up to MAX_STEP.
@@ -52,8 +52,7 @@ class ContinuousNoise(Noise):
         copies  [queries, kinds]  classes of each kind
         step    [queries]         one vote, standardised; the nodes must also suit leads that are moved by it
 
-        By default: 16 Gauss-Legendre nodes between points at growing distances from every lead. This suits smooth
-        densities, also with heavy tails; a subclass may know a faster rule.
+        By default: 16 Gauss-Legendre nodes between points at growing distances from every lead, also for heavy tails.
         """
         shifted = [leads + shift for shift in (0 * step[:, None], step[:, None], -step[:, None])]
         near = [(centre[..., None] + side * _NEAR).reshape(len(leads), -1) for centre in shifted for side in (-1, 1)]

@@ -1,19 +1,16 @@
 """Exponential noise: permute-and-flip (McKenna and Sheldon 2020). Its law is the integral of a polynomial."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from nzc.accounting import data_independent
-from nzc.accounting.exact_noise import EXPONENTIAL, ExactNoise
-from nzc.mechanisms.noise.base import Noise, complete
+from nzc.accounting.exact_noise import EXPONENTIAL
+from nzc.mechanisms.noise.base import ScaledNoise, complete
 from nzc.types import Floats
-from nzc.validation import positive
 
 
 @dataclass(frozen=True)
-class ExponentialNoise(Noise):
+class ExponentialNoise(ScaledNoise):
     """Exponential noise of scale 1/γ votes, density γ e^(−γz) at z ≥ 0: permute-and-flip with ε₀ = 2γ.
 
     Permute-and-flip visits the classes in random order and takes class j with probability q_j = e^(γ (n_j − max n)).
@@ -28,18 +25,10 @@ class ExponentialNoise(Noise):
     losses of the labels are 2γ and −log(2 − e^(−2γ)). So at δ = 0 labels cost the same, and at δ > 0 many cost more.
     """
 
-    gamma: float
-    concentrated = True
-
-    def __post_init__(self) -> None:
-        positive(gamma=self.gamma)
+    standard = EXPONENTIAL
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return rng.exponential(scale=1 / self.gamma, size=shape)
-
-    @property
-    def exact(self) -> ExactNoise:
-        return ExactNoise(EXPONENTIAL, 1 / Fraction(float(self.gamma)))
 
     def log_law(self, scores: Floats) -> Floats:
         """⌈K/2⌉ Gauss-Legendre nodes are exact for a polynomial of degree K − 1, and no term is negative."""
@@ -49,6 +38,3 @@ class ExponentialNoise(Noise):
             refused = np.log1p(-(node + 1) / 2 * taken)
             first += weight / 2 * np.exp(refused.sum(axis=1, keepdims=True) - refused)
         return complete(leads + np.log(first))
-
-    def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
-        return data_independent.pure_cost(2 * self.gamma * shift)

@@ -22,7 +22,6 @@ class GaussianNoise(ContinuousNoise):
 
     sigma: float
     concentrated = True
-
     reach = 62.0  # Φ(−x/√2) is e^-700 at x = 53, and a moved vote brings a class up to 2 MAX_STEP nearer
 
     def __post_init__(self) -> None:

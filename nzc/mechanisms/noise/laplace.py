@@ -1,30 +1,24 @@
 """Laplace noise: LNMax (PATE 2017) and NZC."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from nzc.accounting import data_dependent, data_independent
-from nzc.accounting.exact_noise import LAPLACE, ExactNoise
+from nzc.accounting.data_dependent import DataDependentBound, laplace_bound
+from nzc.accounting.exact_noise import LAPLACE
+from nzc.mechanisms.noise.base import ScaledNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
-from nzc.validation import positive
 
 _X, _W = np.polynomial.legendre.leggauss(8)
 
 
 @dataclass(frozen=True)
-class LaplaceNoise(ContinuousNoise):
+class LaplaceNoise(ScaledNoise, ContinuousNoise):
     """Lap(1/γ) on every count: density γ/2 e^(−γ|z|). One label is (2γ, 0)-private (PATE 2017, Theorem 2)."""
 
-    gamma: float
-    concentrated = True
-
+    standard = LAPLACE
     reach = 720.0
-
-    def __post_init__(self) -> None:
-        positive(gamma=self.gamma)
 
     @property
     def unit(self) -> float:
@@ -32,10 +26,6 @@ class LaplaceNoise(ContinuousNoise):
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return rng.laplace(scale=1 / self.gamma, size=shape)
-
-    @property
-    def exact(self) -> ExactNoise:
-        return ExactNoise(LAPLACE, 1 / Fraction(float(self.gamma)))
 
     def log_density(self, x: Floats) -> Floats:
         return np.asarray(-np.abs(x) - np.log(2))
@@ -46,9 +36,9 @@ class LaplaceNoise(ContinuousNoise):
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
         """Return Gauss-Legendre nodes between the kinks: the counts, and the counts one vote away.
 
-        Below all kinks the integrand is a pure exponential e^(Kt): one node carries the whole tail exactly. Above all
-        kinks it is a polynomial of degree K − 1 in e^(−t): ⌈K/2⌉ nodes are exact. Between two kinks it is e^(kt) times
-        factors 1 − e^(−x)/2: on panels where its logarithm changes by at most 3, 8 nodes leave an error below 1e-15.
+        Below all kinks the integrand is e^(Kt): one node carries the whole tail exactly. Above them it is a polynomial
+        of degree K − 1 in e^(−t): ⌈K/2⌉ nodes are exact. Between two kinks it is e^(kt) times factors 1 − e^(−x)/2:
+        where its logarithm changes by at most 3 in a panel, 8 nodes leave an error below 1e-15.
         """
         d = step[:, None]
         copies = np.where(leads > -self.reach, copies, 0.0)
@@ -58,7 +48,6 @@ class LaplaceNoise(ContinuousNoise):
         behind = left[:, :, None] - leads[:, None, :] - d[:, :, None]
         steepness = 1 + np.einsum("qpk,qk->qp", np.exp(-np.maximum(behind, 0)), copies)
         left, width = _split(left, width, np.ceil(steepness * width / 3))
-
         classes = copies.sum(axis=1)
         y, w = np.polynomial.legendre.leggauss(int(classes.max() + 1) // 2)
         y, w = (y + 1) / 2, w / 2
@@ -71,12 +60,9 @@ class LaplaceNoise(ContinuousNoise):
             np.concatenate([-np.log(classes)[:, None], log_weight, np.tile(np.log(w / y), (len(leads), 1))], axis=1),
         )
 
-    def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
-        return data_independent.pure_cost(2 * self.gamma * shift)
-
     @property
-    def bound(self) -> data_dependent.DataDependentBound:
-        return data_dependent.laplace_bound(self.gamma)
+    def bound(self) -> DataDependentBound:
+        return laplace_bound(self.gamma)
 
     def claimed(self, queries: int, delta: float) -> float:
         """Return 4Tγ² + 2γ √(2T ln 1/δ) (NZC, KDD 2020, Theorem 4 and the text below it)."""
@@ -84,10 +70,7 @@ class LaplaceNoise(ContinuousNoise):
 
 
 def _split(left: Floats, width: Floats, pieces: Floats) -> tuple[Floats, Floats]:
-    """Cut panels [queries, panels], given by left end and width, into so many equal pieces each.
-
-    Returns left ends and widths of the pieces, [queries, most pieces], padded with panels of width 0.
-    """
+    """Cut panels [queries, panels] into so many equal pieces each: left ends and widths, padded with width 0."""
     times = pieces.astype(np.int64).ravel()
     within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
     size = np.repeat(width.ravel() / np.maximum(times, 1), times)
