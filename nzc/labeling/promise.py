@@ -33,6 +33,7 @@ class LabelingPolicy:
                   follow from `seed`: rows, the student's first weights, the audit
     answers       how many labels are released at most, in all rounds; None: no limit
     publish       which bound is published: data_independent, or sanitised, which is a release of its own
+    total         ε that all published folders about the same people may have together; None: no limit
     """
 
     mechanism: NoisyArgmax
@@ -46,6 +47,7 @@ class LabelingPolicy:
     rng: str = SEEDED
     answers: int | None = None
     publish: str = DATA_INDEPENDENT
+    total: float | None = None
 
 
 class Promise:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from nzc.labeling import people
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
-from nzc.labeling.randomness import SEEDED, system_rng
-from nzc.types import AnyArray
+from nzc.labeling.randomness import SEEDED, SYSTEM, system_rng
+from nzc.types import AnyArray, Ints
 
 
 @dataclass
@@ -22,8 +23,9 @@ class RunLedger:
 
     path, wait  of the ledger
     dataset     digest of the private data whose privacy is spent
-    name        the user's own name of these data (`Ledger.name`); None: it has none
+    name        of the people whom these data are about (`Ledger.name`); None: they have none
     rng         where noise comes from: seeded, with `seed`, or system
+    keys        of the groups, or else of the ids of these data; None: there are none
     """
 
     path: Path
@@ -34,11 +36,30 @@ class RunLedger:
     wait: float
     entries: dict[str, LedgerEntry] = field(default_factory=dict)  # in the ledger, by key
     _draws: list[str] = field(default_factory=list)  # questions for which operating-system noise was drawn
+    keys: Ints | None = None
 
     def check(self) -> None:
         """Raise InputError where there is a file that is no whole ledger."""
         if self.path.exists():
             self.ledger.entries(self.dataset)
+
+    def published(self, promised: people.Promised) -> people.Total:
+        """Return the total of all folders about these people, once there is another one with this promise."""
+        before = people.published(self.ledger, self.dataset, self.name) if self.path.exists() else []
+        return people.Total.of([*before, promised])
+
+    @property
+    def stranger(self) -> str:
+        """Which data may be about the same people, in a line (`people.stranger`)."""
+        if self.keys is None or not self.path.exists():
+            return ""
+        return people.stranger(self.ledger, self.dataset, "dataset.name=", self.name, self.keys)
+
+    @property
+    def repeats(self) -> int:
+        """How many releases of these people answer the question of this one, itself included."""
+        questions = [(entry.facts or {}).get("question") for entry in self.split()[0]]
+        return questions.count(questions[0]) if questions and self.rng == SYSTEM else 0
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -62,8 +83,10 @@ class RunLedger:
 
     def add(self, key: str, **about: Any) -> None:
         """Record an entry of this run: the other fields of LedgerEntry. It is on disk when this returns."""
-        if self.name is not None:
+        if self.name is not None and not self.entries:
             self.ledger.name(self.dataset, self.name)
+        if self.keys is not None and not self.entries:
+            people.remember(self.ledger, self.dataset, self.keys)
         kind = TRIAL if self.rng == SEEDED else RELEASE
         self.entries[key] = self.ledger.record(LedgerEntry(self.dataset, key, kind=kind, **about))
 

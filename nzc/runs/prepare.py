@@ -8,6 +8,7 @@ import numpy as np
 from nzc.data import UNKNOWN, Dataset, DataSplits
 from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import REPRESENTATIVE
+from nzc.labeling.randomness import SYSTEM
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import GroundTruth
@@ -32,7 +33,7 @@ class RunComponents:
     """The objects that the configuration describes.
 
     queries  how many public rows are asked; None: all
-    data_name  the user's own name of the private data (`Ledger.name`); None: it has none
+    data_name  of the people whom the private data are about (`Ledger.name`); None: they have none
     figures  whether to draw figures
     """
 
@@ -90,10 +91,13 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if not adjacency.everywhere and queries:
         _warn_of_noise(shape, queries, policy.mechanism.noise)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
-    digest = teachers.private_digest(splits)
+    digest, promise = teachers.private_digest(splits), Promise(policy, sizes)
     ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
+    ledger.keys = None if splits is None else splits.names
     ledger.check()
-    session = LabelingSession(Promise(policy, sizes), shape.rows, ledger, None if splits is None else splits.public.x)
+    if policy.total is not None and policy.rng == SYSTEM:  # else its folder could never be published
+        ledger.published((*promise.bound, teachers.unit(splits))).require(policy.total)
+    session = LabelingSession(promise, shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
         allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all"
         raise InputError("rounds", len(sizes), allowed)

@@ -1,0 +1,124 @@
+"""The people of private data, in the ledger: which data share their groups or ids, and what is published about them.
+
+Data of one name are about the same people, and so are data that names connect (`Ledger.name`).
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from nzc.data.hashing import draw_by_key
+from nzc.labeling.ledger import Ledger, now
+from nzc.types import AnyArray, Ints
+from nzc.validation import InputError
+
+#: So many of the smallest hashes stand for all groups or ids of a dataset.
+_KEPT = 10_000
+#: (ε, δ, unit of privacy) of a published folder.
+Promised = tuple[float, float, str]
+
+
+@dataclass(frozen=True)
+class Total:
+    """How many folders are published about the same people, and the sums of their ε and δ.
+
+    (ε, δ)-differential privacy composes so, also where later settings follow from earlier folders (Rogers et al. 2016).
+    epsilon is inf where the folders protect different units: then their ε have no sum.
+    """
+
+    folders: int
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, promises: Sequence[Promised]) -> "Total":
+        """Return the total of these folders. Decimals are added as they are shown: 0.1 + 0.2 is 0.3."""
+        epsilon, delta = (float(sum(Decimal(str(promise[at])) for promise in promises)) for at in (0, 1))
+        return cls(len(promises), epsilon if len({unit for *_, unit in promises}) < 2 else np.inf, delta)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it in JSON types, an infinite ε as "inf"."""
+        return asdict(self) | ({"epsilon": "inf"} if np.isinf(self.epsilon) else {})
+
+    def require(self, most: float | None) -> None:
+        """Raise InputError where ε is above `most`, the value of budget.total."""
+        if most is not None and self.epsilon > most:
+            all_folders = f"all {self.folders} folders published about these people, with that of this run"
+            raise InputError("budget.total", most, f"must be at least {self.epsilon:.6g}, the ε of {all_folders}")
+
+
+def published(ledger: Ledger, dataset: str, name: str | None = None) -> list[Promised]:
+    """Return what the folders promise that are published about the people of a dataset, or of a name."""
+    together = _together(ledger, dataset, name)
+    with ledger.transaction() as connection:
+        return _promises(connection, together)
+
+
+def publish(ledger: Ledger, run: str, dataset: str, promised: Promised, most: float | None) -> Total:
+    """Record that the folder of a run is published; return the total with it. Another folder of this run is the same.
+
+    InputError: the total is above `most`, the value of budget.total; then nothing is recorded.
+    """
+    together = _together(ledger, dataset)
+    with ledger.transaction() as connection:
+        row = (run, dataset, now(), *promised)
+        connection.execute("INSERT OR IGNORE INTO published VALUES (?, ?, ?, ?, ?, ?)", row)
+        (total := Total.of(_promises(connection, together))).require(most)
+    return total
+
+
+def remember(ledger: Ledger, dataset: str, keys: Ints) -> None:
+    """Keep a sample of the salted hashes of `keys`, those of groups or ids."""
+    hashes = _hashes(ledger, keys)[:_KEPT].astype("<u8").tobytes()
+    with ledger.transaction() as connection:
+        connection.execute("INSERT OR REPLACE INTO people VALUES (?, ?)", (dataset, hashes))
+
+
+def stranger(ledger: Ledger, dataset: str, option: str, name: str | None = None, keys: Ints | None = None) -> str:
+    """Return in a line which data share most groups or ids with a dataset, but no name; empty: none do.
+
+    option  with which a name is typed; name, keys: of the dataset, beside what the ledger has
+    """
+    together, names = _together(ledger, dataset, name), ledger.names()
+    with ledger.transaction() as connection:
+        kept = {key: np.frombuffer(hashes, "<u8") for key, hashes in connection.execute("SELECT * FROM people")}
+    own = kept.get(dataset, np.zeros(0, "<u8")) if keys is None else _hashes(ledger, keys)
+    shares = {key: _share(own, hashes) for key, hashes in kept.items() if key and key not in together}
+    if not shares or not (most := max(shares.values())):
+        return ""
+    other = next(key for key, share in shares.items() if share == most)
+    known = min(names.get(other, ()), default=None)
+    whose = f"data without a name ({other[:8]} in the ledger)" if known is None else f"the data named {known}"
+    typed = f"nzc store --name NAME {other[:8]} and {option}NAME" if known is None else f"{option}{known}"
+    same = "If they are the same people, their costs add up only under one name"
+    return f"{100 * most:.3g} % of the groups or ids in these data are also in {whose}. {same}: type {typed}"
+
+
+def _promises(connection: sqlite3.Connection, datasets: set[str]) -> list[Promised]:
+    rows = connection.execute("SELECT dataset, epsilon, delta, unit FROM published ORDER BY rowid")
+    return [(epsilon, delta, unit) for dataset, epsilon, delta, unit in rows if dataset in datasets]
+
+
+def _together(ledger: Ledger, dataset: str, name: str | None = None) -> set[str]:
+    """Return all datasets that count together with a dataset, or with those of a name."""
+    named = [other for other, names in ledger.names().items() if name in names]
+    return set[str]().union(*map(ledger.counted_with, [dataset, *named]))
+
+
+def _hashes(ledger: Ledger, keys: Ints) -> AnyArray:
+    """Return the hashes of different keys in ascending order, salted with random bits of this ledger."""
+    with ledger.transaction() as connection:
+        connection.execute("INSERT OR IGNORE INTO people VALUES ('', ?)", (secrets.token_bytes(16),))
+        (salt,) = connection.execute("SELECT hashes FROM people WHERE dataset = ''").fetchone()
+    return np.sort(draw_by_key(np.unique(keys), int.from_bytes(salt)))
+
+
+def _share(own: AnyArray, kept: AnyArray) -> float:
+    """Return the share of `own` hashes that other data have, of which the smallest are `kept`."""
+    compared = own if len(kept) < _KEPT else own[own <= kept[-1]]
+    return float(np.isin(compared, kept).mean()) if len(compared) else 0.0
