@@ -110,11 +110,6 @@ def name_of_people(cfg: DictConfig) -> str | None:
     return None if name is None else str(name).strip()
 
 
-def experiment_of(cfg: DictConfig, dataset: str) -> str:
-    """Return the name of the tracker's experiment: that of the people, or else of the chosen dataset."""
-    return name_of_people(cfg) or dataset
-
-
 def shows_private(cfg: DictConfig) -> bool:
     """Return whether output and tracking may depend on votes: tracking.private; true for tracking=none."""
     return bool(OmegaConf.select(cfg, "tracking.private", default=True))

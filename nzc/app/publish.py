@@ -10,6 +10,7 @@ import math
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,33 +71,23 @@ def publish_run(folder: Path, dest: Path, store: Path | None = None, name: str |
     files, result, cfg = read_run(folder)
     if dest.exists() or folder.resolve() in dest.resolve().parents:
         raise InputError("DEST", dest, "must not exist yet, and must not be in the run's folder")
-    ledger, run = Ledger(_ledger_of(cfg, store)), sha256(files[RESULT]).hexdigest()
+    home, own = Path(cfg.hydra.runtime.cwd), OmegaConf.select(cfg, "paths.ledger")
+    kept = PredictionStore(store or home / cfg.paths.store, ledger=home / own if own and not store else None)
+    path = store if store is not None and store.is_file() else kept.ledger
+    if not path.is_file():
+        raise InputError("--store", path, "must be the ledger that knows this run, or the store with it")
+    ledger, run = Ledger(path), sha256(files[RESULT]).hexdigest()
     dataset = _check(ledger, run, folder, files, result, cfg)
     ledger.name(dataset, name := _name(ledger, dataset, name, result, cfg))
-    stated, limit = result["epsilon"]["published"], OmegaConf.select(cfg, "budget.total")
-    total = people.publish(ledger, run, dataset, (stated, _delta(result), result["unit"]), limit)
+    stated, delta, unit = result["epsilon"]["published"], _delta(result), result["unit"]
+    limit = OmegaConf.select(cfg, "budget.total")
+    total = people.publish(ledger, dataset, name, (stated, delta, unit), limit, run)
     _write(dest.absolute(), published_files(files, result, cfg, name, total))
-    shared = f"it is the only published folder about {name}"
-    if total.folders > 1:
-        sums = f"ε = {number(total.epsilon)} at δ = {total.delta:g}"
-        shared = f"the {total.folders} published folders about {name} together: {sums}"
-    shared += "" if limit is None else f"; budget.total allows ε = {limit:g}"
-    own = f"this folder: ε = {number(stated)} at δ = {_delta(result):g}, unit of privacy: {result['unit']}"
-    return [*filter(None, [people.stranger(ledger, dataset, "--name ")]), own, shared]
-
-
-def _ledger_of(cfg: Any, store: Path | None) -> Path:
-    """Return the file of the ledger that knows a run. InputError: there is none."""
-    home, own = Path(cfg.hydra.runtime.cwd), OmegaConf.select(cfg, "paths.ledger")
-    if store is None:
-        path = PredictionStore(home / cfg.paths.store, ledger=own and home / own).ledger
-    else:
-        path = store if store.is_file() else PredictionStore(store).ledger
-    if not path.is_file():
-        raise InputError(
-            "--store", path.parent, "must be the store whose ledger.db knows this run, or the ledger's file"
-        )
-    return path
+    folders = f"{total.folders} published folders" if total.folders > 1 else "only published folder"
+    lines = [f"this folder: ε = {number(stated)} at δ = {delta:g}, unit of privacy: {unit}"]
+    allowed = "" if limit is None else f"; budget.total allows ε = {limit:g}"
+    lines += [f"the {folders} about {name}: ε = {number(total.epsilon)} at δ = {total.delta:g}{allowed}"]
+    return [*filter(None, [people.stranger(ledger, dataset, name, "--name ")]), *lines]
 
 
 def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], result: dict[str, Any], cfg: Any) -> str:
@@ -125,7 +116,7 @@ def _name(ledger: Ledger, dataset: str, given: str | None, result: dict[str, Any
     own = "name" in node or not str(node.get("_target_")).startswith("nzc.")
     known = min(ledger.names().get(dataset, ()), default=None if own else result["dataset"])
     if not (name := (given or name_of_people(cfg) or known or "").strip()):
-        known = people.stranger(ledger, dataset, "--name ") or "all that is published under one name adds up"
+        known = people.stranger(ledger, dataset, None, "--name ") or "all that is published under one name adds up"
         raise InputError("--name", given, f"must say whom the data are about, as in --name hospital; {known}")
     return str(name)
 
@@ -194,7 +185,7 @@ def published_files(
         | {"teachers": result["teachers"]["count"], "asked": sum(part["asked"] for part in result["rounds"])}
         | {"answered": result["answered"], "delta": delta}
         | {"epsilon": {kind: value for kind, value in epsilon.items() if value is not None}}
-        | {"total": {**total.as_dict(), "limit": OmegaConf.select(cfg, "budget.total")}}
+        | {"total": {**asdict(total), "limit": OmegaConf.select(cfg, "budget.total")}}
         | {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
     )
     released = {name: files[name] for name in (LABELS, COUNTS, *_STUDENT) if name in files}
@@ -203,7 +194,7 @@ def published_files(
         undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
     )  # fmt: skip
     texts = student_code() if STUDENT in files else {}
-    texts["privacy.json"] = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    texts["privacy.json"] = json.dumps(facts, indent=2, ensure_ascii=False).replace(" Infinity", ' "inf"') + "\n"
     texts["README.md"] = template.render(
         facts,
         files=list(released),

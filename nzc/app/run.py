@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nzc.app.build import build, build_components, run_params, without_hydra
-from nzc.app.config import CONF, experiment_of, register, shows_private
+from nzc.app.config import CONF, name_of_people, register, shows_private
 from nzc.app.errors import input_error
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
@@ -87,7 +87,7 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
         print(f"nzc: {line}", file=sys.stderr)
     tracker = build_tracker(cfg)
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
-        tracker.check(experiment_of(cfg, choices["dataset"]))
+        tracker.check(name_of_people(cfg) or choices["dataset"])
     return PreparedJob(cfg, choices, prepared, tracker)
 
 
@@ -119,7 +119,7 @@ def tracked(
     named = {f"{group}={choices[group]}": choices[group] for group in ("dataset", "aggregator")}
     typed = [override for override in read_overrides(folder) if override not in named]
     name = name or tracked_name([*named.values()], typed)
-    experiment = experiment_of(cfg, choices["dataset"])
+    experiment = name_of_people(cfg) or choices["dataset"]
     return TrackedRun(tracker, folder, experiment, name, run_params(cfg, choices), sweep)
 
 

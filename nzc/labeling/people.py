@@ -4,11 +4,9 @@ Data of one name are about the same people, and so are data that names connect (
 """
 
 import secrets
-import sqlite3
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
@@ -36,39 +34,29 @@ class Total:
     delta: float
 
     @classmethod
-    def of(cls, promises: Sequence[Promised]) -> "Total":
+    def of(cls, promises: Collection[Promised]) -> "Total":
         """Return the total of these folders. Decimals are added as they are shown: 0.1 + 0.2 is 0.3."""
         epsilon, delta = (float(sum(Decimal(str(promise[at])) for promise in promises)) for at in (0, 1))
         return cls(len(promises), epsilon if len({unit for *_, unit in promises}) < 2 else np.inf, delta)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it in JSON types, an infinite ε as "inf"."""
-        return asdict(self) | ({"epsilon": "inf"} if np.isinf(self.epsilon) else {})
 
-    def require(self, most: float | None) -> None:
-        """Raise InputError where ε is above `most`, the value of budget.total."""
-        if most is not None and self.epsilon > most:
-            all_folders = f"all {self.folders} folders published about these people, with that of this run"
-            raise InputError("budget.total", most, f"must be at least {self.epsilon:.6g}, the ε of {all_folders}")
+def publish(
+    ledger: Ledger, dataset: str, name: str | None, promised: Promised, most: float | None, run: str | None
+) -> Total:
+    """Return the total with another folder, and record this one as that of `run`, unless it is recorded or None.
 
-
-def published(ledger: Ledger, dataset: str, name: str | None = None) -> list[Promised]:
-    """Return what the folders promise that are published about the people of a dataset, or of a name."""
+    dataset, name  of the private data; most: value of budget.total. InputError: the total exceeds it
+    """
     together = _together(ledger, dataset, name)
     with ledger.transaction() as connection:
-        return _promises(connection, together)
-
-
-def publish(ledger: Ledger, run: str, dataset: str, promised: Promised, most: float | None) -> Total:
-    """Record that the folder of a run is published; return the total with it. Another folder of this run is the same.
-
-    InputError: the total is above `most`, the value of budget.total; then nothing is recorded.
-    """
-    together = _together(ledger, dataset)
-    with ledger.transaction() as connection:
-        row = (run, dataset, now(), *promised)
-        connection.execute("INSERT OR IGNORE INTO published VALUES (?, ?, ?, ?, ?, ?)", row)
-        (total := Total.of(_promises(connection, together))).require(most)
+        rows = connection.execute("SELECT run, dataset, epsilon, delta, unit FROM published").fetchall()
+        total = Total.of([promised, *(row[2:] for row in rows if row[0] != run and row[1] in together)])
+        if most is not None and total.epsilon > most:
+            every = f"all {total.folders} folders published about these people, with that of this run"
+            raise InputError("budget.total", most, f"must be at least {total.epsilon:.6g}, the ε of {every}")
+        if run is not None:
+            row = (run, dataset, now(), *promised)
+            connection.execute("INSERT OR IGNORE INTO published VALUES (?, ?, ?, ?, ?, ?)", row)
     return total
 
 
@@ -79,7 +67,7 @@ def remember(ledger: Ledger, dataset: str, keys: Ints) -> None:
         connection.execute("INSERT OR REPLACE INTO people VALUES (?, ?)", (dataset, hashes))
 
 
-def stranger(ledger: Ledger, dataset: str, option: str, name: str | None = None, keys: Ints | None = None) -> str:
+def stranger(ledger: Ledger, dataset: str, name: str | None, option: str, keys: Ints | None = None) -> str:
     """Return in a line which data share most groups or ids with a dataset, but no name; empty: none do.
 
     option  with which a name is typed; name, keys: of the dataset, beside what the ledger has
@@ -99,12 +87,7 @@ def stranger(ledger: Ledger, dataset: str, option: str, name: str | None = None,
     return f"{100 * most:.3g} % of the groups or ids in these data are also in {whose}. {same}: type {typed}"
 
 
-def _promises(connection: sqlite3.Connection, datasets: set[str]) -> list[Promised]:
-    rows = connection.execute("SELECT dataset, epsilon, delta, unit FROM published ORDER BY rowid")
-    return [(epsilon, delta, unit) for dataset, epsilon, delta, unit in rows if dataset in datasets]
-
-
-def _together(ledger: Ledger, dataset: str, name: str | None = None) -> set[str]:
+def _together(ledger: Ledger, dataset: str, name: str | None) -> set[str]:
     """Return all datasets that count together with a dataset, or with those of a name."""
     named = [other for other, names in ledger.names().items() if name in names]
     return set[str]().union(*map(ledger.counted_with, [dataset, *named]))

@@ -38,22 +38,18 @@ class RunLedger:
     _draws: list[str] = field(default_factory=list)  # questions for which operating-system noise was drawn
     keys: Ints | None = None
 
-    def check(self) -> None:
-        """Raise InputError where there is a file that is no whole ledger."""
+    def check(self, promise: Callable[[], people.Promised], most: float | None) -> None:
+        """Raise InputError where a file is no whole ledger, or budget.total, `most`, forbids to publish this run."""
         if self.path.exists():
             self.ledger.entries(self.dataset)
-
-    def published(self, promised: people.Promised) -> people.Total:
-        """Return the total of all folders about these people, once there is another one with this promise."""
-        before = people.published(self.ledger, self.dataset, self.name) if self.path.exists() else []
-        return people.Total.of([*before, promised])
+            if most is not None and self.rng == SYSTEM:
+                people.publish(self.ledger, self.dataset, self.name, promise(), most, None)
 
     @property
     def stranger(self) -> str:
         """Which data may be about the same people, in a line (`people.stranger`)."""
-        if self.keys is None or not self.path.exists():
-            return ""
-        return people.stranger(self.ledger, self.dataset, "dataset.name=", self.name, self.keys)
+        known = self.keys is not None and self.path.exists()
+        return people.stranger(self.ledger, self.dataset, self.name, "dataset.name=", self.keys) if known else ""
 
     @property
     def repeats(self) -> int:

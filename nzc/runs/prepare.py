@@ -8,7 +8,6 @@ import numpy as np
 from nzc.data import UNKNOWN, Dataset, DataSplits
 from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import REPRESENTATIVE
-from nzc.labeling.randomness import SYSTEM
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import GroundTruth
@@ -94,9 +93,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
     digest, promise = teachers.private_digest(splits), Promise(policy, sizes)
     ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
     ledger.keys = None if splits is None else splits.names
-    ledger.check()
-    if policy.total is not None and policy.rng == SYSTEM:  # else its folder could never be published
-        ledger.published((*promise.bound, teachers.unit(splits))).require(policy.total)
+    ledger.check(lambda: (*promise.bound, teachers.unit(splits)), policy.total)
     session = LabelingSession(promise, shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
         allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all"
