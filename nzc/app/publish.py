@@ -86,6 +86,7 @@ def publish_run(folder: Path, dest: Path, store: Path | None = None, name: str |
     folders = f"{total.folders} published folders" if total.folders > 1 else "only published folder"
     lines = [f"this folder: ε = {number(stated)} at δ = {delta:g}, unit of privacy: {unit}"]
     allowed = "" if limit is None else f"; budget.total allows ε = {limit:g}"
+    allowed += "; they protect different units, so their ε have no sum" if math.isinf(total.epsilon) else ""
     lines += [f"the {folders} about {name}: ε = {number(total.epsilon)} at δ = {total.delta:g}{allowed}"]
     return [*filter(None, [people.stranger(ledger, dataset, name, "--name ")]), *lines]
 

@@ -62,46 +62,47 @@ def publish(
 
 def remember(ledger: Ledger, dataset: str, keys: Ints) -> None:
     """Keep a sample of the salted hashes of `keys`, those of groups or ids."""
-    hashes = _hashes(ledger, keys)[:_KEPT].astype("<u8").tobytes()
+    hashes = _sample(ledger, keys).astype("<u8").tobytes()
     with ledger.transaction() as connection:
         connection.execute("INSERT OR REPLACE INTO people VALUES (?, ?)", (dataset, hashes))
 
 
 def stranger(ledger: Ledger, dataset: str, name: str | None, option: str, keys: Ints | None = None) -> str:
-    """Return in a line which data share most groups or ids with a dataset, but no name; empty: none do.
+    """Return in a line which data, named ones first, share most groups or ids with a dataset, but no name; empty: none.
 
     option  with which a name is typed; name, keys: of the dataset, beside what the ledger has
     """
     together, names = _together(ledger, dataset, name), ledger.names()
     with ledger.transaction() as connection:
         kept = {key: np.frombuffer(hashes, "<u8") for key, hashes in connection.execute("SELECT * FROM people")}
-    own = kept.get(dataset, np.zeros(0, "<u8")) if keys is None else _hashes(ledger, keys)
+    own = kept.get(dataset, np.zeros(0, "<u8")) if keys is None else _sample(ledger, keys)
     shares = {key: _share(own, hashes) for key, hashes in kept.items() if key and key not in together}
-    if not shares or not (most := max(shares.values())):
+    named, most, other = max(
+        ((key in names, share, key) for key, share in shares.items() if share), default=(False, 0, "")
+    )
+    if not most:
         return ""
-    other = next(key for key, share in shares.items() if share == most)
-    known = min(names.get(other, ()), default=None)
-    whose = f"data without a name ({other[:8]} in the ledger)" if known is None else f"the data named {known}"
-    typed = f"nzc store --name NAME {other[:8]} and {option}NAME" if known is None else f"{option}{known}"
+    known = min(names[other]) if named else f"NAME and nzc store --name NAME {other[:8]}"
+    whose = f"the data named {known}" if named else f"data without a name ({other[:8]} in the ledger)"
     same = "If they are the same people, their costs add up only under one name"
-    return f"{100 * most:.3g} % of the groups or ids in these data are also in {whose}. {same}: type {typed}"
+    return f"{100 * most:.3g} % of the groups or ids in these data are also in {whose}. {same}: type {option}{known}"
 
 
 def _together(ledger: Ledger, dataset: str, name: str | None) -> set[str]:
     """Return all datasets that count together with a dataset, or with those of a name."""
-    named = [other for other, names in ledger.names().items() if name in names]
-    return set[str]().union(*map(ledger.counted_with, [dataset, *named]))
+    named = next((other for other, names in ledger.names().items() if name in names), dataset)
+    return ledger.counted_with(dataset) | ledger.counted_with(named)
 
 
-def _hashes(ledger: Ledger, keys: Ints) -> AnyArray:
-    """Return the hashes of different keys in ascending order, salted with random bits of this ledger."""
+def _sample(ledger: Ledger, keys: Ints) -> AnyArray:
+    """Return the smallest hashes of different keys, in ascending order, salted with random bits of this ledger."""
     with ledger.transaction() as connection:
         connection.execute("INSERT OR IGNORE INTO people VALUES ('', ?)", (secrets.token_bytes(16),))
         (salt,) = connection.execute("SELECT hashes FROM people WHERE dataset = ''").fetchone()
-    return np.sort(draw_by_key(np.unique(keys), int.from_bytes(salt)))
+    return np.sort(draw_by_key(np.unique(keys), int.from_bytes(salt)))[:_KEPT]
 
 
-def _share(own: AnyArray, kept: AnyArray) -> float:
-    """Return the share of `own` hashes that other data have, of which the smallest are `kept`."""
-    compared = own if len(kept) < _KEPT else own[own <= kept[-1]]
-    return float(np.isin(compared, kept).mean()) if len(compared) else 0.0
+def _share(own: AnyArray, other: AnyArray) -> float:
+    """Return the share of the own hashes, of which the smallest are given, that other data have, likewise."""
+    compared = own if len(other) < _KEPT else own[own <= other[-1]]
+    return float(np.isin(compared, other, assume_unique=True).mean()) if len(compared) else 0.0

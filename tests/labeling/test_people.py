@@ -43,11 +43,11 @@ def test_only_strangers_are_named(ledger: Ledger) -> None:
         people.remember(ledger, dataset, keys[: 50 + at])
     find = lambda name=None, data=keys: people.stranger(ledger, "new", name, "--name ", data)  # noqa: E731
     assert find(data=keys_of(np.arange(100, 200))) == ""
-    assert "nzc store --name NAME bbbbbbbb and --name NAME" in find()  # which shares one more
-    ledger.name("bbbbbbbb2", "hospital")
-    assert find().endswith("--name hospital")
-    assert "aaaaaaaa" in find("hospital")
+    assert find().endswith("--name NAME and nzc store --name NAME bbbbbbbb")  # which shares one more
     ledger.name("aaaaaaaa1", "hospital")
+    assert find().endswith("--name hospital")
+    assert "bbbbbbbb" in find("hospital")
+    ledger.name("bbbbbbbb2", "hospital")
     assert find("hospital") == ""
 
 
