@@ -20,7 +20,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from nzc.accounting import sanitised
 from nzc.accounting.calibration import calibrate
 from nzc.accounting.epsilon import SANITISED
-from nzc.app.config import check_values, refuse_unknown_keys
+from nzc.app.config import check_values, name_of_people, refuse_unknown_keys
 from nzc.app.errors import unknown_key
 from nzc.data import Dataset
 from nzc.labeling.promise import LabelingPolicy
@@ -55,9 +55,8 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     refuse_unknown_keys(cfg)
     check_values(cfg)
     teachers: Teachers = build(cfg, "teachers")
-    name = (cfg.dataset or {}).get("name")
-    if name is not None and not str(name).strip():
-        raise InputError("dataset.name", name, "must be a name, or null")
+    if (ledger := cfg.paths.ledger) is not None and Path(ledger).is_dir():
+        raise InputError("paths.ledger", ledger, f"must be a file, such as {Path(ledger, 'ledger.db')}")
     return RunComponents(
         dataset=build(cfg, "dataset", choices["dataset"]),
         representation=build(cfg, "representation", choices["representation"]),
@@ -66,8 +65,8 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         queries=cfg.queries,
         student=build(cfg, "student", choices["student"]),
         trainer=build(cfg, "trainer"),
-        store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait),
-        data_name=None if name is None else str(name),
+        store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, ledger),
+        data_name=name_of_people(cfg),
         figures=figures if cfg.figures is None else cfg.figures,
     )
 
@@ -107,6 +106,7 @@ def build_policy(cfg: DictConfig, adjacency: Adjacency) -> LabelingPolicy:
         rng=cfg.rng,
         answers=cfg.answers,
         publish=cfg.publish,
+        total=OmegaConf.select(cfg, "budget.total"),  # stored configurations of older versions have none
     )
 
 

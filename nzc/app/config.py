@@ -26,15 +26,17 @@ GROUPS = ("recipe", "dataset", "representation", "teachers", "aggregator", "stud
 
 @dataclass
 class Paths:
-    """Folders; relative paths start at the working directory."""
+    """Folders, and the ledger's file; relative paths start at the working directory."""
 
     store: str = MISSING
+    ledger: str | None = None
     output: str = MISSING
 
 
 @dataclass
 class Budget:
     epsilon: float | None = None
+    total: float | None = None
 
 
 @dataclass
@@ -94,10 +96,18 @@ def check_values(cfg: DictConfig) -> None:
     one_of(BOUNDS, publish=cfg.publish)
     whole(100, audit_trials=cfg.audit_trials)
     whole(1, **{key: cfg[key] for key in ("queries", "answers") if cfg[key] is not None})
-    above_0 = {key: OmegaConf.select(cfg, key) for key in ("wait", "budget.epsilon", "sanitise.beta", "sanitise.order")}
-    positive(**{key: value for key, value in above_0.items() if value is not None})
+    keys = ("wait", "budget.epsilon", "budget.total", "sanitise.beta", "sanitise.order")
+    positive(**{key: value for key in keys if (value := OmegaConf.select(cfg, key)) is not None})
     if cfg.sanitise.order is not None and cfg.sanitise.order <= 1:
         raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
+
+
+def name_of_people(cfg: DictConfig) -> str | None:
+    """Return dataset.name, the user's own name of the people whom the private data are about; None: they have none."""
+    name = OmegaConf.select(cfg, "dataset.name")
+    if name is not None and not str(name).strip():
+        raise InputError("dataset.name", name, "must be a name, or null")
+    return None if name is None else str(name).strip()
 
 
 def shows_private(cfg: DictConfig) -> bool:

@@ -10,6 +10,7 @@ import math
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,11 +22,14 @@ from omegaconf import OmegaConf
 
 from nzc.accounting.epsilon import SANITISED
 from nzc.app.build import build, build_policy
+from nzc.app.config import name_of_people
 from nzc.app.errors import Parser
+from nzc.labeling import people
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE
 from nzc.labeling.promise import Promise
 from nzc.labeling.randomness import SYSTEM
+from nzc.runs.formatting import number
 from nzc.runs.layout import COUNTS, ERROR, LABELS, PREDICTIONS, RESULT, STUDENT, STUDENT_INPUT, SWEEP
 from nzc.runs.outputs import student_code
 from nzc.storage.predictions import PredictionStore
@@ -45,42 +49,77 @@ def publish(arguments: list[str]) -> int:
     parser = Parser("nzc publish", description="Create a folder with what may be published of a finished run.")
     parser.add_argument("run", metavar="RUN", type=Path, help="outputs/… of a run with rng=system")
     parser.add_argument("dest", metavar="DEST", type=Path, help="a folder that does not exist yet")
-    known = "the store whose ledger knows the run (default: that of the run's configuration)"
+    parser.add_argument("--name", help="whom the private data are about (default: dataset.name of the run)")
+    known = "the store, or the ledger's file, that knows the run (default: those of the run's configuration)"
     parser.add_argument("--store", type=Path, help=known)
     chosen = parser.parse_args(arguments)
-    publish_run(chosen.run, chosen.dest, chosen.store)
+    for line in publish_run(chosen.run, chosen.dest, chosen.store, chosen.name):
+        print(line)
     print(chosen.dest)
     return 0
 
 
-def publish_run(folder: Path, dest: Path, store: Path | None = None) -> None:
+def publish_run(folder: Path, dest: Path, store: Path | None = None, name: str | None = None) -> list[str]:
     """Create the folder `dest`, whole or not at all, with what may be published of the run in `folder`.
 
-    store  the one whose ledger knows the run; None: that of the run's configuration
+    store  the one whose ledger knows the run, or the file of the ledger; None: those of the run's configuration
+    name   whom the private data are about; None: dataset.name of the run, or a name that the ledger has
+
+    Return what this folder costs, and what all folders about these people cost together, in lines.
     InputError: the run may not be published, is not as it was written, or `dest` exists or cannot be created.
     """
     files, result, cfg = read_run(folder)
     if dest.exists() or folder.resolve() in dest.resolve().parents:
         raise InputError("DEST", dest, "must not exist yet, and must not be in the run's folder")
-    path = PredictionStore(store or Path(cfg.hydra.runtime.cwd) / cfg.paths.store).ledger
+    home, own = Path(cfg.hydra.runtime.cwd), OmegaConf.select(cfg, "paths.ledger")
+    kept = PredictionStore(store or home / cfg.paths.store, ledger=home / own if own and not store else None)
+    path = store if store is not None and store.is_file() else kept.ledger
     if not path.is_file():
-        raise InputError("--store", path.parent, "must be the store whose ledger.db knows this run")
-    if (recorded := Ledger(path).run(sha256(files[RESULT]).hexdigest())) is None:
+        raise InputError("--store", path, "must be the ledger that knows this run, or the store with it")
+    ledger, run = Ledger(path), sha256(files[RESULT]).hexdigest()
+    dataset = _check(ledger, run, folder, files, result, cfg)
+    ledger.name(dataset, name := _name(ledger, dataset, name, result, cfg))
+    stated, delta, unit = result["epsilon"]["published"], _delta(result), result["unit"]
+    limit = OmegaConf.select(cfg, "budget.total")
+    total = people.publish(ledger, dataset, name, (stated, delta, unit), limit, run)
+    _write(dest.absolute(), published_files(files, result, cfg, name, total))
+    folders = f"{total.folders} published folders" if total.folders > 1 else "only published folder"
+    lines = [f"this folder: ε = {number(stated)} at δ = {delta:g}, unit of privacy: {unit}"]
+    allowed = "" if limit is None else f"; budget.total allows ε = {limit:g}"
+    allowed += "; they protect different units, so their ε have no sum" if math.isinf(total.epsilon) else ""
+    lines += [f"the {folders} about {name}: ε = {number(total.epsilon)} at δ = {total.delta:g}{allowed}"]
+    return [*filter(None, [people.stranger(ledger, dataset, name, "--name ")]), *lines]
+
+
+def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], result: dict[str, Any], cfg: Any) -> str:
+    """Return the ledger's name of the private data. InputError: the run did not write these files, or states less."""
+    if (recorded := ledger.run(run)) is None:
         unknown = "it is not finished, has been changed, or is of a version that recorded none: run it again"
-        raise InputError("RUN", folder, f"must have the result.json that {path} has recorded; {unknown}")
-    facts, entries = recorded
+        raise InputError("RUN", folder, f"must have the result.json that {ledger.path} has recorded; {unknown}")
+    dataset, facts, entries = recorded
     for name, content in files.items():
         if facts["files"].get(name) != sha256(content).hexdigest():
             raise InputError("RUN", folder, f"must have the {name} that the run wrote; it has been changed")
     if len(entries) < len(facts["entries"]) or any(entry.kind != RELEASE for entry in entries):
-        raise InputError("RUN", folder, f"must have its releases in {path}, where one is missing")
+        raise InputError("RUN", folder, f"must have its releases in {ledger.path}, where one is missing")
     policy, stated = build_policy(cfg, build(cfg, "teachers").adjacency), result["epsilon"]["published"]
     drawn = policy.publish == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
     promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else Promise(policy, facts["sizes"]).epsilon
     if not stated >= promised * (1 - 1e-9) or not math.isfinite(stated):
         allowed = f"must be at least {promised:.6g}, which follows from the configuration"
         raise InputError("epsilon.published", stated, allowed)
-    _write(dest.absolute(), published_files(files, result, cfg.budget.epsilon))
+    return dataset
+
+
+def _name(ledger: Ledger, dataset: str, given: str | None, result: dict[str, Any], cfg: Any) -> str:
+    """Return the name of the people. Those of nzc's own datasets have one. InputError: nobody has named the user's."""
+    node: Any = cfg.dataset or {}
+    own = "name" in node or not str(node.get("_target_")).startswith("nzc.")
+    known = min(ledger.names().get(dataset, ()), default=None if own else result["dataset"])
+    if not (name := (given or name_of_people(cfg) or known or "").strip()):
+        known = people.stranger(ledger, dataset, None, "--name ") or "all that is published under one name adds up"
+        raise InputError("--name", given, f"must say whom the data are about, as in --name hospital; {known}")
+    return str(name)
 
 
 def read_run(folder: Path) -> tuple[dict[str, bytes], dict[str, Any], Any]:
@@ -132,14 +171,22 @@ def _require_publishable(result: dict[str, Any]) -> None:
         raise InputError("dataset.classes", None, f"{allowed}, less what must not be known, and run again")
 
 
-def published_files(files: dict[str, bytes], result: dict[str, Any], budget: float | None) -> dict[str, bytes]:
-    """Return the files of the published folder by name."""
-    epsilon = {name: result["epsilon"][name] for name in ("published", "audited")}
+def _delta(result: dict[str, Any]) -> float:
+    return float(result["epsilon"].get("published_delta", result["delta"]))
+
+
+def published_files(
+    files: dict[str, bytes], result: dict[str, Any], cfg: Any, name: str, total: people.Total
+) -> dict[str, bytes]:
+    """Return the files of the published folder by name; `name` and `total` are of the people."""
+    epsilon, delta = {kind: result["epsilon"][kind] for kind in ("published", "audited")}, _delta(result)
     facts = (
-        {key: result.get(key) for key in _FACTS}
+        {"name": name}
+        | {key: result.get(key) for key in _FACTS}
         | {"teachers": result["teachers"]["count"], "asked": sum(part["asked"] for part in result["rounds"])}
-        | {"answered": result["answered"], "delta": result["epsilon"].get("published_delta", result["delta"])}
-        | {"epsilon": {name: value for name, value in epsilon.items() if value is not None}}
+        | {"answered": result["answered"], "delta": delta}
+        | {"epsilon": {kind: value for kind, value in epsilon.items() if value is not None}}
+        | {"total": {**asdict(total), "limit": OmegaConf.select(cfg, "budget.total")}}
         | {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
     )
     released = {name: files[name] for name in (LABELS, COUNTS, *_STUDENT) if name in files}
@@ -148,14 +195,15 @@ def published_files(files: dict[str, bytes], result: dict[str, Any], budget: flo
         undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
     )  # fmt: skip
     texts = student_code() if STUDENT in files else {}
-    texts["privacy.json"] = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    texts["privacy.json"] = json.dumps(facts, indent=2, ensure_ascii=False).replace(" Infinity", ' "inf"') + "\n"
     texts["README.md"] = template.render(
         facts,
         files=list(released),
         about=json.loads(files[STUDENT_INPUT]) if STUDENT_INPUT in files else None,
         shown=files[LABELS].decode().partition("\n")[0].split(","),
-        budget=budget,
+        budget=cfg.budget.epsilon,
         times=f"{math.ceil(1000 * math.exp(epsilon['published'])) / 1000:,.3f}",
+        right=f"{math.ceil(1000 * (1 - (1 - delta) / (1 + math.exp(epsilon['published'])))) / 10:.1f} %",
     )
     return released | {name: text.encode() for name, text in texts.items()}
 

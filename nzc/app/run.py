@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nzc.app.build import build, build_components, run_params, without_hydra
-from nzc.app.config import CONF, register, shows_private
+from nzc.app.config import CONF, name_of_people, register, shows_private
 from nzc.app.errors import input_error
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs import pipeline
@@ -76,14 +76,18 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
     require_writable("paths.output", Path(cfg.paths.output))
     run_params(cfg, choices)  # every value can be resolved
     require_own("paths.store", Path(cfg.paths.store), STORED)
+    if cfg.paths.ledger is not None:
+        require_writable("paths.ledger", Path(cfg.paths.ledger).absolute().parent)
     if not in_sweep:
         require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
     prepared = prepare_run(build_components(cfg, choices, figures=not in_sweep))
     if not shows_private(cfg):
         _require_publishable(prepared)
+    elif line := prepared.session.ledger.stranger:
+        print(f"nzc: {line}", file=sys.stderr)
     tracker = build_tracker(cfg)
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
-        tracker.check(choices["dataset"])
+        tracker.check(name_of_people(cfg) or choices["dataset"])
     return PreparedJob(cfg, choices, prepared, tracker)
 
 
@@ -115,7 +119,8 @@ def tracked(
     named = {f"{group}={choices[group]}": choices[group] for group in ("dataset", "aggregator")}
     typed = [override for override in read_overrides(folder) if override not in named]
     name = name or tracked_name([*named.values()], typed)
-    return TrackedRun(tracker, folder, choices["dataset"], name, run_params(cfg, choices), sweep)
+    experiment = name_of_people(cfg) or choices["dataset"]
+    return TrackedRun(tracker, folder, experiment, name, run_params(cfg, choices), sweep)
 
 
 def run(overrides: Sequence[str] = ()) -> RunResult:

@@ -1,5 +1,6 @@
 """The subcommand nzc store: list, remove or name what runs have stored, and forget trials."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,23 +18,25 @@ from nzc.validation import InputError, between_0_and_1
 
 def store(arguments: list[str]) -> int:
     """List stored predictions, releases and trials; or remove predictions, forget trials, or name datasets."""
-    about = "List stored predictions, and the ledger's releases and trials; or remove predictions, or forget trials."
+    about = "List stored predictions and the ledger's releases and trials; or remove, forget or name some of them."
     parser = Parser("nzc store", description=about)
     parser.add_argument("--root", default=".nzc", help="the store (default .nzc): the value of paths.store")
+    ledgers = "the ledger's file (default: that of NZC_LEDGER, or else in the store): the value of paths.ledger"
+    parser.add_argument("--ledger", default=os.environ.get("NZC_LEDGER"), help=ledgers)
     parser.add_argument("--delta", type=float, default=1e-5, help="δ of the ledger's ε (default 1e-5)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--prune", nargs="+", metavar="KEY", help="remove these entries; the start of a key is enough")
     what.add_argument("--all", action="store_true", help="remove every entry; the ledger always stays")
-    forgotten = "forget these trials on seeded noise, without KEY all; honest only if nobody saw their labels"
+    forgotten = "forget these trials, without KEY all; do so only if nobody has seen their labels"
     what.add_argument("--forget", nargs="*", metavar="KEY", help=forgotten)
-    named = "name these private datasets: the ledger counts all of one name together"
+    named = "name the people whom these private datasets are about: costs under one name add up"
     what.add_argument("--name", nargs="+", metavar=("NAME", "DATASET"), help=named)
     parser.add_argument("--yes", action="store_true", help="do it: without, --prune, --all and --forget only list")
     chosen = parser.parse_args(arguments)
     between_0_and_1(**{"--delta": chosen.delta})
     if not Path(chosen.root).is_dir():
         raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
-    kept = PredictionStore(chosen.root)
+    kept = PredictionStore(chosen.root, ledger=chosen.ledger)
     ledger = Ledger(kept.ledger) if kept.ledger.is_file() else None
     if chosen.name is not None:
         _name(ledger, *chosen.name)
@@ -81,7 +84,7 @@ def _forget(ledger: Ledger | None, starts: list[str], delta: float, yes: bool) -
         print("nothing to forget")
         return
     _show_trials(trials, delta)
-    print("To forget a trial is honest only if nobody saw its labels, or chose anything by them.")
+    print("Forget a trial only if nobody has seen its labels, or made a choice by them.")
     _require(yes)
     ledger.forget(trials)
     print(f"forgot {len(trials)} trials; releases stay, and so do the folders of the runs")
@@ -117,8 +120,9 @@ def _show_entries(entries: list[Entry]) -> None:
 
 def _show_ledger(ledger: Ledger, delta: float) -> None:
     """Show a line for each private dataset, or for several that a name connects, and below them every trial."""
-    columns = ("private dataset", "releases", "last, UTC", f"ε of releases at δ = {delta:g}", "trials", "ε with trials")
-    table = Table(*columns, title="the ledger: releases are never forgotten", title_style="bold")
+    totals = f"ε of all releases, δ = {delta:g}", "trials", "ε with all trials"
+    title = "what was released from private data about the same people, whether it was published or not"
+    table = Table("data, and names", "releases", "last, UTC", *totals, title=title, title_style="bold")
     entries, names = ledger.entries(), ledger.names()
     for same in dict.fromkeys(frozenset(ledger.counted_with(entry.dataset)) for entry in entries):
         own = [entry for entry in entries if entry.dataset in same]
@@ -134,7 +138,7 @@ def _show_ledger(ledger: Ledger, delta: float) -> None:
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
     columns = ("key", "private dataset", "aggregator", "labels", "recorded, UTC", f"ε at δ = {delta:g}")
-    title = "trials on seeded noise: they count if anyone acted on their labels or passed them on"
+    title = "trials, whose noise has a seed: their cost counts if somebody used their labels or passed them on"
     table = Table(*columns, title=title, title_style="bold")
     for entry in trials:
         labels, epsilon = str((entry.facts or {}).get("answered", "–")), number(total_epsilon([entry], delta))

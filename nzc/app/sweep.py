@@ -15,7 +15,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.build import KINDS, build
-from nzc.app.config import refuse_unknown_keys, shows_private
+from nzc.app.config import name_of_people, refuse_unknown_keys, shows_private
 from nzc.app.errors import error_line, input_error, reported, stop
 from nzc.app.run import build_tracker
 from nzc.runs import layout
@@ -61,7 +61,7 @@ class SweepHooks(Callback):
             self.tracked = TrackedRun(
                 build_tracker(config),
                 self.folder,
-                experiment=config.hydra.runtime.choices.dataset,
+                experiment=name_of_people(config) or config.hydra.runtime.choices.dataset,
                 name=tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task)),
                 question=header.get("Question") or next(iter(header.values()), ""),
             )

@@ -1,8 +1,8 @@
 """The privacy ledger: the cost of everything drawn from a private dataset, in an SQLite file.
 
 An entry is a release or a trial. A release has noise of the operating system: its labels may be published from the
-moment they are drawn, so it is never deleted. A trial has seeded noise. `nzc publish` refuses it, and its owner may
-delete it if nobody saw its labels. Entries of a file that an older version wrote count as releases.
+moment they are drawn, so it is never deleted. A trial has seeded noise: `nzc publish` refuses it. Its owner may delete
+it if nobody saw its labels. Entries that an older version wrote count as releases.
 
 An entry of a run has a key: a hash of what was asked about which public rows, with which seed, and of the labels.
 Recording the same key again costs nothing, because the labels are the same. With noise of the operating system the key
@@ -40,8 +40,11 @@ CREATE TABLE IF NOT EXISTS draws (
     dataset TEXT NOT NULL, question TEXT NOT NULL, drawn BLOB NOT NULL, PRIMARY KEY (dataset, question)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS names (name TEXT NOT NULL, dataset TEXT NOT NULL, PRIMARY KEY (name, dataset)) STRICT;
-CREATE TABLE IF NOT EXISTS runs (
-    id TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, facts TEXT NOT NULL
+CREATE TABLE IF NOT EXISTS runs (id TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, facts TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS people (dataset TEXT PRIMARY KEY, hashes BLOB NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS published (
+    run TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, epsilon REAL, delta REAL, unit TEXT NOT NULL
 ) STRICT
 """
 #: The first version of the table had no kind. What it holds, and what an older version adds, gets this default.
@@ -76,7 +79,7 @@ class Ledger:
         self.path, self.wait = Path(path), wait
         if not self.path.exists():
             self._create()
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             columns = [column[1] for column in connection.execute("PRAGMA table_info(releases)")]
             if "rdp" not in columns:
                 raise sqlite3.DatabaseError("it is empty, or a database of another program")
@@ -114,9 +117,9 @@ class Ledger:
         """
         costs = (orders.astype("<f8").tobytes() for orders in (entry.orders, entry.rdp))
         facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
-        about = entry.labels, entry.description, facts, _now(), entry.delta_cost, entry.kind
+        about = entry.labels, entry.description, facts, now(), entry.delta_cost, entry.kind
         one = (entry.dataset, entry.key)
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(_INSERT, (*one, *costs, *about))
             stored = _entries(connection, _ONE, *one)[0]
             rdp, leak = np.maximum(stored.rdp, entry.at(stored.orders)), max(stored.delta_cost, entry.delta_cost)
@@ -132,26 +135,26 @@ class Ledger:
         name = unicodedata.normalize("NFC", name).strip()  # as different systems write one name
         if not name:
             raise InputError("dataset.name", name, "must be a name, or null")
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (name, dataset))
 
     def names(self) -> dict[str, set[str]]:
         """Return the names of every dataset that has one."""
         names: dict[str, set[str]] = {}
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for name, dataset in connection.execute("SELECT name, dataset FROM names"):
                 names.setdefault(dataset, set()).add(name)
         return names
 
     def counted_with(self, dataset: str) -> set[str]:
         """Return all datasets whose names connect them with `dataset`, itself included."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return {other for (other,) in connection.execute(_CONNECTED, (dataset,))}
 
     def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
         """Return the releases and trials of all datasets, or of one and those that count with it, as recorded."""
         where = "" if dataset is None else f"WHERE dataset IN ({_CONNECTED})"
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return _entries(connection, f"{where} ORDER BY rowid", *([] if dataset is None else [dataset]))
 
     def total(self, dataset: str, delta: float, kind: str | None = None) -> float:
@@ -163,7 +166,7 @@ class Ledger:
 
         InputError: one of them is a release, or is not stored.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for trial in trials:
                 delete = f"DELETE FROM releases {_ONE} AND kind = 'trial'"
                 if not connection.execute(delete, (trial.dataset, trial.key)).rowcount:
@@ -171,7 +174,7 @@ class Ledger:
 
     def keep_draw(self, dataset: str, question: str, drawn: bytes) -> bytes:
         """Return what was drawn for a question before; if nothing was, store and return `drawn`."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO draws VALUES (?, ?, ?)", (dataset, question, drawn))
             where = "SELECT drawn FROM draws WHERE dataset = ? AND question = ?"
             kept: bytes = connection.execute(where, (dataset, question)).fetchone()[0]
@@ -183,21 +186,21 @@ class Ledger:
         run    digest of its result.json
         facts  what `nzc publish` compares: digests of files, keys of entries, and what its ε follows from
         """
-        with self._transaction() as connection:
-            values = (run, dataset, _now(), json.dumps(dict(facts), sort_keys=True))
+        with self.transaction() as connection:
+            values = (run, dataset, now(), json.dumps(dict(facts), sort_keys=True))
             connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", values)
             rows = ((dataset, question) for question in questions)
             connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", rows)
 
-    def run(self, run: str) -> tuple[dict[str, Any], list[LedgerEntry]] | None:
-        """Return the facts of a finished run and those of its entries that are stored; None: there is no such run."""
-        with self._transaction() as connection:
+    def run(self, run: str) -> tuple[str, dict[str, Any], list[LedgerEntry]] | None:
+        """Return dataset and facts of a finished run, and those of its entries that are stored; None: it is unknown."""
+        with self.transaction() as connection:
             row = connection.execute("SELECT dataset, facts FROM runs WHERE id = ?", (run,)).fetchone()
             if row is None:
                 return None
             facts: dict[str, Any] = json.loads(row[1])
             stored = _entries(connection, "WHERE dataset = ? ORDER BY rowid", row[0])
-        return facts, [entry for entry in stored if entry.key in facts["entries"]]
+        return row[0], facts, [entry for entry in stored if entry.key in facts["entries"]]
 
     def _create(self) -> None:
         """Make the file, whole and for its owner only. Another process may do the same."""
@@ -211,7 +214,7 @@ class Ledger:
                 os.link(file.name, self.path)
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection that holds the write lock; all changes are committed at the end, or none.
 
         EXTRA also writes the folder's entry of the journal. The journal stays, and is emptied: a client of NFS may
@@ -242,5 +245,6 @@ def _entries(connection: sqlite3.Connection, where: str, *values: str) -> list[L
     ]  # fmt: skip
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -31,6 +31,7 @@ class LabelingPolicy:
     rng           where noise comes from: seeded, or system. Public choices always follow from `seed`
     answers       how many labels are released at most, in all rounds; None: no limit
     publish       which bound is published: data_independent, or sanitised, which is a release of its own
+    total         ε that all published folders about the same people may have together; None: no limit
     """
 
     mechanism: NoisyArgmax
@@ -44,6 +45,7 @@ class LabelingPolicy:
     rng: str = SEEDED
     answers: int | None = None
     publish: str = DATA_INDEPENDENT
+    total: float | None = None
 
 
 class Promise:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from nzc.labeling import people
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
-from nzc.labeling.randomness import SEEDED, system_rng
-from nzc.types import AnyArray
+from nzc.labeling.randomness import SEEDED, SYSTEM, system_rng
+from nzc.types import AnyArray, Ints
 
 
 @dataclass
@@ -22,8 +23,9 @@ class RunLedger:
 
     path, wait  of the ledger
     dataset     digest of the private data whose privacy is spent
-    name        the user's own name of these data (`Ledger.name`); None: it has none
+    name        of the people whom these data are about (`Ledger.name`); None: they have none
     rng         where noise comes from: seeded, with `seed`, or system
+    keys        of the groups, or else of the ids of these data; None: there are none
     """
 
     path: Path
@@ -34,11 +36,26 @@ class RunLedger:
     wait: float
     entries: dict[str, LedgerEntry] = field(default_factory=dict)  # in the ledger, by key
     _draws: list[str] = field(default_factory=list)  # questions for which operating-system noise was drawn
+    keys: Ints | None = None
 
-    def check(self) -> None:
-        """Raise InputError where there is a file that is no whole ledger."""
+    def check(self, promise: Callable[[], people.Promised], most: float | None) -> None:
+        """Raise InputError where a file is no whole ledger, or budget.total, `most`, forbids to publish this run."""
         if self.path.exists():
             self.ledger.entries(self.dataset)
+            if most is not None and self.rng == SYSTEM:
+                people.publish(self.ledger, self.dataset, self.name, promise(), most, None)
+
+    @property
+    def stranger(self) -> str:
+        """Which data may be about the same people, in a line (`people.stranger`)."""
+        known = self.keys is not None and self.path.exists()
+        return people.stranger(self.ledger, self.dataset, self.name, "dataset.name=", self.keys) if known else ""
+
+    @property
+    def repeats(self) -> int:
+        """How many releases of these people answer the question of this one, itself included."""
+        questions = [(entry.facts or {}).get("question") for entry in self.split()[0]]
+        return questions.count(questions[0]) if questions and self.rng == SYSTEM else 0
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -62,8 +79,10 @@ class RunLedger:
 
     def add(self, key: str, **about: Any) -> None:
         """Record an entry of this run: the other fields of LedgerEntry. It is on disk when this returns."""
-        if self.name is not None:
+        if self.name is not None and not self.entries:
             self.ledger.name(self.dataset, self.name)
+        if self.keys is not None and not self.entries:
+            people.remember(self.ledger, self.dataset, self.keys)
         kind = TRIAL if self.rng == SEEDED else RELEASE
         self.entries[key] = self.ledger.record(LedgerEntry(self.dataset, key, kind=kind, **about))
 

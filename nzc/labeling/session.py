@@ -76,6 +76,7 @@ class LabelingSession:
         self.mixed = 0.0  # how much classes mix in a cell (`smoothing.mixed`)
         self.voters = 0  # how many vote: teachers, or records in cells
         self.rounds: list[QueryRound] = []
+        self.question = ""  # a hash of what the last round asks, by public facts
 
     def choose(self, student_probs: Floats | None = None, embedding: Floats | None = None) -> Ints:
         """Return the pool's rows to ask next, by public facts: class probabilities [pool, classes] and places."""
@@ -90,7 +91,7 @@ class LabelingSession:
         mechanism, privacy_filter = self.promise.mechanisms[number], self.promise.filters[number]
         probs = None if student_probs is None else student_probs[rows]
         private = votes.votes[rows]
-        drawn_for = self._key(number, rows, private, probs)
+        self.question, drawn_for = self._key(number, rows, probs), self._key(number, rows, private, probs)
         # Privacy boundary: below, votes are used for the labels' cost and the ledger's key only, which are private.
         drawn, nonce = self.ledger.draw([2, number], drawn_for, lambda rng: mechanism.release(private, rng, probs))
         passed = mechanism.labels_of(drawn) != ABSTAIN
@@ -123,7 +124,8 @@ class LabelingSession:
                 delta_cost=last.cost.delta_cost,
                 labels=last.labels.astype("<i8").tobytes(),
                 description=self.policy.name,
-                facts={"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered},
+                facts={"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
+                | {"question": self.question},
             )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:

@@ -12,10 +12,11 @@ import numpy as np
 
 from nzc.accounting import Epsilon
 from nzc.data import DataSplits
+from nzc.labeling.randomness import SYSTEM
 from nzc.labeling.spent import Spent
 from nzc.mechanisms import ABSTAIN, GroundTruth
 from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
-from nzc.runs.formatting import optional
+from nzc.runs.formatting import number, optional
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.metrics import Metrics, class_names, evaluate, share_right, warnings_of
 from nzc.runs.outputs import write_labels, write_student
@@ -204,6 +205,11 @@ def _result(
     session, splits, policy, teachers = run.session, run.splits, run.session.policy, run.parts.teachers
     names, sizes = class_names(splits, run.classes), session.promise.sizes
     warnings = warnings_of(splits, session.released, learner.labels, names, learner.accuracy, learner.metrics)
+    if (times := session.ledger.repeats) > 1:
+        (each, delta), together = session.promise.bound, "both" if times == 2 else f"all {times}"
+        total = f"{together} together cost at most ε = {number(times * each)} at δ = {times * delta:g}"
+        again = f"rng={SYSTEM} draws new noise in every run, and this command has now released labels {times} times"
+        warnings.append(f"{again}: {total}, each alone ε = {number(each)}")
     for line in warnings:
         print(f"nzc: {line}", file=sys.stderr)
     return RunResult(

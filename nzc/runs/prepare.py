@@ -32,7 +32,7 @@ class RunComponents:
     """The objects that the configuration describes.
 
     queries  how many public rows are asked; None: all
-    data_name  the user's own name of the private data (`Ledger.name`); None: it has none
+    data_name  of the people whom the private data are about (`Ledger.name`); None: they have none
     figures  whether to draw figures
     """
 
@@ -90,10 +90,11 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if not adjacency.everywhere and queries:
         _warn_of_noise(shape, queries, policy.mechanism.noise)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
-    digest = teachers.private_digest(splits)
+    digest, promise = teachers.private_digest(splits), Promise(policy, sizes)
     ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
-    ledger.check()
-    session = LabelingSession(Promise(policy, sizes), shape.rows, ledger, None if splits is None else splits.public.x)
+    ledger.keys = None if splits is None else splits.names
+    ledger.check(lambda: (*promise.bound, teachers.unit(splits)), policy.total)
+    session = LabelingSession(promise, shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
         allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all"
         raise InputError("rounds", len(sizes), allowed)

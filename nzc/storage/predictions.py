@@ -47,12 +47,13 @@ class PredictionStore:
 
     The checksums of the zip format detect damage: the predictions are then computed again.
 
-    wait  seconds that the ledger in this folder waits for its turn
+    wait    seconds that the ledger waits for its turn
+    ledger  its file; None: it lies in this folder
     """
 
-    def __init__(self, root: str | Path, wait: float = 60) -> None:
-        self.root, self.wait = Path(root), wait
-        self.ledger, self._folder = self.root / "ledger.db", self.root / "predictions"
+    def __init__(self, root: str | Path, wait: float = 60, ledger: str | Path | None = None) -> None:
+        self.root, self.wait, self._folder = Path(root), wait, Path(root, "predictions")
+        self.ledger = self.root / "ledger.db" if ledger is None else Path(ledger).absolute()
 
     def has(self, request: dict[str, Any]) -> bool:
         """Return whether there are predictions for `request`."""

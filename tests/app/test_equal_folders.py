@@ -214,7 +214,7 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable
         ran = nzc(*settings)
         if ran.code:
             return {"refused": ran.err.encode()}
-        code, _, err = command("publish", "run", "published")
+        code, _, err = command("publish", "run", "published", "--name", "people")
         if code:
             return {"refused": err.encode()}
         return {"printed": (ran.out + ran.err).encode(), **dict(contents(Path("published"))), **_sent()}

@@ -159,7 +159,7 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, ma
     ran = nzc(*command, "tracking.private=false")
     assert ran.code == 0, ran.err
     secrets = {"record": forms, "group": [WORD.encode()]} | _private(ran, here / ".nzc")
-    publish(newest_folder(ran), here / "released")
+    publish(newest_folder(ran), here / "released", name="people")
     printed = ("printed", (ran.out + ran.err).encode())
     public = [printed, *contents(here / "released", here / "mlflow.db", here / "mlartifacts")]
     assert _found(secrets, iter(public)) == set()

@@ -19,7 +19,7 @@ from nzc.app.publish import publish_run as publish
 from nzc.validation import InputError
 
 pytestmark = pytest.mark.usefixtures("usual_umask")
-FILE = [*VOTES, "teachers.path=votes.npy"]
+FILE = [*VOTES, "teachers.path=votes.npy", "dataset.name=people"]
 
 
 def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:

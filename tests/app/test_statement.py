@@ -9,6 +9,7 @@ import pytest
 from conftest import TEACHERS, VOTES, Nzc, newest_folder
 
 from nzc.app.publish import publish_run, published_files, read_run
+from nzc.labeling.people import Total
 
 TREES = ["teachers=forest", "teachers.estimator.n_estimators=2", "teachers.count=12", "aggregator.sigma=2"]
 TREES += TEACHERS[2:]
@@ -58,12 +59,12 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     if kind.startswith("cells"):  # its student learns from labels that are spread
         assert ran.result["learned_from"] == f"6 released labels, spread to {ran.result['data']['public']} rows"
         assert (ran.result["epsilon"]["published"], ran.result["epsilon"]["published_delta"]) == (4, 0)
-    publish_run(newest_folder(ran), tmp_path / "published")
+    publish_run(newest_folder(ran), tmp_path / "published", name="clinic")
     assert (tmp_path / "published" / "counts.csv").exists() == kind.startswith("cells")
     privacy = json.loads((tmp_path / "published" / "privacy.json").read_text())
     assert {key: privacy[key] for key in facts} == {key: ran.result[key] for key in facts} == facts
     text = " ".join((tmp_path / "published" / "README.md").read_text().split())
-    differ = "Then counts differ" if kind.startswith("cells") else "teacher votes differently"
+    differ = "neighbours, counts differ" if kind.startswith("cells") else "teacher votes differently"
     assert f"{differ}, on {facts['moved_votes']}." in text
     named = facts["grouped_by"] and f"one value of the {facts['grouped_by'].replace('`', chr(39))}"
     assert (named is None) == ("one value of" not in text)
@@ -74,5 +75,5 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     run = newest_folder(ran)  # as an older version has left it
     record = json.loads((run / "result.json").read_text())
     (run / "result.json").write_text(json.dumps({key: value for key, value in record.items() if key not in LATER}))
-    text = " ".join(published_files(*read_run(run)[:2], None)["README.md"].decode().split())
+    text = " ".join(published_files(*read_run(run), "clinic", Total(1, 1, 0))["README.md"].decode().split())
     assert "at most one teacher votes differently. The number" in text

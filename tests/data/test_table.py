@@ -228,7 +228,7 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files
     assert released.visit.tolist() == labels.id.tolist()
     assert released.label.tolist() == labels.name.tolist()
     assert predicted.probability.between(0, 1).all()
-    publish(run, files / "public")
+    publish(run, files / "public", name="people")
     raw = pd.read_csv("test.csv").drop(columns="back")
     raw.loc[0, "age"], raw.loc[1, "ward"] = np.nan, "never seen"
     raw.to_csv("raw.csv", index=False)

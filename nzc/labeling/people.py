@@ -1,0 +1,108 @@
+"""The people of private data, in the ledger: which data share their groups or ids, and what is published about them.
+
+Data of one name are about the same people, and so are data that names connect (`Ledger.name`).
+"""
+
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from nzc.data.hashing import draw_by_key
+from nzc.labeling.ledger import Ledger, now
+from nzc.types import AnyArray, Ints
+from nzc.validation import InputError
+
+#: So many of the smallest hashes stand for all groups or ids of a dataset.
+_KEPT = 10_000
+#: (ε, δ, unit of privacy) of a published folder.
+Promised = tuple[float, float, str]
+
+
+@dataclass(frozen=True)
+class Total:
+    """How many folders are published about the same people, and the sums of their ε and δ.
+
+    (ε, δ)-differential privacy composes so, also where later settings follow from earlier folders (Rogers et al. 2016).
+    epsilon is inf where the folders protect different units: then their ε have no sum.
+    """
+
+    folders: int
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, promises: Collection[Promised]) -> "Total":
+        """Return the total of these folders. Decimals are added as they are shown: 0.1 + 0.2 is 0.3."""
+        epsilon, delta = (float(sum(Decimal(str(promise[at])) for promise in promises)) for at in (0, 1))
+        return cls(len(promises), epsilon if len({unit for *_, unit in promises}) < 2 else np.inf, delta)
+
+
+def publish(
+    ledger: Ledger, dataset: str, name: str | None, promised: Promised, most: float | None, run: str | None
+) -> Total:
+    """Return the total with another folder, and record this one as that of `run`, unless it is recorded or None.
+
+    dataset, name  of the private data; most: value of budget.total. InputError: the total exceeds it
+    """
+    together = _together(ledger, dataset, name)
+    with ledger.transaction() as connection:
+        rows = connection.execute("SELECT run, dataset, epsilon, delta, unit FROM published").fetchall()
+        total = Total.of([promised, *(row[2:] for row in rows if row[0] != run and row[1] in together)])
+        if most is not None and total.epsilon > most:
+            every = f"all {total.folders} folders published about these people, with that of this run"
+            raise InputError("budget.total", most, f"must be at least {total.epsilon:.6g}, the ε of {every}")
+        if run is not None:
+            row = (run, dataset, now(), *promised)
+            connection.execute("INSERT OR IGNORE INTO published VALUES (?, ?, ?, ?, ?, ?)", row)
+    return total
+
+
+def remember(ledger: Ledger, dataset: str, keys: Ints) -> None:
+    """Keep a sample of the salted hashes of `keys`, those of groups or ids."""
+    hashes = _sample(ledger, keys).astype("<u8").tobytes()
+    with ledger.transaction() as connection:
+        connection.execute("INSERT OR REPLACE INTO people VALUES (?, ?)", (dataset, hashes))
+
+
+def stranger(ledger: Ledger, dataset: str, name: str | None, option: str, keys: Ints | None = None) -> str:
+    """Return in a line which data, named ones first, share most groups or ids with a dataset, but no name; empty: none.
+
+    option  with which a name is typed; name, keys: of the dataset, beside what the ledger has
+    """
+    together, names = _together(ledger, dataset, name), ledger.names()
+    with ledger.transaction() as connection:
+        kept = {key: np.frombuffer(hashes, "<u8") for key, hashes in connection.execute("SELECT * FROM people")}
+    own = kept.get(dataset, np.zeros(0, "<u8")) if keys is None else _sample(ledger, keys)
+    shares = {key: _share(own, hashes) for key, hashes in kept.items() if key and key not in together}
+    named, most, other = max(
+        ((key in names, share, key) for key, share in shares.items() if share), default=(False, 0, "")
+    )
+    if not most:
+        return ""
+    known = min(names[other]) if named else f"NAME and nzc store --name NAME {other[:8]}"
+    whose = f"the data named {known}" if named else f"data without a name ({other[:8]} in the ledger)"
+    same = "If they are the same people, their costs add up only under one name"
+    return f"{100 * most:.3g} % of the groups or ids in these data are also in {whose}. {same}: type {option}{known}"
+
+
+def _together(ledger: Ledger, dataset: str, name: str | None) -> set[str]:
+    """Return all datasets that count together with a dataset, or with those of a name."""
+    named = next((other for other, names in ledger.names().items() if name in names), dataset)
+    return ledger.counted_with(dataset) | ledger.counted_with(named)
+
+
+def _sample(ledger: Ledger, keys: Ints) -> AnyArray:
+    """Return the smallest hashes of different keys, in ascending order, salted with random bits of this ledger."""
+    with ledger.transaction() as connection:
+        connection.execute("INSERT OR IGNORE INTO people VALUES ('', ?)", (secrets.token_bytes(16),))
+        (salt,) = connection.execute("SELECT hashes FROM people WHERE dataset = ''").fetchone()
+    return np.sort(draw_by_key(np.unique(keys), int.from_bytes(salt)))[:_KEPT]
+
+
+def _share(own: AnyArray, other: AnyArray) -> float:
+    """Return the share of the own hashes, of which the smallest are given, that other data have, likewise."""
+    compared = own if len(other) < _KEPT else own[own <= other[-1]]
+    return float(np.isin(compared, other, assume_unique=True).mean()) if len(compared) else 0.0
