@@ -94,7 +94,7 @@ def publish_run(folder: Path, dest: Path, store: Path | None = None, name: str |
 def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], result: dict[str, Any], cfg: Any) -> str:
     """Return the ledger's name of the private data. InputError: the run did not write these files, or states less."""
     if (recorded := ledger.run(run)) is None:
-        unknown = "it is not finished, has been changed, or is of a version that recorded none: run it again"
+        unknown = "the run is not finished, has been changed, is of an older version, or is in another ledger (--store)"
         raise InputError("RUN", folder, f"must have the result.json that {ledger.path} has recorded; {unknown}")
     dataset, facts, entries = recorded
     for name, content in files.items():

@@ -149,7 +149,7 @@ class Dataset(ABC):
     network  network that suits the rows, for teachers and student
     augment  augmentation that suits the rows: (x, torch.Generator) → x
     suits    values that suit this dataset, by preset of aggregator or student: {gnmax: {sigma: 15}}
-    name     the user's own name of the private data: the ledger counts all datasets of one name together
+    name     whom the private data are about, in the user's words: costs under one name add up in the ledger
     """
 
     network: Any = field(default=None, compare=False)

@@ -53,9 +53,10 @@ class RunLedger:
 
     @property
     def repeats(self) -> int:
-        """How many releases of these people answer the question of this one, itself included."""
-        questions = [(entry.facts or {}).get("question") for entry in self.split()[0]]
-        return questions.count(questions[0]) if questions and self.rng == SYSTEM else 0
+        """How many releases from these data answer the question of this run's first one, itself included."""
+        releases = [entry for entry in self.split()[0] if entry.dataset == self.dataset] if self.rng == SYSTEM else []
+        questions = [(entry.facts or {}).get("question") for entry in releases]
+        return questions.count(questions[0]) if questions else 0
 
     @cached_property
     def ledger(self) -> Ledger:
