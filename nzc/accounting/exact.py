@@ -166,16 +166,21 @@ class ExactCost:
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""
-        return self._distinct(orders)[self.inverse]
+        return (self._at_orders if orders is ORDERS else self._distinct(orders))[self.inverse]
 
     def total(self, orders: Floats) -> Floats:
-        """Return the cost of all queries, [orders]."""
-        total = np.bincount(self.inverse).astype(np.float64) @ self._distinct(orders)
+        """Return the cost of all queries, [orders]. That at `rdp.ORDERS` is kept."""
+        times = np.bincount(self.inverse)
+        if not len(times):
+            return np.zeros(len(orders))
+        kept = [(self._at_orders, times)] if orders is ORDERS else None
+        parts = kept or ((costs, times[places]) for places, costs in self._costs(orders))
+        total = np.asarray(sum(times @ costs for costs, times in parts))
         return self._limited(total, np.asarray(len(self.inverse)), orders)
 
     def first(self, counts: Ints) -> Floats:
         """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
-        total = np.concatenate([0 * ORDERS[None], self.per_query(ORDERS).cumsum(axis=0)])[counts]
+        total = np.concatenate([0 * ORDERS[None], self._at_orders[self.inverse].cumsum(axis=0)])[counts]
         return self._limited(total, counts[:, None])
 
     def _limited(self, total: Floats, queries: Ints, orders: Floats = ORDERS) -> Floats:
@@ -205,24 +210,25 @@ class ExactCost:
 
     @cached_property
     def _at_orders(self) -> Floats:
-        return self._computed(ORDERS)
+        return self._distinct(ORDERS)
 
     def _distinct(self, orders: Floats) -> Floats:
-        """Return the cost of each distinct histogram, [histograms, orders]; that at `rdp.ORDERS` is kept."""
-        return self._at_orders if orders is ORDERS else self._computed(orders)
-
-    def _computed(self, orders: Floats) -> Floats:
         costs = np.zeros((int(self.inverse.max(initial=-1)) + 1, len(orders)))
+        for places, values in self._costs(orders):
+            costs[places] = values
+        return costs
+
+    def _costs(self, orders: Floats) -> Iterator[tuple[Ints, Floats]]:
         ceiling = self.ceiling(orders).sum(axis=0)
 
-        def fill(batch: tuple[Ints, Callable[[], Pairs]]) -> None:
+        def cost(batch: tuple[Ints, Callable[[], Pairs]]) -> tuple[Ints, Floats]:
             places, pairs = batch
-            costs[places] = found = largest_divergence(pairs(), len(places), orders)
+            costs = largest_divergence(pairs(), len(places), orders)
             # A bound for any votes cannot be below the cost at these votes. One of a user's own noise may be wrong.
-            if np.isfinite(found[:, 0]).all() and (found[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
-                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is below {found[:, 0].max():.4g}"
+            if np.isfinite(costs[:, 0]).all() and (costs[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
+                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is below {costs[:, 0].max():.4g}"
                 raise InputError("worst_case", float(ceiling[0]), allowed)
+            return places, np.minimum(costs, ceiling)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(fill, self.batches))
-        return np.asarray(np.minimum(costs, ceiling))
+            yield from pool.map(cost, self.batches)

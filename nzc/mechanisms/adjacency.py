@@ -76,10 +76,6 @@ class Adjacency:
         """On which rows the votes may differ, in words."""
         return "any number of rows"
 
-    def label(self, boost: Boost, noise: Noise, labels: int) -> tuple[int, WorstCaseCost]:
-        """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
-        return labels, boost.worst_case(noise)
-
 
 @dataclass(frozen=True)
 class OwnCells(Adjacency):
@@ -100,13 +96,6 @@ class OwnCells(Adjacency):
     @property
     def rows(self) -> str:
         return f"at most {2 * self.records} asked rows"
-
-    def label(self, boost: Boost, noise: Noise, labels: int) -> tuple[int, WorstCaseCost]:
-        if boost.c == 0 and boost.shift == 1:
-            count, cost = noise.own_cells(self.records)
-        else:  # two counts change, in two histograms or in one
-            count, cost = 2, boost.worst_case(noise) if self.records == 1 else UNBOUNDED
-        return min(labels, 1) * count, cost
 
 
 def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> int:

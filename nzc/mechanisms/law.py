@@ -10,7 +10,7 @@ import numpy as np
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import FREE, WorstCaseCost
+from nzc.accounting.data_independent import FREE, UNBOUNDED, WorstCaseCost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
@@ -82,7 +82,15 @@ class ArgmaxLaw:
 
     def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
         """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
-        return self.adjacency.label(self.boost, self.noise, labels)
+        cost = self.boost.worst_case(self.noise)
+        if not isinstance(self.adjacency, OwnCells):
+            return labels, cost
+        count, records = 2, self.adjacency.records  # two counts change, in two histograms or in one
+        if self.boost.c == 0 and self.boost.shift == 1:
+            count, cost = self.noise.own_cells(records)
+        elif records > 1:
+            cost = UNBOUNDED
+        return min(labels, 1) * count, cost
 
     def ordered(self, votes: Ints) -> Bools:
         """Return the queries whose law depends on class order: one vote away from a tie that the index breaks."""
