@@ -77,13 +77,10 @@ class OwnCellsCost(JointCost):
 
 @dataclass(frozen=True, repr=False)
 class KnownCost(JointCost):
-    """A cost that is the same whatever the votes: that of noisy counts, and of several records that move.
-
-    of  returns what so many queries cost: a count, and the cost of each
-    """
+    """A cost that is the same whatever the votes: that of noisy counts, and of several records that move."""
 
     queries: int
-    of: Callable[[int], tuple[int, WorstCaseCost]]
+    of: Callable[[int], tuple[int, WorstCaseCost]]  # what so many queries cost: a count, and the cost of each
 
     def of_first(self, queries: int, orders: Floats) -> Floats:
         count, cost = self.of(queries)

@@ -33,10 +33,10 @@ AUDITED = 100
 class ArgmaxLaw:
     """The parts of a noisy argmax, its draws and their law (see `NoisyArgmax`)."""
 
-    noise: Noise
-    boost: Boost = field(default_factory=Boost)
-    screen: Screen | None = None
-    adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)
+    noise: Noise  # the law of Z
+    boost: Boost = field(default_factory=Boost)  # c and Δ
+    screen: Screen | None = None  # which queries are answered; None: all
+    adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)  # which histograms are neighbours
     #: Whether `release` returns noisy counts, not labels.
     releases_counts: ClassVar[bool] = False
 

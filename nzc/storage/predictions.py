@@ -46,12 +46,10 @@ class PredictionStore:
     """Predictions below `root`, which only its owner may read: predictions/KEY.npz, with the request as JSON.
 
     The checksums of the zip format detect damage: the predictions are then computed again.
-
-    wait  seconds that the ledger in this folder waits for its turn
     """
 
     def __init__(self, root: str | Path, wait: float = 60) -> None:
-        self.root, self.wait = Path(root), wait
+        self.root, self.wait = Path(root), wait  # seconds that the ledger in this folder waits for its turn
         self.ledger, self._folder = self.root / "ledger.db", self.root / "predictions"
 
     def has(self, request: dict[str, Any]) -> bool:

@@ -24,11 +24,9 @@ class Cells(Teachers):
     """The asked rows divide the public representation into cells; votes are counts of the private records in a cell.
 
     A record votes once, so all labels together cost as much as one (`mechanisms.adjacency.OwnCells`).
-
-    per_group  how many records of a group count at most, where the dataset has groups: ε is the price of so many. They
-               are drawn by the group's name and size, not by what is in them
     """
 
+    #: How many records of a group count at most: ε is the price of so many. They are drawn by its name and size.
     per_group: Count = 1
     seed: CountOrZero = 0
 

@@ -19,11 +19,7 @@ _AT_ONCE = 200
 
 
 class Teacher:
-    """A network and the records of one shard. All its randomness depends on (settings.seed, number) only.
-
-    x, y    the shard's rows as the data has them, and their labels
-    rows    how many of them a pass takes; None: all, because names decide the sizes of shards
-    """
+    """A network and the rows x, y of one shard. All its randomness depends on (settings.seed, number) only."""
 
     def __init__(
         self,
@@ -31,7 +27,7 @@ class Teacher:
         number: int,
         x: Tensor,
         y: Tensor,
-        rows: int | None,
+        rows: int | None,  # of a pass; None: all, because names decide the sizes of shards
         classes: int,
         device: torch.device,
     ) -> None:
