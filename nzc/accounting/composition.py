@@ -131,10 +131,7 @@ def shifted_means(weights: Floats, windows: Floats, rows: AnyArray | slice) -> F
 
 
 def _kernel(law: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Floats]:
-    """Return the laws on the grid: offsets [offsets], their weights, and the weight of infinite losses [neighbours].
-
-    A loss between two grid points is divided between them, so that E u is kept.
-    """
+    """Return the laws on the grid, offsets and weights, and the weight of infinite losses [neighbours]. E u is kept."""
     infinite = law.loss >= far * step
     p, loss = np.where(infinite, 0.0, law.p), np.where(infinite, 0.0, np.maximum(law.loss, -far * step))
     cell = np.floor(loss / step).astype(np.int64)

@@ -36,10 +36,7 @@ class JointCost(ABC):
 
 @dataclass(frozen=True, repr=False)
 class OwnCellsCost(JointCost):
-    """The cost where one record moves: within one histogram, or from one to another.
-
-    Other queries keep their law. The three costs are of a query that a count moved in, left or entered.
-    """
+    """The cost where one record moves: of queries that a count moved in, left or entered. Others keep their law."""
 
     moved: ExactCost
     left: ExactCost

@@ -84,10 +84,7 @@ def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:
 
 
 def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Floats, float]:
-    """Fit Bayesian linear regression with the most likely variance of the weights.
-
-    Return the log likelihood, the weights' mean, a root of their covariance, and their variance beforehand.
-    """
+    """Return log likelihood, mean, root of the covariance and prior variance of the weights of a linear regression."""
     level, axes = np.linalg.eigh(signal.T @ (signal / noise[:, None]))
     along = axes.T @ (signal.T @ (rest / noise[:, None]))
     variances = _VARIANCES / rest.shape[1]

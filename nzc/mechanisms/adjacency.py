@@ -107,9 +107,6 @@ def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> in
 
 
 def expected_right(records: int, classes: int, rows: int, noise: Noise, agreement: float = 0.8) -> float:
-    """Return the expected share of cells, of equal size, whose largest noisy count is that of the right class.
-
-    agreement  the share of a cell's records that have its class; the others are spread evenly
-    """
+    """Return the share of cells, of equal size, whose noisy plurality is right where `agreement` of the records are."""
     shares = np.array([agreement, *[(1 - agreement) / (classes - 1)] * (classes - 1)])
     return float(np.exp(noise.log_law(records / rows * shares[None]))[0, 0])

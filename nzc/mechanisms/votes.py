@@ -24,10 +24,7 @@ def count_votes(predictions: Any, classes: int) -> Ints:
 
 
 def as_votes(votes: Any, one_sum: bool = True) -> Ints:
-    """Return `votes`, an array or nested lists, as int64 [queries, classes]; InputError says what is wrong with them.
-
-    one_sum  whether every row must sum to the same number of teachers, 1 or more
-    """
+    """Return `votes`, an array or nested lists, as int64 [queries, classes]; `one_sum`: all rows sum to the same."""
     try:
         array = np.asarray(votes)
     except ValueError:

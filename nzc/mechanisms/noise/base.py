@@ -112,10 +112,7 @@ def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> 
 
 
 def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
-    """Return the law [..., outcomes] with entries below DEEPEST at −inf, and the likeliest as 1 − Σ others.
-
-    copies  [..., outcomes] how many outcomes each entry stands for
-    """
+    """Return the law [..., outcomes], each for `copies`, with −inf below DEEPEST and the likeliest as 1 − Σ others."""
     log_p = np.where(log_p < DEEPEST, -np.inf, log_p)
     top = log_p.argmax(axis=-1)[..., None]
     others = (1.0 if copies is None else copies) - (np.arange(log_p.shape[-1]) == top)

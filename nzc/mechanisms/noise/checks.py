@@ -34,15 +34,13 @@ def require_consistent(noise: Noise, shift: float) -> None:
 
 
 def _require_worst_case(noise: Noise, shift: float) -> None:
-    """Compare `worst_case` with the law of two classes before and after a moved vote: at a tie and at larger gaps.
-
-    They show all of μ by Φ⁻¹(p) − Φ⁻¹(q) ≤ μ (Dong, Roth, Su 2019).
-    """
+    """Compare `worst_case` with the law of two classes before and after a moved vote: at a tie and at larger gaps."""
     further = noise.unit * 4.0 ** np.arange(4) if isinstance(noise, ContinuousNoise) else 2.0 ** np.arange(-20, 40)
     gap = np.array([0.0, shift, *further])
     here = np.stack([gap, np.zeros_like(gap)], axis=1)
     # A probability that the law rounds to 0 counts as e^DEEPEST: its ratio is at least as large.
     p, q = np.maximum([noise.log_law(here), noise.log_law(here + np.array([-shift, shift]))], DEEPEST)
+    # Two classes show all of μ by Φ⁻¹(p) − Φ⁻¹(q) ≤ μ (Dong, Roth, Su 2019).
     z_p, z_q = (np.where(law[:, 1] < law[:, 0], ndtri_exp(law[:, 1]), -ndtri_exp(law[:, 0])) for law in (p, q))
     orders = ORDERS[::16]
     divergence = largest_divergence(Pairs(np.arange(len(gap)), p, q, np.ones_like(p)), len(gap), orders)
