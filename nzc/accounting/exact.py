@@ -18,14 +18,12 @@ from nzc.accounting.rdp import ORDERS
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
-#: Smaller log-probabilities count as impossible. No δ in use is as small as all of them together.
-IMPOSSIBLE = -700.0
+IMPOSSIBLE = -700.0  # smaller log-probabilities count as impossible. No δ in use is as small as all of them together.
 #: Up to this |α log p/q| the sum is computed from its moments: 18 of them leave a relative error of 2^18·2/20! < 1e-12.
 _SMALL = 2.0
 _POWERS = np.arange(2, 20)
 _ROUNDING = 1e-11
-#: Above this exponent e^(α log p/q) may overflow.
-_LARGE = 650.0
+_LARGE = 650.0  # above this exponent e^(α log p/q) may overflow
 
 
 def error_of(log_p: Floats) -> Floats:
@@ -161,8 +159,7 @@ class ExactCost:
     inverse: Ints  # [queries] the distinct histogram of each query
     ceiling: Callable[[Floats], Floats]  # what asking a query and its label cost for any votes, orders → [2, orders]
     paid: int | None = None  # all queries cost at most so often the ceiling of asking; None: no limit
-    #: Whether `neighbourhoods` together are all neighbours.
-    complete: ClassVar[bool] = True
+    complete: ClassVar[bool] = True  # whether `neighbourhoods` together are all neighbours
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""

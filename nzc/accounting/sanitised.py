@@ -46,8 +46,7 @@ from nzc.validation import InputError, between_0_and_1, positive
 _EXPECTED = 0.2
 #: The grid to which log q is rounded up, in steps of 0.05 %.
 _LOG_Q: Floats = np.append(-np.geomspace(1e6, 1e-3, 40_000), 0.0)
-#: The grid to which the released log bound is rounded up: a millionth of the bound.
-_STEP = 2.0**-20
+_STEP = 2.0**-20  # the grid to which the released log bound is rounded up: a millionth of the bound
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,8 @@ from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_labels, as_probabil
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import InputError
 
-#: Stands for `student_probs` that the caller of `cost` left out.
-UNSTATED: Floats = np.empty(0)
-#: An audit runs at most so many queries; its result bounds every longer run from below as well.
-AUDITED = 100
+UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of `cost` left out
+AUDITED = 100  # an audit runs at most so many queries; its result bounds every longer run from below as well
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,8 +35,7 @@ class ArgmaxLaw:
     boost: Boost = field(default_factory=Boost)  # c and Δ
     screen: Screen | None = None  # which queries are answered; None: all
     adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)  # which histograms are neighbours
-    #: Whether `release` returns noisy counts, not labels.
-    releases_counts: ClassVar[bool] = False
+    releases_counts: ClassVar[bool] = False  # whether `release` returns noisy counts, not labels
 
     @property
     def asks_student(self) -> bool:

@@ -22,8 +22,7 @@ class Screen(ABC):
 
     threshold: float
     sigma1: float
-    #: Whether the statistic uses the student's probabilities.
-    asks_student = False
+    asks_student = False  # whether the statistic uses the student's probabilities
     #: Whether all queries of a run are asked in one round, because `ended` and `paid` count over the whole run.
     one_round = False
 

@@ -8,10 +8,8 @@ import numpy as np
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
-#: The label of a query that was not answered.
-ABSTAIN = -1
-#: About how many numbers a batch may hold.
-_BATCH = 2_000_000
+ABSTAIN = -1  # the label of a query that was not answered
+_BATCH = 2_000_000  # about how many numbers a batch may hold
 
 
 def count_votes(predictions: Any, classes: int) -> Ints:

@@ -11,8 +11,7 @@ from typing import IO, Any
 
 from nzc.validation import InputError
 
-#: Marks a folder that nzc made. In others it changes nothing.
-MARKER = ".nzc-made"
+MARKER = ".nzc-made"  # marks a folder that nzc made. In others it changes nothing.
 
 
 def digest_of(path: str | Path) -> str:

@@ -62,10 +62,8 @@ Unit = Literal["group", "record", "teacher"]
 class Teachers(ABC):
     """What every kind of teachers implements."""
 
-    #: Whether they need a dataset to learn from.
-    needs_dataset = True
-    #: Whether they learn in a public representation.
-    needs_embedding = False
+    needs_dataset = True  # whether they need a dataset to learn from
+    needs_embedding = False  # whether they learn in a public representation
     #: Whether they label only the rows that are asked. These must be known before they are trained.
     labels_asked_only = False
 

@@ -15,8 +15,7 @@ from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
-#: Distances that are computed at once.
-_AT_ONCE = 20_000_000
+_AT_ONCE = 20_000_000  # distances that are computed at once
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,7 @@ from nzc.networks import as_input
 from nzc.networks.classifiers import DROPOUT
 from nzc.teachers.sharded import EnsembleSettings
 
-#: A thread labels so many rows at a time: what a layer makes of them stays in its core's cache.
-_AT_ONCE = 200
+_AT_ONCE = 200  # a thread labels so many rows at a time: what a layer makes of them stays in its core's cache
 
 
 class Teacher:

@@ -14,8 +14,7 @@ from nzc.validation import InputError
 
 #: How many draws [queries, classes] a sampler is judged by. They show 2 % too little or too much noise.
 _DRAWS = (2**15, 16)
-#: The probability that a right sampler is refused.
-_FALSE_ALARM = 1e-12
+_FALSE_ALARM = 1e-12  # the probability that a right sampler is refused
 #: A bound may be below what the law shows by this much, relative and absolute: both are rounded.
 _ROUNDING, _LEAST = 1e-4, 1e-9
 
