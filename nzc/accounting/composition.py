@@ -23,14 +23,12 @@ import numpy as np
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, error_of
 from nzc.types import AnyArray, Floats, Ints
 
-#: How many neighbours of a query are kept by each of two orders; a single law stands for the others (`_dominating`).
-_KEPT = 12
+_KEPT = 12  # so many neighbours of a query are kept by each of two orders; `_dominating` stands for the others
 _POINTS, _MOST = 800.0, 2000.0  # grid points per ε for 1,000 queries, and for any number at most
 _FINER = 3  # how much finer the grid of the lower bound is
 _ROUNDING = 1e-6  # relative error allowed for the rounding of all laws and sums
 LARGEST = 300.0  # larger total losses count as infinite
-#: OpenBLAS computes products of at most so many multiplications in the calling thread; more threads only wait then.
-_ONE_THREAD = 2**18
+_ONE_THREAD = 2**18  # OpenBLAS computes products of so many multiplications in the calling thread; others only wait
 
 
 @dataclass(frozen=True, repr=False)

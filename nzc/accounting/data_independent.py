@@ -18,8 +18,7 @@ class WorstCaseCost:
     """What one release costs, whatever the votes."""
 
     rdp: Callable[[Floats], Floats] = field(repr=False)  # the Rényi cost, orders → [orders]
-    #: The release is post-processing of Gaussian noise at a mean shift of μ standard deviations; inf: it is not.
-    mu: float = np.inf
+    mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
     #: ε of so many such releases at δ, (count, δ) → ε, where that is less than by composing `rdp` or `mu`.
     many: Callable[[int, float], float] | None = field(default=None, repr=False)

@@ -11,8 +11,7 @@ from nzc.mechanisms.noise import Noise
 from nzc.types import Floats, Ints
 from nzc.validation import not_negative, one_of, whole
 
-#: The gap above which Δ does not contain c, of each sensitivity.
-_CLEAR = {"constant": -1.0, "global": np.inf, "local": 2.0, "smooth": 3.0}
+_CLEAR = {"constant": -1.0, "global": np.inf, "local": 2.0, "smooth": 3.0}  # above these gaps Δ is without c
 #: A plurality with a larger gap stays ahead, without a tie, wherever one vote moves; a boost's Δ stays the same too.
 FAR = 5
 
@@ -68,8 +67,7 @@ class Boost:
 class Adjacency:
     """A unit of privacy is one voter on every query: its vote moves, n → n − e_a + e_b, in the histogram of each."""
 
-    #: Whether all histograms may differ. They then have one sum, the number of voters, which is public.
-    everywhere: ClassVar[bool] = True
+    everywhere: ClassVar[bool] = True  # whether all histograms may differ; they then have one sum, which is public
 
     @property
     def rows(self) -> str:

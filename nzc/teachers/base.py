@@ -64,8 +64,7 @@ class Teachers(ABC):
 
     needs_dataset = True  # whether they need a dataset to learn from
     needs_embedding = False  # whether they learn in a public representation
-    #: Whether they label only the rows that are asked. These must be known before they are trained.
-    labels_asked_only = False
+    labels_asked_only = False  # whether they label only the asked rows, which must be known before training
 
     @property
     def adjacency(self) -> Adjacency:

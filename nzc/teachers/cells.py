@@ -25,8 +25,7 @@ class Cells(Teachers):
     A record votes once, so all labels together cost as much as one (`mechanisms.adjacency.OwnCells`).
     """
 
-    #: How many records of a group count at most: ε is the price of so many. They are drawn by its name and size.
-    per_group: Count = 1
+    per_group: Count = 1  # so many records of a group count at most; they are drawn by its name and size
     seed: CountOrZero = 0
 
     needs_embedding = True

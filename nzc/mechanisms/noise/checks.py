@@ -12,11 +12,9 @@ from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
 from nzc.validation import InputError
 
-#: How many draws [queries, classes] a sampler is judged by. They show 2 % too little or too much noise.
-_DRAWS = (2**15, 16)
+_DRAWS = (2**15, 16)  # draws [queries, classes] to judge a sampler by; they show 2 % too little or too much noise
 _FALSE_ALARM = 1e-12  # the probability that a right sampler is refused
-#: A bound may be below what the law shows by this much, relative and absolute: both are rounded.
-_ROUNDING, _LEAST = 1e-4, 1e-9
+_ROUNDING, _LEAST = 1e-4, 1e-9  # a bound may be so far below the law, relatively and absolutely: both are rounded
 
 
 def require_consistent(noise: Noise, shift: float) -> None:
