@@ -14,10 +14,8 @@ from nzc.validation import between_0_and_1, whole
 
 #: Runs the mechanism so many times and returns a score per run; a larger score speaks for the first of the pair.
 Sampler = Callable[[int, np.random.Generator], Floats]
-#: The log-probability of an impossible outcome, so that ratios stay finite.
-FLOOR = -700.0
-#: 1 − confidence of each of the two Clopper–Pearson ends: together 95 %.
-_TAIL = (1 - 0.95) / 2
+FLOOR = -700.0  # the log-probability of an impossible outcome, so that ratios stay finite
+_TAIL = (1 - 0.95) / 2  # 1 − confidence of each of the two Clopper–Pearson ends: together 95 %
 
 
 class Contradiction(RuntimeError):

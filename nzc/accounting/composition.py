@@ -23,18 +23,12 @@ import numpy as np
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, error_of
 from nzc.types import AnyArray, Floats, Ints
 
-#: How many neighbours of a query are kept by each of two orders; a single law stands for the others (`_dominating`).
-_KEPT = 12
-#: Grid points per ε for 1,000 queries, and for any number at most.
-_POINTS, _MOST = 800.0, 2000.0
-#: How much finer the grid of the lower bound is.
-_FINER = 3
-#: Relative error allowed for the rounding of all laws and sums.
-_ROUNDING = 1e-6
-#: Larger total losses count as infinite.
-LARGEST = 300.0
-#: OpenBLAS computes products of at most so many multiplications in the calling thread; more threads only wait then.
-_ONE_THREAD = 2**18
+_KEPT = 12  # so many neighbours of a query are kept by each of two orders; `_dominating` stands for the others
+_POINTS, _MOST = 800.0, 2000.0  # grid points per ε for 1,000 queries, and for any number at most
+_FINER = 3  # how much finer the grid of the lower bound is
+_ROUNDING = 1e-6  # relative error allowed for the rounding of all laws and sums
+LARGEST = 300.0  # larger total losses count as infinite
+_ONE_THREAD = 2**18  # OpenBLAS computes products of so many multiplications in the calling thread; others only wait
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,10 +125,7 @@ def shifted_means(weights: Floats, windows: Floats, rows: AnyArray | slice) -> F
 
 
 def _kernel(law: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Floats]:
-    """Return the laws on the grid: offsets [offsets], their weights, and the weight of infinite losses [neighbours].
-
-    A loss between two grid points is divided between them, so that E u is kept.
-    """
+    """Return the laws on the grid, offsets and weights, and the weight of infinite losses [neighbours]. E u is kept."""
     infinite = law.loss >= far * step
     p, loss = np.where(infinite, 0.0, law.p), np.where(infinite, 0.0, np.maximum(law.loss, -far * step))
     cell = np.floor(loss / step).astype(np.int64)

@@ -19,21 +19,15 @@ from nzc.validation import InputError, between_0_and_1
 
 @dataclass(frozen=True)
 class Cost:
-    """What releasing labels cost. `cost_1 + cost_2` is the cost of both releases, also of adaptive ones.
+    """What releasing labels cost. `cost_1 + cost_2` is the cost of both releases, also of adaptive ones."""
 
-    queries     how many queries were asked
-    exact       exact Rényi costs to be added; None: the mechanism has no law
-    bounded     pairs of a data-dependent bound and the histograms [queries, classes] to take it at; (): no theorem
-    worst_case  pairs of a count and the cost of one release that holds for any votes
-    delta_cost  the part of δ that the mechanism itself uses
-    claim       the ε that the authors claim, (queries, δ) → ε; None: they claim none of their own
-    """
-
-    queries: int
-    exact: tuple[ExactCost | JointCost, ...] | None = field(repr=False)  # private, and so is `bounded`
+    queries: int  # that were asked
+    exact: tuple[ExactCost | JointCost, ...] | None = field(repr=False)  # to be added; None: there is no law. Private
+    #: Pairs of a data-dependent bound and the histograms [queries, classes] to take it at; (): no theorem. Private.
     bounded: tuple[tuple[DataDependentBound, AnyArray], ...] = field(repr=False)
-    worst_case: tuple[tuple[int, WorstCaseCost], ...]
-    delta_cost: float = 0.0
+    worst_case: tuple[tuple[int, WorstCaseCost], ...]  # pairs of a count and the cost of one release, for any votes
+    delta_cost: float = 0.0  # the part of δ that the mechanism itself uses
+    #: The ε that the authors claim, (queries, δ) → ε; None: they claim none of their own.
     claim: Callable[[int, float], float | None] | None = field(default=None, repr=False)
 
     def __add__(self, other: "Cost") -> "Cost":

@@ -10,20 +10,16 @@ from scipy.special import gammaln, log_ndtr, logsumexp
 from nzc.accounting.rdp import to_epsilon
 from nzc.types import Floats
 
-#: e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
-_DETERMINISTIC = 700.0
+_DETERMINISTIC = 700.0  # e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
 
 
 @dataclass(frozen=True)
 class WorstCaseCost:
     """What one release costs, whatever the votes."""
 
-    #: The Rényi cost, orders → [orders].
-    rdp: Callable[[Floats], Floats] = field(repr=False)
-    #: The release is post-processing of Gaussian noise at a mean shift of μ standard deviations; inf: it is not.
-    mu: float = np.inf
-    #: The release is (ε₀, 0)-private; inf: it is not.
-    pure: float = np.inf
+    rdp: Callable[[Floats], Floats] = field(repr=False)  # the Rényi cost, orders → [orders]
+    mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
+    pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
     #: ε of so many such releases at δ, (count, δ) → ε, where that is less than by composing `rdp` or `mu`.
     many: Callable[[int, float], float] | None = field(default=None, repr=False)
 

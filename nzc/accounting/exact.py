@@ -18,14 +18,12 @@ from nzc.accounting.rdp import ORDERS
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
-#: Smaller log-probabilities count as impossible. No δ in use is as small as all of them together.
-IMPOSSIBLE = -700.0
+IMPOSSIBLE = -700.0  # smaller log-probabilities count as impossible. No δ in use is as small as all of them together.
 #: Up to this |α log p/q| the sum is computed from its moments: 18 of them leave a relative error of 2^18·2/20! < 1e-12.
 _SMALL = 2.0
 _POWERS = np.arange(2, 20)
 _ROUNDING = 1e-11
-#: Above this exponent e^(α log p/q) may overflow.
-_LARGE = 650.0
+_LARGE = 650.0  # above this exponent e^(α log p/q) may overflow
 
 
 def error_of(log_p: Floats) -> Floats:
@@ -161,21 +159,25 @@ class ExactCost:
     inverse: Ints  # [queries] the distinct histogram of each query
     ceiling: Callable[[Floats], Floats]  # what asking a query and its label cost for any votes, orders → [2, orders]
     paid: int | None = None  # all queries cost at most so often the ceiling of asking; None: no limit
-    #: Whether `neighbourhoods` together are all neighbours.
-    complete: ClassVar[bool] = True
+    complete: ClassVar[bool] = True  # whether `neighbourhoods` together are all neighbours
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""
-        return self._distinct(orders)[self.inverse]
+        return (self._at_orders if orders is ORDERS else self._distinct(orders))[self.inverse]
 
     def total(self, orders: Floats) -> Floats:
-        """Return the cost of all queries, [orders]."""
-        total = np.bincount(self.inverse).astype(np.float64) @ self._distinct(orders)
+        """Return the cost of all queries, [orders]. That at `rdp.ORDERS` is kept."""
+        times = np.bincount(self.inverse)
+        if not len(times):
+            return np.zeros(len(orders))
+        kept = [(self._at_orders, times)] if orders is ORDERS else None
+        parts = kept or ((costs, times[places]) for places, costs in self._costs(orders))
+        total = np.asarray(sum(times @ costs for costs, times in parts))
         return self._limited(total, np.asarray(len(self.inverse)), orders)
 
     def first(self, counts: Ints) -> Floats:
         """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
-        total = np.concatenate([0 * ORDERS[None], self.per_query(ORDERS).cumsum(axis=0)])[counts]
+        total = np.concatenate([0 * ORDERS[None], self._at_orders[self.inverse].cumsum(axis=0)])[counts]
         return self._limited(total, counts[:, None])
 
     def _limited(self, total: Floats, queries: Ints, orders: Floats = ORDERS) -> Floats:
@@ -205,24 +207,25 @@ class ExactCost:
 
     @cached_property
     def _at_orders(self) -> Floats:
-        return self._computed(ORDERS)
+        return self._distinct(ORDERS)
 
     def _distinct(self, orders: Floats) -> Floats:
-        """Return the cost of each distinct histogram, [histograms, orders]; that at `rdp.ORDERS` is kept."""
-        return self._at_orders if orders is ORDERS else self._computed(orders)
-
-    def _computed(self, orders: Floats) -> Floats:
         costs = np.zeros((int(self.inverse.max(initial=-1)) + 1, len(orders)))
+        for places, values in self._costs(orders):
+            costs[places] = values
+        return costs
+
+    def _costs(self, orders: Floats) -> Iterator[tuple[Ints, Floats]]:
         ceiling = self.ceiling(orders).sum(axis=0)
 
-        def fill(batch: tuple[Ints, Callable[[], Pairs]]) -> None:
+        def cost(batch: tuple[Ints, Callable[[], Pairs]]) -> tuple[Ints, Floats]:
             places, pairs = batch
-            costs[places] = found = largest_divergence(pairs(), len(places), orders)
+            costs = largest_divergence(pairs(), len(places), orders)
             # A bound for any votes cannot be below the cost at these votes. One of a user's own noise may be wrong.
-            if np.isfinite(found[:, 0]).all() and (found[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
-                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is below {found[:, 0].max():.4g}"
+            if np.isfinite(costs[:, 0]).all() and (costs[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
+                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is below {costs[:, 0].max():.4g}"
                 raise InputError("worst_case", float(ceiling[0]), allowed)
+            return places, np.minimum(costs, ceiling)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(fill, self.batches))
-        return np.asarray(np.minimum(costs, ceiling))
+            yield from pool.map(cost, self.batches)

@@ -47,10 +47,8 @@ from scipy.special import ndtri
 
 from nzc.types import AnyArray, Bools, Floats, Ints
 
-#: How many bits of a draw the first stage knows, and how many the second adds.
-_FIRST, _MORE = 53, 1024
-#: About how many draws are compared at once.
-_AT_ONCE = 2**18
+_FIRST, _MORE = 53, 1024  # how many bits of a draw the first stage knows, and how many the second adds
+_AT_ONCE = 2**18  # about how many draws are compared at once
 
 #: Answers of rows of bounds, low and high [rows, numbers], and whether they hold for all numbers within the bounds.
 _Verdict = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
@@ -191,8 +189,7 @@ def _precise_normal(mp: Any, u: Any) -> Any:
     return z if u < 0.5 else -z
 
 
-#: N(0, 1), by scipy's rational approximation.
-NORMAL = StandardLaw(ndtri, _precise_normal)
+NORMAL = StandardLaw(ndtri, _precise_normal)  # N(0, 1), by scipy's rational approximation
 #: Density e^(−|z|)/2.
 LAPLACE = StandardLaw(
     lambda u: np.where(u < 0.5, np.log(2 * u), -np.log(2 * (1 - u))),
@@ -200,5 +197,4 @@ LAPLACE = StandardLaw(
 )
 #: Distribution function e^(−e^(−z)).
 GUMBEL = StandardLaw(lambda u: -np.log(-np.log(u)), lambda mp, u: -mp.log(-mp.log(u)))
-#: Density e^(−z), z ≥ 0.
-EXPONENTIAL = StandardLaw(lambda u: -np.log(1 - u), lambda mp, u: -mp.log(1 - u))
+EXPONENTIAL = StandardLaw(lambda u: -np.log(1 - u), lambda mp, u: -mp.log(1 - u))  # density e^(−z), z ≥ 0

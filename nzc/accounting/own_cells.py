@@ -36,10 +36,7 @@ class JointCost(ABC):
 
 @dataclass(frozen=True, repr=False)
 class OwnCellsCost(JointCost):
-    """The cost where one record moves: within one histogram, or from one to another.
-
-    Other queries keep their law. The three costs are of a query that a count moved in, left or entered.
-    """
+    """The cost where one record moves: of queries that a count moved in, left or entered. Others keep their law."""
 
     moved: ExactCost
     left: ExactCost
@@ -77,13 +74,10 @@ class OwnCellsCost(JointCost):
 
 @dataclass(frozen=True, repr=False)
 class KnownCost(JointCost):
-    """A cost that is the same whatever the votes: that of noisy counts, and of several records that move.
-
-    of  returns what so many queries cost: a count, and the cost of each
-    """
+    """A cost that is the same whatever the votes: that of noisy counts, and of several records that move."""
 
     queries: int
-    of: Callable[[int], tuple[int, WorstCaseCost]]
+    of: Callable[[int], tuple[int, WorstCaseCost]]  # what so many queries cost: a count, and the cost of each
 
     def of_first(self, queries: int, orders: Floats) -> Floats:
         count, cost = self.of(queries)

@@ -76,7 +76,7 @@ def count_filter(cost: Callable[[int], float], epsilon: float, queries: int) -> 
 def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats, other: Floats | float = 0) -> PrivacyFilter:
     """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen, of a label, and of another release.
 
-    It uses the one order that lets most queries be answered, fixed before the first query.
+    It uses the one order that lets most queries be answered, fixed before the first query: a later choice is not sound.
     """
     positive(epsilon=epsilon)
     between_0_and_1(delta=delta)

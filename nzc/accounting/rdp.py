@@ -13,8 +13,7 @@ ORDERS: Floats = np.concatenate([
     1 + np.geomspace(0.01, 0.5, 20, endpoint=False), np.arange(1.5, 32, 0.25),
     np.geomspace(32, 1024, 120), np.geomspace(1024, _LARGEST, 81)[1:],
 ])  # fmt: skip
-#: `to_epsilon` stops at this relative distance to the smallest ε, or after so many rounds of finer or further orders.
-_ENOUGH, _ROUNDS = 1e-3, 12
+_ENOUGH, _ROUNDS = 1e-3, 12  # `to_epsilon` stops so near the smallest ε, relatively, or after so many refinements
 
 
 def cks(rdp: Floats, orders: Floats, delta: float) -> Floats:

@@ -42,12 +42,10 @@ from nzc.accounting.rdp import ORDERS, cks
 from nzc.types import AnyArray, Floats
 from nzc.validation import InputError, between_0_and_1, positive
 
-#: The share of its data-independent bound that a run is expected to cost. A wrong guess costs ε, never soundness.
-_EXPECTED = 0.2
+_EXPECTED = 0.2  # the expected share of the data-independent bound; a wrong guess costs ε, never soundness
 #: The grid to which log q is rounded up, in steps of 0.05 %.
 _LOG_Q: Floats = np.append(-np.geomspace(1e6, 1e-3, 40_000), 0.0)
-#: The grid to which the released log bound is rounded up: a millionth of the bound.
-_STEP = 2.0**-20
+_STEP = 2.0**-20  # the grid to which the released log bound is rounded up: a millionth of the bound
 
 
 @dataclass(frozen=True)

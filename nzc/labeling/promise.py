@@ -22,6 +22,7 @@ from nzc.validation import InputError
 
 @dataclass(frozen=True)
 class LabelingPolicy:
+<<<<<<< HEAD
     """The rules of a session. They are fixed before a vote is seen.
 
     budget        ε at δ that no release may exceed, whatever the votes; None: no limit
@@ -33,11 +34,15 @@ class LabelingPolicy:
     publish       which bound is published: data_independent, or sanitised, which is a release of its own
     total         ε that all published folders about the same people may have together; None: no limit
     """
+=======
+    """The rules of a session. They are fixed before a vote is seen."""
+>>>>>>> short
 
     mechanism: NoisyArgmax
     selection: QuerySelection
     seed: int
     delta: float
+<<<<<<< HEAD
     budget: float | None
     plan: Callable[..., Plan]
     audit_trials: int | None
@@ -46,15 +51,19 @@ class LabelingPolicy:
     answers: int | None = None
     publish: str = DATA_INDEPENDENT
     total: float | None = None
+=======
+    budget: float | None  # ε at δ that no release may exceed, whatever the votes; None: no limit
+    plan: Callable[..., Plan]  # chooses the plan of the sanitised ε (accounting.sanitised.plan)
+    audit_trials: int | None  # how often the mechanism is run for a lower bound on ε; None: no audit
+    name: str  # of the mechanism, for messages and the ledger
+    rng: str = SEEDED  # where noise comes from: seeded, or system. Public choices always follow from `seed`
+    answers: int | None = None  # how many labels are released at most, in all rounds; None: no limit
+    publish: str = DATA_INDEPENDENT  # or sanitised, which is a release of its own
+>>>>>>> short
 
 
 class Promise:
     """The promise of a session with sizes[i] queries in round i. It follows from public facts alone.
-
-    mechanisms  of each round, whether there will be a student or not
-    plan        of the sanitised ε; None: it is not published
-    bound_cost  of the sanitised ε, which is a release of its own
-    filters     the privacy filter of each round; None: there is no budget
 
     InputError: the mechanism cannot keep to these rounds, this budget, or the bound that is to be published.
     """
@@ -62,18 +71,18 @@ class Promise:
     def __init__(self, policy: LabelingPolicy, sizes: list[int]) -> None:
         self.policy, self.sizes = policy, sizes
         first = policy.mechanism.first or policy.mechanism
-        self.mechanisms = [first, *[policy.mechanism] * (len(sizes) - 1)]
+        self.mechanisms = [first, *[policy.mechanism] * (len(sizes) - 1)]  # of each round
         if (rounds := len(sizes)) > 1:
             if any(mechanism.one_round for mechanism in self.mechanisms):
                 raise InputError("rounds", rounds, f"must be 1: the cost of {policy.name} counts over one round")
             if not policy.mechanism.adjacency.everywhere:
                 raise InputError("rounds", rounds, "must be 1 where records count in their own cells")
-        self.plan = self._sanitiser_plan()
+        self.plan = self._sanitiser_plan()  # of the sanitised ε, a release of its own; None: it is not published
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.alike = all(mechanism == first for mechanism in self.mechanisms)
         at_first = self._filter(first)
         later = at_first if self.alike else self._filter(policy.mechanism)
-        self.filters = [at_first, *[later] * (len(sizes) - 1)]
+        self.filters = [at_first, *[later] * (len(sizes) - 1)]  # of each round; None: there is no budget
         if at_first is not None and later is not None and at_first.budget != later.budget:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)

@@ -4,8 +4,7 @@ import secrets
 
 from nzc.accounting.exact_noise import ExactGenerator
 
-#: The values of the key `rng`.
-SEEDED, SYSTEM = KINDS = ("seeded", "system")
+SEEDED, SYSTEM = KINDS = ("seeded", "system")  # the values of the key `rng`
 
 
 def system_rng() -> ExactGenerator:

@@ -31,25 +31,16 @@ from nzc.types import AnyArray, Bools, Floats, Ints
 
 @dataclass(frozen=True, repr=False)
 class QueryRound:
-    """One round of queries.
-
-    rows    [queries] asked rows of the pool, in the order of asking
-    labels  [queries] released labels, ABSTAIN where none was released
-    counts  [queries, classes] released noisy counts; None: the mechanism releases labels only
-    cost    of all queries of the round where a screen decides where asking stops: it could have gone on
-    drawn   [queries of the cost] whether each of them had an answer
-    spent   what the round took from the budget, in the filter's unit
-    key     the ledger's
-    """
+    """One round of queries."""
 
     mechanism: NoisyArgmax
-    rows: Ints
-    labels: Ints
-    counts: Ints | None
-    cost: Cost
-    drawn: Bools
-    spent: float
-    key: str
+    rows: Ints  # [queries] asked rows of the pool, in the order of asking
+    labels: Ints  # [queries] released labels, ABSTAIN where none was released
+    counts: Ints | None  # [queries, classes] released noisy counts; None: the mechanism releases labels only
+    cost: Cost  # of all queries of the round where a screen decides where asking stops: it could have gone on
+    drawn: Bools  # [queries of the cost] whether each of them had an answer
+    spent: float  # what the round took from the budget, in the filter's unit
+    key: str  # the ledger's
 
     @property
     def answered(self) -> int:
@@ -63,11 +54,7 @@ class QueryRound:
 
 
 class LabelingSession:
-    """All rounds of one run, out of a pool of `rows` public rows, as the `promise` allows.
-
-    ledger   where draws and costs are recorded
-    public   [rows, ...] what the rows contain; None: it is not known
-    """
+    """All rounds of one run, out of a pool of `rows` public rows; `public` [rows, ...] is what these contain."""
 
     def __init__(self, promise: Promise, rows: int, ledger: RunLedger, public: AnyArray | None = None) -> None:
         self.promise, self.policy, self.ledger, self._public = promise, promise.policy, ledger, public

@@ -17,10 +17,8 @@ _WIDTHS = (0.1, 0.14, 0.2, 0.28, 0.4, 0.56, 0.8, 1.1)
 _VARIANCES = np.array([0.03, 0.1, 0.2, 0.4, 0.8, 1.5, 3])[:, None]
 _OWN = (0.0, 0.03, 0.2)
 _USUAL_WIDTH, _USUAL_VARIANCE = 0.4, 0.8
-#: Standard deviation of a class's share of all records about the expected one, as a part of 1/classes.
-_SIZES = 0.5
-#: So many public rows span the functions that the smoother knows.
-_CENTERS = 400
+_SIZES = 0.5  # standard deviation of a class's share of all records about the expected one, as a part of 1/classes
+_CENTERS = 400  # so many public rows span the functions that the smoother knows
 
 
 def expected_records(places: Floats, rows: Ints, records: int) -> Floats:
@@ -84,10 +82,7 @@ def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:
 
 
 def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Floats, float]:
-    """Fit Bayesian linear regression with the most likely variance of the weights.
-
-    Return the log likelihood, the weights' mean, a root of their covariance, and their variance beforehand.
-    """
+    """Return log likelihood, mean, root of the covariance and prior variance of the weights of a linear regression."""
     level, axes = np.linalg.eigh(signal.T @ (signal / noise[:, None]))
     along = axes.T @ (signal.T @ (rest / noise[:, None]))
     variances = _VARIANCES / rest.shape[1]

@@ -11,8 +11,7 @@ from nzc.mechanisms.noise import Noise
 from nzc.types import Floats, Ints
 from nzc.validation import not_negative, one_of, whole
 
-#: The gap above which Δ does not contain c, of each sensitivity.
-_CLEAR = {"constant": -1.0, "global": np.inf, "local": 2.0, "smooth": 3.0}
+_CLEAR = {"constant": -1.0, "global": np.inf, "local": 2.0, "smooth": 3.0}  # above these gaps Δ is without c
 #: A plurality with a larger gap stays ahead, without a tie, wherever one vote moves; a boost's Δ stays the same too.
 FAR = 5
 
@@ -68,17 +67,12 @@ class Boost:
 class Adjacency:
     """A unit of privacy is one voter on every query: its vote moves, n → n − e_a + e_b, in the histogram of each."""
 
-    #: Whether all histograms may differ. They then have one sum, the number of voters, which is public.
-    everywhere: ClassVar[bool] = True
+    everywhere: ClassVar[bool] = True  # whether all histograms may differ; they then have one sum, which is public
 
     @property
     def rows(self) -> str:
         """On which rows the votes may differ, in words."""
         return "any number of rows"
-
-    def label(self, boost: Boost, noise: Noise, labels: int) -> tuple[int, WorstCaseCost]:
-        """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
-        return labels, boost.worst_case(noise)
 
 
 @dataclass(frozen=True)
@@ -101,13 +95,6 @@ class OwnCells(Adjacency):
     def rows(self) -> str:
         return f"at most {2 * self.records} asked rows"
 
-    def label(self, boost: Boost, noise: Noise, labels: int) -> tuple[int, WorstCaseCost]:
-        if boost.c == 0 and boost.shift == 1:
-            count, cost = noise.own_cells(self.records)
-        else:  # two counts change, in two histograms or in one
-            count, cost = 2, boost.worst_case(noise) if self.records == 1 else UNBOUNDED
-        return min(labels, 1) * count, cost
-
 
 def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> int:
     """Return how many public rows are best asked: a cell should have seven times more records than `noise_std`.
@@ -118,9 +105,6 @@ def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> in
 
 
 def expected_right(records: int, classes: int, rows: int, noise: Noise, agreement: float = 0.8) -> float:
-    """Return the expected share of cells, of equal size, whose largest noisy count is that of the right class.
-
-    agreement  the share of a cell's records that have its class; the others are spread evenly
-    """
+    """Return the share of cells, of equal size, whose noisy plurality is right where `agreement` of the records are."""
     shares = np.array([agreement, *[(1 - agreement) / (classes - 1)] * (classes - 1)])
     return float(np.exp(noise.log_law(records / rows * shares[None]))[0, 0])

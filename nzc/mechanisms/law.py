@@ -10,7 +10,7 @@ import numpy as np
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import FREE, WorstCaseCost
+from nzc.accounting.data_independent import FREE, UNBOUNDED, WorstCaseCost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
@@ -23,22 +23,19 @@ from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_labels, as_probabil
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import InputError
 
-#: Stands for `student_probs` that the caller of `cost` left out.
-UNSTATED: Floats = np.empty(0)
-#: An audit runs at most so many queries; its result bounds every longer run from below as well.
-AUDITED = 100
+UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of `cost` left out
+AUDITED = 100  # an audit runs at most so many queries; its result bounds every longer run from below as well
 
 
 @dataclass(frozen=True, repr=False)
 class ArgmaxLaw:
     """The parts of a noisy argmax, its draws and their law (see `NoisyArgmax`)."""
 
-    noise: Noise
-    boost: Boost = field(default_factory=Boost)
-    screen: Screen | None = None
-    adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)
-    #: Whether `release` returns noisy counts, not labels.
-    releases_counts: ClassVar[bool] = False
+    noise: Noise  # the law of Z
+    boost: Boost = field(default_factory=Boost)  # c and Δ
+    screen: Screen | None = None  # which queries are answered; None: all
+    adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)  # which histograms are neighbours
+    releases_counts: ClassVar[bool] = False  # whether `release` returns noisy counts, not labels
 
     @property
     def asks_student(self) -> bool:
@@ -82,7 +79,15 @@ class ArgmaxLaw:
 
     def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
         """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
-        return self.adjacency.label(self.boost, self.noise, labels)
+        cost = self.boost.worst_case(self.noise)
+        if not isinstance(self.adjacency, OwnCells):
+            return labels, cost
+        count, records = 2, self.adjacency.records  # two counts change, in two histograms or in one
+        if self.boost.c == 0 and self.boost.shift == 1:
+            count, cost = self.noise.own_cells(records)
+        elif records > 1:
+            cost = UNBOUNDED
+        return min(labels, 1) * count, cost
 
     def ordered(self, votes: Ints) -> Bools:
         """Return the queries whose law depends on class order: one vote away from a tie that the index breaks."""

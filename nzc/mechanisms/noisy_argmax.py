@@ -26,16 +26,10 @@ class NoisyArgmax(PricedArgmax):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
 
     Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of teachers. The noise of each
-    query is its own.
-
-    noise      the law of Z
-    boost      c and Δ; by default c = 0 and Δ = 1
-    screen     which queries are answered; None: all
-    first      the mechanism before there is a student; None: this one
-    adjacency  which histograms are neighbours
+    query is its own. By default c = 0, Δ = 1, and all queries are answered.
     """
 
-    first: "NoisyArgmax | None" = None
+    first: "NoisyArgmax | None" = None  # the mechanism before there is a student; None: this one
 
     def __post_init__(self) -> None:
         if type(self.noise) not in _TESTED:

@@ -22,10 +22,8 @@ class Screen(ABC):
 
     threshold: float
     sigma1: float
-    #: Whether the statistic uses the student's probabilities.
-    asks_student = False
-    #: Whether all queries of a run are asked in one round, because `ended` and `paid` count over the whole run.
-    one_round = False
+    asks_student = False  # whether the statistic uses the student's probabilities
+    one_round = False  # whether all queries of a run are asked in one round, over which `ended` and `paid` count
 
     def __post_init__(self) -> None:
         not_negative(threshold=self.threshold)

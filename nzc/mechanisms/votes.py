@@ -8,10 +8,8 @@ import numpy as np
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
-#: The label of a query that was not answered.
-ABSTAIN = -1
-#: About how many numbers a batch may hold.
-_BATCH = 2_000_000
+ABSTAIN = -1  # the label of a query that was not answered
+_BATCH = 2_000_000  # about how many numbers a batch may hold
 
 
 def count_votes(predictions: Any, classes: int) -> Ints:
@@ -24,10 +22,7 @@ def count_votes(predictions: Any, classes: int) -> Ints:
 
 
 def as_votes(votes: Any, one_sum: bool = True) -> Ints:
-    """Return `votes`, an array or nested lists, as int64 [queries, classes]; InputError says what is wrong with them.
-
-    one_sum  whether every row must sum to the same number of teachers, 1 or more
-    """
+    """Return `votes`, an array or nested lists, as int64 [queries, classes]; `one_sum`: all rows sum to the same."""
     try:
         array = np.asarray(votes)
     except ValueError:

@@ -35,10 +35,7 @@ Network = Annotated[str | Callable[..., Any], checked(check)]
 
 
 def build(network: Network, shape: tuple[int, ...], classes: int, unlabeled: bool = False) -> "nn.Module":
-    """Return a new network for rows of `shape` (without the row axis), giving logits [rows, classes].
-
-    unlabeled  whether it also learns from rows without labels
-    """
+    """Return a network for rows of `shape`, giving logits [rows, classes]; `unlabeled`: it also learns from such."""
     import torch
 
     make = getattr(import_module(MODULES[network]), network) if isinstance(network, str) else network

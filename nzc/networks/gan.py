@@ -13,8 +13,7 @@ from torch.nn import functional as F
 from nzc.data.images import is_image
 from nzc.networks.classifiers import GlobalAverage, cnn_bn, size_after
 
-#: How many uniform numbers from 0 to 1 a generator turns into one row.
-LATENT = 100
+LATENT = 100  # how many uniform numbers from 0 to 1 a generator turns into one row
 
 
 class AddNoise(nn.Dropout):
@@ -126,8 +125,7 @@ def gan_conv(shape: tuple[int, ...], classes: int) -> nn.Module:
     )
 
 
-#: For colour images without a GPU.
-gan_conv_small = cnn_bn
+gan_conv_small = cnn_bn  # for colour images without a GPU
 
 
 def _perceptrons(shape: tuple[int, ...]) -> nn.Module:

@@ -11,8 +11,7 @@ from typing import IO, Any
 
 from nzc.validation import InputError
 
-#: Marks a folder that nzc made. In others it changes nothing.
-MARKER = ".nzc-made"
+MARKER = ".nzc-made"  # marks a folder that nzc made. In others it changes nothing.
 
 
 def digest_of(path: str | Path) -> str:
@@ -40,10 +39,7 @@ def write_private(path: Path, data: bytes | str) -> Path:
 
 
 def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
-    """Raise InputError, which names `key`, unless nzc made `folder`, or it is empty, or it can be made.
-
-    older  names of everything in such a folder of an earlier version, which left no marker
-    """
+    """Raise InputError unless nzc made `folder`, or it can be made, or has only the `older` files, without a marker."""
     require_writable(key, folder)
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if MARKER not in names and not names <= set(older):

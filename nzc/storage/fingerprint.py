@@ -16,10 +16,7 @@ _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "pureli
 
 
 def source_digest(*modules: str, follow: bool = True) -> str:
-    """Return a digest of what these modules do. Comments and layout do not change it.
-
-    follow  include, recursively, what they import from nzc, and from files beside or below a user's own module
-    """
+    """Return a digest of what these modules do, and (`follow`) of what they import from nzc or beside a user's own."""
     trees: dict[str, str] = {}
     todo = list(modules)
     homes = [path.parent for path in map(_file, modules) if path]

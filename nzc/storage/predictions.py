@@ -46,14 +46,12 @@ class PredictionStore:
     """Predictions below `root`, which only its owner may read: predictions/KEY.npz, with the request as JSON.
 
     The checksums of the zip format detect damage: the predictions are then computed again.
-
-    wait    seconds that the ledger waits for its turn
-    ledger  its file; None: it lies in this folder
     """
 
     def __init__(self, root: str | Path, wait: float = 60, ledger: str | Path | None = None) -> None:
-        self.root, self.wait, self._folder = Path(root), wait, Path(root, "predictions")
+        self.root, self.wait = Path(root), wait  # seconds that the ledger waits for its turn
         self.ledger = self.root / "ledger.db" if ledger is None else Path(ledger).absolute()
+        self._folder = self.root / "predictions"
 
     def has(self, request: dict[str, Any]) -> bool:
         """Return whether there are predictions for `request`."""

@@ -19,15 +19,11 @@ SummaryKey = Literal["count", "mean_accuracy", "ensemble_accuracy", "gap_above_2
 
 @dataclass(frozen=True)
 class VoteHistograms:
-    """Private votes [rows, classes] of `teachers` teachers. A row that no teacher has labeled has no votes.
+    """Votes of teachers. A row that no teacher has labeled has no votes."""
 
-    teachers  0 stands for the ground truth, whose votes are one-hot
-    truth     true labels [rows], UNKNOWN where a row's class is not known; None: none is known
-    """
-
-    votes: Ints = field(repr=False)  # private, also in error messages
-    teachers: int
-    truth: Ints | None = field(default=None, repr=False)
+    votes: Ints = field(repr=False)  # [rows, classes], private, also in error messages
+    teachers: int  # 0 stands for the ground truth, whose votes are one-hot
+    truth: Ints | None = field(default=None, repr=False)  # true labels [rows] or UNKNOWN; None: none is known
 
     @property
     def summary(self) -> dict[SummaryKey, float | int | None]:
@@ -66,12 +62,9 @@ Unit = Literal["group", "record", "teacher"]
 class Teachers(ABC):
     """What every kind of teachers implements."""
 
-    #: Whether they need a dataset to learn from.
-    needs_dataset = True
-    #: Whether they learn in a public representation.
-    needs_embedding = False
-    #: Whether they label only the rows that are asked. These must be known before they are trained.
-    labels_asked_only = False
+    needs_dataset = True  # whether they need a dataset to learn from
+    needs_embedding = False  # whether they learn in a public representation
+    labels_asked_only = False  # whether they label only the asked rows, which must be known before training
 
     @property
     def adjacency(self) -> Adjacency:

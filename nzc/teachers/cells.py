@@ -15,8 +15,7 @@ from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
-#: Distances that are computed at once.
-_AT_ONCE = 20_000_000
+_AT_ONCE = 20_000_000  # distances that are computed at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +23,9 @@ class Cells(Teachers):
     """The asked rows divide the public representation into cells; votes are counts of the private records in a cell.
 
     A record votes once, so all labels together cost as much as one (`mechanisms.adjacency.OwnCells`).
-
-    per_group  how many records of a group count at most, where the dataset has groups: ε is the price of so many. They
-               are drawn by the group's name and size, not by what is in them
     """
 
-    per_group: Count = 1
+    per_group: Count = 1  # so many records of a group count at most; they are drawn by its name and size
     seed: CountOrZero = 0
 
     needs_embedding = True

@@ -25,19 +25,13 @@ from nzc.validation import InputError, whole
 
 @dataclass(frozen=True, kw_only=True)
 class ShardedTeachers(Teachers):
-    """`count` teachers, one per shard. Their predictions depend on these fields and the data only.
+    """`count` teachers, one per shard. Their predictions depend on these fields and the data only."""
 
-    count     None: one for so many private records, or groups, as `records` says
-    stratify  every shard has the classes in equal proportions (see `partition`); not where records or groups have names
-    parallel  how many are trained at once
-    label     which public rows each teacher labels: all, or asked, the rows of this run only
-    """
-
-    count: Count | None
+    count: Count | None  # None: one for so many private records, or groups, as `records` says
     seed: CountOrZero
-    stratify: bool = False
-    parallel: Count | None = None
-    label: Literal["all", "asked"] = "all"
+    stratify: bool = False  # every shard has the classes in equal proportions (see `partition`)
+    parallel: Count | None = None  # how many are trained at once
+    label: Literal["all", "asked"] = "all"  # which public rows each teacher labels: all, or the rows of this run only
     records: Count = 1
 
     #: Fields that change the speed only, or are in the store's key as the rows to label and the number of teachers.
@@ -111,21 +105,15 @@ class ShardedTeachers(Teachers):
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleSettings(OptimizerSettings, ShardedTeachers):
-    """Further settings of teachers that are networks of one kind.
+    """Further settings of teachers that are networks of one kind."""
 
-    network  a name in nzc.networks, or what makes an nn.Module
-    epochs   passes of each teacher over its shard
-    augment  augmentation of a batch: (x, torch.Generator) → x
-    stacked  train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU. Never stacked are
-             networks with dropout, optimisers that are not elementwise, and shards of different sizes
-    """
-
-    network: Network
-    epochs: Count
+    network: Network  # a name in nzc.networks, or what makes an nn.Module
+    epochs: Count  # passes of each teacher over its shard
     batch_size: Count
-    augment: Callable[..., Any] | None = None
+    augment: Callable[..., Any] | None = None  # augmentation of a batch: (x, torch.Generator) → x
+    #: Train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU. Never stacked are networks
+    #: with dropout, optimisers that are not elementwise, and shards of different sizes.
     stacked: bool | None = None
-
     not_in_key = (*ShardedTeachers.not_in_key, "stacked")  # which changes the speed; predictions agree up to rounding
 
 

@@ -14,16 +14,11 @@ from nzc.networks import as_input
 from nzc.networks.classifiers import DROPOUT
 from nzc.teachers.sharded import EnsembleSettings
 
-#: A thread labels so many rows at a time: what a layer makes of them stays in its core's cache.
-_AT_ONCE = 200
+_AT_ONCE = 200  # a thread labels so many rows at a time: what a layer makes of them stays in its core's cache
 
 
 class Teacher:
-    """A network and the records of one shard. All its randomness depends on (settings.seed, number) only.
-
-    x, y    the shard's rows as the data has them, and their labels
-    rows    how many of them a pass takes; None: all, because names decide the sizes of shards
-    """
+    """A network and the rows x, y of one shard. All its randomness depends on (settings.seed, number) only."""
 
     def __init__(
         self,
@@ -31,7 +26,7 @@ class Teacher:
         number: int,
         x: Tensor,
         y: Tensor,
-        rows: int | None,
+        rows: int | None,  # of a pass; None: all, because names decide the sizes of shards
         classes: int,
         device: torch.device,
     ) -> None:

@@ -8,10 +8,7 @@ from nzc.training.progress import bar
 
 
 class Progress(Callback):
-    """Shows the progress of a fit on rank 0. Lightning's own bar cannot name a fit, nor count teachers.
-
-    teachers  how many teachers the batches train together; None: the batches are counted
-    """
+    """Shows the progress of a fit on rank 0: of batches, or of the `teachers` that these train together."""
 
     def __init__(self, fit: str, shown: bool, teachers: int | None) -> None:
         self.fit, self.shown, self.teachers = fit, shown, teachers

@@ -18,17 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerSettings:
-    """What teachers and students have in common.
+    """What teachers and students have in common."""
 
-    lr, weight_decay  of AdamW; `lr` is the peak of a one-cycle schedule
-    optimizer         makes your own optimiser from the parameters; it keeps its learning rate without a `schedule`
-    schedule          makes your own schedule from the optimiser, and from `total_steps` where it takes that
-    """
-
-    lr: Positive
-    weight_decay: NotNegative
-    optimizer: Callable[..., Any] | None = None
-    schedule: Callable[..., Any] | None = None
+    lr: Positive  # of AdamW; the peak of a one-cycle schedule
+    weight_decay: NotNegative  # of AdamW
+    optimizer: Callable[..., Any] | None = None  # makes your own from parameters; without `schedule` it keeps its rate
+    schedule: Callable[..., Any] | None = None  # makes your own from the optimiser, and `total_steps` if it takes that
 
     def __post_init__(self) -> None:
         """Raise InputError where the user's own optimiser, or own schedule, cannot be made. This needs no row."""

@@ -14,10 +14,7 @@ def bar(shown: bool) -> Progress:
 
 
 def say_stage(stage: str, done: str, seconds: float, timed: bool = True) -> None:
-    """Print one line for a stage that ended, where there is no terminal: the log of a batch job.
-
-    timed  whether the line may have the seconds: those of one stage depend on votes
-    """
+    """Print one line for a stage that ended, without a terminal; `timed`: its seconds do not depend on votes."""
     if not Console(stderr=True).is_terminal:
         took = f" in {seconds:.1f} s" if timed else ""
         print(f"nzc: {stage}: {done}{took}", file=sys.stderr, flush=True)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
     from pytorch_lightning import LightningModule, Trainer
 
-#: Weights stay float32, like the rows.
-PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")
+PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")  # weights stay float32, like the rows
 #: Trainer options that nzc sets itself, or that Lightning refuses for the manual optimisation of teachers.
 _RESERVED = {
     *("max_epochs", "min_epochs", "max_steps", "min_steps", "max_time", "limit_train_batches", "overfit_batches"),

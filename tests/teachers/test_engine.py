@@ -57,7 +57,7 @@ def test_a_teacher_does_not_depend_on_those_beside_it(images: bool, splits: Data
     assert (stacked == together).mean() > 0.99  # up to rounding
 
 
-def _has_dropout(network):
+def _has_dropout(network: str) -> bool:
     return any(isinstance(part, DROPOUT) for part in networks.build(network, (1, 16, 16), 10).modules())
 
 

@@ -14,15 +14,13 @@ from nzc.accounting.exact_noise import ExactGenerator, ExactNoise, StandardLaw
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, positive
 
-#: Smaller log-probabilities become −inf. This is far below `exact.IMPOSSIBLE`, so that ratios stay finite there.
-DEEPEST = -1000.0
+DEEPEST = -1000.0  # smaller log-probabilities become −inf; far below `exact.IMPOSSIBLE`, so that ratios stay finite
 
 
 class Noise(ABC):
     """Independent noise on every count. A subclass gives a sampler and the law of the noisy argmax."""
 
-    #: Whether so many changes of counts, in any histograms, cost at most `worst_case` of a vote moved by as many.
-    concentrated: ClassVar[bool] = False
+    concentrated: ClassVar[bool] = False  # whether so many changed counts cost at most one vote moved by as many
 
     @abstractmethod
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -112,10 +110,7 @@ def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> 
 
 
 def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
-    """Return the law [..., outcomes] with entries below DEEPEST at −inf, and the likeliest as 1 − Σ others.
-
-    copies  [..., outcomes] how many outcomes each entry stands for
-    """
+    """Return the law [..., outcomes], each for `copies`, with −inf below DEEPEST and the likeliest as 1 − Σ others."""
     log_p = np.where(log_p < DEEPEST, -np.inf, log_p)
     top = log_p.argmax(axis=-1)[..., None]
     others = (1.0 if copies is None else copies) - (np.arange(log_p.shape[-1]) == top)

@@ -12,12 +12,9 @@ from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
 from nzc.validation import InputError
 
-#: How many draws [queries, classes] a sampler is judged by. They show 2 % too little or too much noise.
-_DRAWS = (2**15, 16)
-#: The probability that a right sampler is refused.
-_FALSE_ALARM = 1e-12
-#: A bound may be below what the law shows by this much, relative and absolute: both are rounded.
-_ROUNDING, _LEAST = 1e-4, 1e-9
+_DRAWS = (2**15, 16)  # draws [queries, classes] to judge a sampler by; they show 2 % too little or too much noise
+_FALSE_ALARM = 1e-12  # the probability that a right sampler is refused
+_ROUNDING, _LEAST = 1e-4, 1e-9  # a bound may be so far below the law, relatively and absolutely: both are rounded
 
 
 def require_consistent(noise: Noise, shift: float) -> None:
@@ -34,15 +31,13 @@ def require_consistent(noise: Noise, shift: float) -> None:
 
 
 def _require_worst_case(noise: Noise, shift: float) -> None:
-    """Compare `worst_case` with the law of two classes before and after a moved vote: at a tie and at larger gaps.
-
-    They show all of μ by Φ⁻¹(p) − Φ⁻¹(q) ≤ μ (Dong, Roth, Su 2019).
-    """
+    """Compare `worst_case` with the law of two classes before and after a moved vote: at a tie and at larger gaps."""
     further = noise.unit * 4.0 ** np.arange(4) if isinstance(noise, ContinuousNoise) else 2.0 ** np.arange(-20, 40)
     gap = np.array([0.0, shift, *further])
     here = np.stack([gap, np.zeros_like(gap)], axis=1)
     # A probability that the law rounds to 0 counts as e^DEEPEST: its ratio is at least as large.
     p, q = np.maximum([noise.log_law(here), noise.log_law(here + np.array([-shift, shift]))], DEEPEST)
+    # Two classes show all of μ by Φ⁻¹(p) − Φ⁻¹(q) ≤ μ (Dong, Roth, Su 2019).
     z_p, z_q = (np.where(law[:, 1] < law[:, 0], ndtri_exp(law[:, 1]), -ndtri_exp(law[:, 0])) for law in (p, q))
     orders = ORDERS[::16]
     divergence = largest_divergence(Pairs(np.arange(len(gap)), p, q, np.ones_like(p)), len(gap), orders)

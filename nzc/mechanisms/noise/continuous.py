@@ -8,14 +8,10 @@ from scipy.special import logsumexp
 from nzc.mechanisms.noise.base import Noise, complete, require_total
 from nzc.types import Floats
 
-#: The longest step of `neighbourhood`, in units of the standard law: its ratios must not overflow.
-MAX_STEP = 4.0
-#: The largest |log| of a ratio in `neighbourhood`. Gaussian noise reaches 240 within MAX_STEP, Laplace noise 4.
-MAX_RATIO = 250.0
-#: A distribution function of 0 counts as e^_ZERO, so that no logarithm is infinite.
-_ZERO = -1e9
-#: About how many numbers `neighbourhood` may hold at once.
-_AT_ONCE = 2**20
+MAX_STEP = 4.0  # the longest step of `neighbourhood`, in units of the standard law: its ratios must not overflow
+MAX_RATIO = 250.0  # the largest |log| of a ratio there; Gaussian noise reaches 240 within MAX_STEP, Laplace noise 4
+_ZERO = -1e9  # a distribution function of 0 counts as e^_ZERO, so that no logarithm is infinite
+_AT_ONCE = 2**20  # about how many numbers `neighbourhood` may hold at once
 #: Offsets from a count between which `ContinuousNoise.nodes` places panels, and the nodes of a panel.
 _NEAR = np.array([0.0, 1.0, 3.0])
 _FAR = 8.0 * 4.0 ** np.arange(28)
@@ -29,8 +25,7 @@ class ContinuousNoise(Noise):
     what contradicts it (`noise.checks`).
     """
 
-    #: Classes this many units behind the largest have probability 0, also after any step up to MAX_STEP.
-    reach: float = np.inf
+    reach: float = np.inf  # classes so many units behind have probability 0, also after any step up to MAX_STEP
 
     @property
     @abstractmethod
