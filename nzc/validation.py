@@ -8,8 +8,9 @@ A check takes its value by keyword, and the keyword becomes the key of the messa
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import SequenceMatcher
 from numbers import Real
 from typing import Any
 
@@ -97,6 +98,18 @@ def one_of(allowed: tuple[str, ...], **values: Any) -> None:
     for key, value in values.items():
         if value not in allowed:
             raise InputError(key, value, f"must be one of {', '.join(allowed)}")
+
+
+def meant(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+    """Return `; did you mean NAME?` for the known name that is near; else those `listed` (None: all), similar first."""
+
+    def unlike(other: str) -> float:
+        return -SequenceMatcher(None, other.casefold(), name.casefold()).ratio()
+
+    names = sorted(known, key=unlike)
+    if names and unlike(names[0]) <= -0.6:
+        return f"; did you mean {names[0]}?"
+    return f": {', '.join(names if listed is None else sorted(listed, key=unlike))}"
 
 
 def masked(value: object) -> str:
