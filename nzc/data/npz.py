@@ -78,7 +78,9 @@ class Npz(Dataset):
             keys = keys_of(np.arange(len(y)))  # a record that changes its group may change its split, and no other's
         where = [np.flatnonzero(rows) for rows in chosen]
         if group is not None and role is not None:
-            people: dict[str, Any] = {name: frozenset(group[rows].tolist()) for name, rows in zip(SPLITS, where, strict=True)}
+            people: dict[str, Any] = {
+                name: frozenset(group[rows].tolist()) for name, rows in zip(SPLITS, where, strict=True)
+            }
             dropped = to_drop(people.pop("private"), people, "array `group`", self.overlap)
             where[0] = where[0][~np.isin(group[where[0]], [*dropped])]
         others = [x[rows] for rows in where[1:]]

@@ -56,7 +56,7 @@ class Table(TableFiles):
                 raise ColumnError("there must be a column whose values differ, beside label, group and id")
         except ColumnError as error:
             raise InputError("public", self.public, f"must have the given kinds of columns: {error}") from error
-        warnings = tuple(doubts(public, encoder, self.group is not None))
+        warnings = tuple(doubts(inputs, encoder, self.group is not None))
         kinds = ", ".join(f"{kind}: {count}" for kind, count in Counter(of.kind for of in encoder.columns).items())
         unused = "".join(f"; {name} is not used: {why}" for name, why in encoder.unused.items())
         made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"

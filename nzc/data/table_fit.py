@@ -44,15 +44,14 @@ def fit_encoder(
 
 def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterator[str]:
     """Yield where a guess may be wrong, and what to type then. Only public rows decide."""
-    for column in encoder.columns:
-        if column.kind == CATEGORY and not column.given:
-            with suppress(ColumnError):
-                values = blanked(public[[column.name]], encoder.missing)[column.name]
-                numbers = measured(values, NUMBER, None, given=True)[""]
-                if wrong := int((np.isnan(numbers) & pd.notna(texts(values))).sum()):
-                    why = f"{wrong:,} of {len(values):,} public values {'is' if wrong == 1 else 'are'} not numeric"
-                    remedy = f"type 'dataset.columns={{{column.name}: number}}' to take such values as missing"
-                    yield f"{column.name} is a category, because {why}; {remedy}"
+    sure = {column.name for column in encoder.columns if column.kind != CATEGORY or column.given}
+    for name in [name for name in public if name not in sure and _IDENTIFIER not in encoder.unused.get(name, "")]:
+        values = blanked(public[[name]], encoder.missing)[name]
+        numbers = _nearly(values)
+        if numbers is not None and (wrong := int((np.isnan(numbers) & pd.notna(texts(values))).sum())):
+            why = f"{wrong:,} of {len(values):,} public values {'is' if wrong == 1 else 'are'} not numeric"
+            remedy = f"type 'dataset.columns={{{name}: number}}' to take such values as missing"
+            yield f"{name} is not used as a number, because {why}; {remedy}"
     found = {name: why for name, why in encoder.unused.items() if why.startswith(_IDENTIFIER)}
     if found and not grouped:
         most = min(found, key=lambda name: public[name].nunique())
@@ -92,7 +91,12 @@ def _category(values: pd.Series, categories: int, given: bool) -> Column | str:
     if len(counts) <= 1:
         return "one value only" if any(counts) else "it is empty"
     if not given:
-        if why := _identifies(None, np.array([count for value, count in counts.items() if value is not None])):
+        numbers = _nearly(values)
+        if numbers is None:
+            why = _identifies(None, np.array([count for value, count in counts.items() if value is not None]))
+        else:
+            why = _identifies(*np.unique(numbers[~np.isnan(numbers)], return_counts=True))
+        if why:
             return why
         if len(counts) > max(categories, len(values) / 2):
             return "nearly every value differs"
@@ -115,6 +119,14 @@ def _identifies(numbers: Floats | None, counts: Ints) -> str | None:
         if not apart or (numbers != np.floor(numbers)).any():
             return None
     return f"{_IDENTIFIER} ({values:,} values in {rows:,} public rows)"
+
+
+def _nearly(values: pd.Series) -> Floats | None:
+    """Return the numbers of a column, NaN where a value is none; None: most values are no numbers."""
+    with suppress(ColumnError):
+        measured(values[:1000], NUMBER, None, given=True)  # text is known by its first rows
+        return measured(values, NUMBER, None, given=True)[""]
+    return None
 
 
 def _guess(values: pd.Series) -> str:
