@@ -1,6 +1,5 @@
 """Your own arrays in an .npz file, or in a folder of .npy files."""
 
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nzc.data.arrays import load_arrays, read_folder
+from nzc.data.arrays import load_arrays
 from nzc.data.hashing import keys_of, texts_of
 from nzc.data.images import channels_first
 from nzc.data.overlap import Overlap, to_drop
@@ -58,11 +57,11 @@ class Npz(Dataset):
     overlap: Overlap = "refuse"
 
     def check(self) -> int | None:
-        role = self._arrays("role").get("role")
+        role = load_arrays(self.path, ["role"]).get("role")
         return None if role is None else int((role == "public").sum())
 
     def load(self) -> DataSplits:
-        arrays = self._arrays(*_TYPES)
+        arrays = load_arrays(self.path, list(_TYPES))
         if complaint := next(_complaints(arrays, self.classes), None):
             raise InputError("path", self.path, complaint)
         x, y, role = arrays["x"], arrays["y"].astype(np.int64), arrays.get("role")
@@ -95,9 +94,6 @@ class Npz(Dataset):
         if group is not None and not by_record:
             return replace(splits, groups=group[where[0]], grouped_by="array `group`")
         return splits if keys is None else replace(splits, keys=keys[where[0]])
-
-    def _arrays(self, *names: str) -> dict[str, Any]:
-        return (read_folder if os.path.isdir(self.path) else load_arrays)(self.path, "path", names)
 
     def _drawn(self, arrays: dict[str, AnyArray]) -> list[Bools]:
         """Return the rows of the three splits, drawn by the keys of groups or rows, if they have names."""

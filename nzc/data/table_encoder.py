@@ -3,9 +3,6 @@
 Students are published with this file: it needs NumPy and pandas only, and pyarrow for Parquet and Arrow files.
 """
 
-import bz2
-import gzip
-import lzma
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +11,7 @@ from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
+from pandas.io.common import get_handle
 
 NUMBER, CATEGORY, DATE = "number", "category", "date"
 #: The format of numbers with a decimal comma, such as 1.234,56.
@@ -21,7 +19,7 @@ COMMA = "comma"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
 _TEXT, _PARQUET, _ARROW = (".csv", ".tsv", ".txt"), (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
-_OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
 
 
 class ColumnError(ValueError):
@@ -45,8 +43,8 @@ def read_table(path: str | Path, rows: int, columns: Collection[str] | None = No
 
 def first_line(path: Path) -> tuple[str, str]:
     """Return the first line of a text file, and what separates its columns."""
-    with _OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8-sig") as file:
-        line: str = file.readline()
+    with get_handle(path, "r", encoding="utf-8-sig", compression="infer") as opened:
+        line = str(opened.handle.readline())
     return line, max(",;\t|", key=line.count)
 
 
@@ -54,7 +52,7 @@ def _chunks(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[
     def wanted(name: object) -> bool:
         return columns is None or str(name).strip() in columns
 
-    ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _OPEN), "").lower()
+    ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "").lower()
     if ending in _TEXT:
         settings: dict[str, Any] = {"sep": first_line(path)[1], "dtype": str, "skipinitialspace": True}
         settings |= {"index_col": False, "usecols": None if columns is None else wanted}
@@ -113,8 +111,8 @@ class Column:
             return np.asarray(np.column_stack([one_hot, known < 0]) if self.other else one_hot, np.float32)
         parts = measured(values, self.kind, self.format, self.given)
         numbers = np.column_stack([parts[part] for part in self.parts])
-        with np.errstate(over="ignore"):  # halves: the difference of two finite numbers may be infinite
-            scaled = np.clip((numbers / 2 - np.array(self.mean) / 2) / (np.array(self.spread) / 2), -LIMIT, LIMIT)
+        with np.errstate(over="ignore"):
+            scaled = np.clip((numbers - np.array(self.mean)) / np.array(self.spread), -LIMIT, LIMIT)
         unknown = [np.isnan(numbers[:, :1])] * self.missing
         return np.hstack([np.nan_to_num(scaled), *unknown]).astype(np.float32)
 

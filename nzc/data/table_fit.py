@@ -8,19 +8,7 @@ import numpy as np
 import pandas as pd
 
 from nzc.data.standardizer import moments
-from nzc.data.table_encoder import (
-    CATEGORY,
-    COMMA,
-    DATE,
-    NUMBER,
-    Column,
-    ColumnError,
-    TableEncoder,
-    blanked,
-    different,
-    measured,
-    texts,
-)  # fmt: skip
+from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, Column, ColumnError, TableEncoder, different, measured
 from nzc.types import Floats, Ints
 
 _IDENTIFIER = "it looks like an identifier"
@@ -33,10 +21,10 @@ def fit_encoder(
 
     kinds       of columns: number, category, date, or a date format such as %d.%m.%Y; others are guessed
     categories  at most so many features for a column; the most frequent values have one of their own
+    missing     texts that stood for a missing value, and are none in these rows
 
     ColumnError: a column has values that its given kind does not allow.
     """
-    public = blanked(public, missing)
     fitted = {name: _fit(public[name], kinds.get(name), categories) for name in public.columns}
     columns = [column for column in fitted.values() if isinstance(column, Column)]
     return TableEncoder(columns, {name: why for name, why in fitted.items() if isinstance(why, str)}, missing)
@@ -46,10 +34,9 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
     """Yield where a guess may be wrong, and what to type then. Only public rows decide."""
     sure = {column.name for column in encoder.columns if column.kind != CATEGORY or column.given}
     for name in [name for name in public if name not in sure and _IDENTIFIER not in encoder.unused.get(name, "")]:
-        values = blanked(public[[name]], encoder.missing)[name]
-        numbers = _nearly(values)
-        if numbers is not None and (wrong := int((np.isnan(numbers) & pd.notna(texts(values))).sum())):
-            why = f"{wrong:,} of {len(values):,} public values {'is' if wrong == 1 else 'are'} not numeric"
+        numbers = _nearly(public[name])
+        if numbers is not None and (wrong := int((np.isnan(numbers) & public[name].notna()).sum())):
+            why = f"{wrong:,} of {len(public):,} public values {'is' if wrong == 1 else 'are'} not numeric"
             remedy = f"type 'dataset.columns={{{name}: number}}' to take such values as missing"
             yield f"{name} is not used as a number, because {why}; {remedy}"
     found = {name: why for name, why in encoder.unused.items() if why.startswith(_IDENTIFIER)}
