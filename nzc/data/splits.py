@@ -160,7 +160,8 @@ class Dataset(ABC):
 
     def check(self) -> int | None:
         """Return within seconds how many rows are public; None: `load` will tell. InputError: a file is wrong."""
-        return None
+        rows = getattr(self, "public", None)
+        return rows if isinstance(rows, int) else None
 
     def describe(self) -> None:  # noqa: B027
         """Say how public rows are used, before any private row is read; by default nothing."""
