@@ -77,18 +77,16 @@ class Npz(Dataset):
             keys = keys_of(np.arange(len(y)))  # a record that changes its group may change its split, and no other's
         where = [np.flatnonzero(rows) for rows in chosen]
         if group is not None and role is not None:
-            people: dict[str, Any] = {
-                name: frozenset(group[rows].tolist()) for name, rows in zip(SPLITS, where, strict=True)
-            }
-            dropped = to_drop(people.pop("private"), people, "array `group`", self.overlap)
+            own, *people = (frozenset(group[rows].tolist()) for rows in where)
+            dropped = to_drop(own, dict(zip(SPLITS[1:], people, strict=True)), "array `group`", self.overlap)
             where[0] = where[0][~np.isin(group[where[0]], [*dropped])]
         others = [x[rows] for rows in where[1:]]
         standardizer = None if x.dtype == np.uint8 else Standardizer.fit(others[0])
         prepare = standardizer or channels_first
-        own = FileRows(x.file, x.stored, where[0], prepare) if isinstance(x, FileRows) else prepare(x[where[0]])
+        mine = FileRows(x.file, x.stored, where[0], prepare) if isinstance(x, FileRows) else prepare(x[where[0]])
         public, test = (Split(prepare(part), y[rows]) for part, rows in zip(others, where[1:], strict=True))
         splits = DataSplits(
-            Records(own, y[where[0]]), public, test, self.classes or int(y.max()) + 1, where[1], standardizer,
+            Records(mine, y[where[0]]), public, test, self.classes or int(y.max()) + 1, where[1], standardizer,
             ids=texts_of(arrays["id"][chosen[1]]) if "id" in arrays else None, declared=self.classes is not None,
         )  # fmt: skip
         if group is not None and not by_record:

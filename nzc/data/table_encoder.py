@@ -28,7 +28,8 @@ class ColumnError(ValueError):
 
 def read_table(path: str | Path, rows: int, columns: Collection[str] | None = None) -> Iterator[pd.DataFrame]:
     """Yield the rows of a CSV, Parquet or Arrow file, at most `rows` at a time; once at least, also if there are none.
-    None reads all columns.
+
+    columns  read only these; None: all
 
     The cells of a CSV file are text; pandas takes an empty cell, NA, NaN, null and the like as missing. ColumnError:
     two columns have one name, or the file's name does not say what it is. Other errors are those of pandas and pyarrow.

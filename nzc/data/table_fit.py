@@ -93,7 +93,8 @@ def _category(values: pd.Series, categories: int, given: bool) -> Column | str:
 
 
 def _identifies(numbers: Floats | None, counts: Ints) -> str | None:
-    """Return why values look like those of an identifier: no value is frequent; numbers are whole, and far apart.
+    """Return why values look like those of an identifier: none is frequent; numbers are whole, and more than measured
+    ones would be, or scattered instead of on a grid. None: they do not.
 
     numbers  the different values in order; None: they are texts
     counts   how often each stands in the column
@@ -102,8 +103,9 @@ def _identifies(numbers: Floats | None, counts: Ints) -> str | None:
     if values <= max(32, rows / 5) or counts.max() > max(10, rows / 200):
         return None
     if numbers is not None:
-        apart = values == rows or values > max(1000, rows / 2) or np.median(np.diff(numbers)) > 2
-        if not apart or (numbers != np.floor(numbers)).any():
+        gaps = np.diff(numbers)
+        unlike = values == rows or values > max(1000, rows / 2) or np.median(gaps) > 5 * gaps.min()
+        if not unlike or (numbers != np.floor(numbers)).any():
             return None
     return f"{_IDENTIFIER} ({values:,} values in {rows:,} public rows)"
 

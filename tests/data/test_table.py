@@ -191,6 +191,7 @@ COLUMNS: dict[str, tuple[Callable[[np.random.Generator], Any], bool]] = {
     "notes": (lambda rng: [f"note {number}" for number in rng.integers(0, 10**9, 5000)], True),
     "ages": (lambda rng: rng.integers(18, 95, 5000), False),
     "laboratory": (lambda rng: rng.lognormal(5, 1, 5000).round(), False),
+    "salaries": (lambda rng: 100 * rng.normal(600, 200, 5000).round(), False),
     "birth weights": (lambda rng: rng.normal(3400, 500, 5000).round(), False),
     "exact values": (lambda rng: rng.normal(size=5000), False),
     "years": (lambda rng: rng.integers(1990, 2030, 5000), False),
