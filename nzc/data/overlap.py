@@ -10,13 +10,13 @@ Overlap = Literal["refuse", "drop", "allow"]
 
 
 def to_drop(private: Set[Any], others: Mapping[str, Set[Any]], names: str, overlap: Overlap) -> Set[Any]:
-    """Return those of the names of private rows whose private rows are left out; say how many names stand elsewhere.
+    """Return the people whose private rows are left out; say how many people have private rows and others.
 
-    others  names of public and of test rows
-    names   what they are: column `patient`
+    others  people of the public and of the test rows
+    names   what names them: column `patient`
 
-    Private rows are dropped, because dropping public ones would publish who is private; public files alone decide which
-    private rows count, so ε protects all people that they do not name, and of the others nothing is used.
+    `drop` leaves out private rows, not public ones, whose absence from a published folder would tell who is private:
+    which rows remain follows from public files, so ε holds between private data of the people whom these do not name.
     """
     shared = {where: private & found for where, found in others.items()}
     every = frozenset[Any]().union(*shared.values())
@@ -27,5 +27,7 @@ def to_drop(private: Set[Any], others: Mapping[str, Set[Any]], names: str, overl
     if overlap == "refuse":
         allowed = f"must be drop, to learn nothing from the private rows of people on both sides, or allow: {told}"
         raise InputError("overlap", overlap, allowed)
-    print(f"nzc: dataset.overlap={overlap}: {told}", file=sys.stderr)
-    return every if overlap == "drop" else frozenset()
+    if overlap == "allow":
+        every = frozenset()
+    print(f"nzc: {told}{'; these private rows are left out' * bool(every)}", file=sys.stderr)
+    return every

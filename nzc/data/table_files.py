@@ -104,7 +104,10 @@ class TableFiles(Dataset):
         InputError: there are no rows, or one has no label, group or name.
         """
         names = [name for name in (self.label, self.group, self.id) if name in columns] or columns[:1]
-        chunks = [[chunk[name].value_counts(dropna=False) for name in names] for chunk in self.chunks(key, names=names)]
+        chunks = [
+            [chunk[name].value_counts(dropna=False, sort=False) for name in names]
+            for chunk in self.chunks(key, names=names)
+        ]
         counted = {}
         for name, parts in zip(names, zip(*chunks, strict=True), strict=True):
             joined = pd.concat(parts)
