@@ -1,5 +1,6 @@
 """Fit a TableEncoder to the public rows: which columns are numbers, categories or dates, their means and deviations."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +12,8 @@ from nzc.data.standardizer import moments
 from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, Column, ColumnError, TableEncoder, different, measured
 from nzc.types import Floats, Ints
 
+#: Names that Hydra reads without quotes.
+_PLAIN = re.compile(r"[A-Za-z_][\w .-]*", re.ASCII)
 _IDENTIFIER = "it looks like an identifier"
 
 
@@ -37,14 +40,16 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
         numbers = _nearly(public[name])
         if numbers is not None and (wrong := int((np.isnan(numbers) & public[name].notna()).sum())):
             why = f"{wrong:,} of {len(public):,} public values {'is' if wrong == 1 else 'are'} not numeric"
-            remedy = f"type 'dataset.columns={{{name}: number}}' to take such values as missing"
-            yield f"{name} is not used as a number, because {why}; {remedy}"
+            file = f'set columns: {{"{name}": number}} in conf/dataset/mine.yaml'  # Hydra reads no such name in {}
+            remedy = f"type 'dataset.columns={{{name}: number}}'" if _PLAIN.fullmatch(name) else file
+            yield f"{name} is not used as a number, because {why}; {remedy} to take such values as missing"
     found = {name: why for name, why in encoder.unused.items() if why.startswith(_IDENTIFIER)}
     if found and not grouped:
         most = min(found, key=lambda name: public[name].nunique())
         every = f"; so do {', '.join(sorted(found.keys() - {most}))}" if len(found) > 1 else ""
-        remedy = f"If it says whom a row is about, type dataset.group={most}: without it, ε protects one row only"
-        yield f"{most} is no feature: {found[most]}{every}. {remedy}. If not, type dataset.drop=[{','.join(found)}]"
+        group, *typed = [name if _PLAIN.fullmatch(name) else f'"{name}"' for name in (most, *found)]
+        remedy = f"If it says whom a row is about, type 'dataset.group={group}': without it, ε protects one row only"
+        yield f"{most} is no feature: {found[most]}{every}. {remedy}. If not, type 'dataset.drop=[{','.join(typed)}]'"
 
 
 def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:

@@ -1,6 +1,7 @@
 """dataset=table: any kind of file gives the same rows, features are those of scikit-learn, errors are one line."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from conftest import Command, Nzc
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -212,6 +215,17 @@ def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
     for kind in ("category", "number")[: 1 if public["column"].dtype == object else 2]:
         with suppress(ColumnError):  # texts are no numbers
             assert not fit_encoder(public, {"column": kind}, 32).unused
+
+
+@pytest.mark.parametrize("name", ["age", "patient nbr", "Größe", "a, b"])
+def test_what_is_said_of_a_column_can_be_typed(name: str) -> None:
+    public = pd.DataFrame({name: [*map(str, range(99)), "four"], f"{name} 2": range(10**6, 10**6 + 100)})
+    for line in doubts(public, fit_encoder(public, {}, 32), grouped=False):
+        for typed in re.findall(r"'(dataset\.\w+=[^']+)'", line):
+            (override,) = OverridesParser.create().parse_overrides([typed])
+            assert {*override.value()} <= {*public} or override.value() in public
+        if file := re.findall(r"columns: \{.*?\}", line):
+            assert yaml.safe_load(file[0]) == {"columns": {name: "number"}}
 
 
 def test_a_column_that_is_nearly_numbers_is_said_and_can_be_numbers(files: Path) -> None:
