@@ -200,7 +200,7 @@ def main() -> None:
     args = parser.parse_args()
     private, again = random_rows(args.teachers * args.records), np.arange(args.public)
     if args.root is not None:
-        from nzc.data.mnist import MNIST
+        from nzc.data.torchvision import MNIST
 
         mnist = MNIST(args.root).load().private
         private = Split(mnist.x[: len(private)], mnist.y[: len(private)])

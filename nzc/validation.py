@@ -8,8 +8,9 @@ A check takes its value by keyword, and the keyword becomes the key of the messa
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import SequenceMatcher
 from numbers import Real
 from typing import Any
 
@@ -50,36 +51,23 @@ def within(group: str) -> Iterator[None]:
         raise error.within(group) from error
 
 
-def positive(**values: Any) -> None:
-    """Require a finite number above 0."""
-    _numbers(values, lambda number: number >= LEAST, f"a finite number above 0, from {LEAST:g} to {MOST:g}")
+def _number(fits: Callable[[float], bool], allowed: str) -> Callable[..., None]:
+    """Return the check that each value is a number that fits."""
+
+    def check(**values: Any) -> None:
+        for key, value in values.items():
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not number or not abs(value) <= MOST or not fits(float(value)):
+                raise InputError(key, value, f"must be {allowed}")
+
+    return check
 
 
-def not_negative(**values: Any) -> None:
-    """Require a finite number of 0 or more."""
-    _numbers(values, lambda number: number >= 0, f"a finite number, 0 or above, up to {MOST:g}")
-
-
-def between_0_and_1(**values: Any) -> None:
-    """Require a number strictly between 0 and 1."""
-    _numbers(values, lambda number: LEAST <= number < 1, f"a number strictly between 0 and 1, from {LEAST:g}")
-
-
-def below_1(**values: Any) -> None:
-    """Require a number of 0 or more, below 1."""
-    _numbers(values, lambda number: 0 <= number < 1, "a number of 0 or more, below 1")
-
-
-def share(**values: Any) -> None:
-    """Require a number from 0 to 1."""
-    _numbers(values, lambda number: 0 <= number <= 1, "from 0 to 1")
-
-
-def _numbers(values: Mapping[str, Any], fits: Callable[[float], bool], allowed: str) -> None:
-    for key, value in values.items():
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if not number or not abs(value) <= MOST or not fits(float(value)):
-            raise InputError(key, value, f"must be {allowed}")
+positive = _number(lambda number: number >= LEAST, f"a finite number above 0, from {LEAST:g} to {MOST:g}")
+not_negative = _number(lambda number: number >= 0, f"a finite number, 0 or above, up to {MOST:g}")
+between_0_and_1 = _number(lambda number: LEAST <= number < 1, f"a number strictly between 0 and 1, from {LEAST:g}")
+below_1 = _number(lambda number: 0 <= number < 1, "a number of 0 or more, below 1")
+share = _number(lambda number: 0 <= number <= 1, "from 0 to 1")
 
 
 def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: Any) -> None:
@@ -97,6 +85,18 @@ def one_of(allowed: tuple[str, ...], **values: Any) -> None:
     for key, value in values.items():
         if value not in allowed:
             raise InputError(key, value, f"must be one of {', '.join(allowed)}")
+
+
+def meant(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+    """Return `; did you mean NAME?` for the known name that is near; else those `listed` (None: all), similar first."""
+
+    def unlike(other: str) -> float:
+        return -SequenceMatcher(None, other.casefold(), name.casefold()).ratio()
+
+    names = sorted(known, key=unlike)
+    if names and unlike(names[0]) <= -0.6:
+        return f"; did you mean {names[0]}?"
+    return f": {', '.join(names if listed is None else sorted(listed, key=unlike))}"
 
 
 def masked(value: object) -> str:

@@ -43,8 +43,9 @@ def visits(rows: int, categories: int, missing: float, classes: int, seed: int) 
     if missing:
         empty = rng.random((rows, len(table.columns))) < missing
         table = table.astype(object).mask(empty & ~table.columns.isin(["country", "note"]))
-    table.insert(0, "visit", [f"V{number:07d}" for number in range(rows)])
-    table.insert(1, "patient", [f"P{number:06d}" for number in rng.integers(0, max(1, rows * 3 // 5), rows)])
+    people = 10**6 * seed + rng.integers(0, max(1, rows * 3 // 5), rows)  # each file has its own
+    table.insert(0, "visit", [f"V{10**7 * seed + number:07d}" for number in range(rows)])
+    table.insert(1, "patient", [f"P{number:06d}" for number in people])
     return table.assign(back=label)
 
 

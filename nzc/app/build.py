@@ -29,7 +29,7 @@ from nzc.mechanisms import Adjacency, NoisyArgmax
 from nzc.representation import Representation
 from nzc.runs.layout import flatten
 from nzc.runs.names import name_of
-from nzc.runs.prepare import RunComponents
+from nzc.runs.prepare import RunComponents, check_data
 from nzc.storage.predictions import PredictionStore
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -54,11 +54,13 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     """Return everything that a run needs, built and checked. `choices` are the chosen options of the groups."""
     refuse_unknown_keys(cfg)
     check_values(cfg)
+    if (dataset := build(cfg, "dataset", choices["dataset"])) is not None:
+        check_data(dataset, cfg.queries)
     teachers: Teachers = build(cfg, "teachers")
     if (ledger := cfg.paths.ledger) is not None and Path(ledger).is_dir():
         raise InputError("paths.ledger", ledger, f"must be a file, such as {Path(ledger, 'ledger.db')}")
     return RunComponents(
-        dataset=build(cfg, "dataset", choices["dataset"]),
+        dataset=dataset,
         representation=build(cfg, "representation", choices["representation"]),
         teachers=teachers,
         policy=build_policy(cfg, teachers.adjacency),

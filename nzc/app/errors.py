@@ -7,7 +7,6 @@ import traceback
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +16,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from nzc.runs.layout import write_error
-from nzc.validation import InputError, in_a_line, one_line, shortened
+from nzc.validation import InputError, in_a_line, meant, one_line, shortened
 
 #: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets HYDRA_FULL_ERROR for Hydra.
 TRACEBACK = os.environ.setdefault("NZC_TRACEBACK", os.environ.get("HYDRA_FULL_ERROR", "0")) == "1"
@@ -96,9 +95,7 @@ def input_error(error: BaseException) -> InputError | None:
 def unknown_key(key: str, value: object, known: Iterable[str], of: str = "") -> InputError:
     """Return the error for a key that is none of `known`: whole keys, or those of its group; `of`: whose they are."""
     group, _, name = key.rpartition(".")
-    near = get_close_matches(name, names := list(known), 1)
-    which = f"; did you mean {near[0]}?" if near else f": {', '.join(names)}"
-    return InputError(key, value, f"must be one of the keys of {of or group or 'nzc'}{which}")
+    return InputError(key, value, f"must be one of the keys of {of or group or 'nzc'}{meant(name, known)}")
 
 
 def _wrong_value(error: Any, hydra: str) -> InputError:

@@ -5,7 +5,6 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,7 +25,7 @@ from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_line, result_table
 from nzc.sweeps.frame import job_name
-from nzc.validation import InputError
+from nzc.validation import InputError, meant
 from nzc.version import __version__
 
 STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
@@ -46,8 +45,8 @@ def main() -> None:
             if "--version" in words:
                 print(f"nzc {__version__}")
                 return
-            if words and words[0][:1] != "-" and (near := get_close_matches(words[0], COMMANDS, 1)):
-                raise InputError("nzc", words[0], f"must be a subcommand, or KEY=VALUE; did you mean {near[0]}?")
+            if words and words[0][:1] not in "-~" and "=" not in words[0]:
+                raise InputError("nzc", words[0], f"must be KEY=VALUE, or a subcommand{meant(words[0], COMMANDS)}")
             sys.argv[1:] = sorted(words, key=_is_override)  # Hydra accepts no flag between them
             register()
             forget_data()

@@ -26,20 +26,20 @@ def load_array(path: str, key: str, name: str = "it", lazily: bool = False) -> A
     return array
 
 
-def load_arrays(path: str, key: str, names: Sequence[str]) -> dict[str, AnyArray]:
-    """Return those arrays of an .npz file that have these names; InputError names `key`."""
-    arrays = {}
-    with _reading(path, key, "it", _NPZ), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-        for name in (name for name in names if name in archive):
-            with _reading(path, key, name, _NPZ):
-                arrays[name] = archive[name]
-    return arrays
+def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return those arrays of an .npz file, or of the .npy files in a folder, that have these names.
 
-
-def read_folder(path: str, key: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return the arrays of the .npy files of these names in a folder; x stays in its file: FileRows."""
-    files = {name: str(file) for name in names if os.path.lexists(file := Path(path, f"{name}.npy"))}
-    arrays: dict[str, Any] = {name: load_array(file, key, name, name == "x") for name, file in files.items()}
+    x of a folder stays in its file: FileRows.
+    """
+    arrays: dict[str, Any] = {}
+    if not os.path.isdir(path):
+        with _reading(path, "path", "it", _NPZ), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            for name in (name for name in names if name in archive):
+                with _reading(path, "path", name, _NPZ):
+                    arrays[name] = archive[name]
+        return arrays
+    files = {name: str(own) for name in names if os.path.lexists(own := Path(path, f"{name}.npy"))}
+    arrays = {name: load_array(file, "path", name, name == "x") for name, file in files.items()}
     if "x" in arrays and arrays["x"].ndim:
         arrays["x"] = FileRows(open(files["x"], "rb"), arrays["x"])  # noqa: SIM115 - the rows keep it
     return arrays

@@ -35,6 +35,9 @@ class Folder(Dataset):
     grey: bool = False
     classes: list[str | int | float] | None = None
 
+    def check(self) -> None:
+        self._folders()
+
     def load(self) -> DataSplits:
         folders = self._folders()
         files = [(path, at) for at, folder in enumerate(folders) if folder.is_dir() for path in _listed(folder)]

@@ -48,7 +48,6 @@ class Glyph(Dataset):
     private: Count
     public: Count
     test: Count
-    fonts: str | None = None
     public_fonts: Between0And1 = 0.25
     imbalance: Positive = 5.0
     mislabelled: BelowOne = 0.1
@@ -65,7 +64,7 @@ class Glyph(Dataset):
 
     def fonts_of(self, split: str) -> tuple[Font, ...]:
         """Return the fonts of a split. Public and test rows share theirs, private records have others."""
-        fonts = find_fonts(self.fonts, SYMBOLS)
+        fonts = find_fonts(SYMBOLS)
         order = [fonts[i] for i in np.random.default_rng([self.seed, 4]).permutation(len(fonts))]
         kinds = [[font for font in order if (font.symbols == SYMBOLS) == whole] for whole in (True, False)]
         public = [font for kind in kinds for font in kind[: round(self.public_fonts * len(kind))]]

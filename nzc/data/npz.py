@@ -1,6 +1,5 @@
 """Your own arrays in an .npz file, or in a folder of .npy files."""
 
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,9 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nzc.data.arrays import load_arrays, read_folder
+from nzc.data.arrays import load_arrays
 from nzc.data.hashing import keys_of, texts_of
 from nzc.data.images import channels_first
+from nzc.data.overlap import Overlap, to_drop
 from nzc.data.rows import FileRows, blocks
 from nzc.data.splits import SPLITS, UNKNOWN, Dataset, DataSplits, Records, Split, by_share
 from nzc.data.standardizer import Standardizer
@@ -44,6 +44,7 @@ class Npz(Dataset):
     private  without roles, the share of the groups, or else of the rows; likewise public. The name of a group or row
              alone decides its split and its teacher; shares of names hold on average
     unit     what ε protects: group or record; None: group where the file has groups
+    overlap  what becomes of groups that have private rows and others: refuse, drop (their private rows), or allow
     classes  by default the largest y plus 1, private rows included; then every class must occur
     """
 
@@ -53,9 +54,14 @@ class Npz(Dataset):
     public: Between0And1
     classes: TwoOrMore | None = None
     unit: Literal["group", "record"] | None = None
+    overlap: Overlap = "refuse"
+
+    def check(self) -> int | None:
+        role = load_arrays(self.path, ["role"]).get("role")
+        return None if role is None else int((role == "public").sum())
 
     def load(self) -> DataSplits:
-        arrays = (read_folder if os.path.isdir(self.path) else load_arrays)(self.path, "path", list(_TYPES))
+        arrays = load_arrays(self.path, list(_TYPES))
         if complaint := next(_complaints(arrays, self.classes), None):
             raise InputError("path", self.path, complaint)
         x, y, role = arrays["x"], arrays["y"].astype(np.int64), arrays.get("role")
@@ -70,18 +76,22 @@ class Npz(Dataset):
         if by_record and role is None and keys is None:
             keys = keys_of(np.arange(len(y)))  # a record that changes its group may change its split, and no other's
         where = [np.flatnonzero(rows) for rows in chosen]
+        if group is not None and role is not None:
+            own, *people = (frozenset(group[rows].tolist()) for rows in where)
+            dropped = to_drop(own, dict(zip(SPLITS[1:], people, strict=True)), "array `group`", self.overlap)
+            where[0] = where[0][~np.isin(group[where[0]], [*dropped])]
         others = [x[rows] for rows in where[1:]]
         standardizer = None if x.dtype == np.uint8 else Standardizer.fit(others[0])
         prepare = standardizer or channels_first
-        own = FileRows(x.file, x.stored, where[0], prepare) if isinstance(x, FileRows) else prepare(x[where[0]])
+        mine = FileRows(x.file, x.stored, where[0], prepare) if isinstance(x, FileRows) else prepare(x[where[0]])
         public, test = (Split(prepare(part), y[rows]) for part, rows in zip(others, where[1:], strict=True))
         splits = DataSplits(
-            Records(own, y[where[0]]), public, test, self.classes or int(y.max()) + 1, where[1], standardizer,
+            Records(mine, y[where[0]]), public, test, self.classes or int(y.max()) + 1, where[1], standardizer,
             ids=texts_of(arrays["id"][chosen[1]]) if "id" in arrays else None, declared=self.classes is not None,
         )  # fmt: skip
         if group is not None and not by_record:
-            return replace(splits, groups=group[chosen[0]], grouped_by="array `group`")
-        return splits if keys is None else replace(splits, keys=keys[chosen[0]])
+            return replace(splits, groups=group[where[0]], grouped_by="array `group`")
+        return splits if keys is None else replace(splits, keys=keys[where[0]])
 
     def _drawn(self, arrays: dict[str, AnyArray]) -> list[Bools]:
         """Return the rows of the three splits, drawn by the keys of groups or rows, if they have names."""

@@ -81,6 +81,7 @@ class DataSplits:
     keys: Ints | None = field(default=None, repr=False)  # [private] key of each record's own name
     grouped_by: str | None = None  # what names the groups: column `patient`, say
     declared: bool = True  # whether the classes are the user's statement; otherwise they are those of the rows
+    warnings: tuple[str, ...] = ()  # what the user must know of the public rows; it may be published
 
     @property
     def names(self) -> Ints | None:
@@ -156,6 +157,14 @@ class Dataset(ABC):
     augment: Any = field(default=None, compare=False)
     suits: Any = field(default=None, compare=False)
     name: Any = field(default=None, compare=False)
+
+    def check(self) -> int | None:
+        """Return within seconds how many rows are public; None: `load` will tell. InputError: a file is wrong."""
+        rows = getattr(self, "public", None)
+        return rows if isinstance(rows, int) else None
+
+    def describe(self) -> None:  # noqa: B027
+        """Say how public rows are used, before any private row is read; by default nothing."""
 
     @abstractmethod
     def load(self) -> DataSplits:

@@ -3,10 +3,7 @@
 Students are published with this file: it needs NumPy and pandas only, and pyarrow for Parquet and Arrow files.
 """
 
-import bz2
-import gzip
-import lzma
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
+from pandas.io.common import get_handle
 
 NUMBER, CATEGORY, DATE = "number", "category", "date"
 #: The format of numbers with a decimal comma, such as 1.234,56.
@@ -21,39 +19,52 @@ COMMA = "comma"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
 _TEXT, _PARQUET, _ARROW = (".csv", ".tsv", ".txt"), (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
-_OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
 
 
 class ColumnError(ValueError):
     """A table does not have the columns or values that are needed. The message quotes no value."""
 
 
-def read_table(path: str | Path, rows: int) -> Iterator[pd.DataFrame]:
+def read_table(path: str | Path, rows: int, columns: Collection[str] | None = None) -> Iterator[pd.DataFrame]:
     """Yield the rows of a CSV, Parquet or Arrow file, at most `rows` at a time; once at least, also if there are none.
+
+    columns  read only these; None: all
 
     The cells of a CSV file are text; pandas takes an empty cell, NA, NaN, null and the like as missing. ColumnError:
     two columns have one name, or the file's name does not say what it is. Other errors are those of pandas and pyarrow.
     """
     with catch_warnings(action="error", category=pd.errors.ParserWarning):  # rows longer than the header
-        for chunk in _chunks(Path(path), rows):
+        for chunk in _chunks(Path(path), rows, columns):
             chunk.columns = chunk.columns.astype(str).str.strip()
             if not chunk.columns.is_unique:
                 raise ColumnError("two columns have one name")  # which may be a value, where there is no header
             yield chunk
 
 
-def _chunks(path: Path, rows: int) -> Iterator[pd.DataFrame]:
-    ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _OPEN), "").lower()
+def first_line(path: Path) -> tuple[str, str]:
+    """Return the first line of a text file, and what separates its columns."""
+    with get_handle(path, "r", encoding="utf-8-sig", compression="infer") as opened:
+        line = str(opened.handle.readline())
+    return line, max(",;\t|", key=line.count)
+
+
+def _chunks(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[pd.DataFrame]:
+    def wanted(name: object) -> bool:
+        return columns is None or str(name).strip() in columns
+
+    ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "").lower()
     if ending in _TEXT:
-        with _OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8-sig") as file:
-            separator = max(",;\t", key=file.readline().count)
-        settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True, "index_col": False}
+        settings: dict[str, Any] = {"sep": first_line(path)[1], "dtype": str, "skipinitialspace": True}
+        settings |= {"index_col": False, "usecols": None if columns is None else wanted}
         yield from pd.read_csv(path, **settings, chunksize=rows, encoding="utf-8-sig")
     elif ending in (*_PARQUET, *_ARROW):
         from pyarrow.dataset import dataset
 
         file = dataset(path, format="parquet" if ending in _PARQUET else "arrow")
-        batches = file.to_batches(batch_size=rows, batch_readahead=1) if file.count_rows() else [file.head(0)]
+        names = [name for name in file.schema.names if wanted(name)]
+        scanned = file.scanner(columns=names, batch_size=rows, batch_readahead=1)
+        batches = scanned.to_batches() if file.count_rows() else [scanned.head(0)]
         yield from (batch.to_pandas(integer_object_nulls=True) for batch in batches)  # large numbers stay whole
     else:
         raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
@@ -70,6 +81,7 @@ class Column:
     values   categories with a feature of their own. None stands for a missing value
     other    whether all other categories have a feature together
     missing  number, date: whether a feature says that the value is missing
+    given    whether the user named the kind: the few values that it does not fit count as missing
     """
 
     name: str
@@ -81,6 +93,7 @@ class Column:
     values: Sequence[str | None] = ()
     other: bool = False
     missing: bool = False
+    given: bool = False
 
     @property
     def features(self) -> list[str]:
@@ -93,13 +106,14 @@ class Column:
     def encode(self, values: pd.Series) -> np.ndarray[Any, Any]:
         """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
         if self.kind == CATEGORY:
-            known = pd.Index(self.values, dtype=object).get_indexer(texts(values))
+            codes, names = different(values)
+            known = pd.Index(self.values, dtype=object).get_indexer(names)[codes]
             one_hot = known[:, None] == np.arange(len(self.values))
             return np.asarray(np.column_stack([one_hot, known < 0]) if self.other else one_hot, np.float32)
-        parts = measured(values, self.kind, self.format)
+        parts = measured(values, self.kind, self.format, self.given)
         numbers = np.column_stack([parts[part] for part in self.parts])
-        with np.errstate(over="ignore"):  # halves: the difference of two finite numbers may be infinite
-            scaled = np.clip((numbers / 2 - np.array(self.mean) / 2) / (np.array(self.spread) / 2), -LIMIT, LIMIT)
+        with np.errstate(over="ignore"):
+            scaled = np.clip((numbers - np.array(self.mean)) / np.array(self.spread), -LIMIT, LIMIT)
         unknown = [np.isnan(numbers[:, :1])] * self.missing
         return np.hstack([np.nan_to_num(scaled), *unknown]).astype(np.float32)
 
@@ -150,29 +164,46 @@ def texts(values: pd.Series) -> pd.Index:
     return pd.Index(text.astype(object).where(text.notna() & (text != ""), None), dtype=object)
 
 
+def different(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Index]:
+    """Return for each value its number among the texts of all values that differ, and these texts."""
+    codes, unique = values.factorize(use_na_sentinel=False)
+    return codes, texts(pd.Series(unique))
+
+
 def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
     """Return the table without the values whose text is one of `missing`."""
-    return table.apply(lambda values: values.mask(texts(values).isin(missing))) if missing else table
+
+    def known(values: pd.Series) -> pd.Series:
+        codes, names = different(values)
+        return values.mask(names.isin(missing)[codes])
+
+    return table.apply(known) if missing else table
 
 
-def measured(values: pd.Series, kind: str, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
+def measured(values: pd.Series, kind: str, format: str | None, given: bool = False) -> dict[str, np.ndarray[Any, Any]]:
     """Return the parts of numbers or dates by name, each float64 [rows], NaN where missing.
+
+    given  whether values that are no numbers or no dates count as missing, if they are one, or up to half of all
 
     ColumnError: it says how many values are no numbers or no dates.
     """
+    codes, unique = values.factorize(use_na_sentinel=False)
+    plain = pd.Series(unique)
     if kind == NUMBER:
-        plain = values.astype("string") if values.dtype.kind in "mM" else values  # dates are no numbers
+        plain = plain.astype("string") if values.dtype.kind in "mM" else plain  # dates are no numbers
         if format == COMMA:
             plain = plain.astype("string").str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
         numbers = np.array(pd.to_numeric(plain, errors="coerce").astype("Float64"), np.float64, copy=True)
         numbers[~np.isfinite(numbers)] = np.nan
         parts = {"": numbers}
     else:
-        when = pd.to_datetime(values, format=format or "ISO8601", errors="coerce", utc=True).dt.as_unit("s")
+        when = pd.to_datetime(plain, format=format or "ISO8601", errors="coerce", utc=True).dt.as_unit("s")
         numbers = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)  # days since 1970
         named = {"day": numbers, "month": when.dt.month, "weekday": when.dt.day_of_week, "hour": when.dt.hour}
         parts = {name: np.array(part, np.float64) for name, part in named.items()}
-    if wrong := int(pd.notna(texts(values[np.isnan(numbers)])).sum()):
+    strange = np.isnan(numbers)
+    strange[strange] = pd.notna(texts(pd.Series(unique)[strange]))
+    if (wrong := int(strange[codes].sum())) > given * max(1, len(values) / 2):
         kinds = "numbers" if kind == NUMBER else f"dates such as {format or '2024-12-31'}"
         raise ColumnError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {kinds}")
-    return parts
+    return {name: part[codes] for name, part in parts.items()}

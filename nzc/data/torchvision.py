@@ -49,3 +49,19 @@ class Torchvision(Dataset):
             raise InputError("root", self.root, allowed) from error
         y = images.targets if hasattr(images, "targets") else images.labels
         return channels_first(np.asarray(images.data)), np.asarray(y, np.int64)
+
+
+@dataclass(frozen=True)
+class MNIST(Torchvision):
+    """60,000 private records; t10k[0:9000] is public, t10k[9000:10000] is the test split (PATE 2017, section 3.2)."""
+
+    kind: Literal["MNIST", "FashionMNIST"] = "MNIST"
+    public: Count = 9000
+
+
+@dataclass(frozen=True)
+class SVHN(Torchvision):
+    """Colour crops of 32 × 32 pixels (Netzer et al. 2011): test[0:10000] is public (PATE 2017, section 3.2)."""
+
+    kind: Literal["SVHN"] = "SVHN"
+    public: Count = 10_000

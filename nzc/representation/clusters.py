@@ -10,7 +10,7 @@ from nzc.types import Floats
 CLEAR = 0.5
 UNCLEAR = (
     "nzc: representation: the public rows form no clear clusters ({:.2f}; clear ones have 0.5 or more), so a few "
-    "rows cannot stand for all: try representation=pretrained, or recipe=papers, whose teachers learn from the records"
+    "rows cannot stand for all: try representation=pretrained for images, or recipe=papers, which trains teachers"
 )
 
 

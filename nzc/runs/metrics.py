@@ -99,7 +99,7 @@ def warnings_of(
     learned   labels [pool] that the student learned from, ABSTAIN where it had none; None: there is no student
     accuracy  the student's accuracy on the test split; None: it is not known
     """
-    lines = []
+    lines = [] if splits is None else [*splits.warnings]
     if splits is not None and splits.undeclared_classes is not None:
         counts = np.bincount(splits.private.y, minlength=len(names))
         shown = some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)
@@ -107,10 +107,10 @@ def warnings_of(
         lines.append(f"{why}: {shown}. To publish, declare them")
     if (released == ABSTAIN).all():
         why = "no label was released, so no student can learn"
-        return [*lines, f"{why}: try more queries, less noise, or a lower threshold"]
+        return [*lines, f"{why}: try more queries, less noise, or a lower threshold, where there is one"]
     if missing := [name for at, name in enumerate(names) if at not in released]:
         why = f"{len(missing)} of {len(names)} classes got no released label ({some(missing, NAMED)})"
-        lines.append(f"{why}: try more queries, less noise, or another threshold")
+        lines.append(f"{why}: try more queries, or less noise")
     if learned is not None and (count := int((learned != ABSTAIN).sum())) < 2 * len(names):
         why = f"the student learned from {count} labels, fewer than 2 for each of {len(names)} classes"
         lines.append(f"{why}: try more queries, or student.spread=1 with representation=spectral")

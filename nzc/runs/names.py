@@ -4,8 +4,7 @@ import re
 from types import NoneType
 
 from nzc.data import Dataset
-from nzc.data.mnist import MNIST
-from nzc.data.torchvision import Torchvision
+from nzc.data.torchvision import MNIST, Torchvision
 from nzc.mechanisms import NoisyArgmax, NoisyCounts
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen

@@ -21,7 +21,7 @@ from nzc.teachers import Teachers
 from nzc.teachers.base import VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import Ints
-from nzc.validation import InputError, within
+from nzc.validation import InputError, whole, within
 
 #: A run warns where so few cells would have the right label by their own counts.
 _FEW = 0.6
@@ -138,6 +138,17 @@ def _needs_places(parts: RunComponents) -> bool:
 
 
 _loaded: list[tuple[Dataset, DataSplits]] = []
+
+
+def check_data(dataset: Dataset, queries: int | None) -> None:
+    """Check the user's files, before teachers and students are imported, which takes seconds."""
+    if not (_loaded and _loaded[0][0] == dataset):
+        with within("dataset"):
+            rows = dataset.check()
+        if rows is not None and queries is not None:
+            whole(1, rows, "(the public rows)", queries=queries)
+        with within("dataset"):
+            dataset.describe()
 
 
 def load(dataset: Dataset) -> DataSplits:

@@ -29,7 +29,7 @@ class Neighbours(ShardedTeachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         if self.unit(splits) == "group":
             # A group with more or fewer records changes the shape of products, and so the rounding of all places.
-            allowed = "must be other teachers where the dataset has groups; or dataset.unit=record"
+            allowed = "must be other teachers where the dataset has groups (or, for dataset=npz, dataset.unit=record)"
             raise InputError("_target_", type(self).__name__, allowed)
         return super().check(splits)
 

@@ -1,6 +1,8 @@
 """Wrong input: one line that names the key, the value and what is allowed; exit code 2; nothing left behind."""
 
+import ast
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from nzc.app.build import build_components
+from nzc.app.config import CONF, GROUPS
 from nzc.app.errors import error_line
 from nzc.app.run import compose_run
 from nzc.runs import plots
@@ -37,6 +40,7 @@ WRONG = [
     ("budget=3", "budget=3", "Budget"),
     ("--config-name=mnist", "primary config 'mnist'", ""),
     ("pubish run dest", "pubish", "did you mean publish?"),
+    ("train", "nzc=train", "predict"),
     ("seed=abc", "seed=abc", "Integer"),
     ("seed=-1", "seed=-1", "from 0"),
     ("seed=null", "seed=null", "not Optional"),
@@ -254,3 +258,22 @@ def test_figures_that_cannot_be_drawn_cost_a_line(nzc: Nzc, monkeypatch: pytest.
     ran = nzc(*FILE, "figures=true")
     assert (ran.code, ran.err.count("\n")) == (0, 1) and "No space left" in ran.err
     assert ran.result["answered"]
+
+
+def test_what_a_message_tells_the_user_to_type_exists() -> None:
+    """Groups have the options, and YAML files the keys, that stand before = in the strings of nzc."""
+    yaml = {group: "".join(file.read_text() for file in (CONF / group).glob("*.yaml")) for group in GROUPS}
+    typed = {
+        found
+        for path in CONF.parent.joinpath("nzc").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for found in re.findall(r"(?<![\w.])([a-z]+)((?:\.[a-z_]+)*)=([a-z_]*)", node.value)
+        if found[0] in GROUPS
+    }
+    assert len(typed) > 20
+    for group, keys, option in typed:
+        if keys:
+            assert re.search(rf"(?m)\b{keys.rpartition('.')[2]}:", yaml[group]), f"{group}{keys}"
+        elif option:
+            assert (CONF / group / f"{option}.yaml").is_file(), f"{group}={option}"

@@ -18,10 +18,8 @@ from nzc.data.adult import Adult
 from nzc.data.folder import Folder
 from nzc.data.glyph import SIDE, SYMBOLS, Glyph, Items
 from nzc.data.images import as_bytes
-from nzc.data.mnist import MNIST
 from nzc.data.rows import LazyRows
-from nzc.data.svhn import SVHN
-from nzc.data.torchvision import Torchvision
+from nzc.data.torchvision import MNIST, SVHN, Torchvision
 from nzc.validation import InputError
 
 
@@ -302,15 +300,7 @@ def test_glyph_imbalance_is_five_to_one_and_a_tenth_of_private_labels_is_wrong()
     np.testing.assert_array_equal(GLYPH.draw("private", np.arange(50)).x, right.draw("private", np.arange(50)).x)
 
 
-def test_glyph_takes_a_folder_of_fonts(tmp_path: Path) -> None:
-    source = GLYPH.fonts_of("private")[0]
-    (tmp_path / "same.ttf").write_bytes(source.path.read_bytes())
-    mine = replace(GLYPH, fonts=str(tmp_path))
-    fonts = [font for role in ("private", "public") for font in mine.fonts_of(role) if font.name == source.name]
-    assert [font.path.name for font in fonts] == ["same.ttf"]  # a font that is there twice counts once
-    (tmp_path / "other.ttf").write_bytes(source.path.read_bytes()[:5000])
-    _refused(mine, "fonts=", "other.ttf", "readable font")
-    _refused(replace(GLYPH, fonts=str(tmp_path / "none")), "fonts=", ".ttf")
+def test_glyph_wants_a_font_with_every_symbol() -> None:
     _refused(replace(GLYPH, public_fonts=0.001), "public_fonts=0.001")
 
 

@@ -129,6 +129,19 @@ def test_private_rows_keep_their_groups(npz: Npz, roles: dict[str, np.ndarray]) 
         assert splits.units == len(np.unique(GROUP[ROLE == "private"]))
 
 
+def test_a_group_with_private_rows_and_others_is_refused_dropped_or_allowed(npz: Npz) -> None:
+    shared = np.where(GROUP == "patient 41", "patient 3", GROUP)  # a public one becomes a private one
+    assert (ROLE[GROUP == "patient 3"] == "private").all() and (ROLE[GROUP == "patient 41"] == "public").all()
+    np.savez(npz.path, **ROWS, group=shared, role=ROLE)
+    with pytest.raises(InputError, match=r"overlap=refuse.* 1 are in public rows"):
+        npz.load()
+    assert len(replace(npz, overlap="allow").load().private) == (ROLE == "private").sum()
+    dropped = replace(npz, overlap="drop").load()
+    rest = ~((ROLE == "private") & (shared == "patient 3"))
+    np.savez(npz.path, **{name: array[rest] for name, array in (ROWS | {"group": shared, "role": ROLE}).items()})
+    assert dropped.digest == npz.load().digest
+
+
 def test_without_groups_the_record_is_the_unit(npz: Npz) -> None:
     np.savez(npz.path, **ROWS)
     splits = npz.load()

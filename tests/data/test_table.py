@@ -1,9 +1,11 @@
 """dataset=table: any kind of file gives the same rows, features are those of scikit-learn, errors are one line."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from conftest import Command, Nzc
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -23,8 +27,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN
 from nzc.data.table import Table
-from nzc.data.table_encoder import LIMIT
-from nzc.data.table_fit import fit_encoder
+from nzc.data.table_encoder import LIMIT, ColumnError
+from nzc.data.table_fit import doubts, fit_encoder
 from nzc.students import StudentData
 from nzc.students.forest import Forest
 from nzc.students.linear import Linear
@@ -45,7 +49,8 @@ def _records(rows: int, seed: int) -> pd.DataFrame:
     back = np.where(age + 20 * (ward == "ICU") + rng.normal(0, 5, rows) > 65, "yes", "no")
     age[rng.random(rows) < 0.1] = np.nan
     day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, rows), unit="D")
-    columns = {"visit": [f"V{row}" for row in range(rows)], "person": rng.integers(0, rows // 2, rows), "age": age,
+    columns = {"visit": [f"V{row}" for row in range(rows)], "age": age,
+               "person": 1000 * seed + rng.integers(0, rows // 2, rows),
                "ward": pd.Series(ward).mask(rng.random(rows) < 0.1), "admitted": day.strftime("%Y-%m-%d"),
                "smoker": rng.random(rows) < 0.3, "country": "CH", "back": back}  # fmt: skip
     return pd.DataFrame(columns)
@@ -68,7 +73,7 @@ def _table(**changes: Any) -> Table:
 @pytest.mark.parametrize("chunk", [37, 100_000])
 def test_every_kind_of_file_gives_the_same_rows(files: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     whole = _table(test="test.csv").load()
-    monkeypatch.setattr("nzc.data.table.CHUNK", chunk)
+    monkeypatch.setattr("nzc.data.table_files.CHUNK", chunk)
     for old, new in (("visits.csv", "visits.feather"), ("new.csv", "new.parquet"), ("test.csv", "test.tsv.gz")):
         table = pd.read_csv(old)
         {"r": table.to_feather, "t": partial(table.to_parquet, row_group_size=70),
@@ -179,6 +184,123 @@ def test_typed_columns_are_what_they_are_as_text() -> None:
         np.testing.assert_array_equal(encoder.encode(typed)[row], encoder.encode(typed[row : row + 1])[0])
 
 
+#: Columns of 5,000 rows by a function of a generator, and whether they look like identifiers.
+COLUMNS: dict[str, tuple[Callable[[np.random.Generator], Any], bool]] = {
+    "patients": (lambda rng: [f"P{number}" for number in rng.integers(0, 3000, 5000)], True),
+    "patients with several rows": (lambda rng: [f"P{number}" for number in rng.integers(0, 1100, 5000)], True),
+    "numbers of patients": (lambda rng: rng.integers(0, 5000, 5000), True),
+    "scattered numbers": (lambda rng: rng.integers(10**6, 10**8, 1200)[rng.integers(0, 1200, 5000)], True),
+    "row numbers": (lambda rng: np.arange(5000), True),
+    "notes": (lambda rng: [f"note {number}" for number in rng.integers(0, 10**9, 5000)], True),
+    "ages": (lambda rng: rng.integers(18, 95, 5000), False),
+    "laboratory": (lambda rng: rng.lognormal(5, 1, 5000).round(), False),
+    "salaries": (lambda rng: 100 * rng.normal(600, 200, 5000).round(), False),
+    "birth weights": (lambda rng: rng.normal(3400, 500, 5000).round(), False),
+    "exact values": (lambda rng: rng.normal(size=5000), False),
+    "years": (lambda rng: rng.integers(1990, 2030, 5000), False),
+    "codes": (lambda rng: [f"D{number % 700}" for number in rng.zipf(1.5, 5000)], False),
+    "dates": (lambda rng: pd.date_range("2020-01-01", periods=5000).astype(str), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
+    make, identifies = COLUMNS[name]
+    public = pd.DataFrame({"column": make(np.random.default_rng(0)), "age": np.arange(5000) % 70})
+    encoder = fit_encoder(public, {}, 32)
+    assert ("column" in encoder.unused) == identifies
+    told = [*doubts(public, encoder, grouped=False)]
+    assert len(told) == identifies and all("dataset.group=column" in line for line in told)
+    assert not [*doubts(public, encoder, grouped=True)]
+    for kind in ("category", "number")[: 1 if public["column"].dtype == object else 2]:
+        with suppress(ColumnError):  # texts are no numbers
+            assert not fit_encoder(public, {"column": kind}, 32).unused
+
+
+@pytest.mark.parametrize("name", ["age", "patient nbr", "Größe", "a, b"])
+def test_what_is_said_of_a_column_can_be_typed(name: str) -> None:
+    public = pd.DataFrame({name: [*map(str, range(99)), "four"], f"{name} 2": range(10**6, 10**6 + 100)})
+    for line in doubts(public, fit_encoder(public, {}, 32), grouped=False):
+        for typed in re.findall(r"'(dataset\.\w+=[^']+)'", line):
+            (override,) = OverridesParser.create().parse_overrides([typed])
+            assert {*override.value()} <= {*public} or override.value() in public
+        if file := re.findall(r"columns: \{.*?\}", line):
+            assert yaml.safe_load(file[0]) == {"columns": {name: "number"}}
+
+
+def test_a_column_that_is_nearly_numbers_is_said_and_can_be_numbers(files: Path) -> None:
+    new = pd.read_csv("new.csv", dtype=str)
+    new.assign(age=new.age.mask(new.index == 7)).to_csv("empty.csv", index=False)
+    new.assign(age=new.age.mask(new.index == 7, "four")).to_csv("new.csv", index=False)
+    guessed, given, empty = _table().load(), _table(columns={"age": "number"}).load(), _table(public="empty.csv").load()
+    assert any("age" in line and "1 of 120" in line for line in guessed.warnings)
+    assert given.warnings == empty.warnings == ()
+    np.testing.assert_array_equal(given.public.x, empty.public.x)
+    np.testing.assert_array_equal(given.private.x, empty.private.x)
+    _changed("visits.csv", lambda table: table.assign(age="old"))()
+    with pytest.raises(InputError, match="400 of 400"):
+        _table(columns={"age": "number"}).load()
+
+
+@pytest.mark.parametrize("by", ["group", "id"])
+@pytest.mark.parametrize("others", [["new.csv"], ["new.csv", "test.csv"]])
+def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: str, others: list[str]) -> None:
+    column = "person"
+    settings: dict[str, Any] = {"group": None, "id": None, "test": "test.csv"} | {by: column}
+    records, every = pd.read_csv("visits.csv"), _table(**settings).load()
+    shared = records[column].unique()[:17]
+    for at, name in enumerate(others):
+        _changed(name, lambda table, at=at: table.assign(person=[*shared[at : at + 9], *table[column][9:]]))()
+    found = shared[: 8 + len(others)]
+    with pytest.raises(InputError, match=r"dataset\.overlap|overlap=refuse.* 9 are in public rows"):
+        _table(**settings).check()
+    allowed, dropped = (_table(**settings, overlap=overlap).load() for overlap in ("allow", "drop"))
+    np.testing.assert_array_equal(allowed.private.x, every.private.x)
+    assert dropped.units < allowed.units
+    records[~records[column].isin(found)].to_csv("visits.csv", index=False)
+    fewer = _table(**settings).load()
+    np.testing.assert_array_equal(dropped.private.x, fewer.private.x)
+    np.testing.assert_array_equal(dropped.private.y, fewer.private.y)
+    np.testing.assert_array_equal(dropped.names, fewer.names)
+    np.testing.assert_array_equal(dropped.public.x, fewer.public.x)
+
+
+def test_names_that_count_rows_name_no_people(files: Path) -> None:
+    """The names V0, V1, … of `visit` are in all files; those of a few of these rows are names."""
+    assert len(_table(group=None).load().private) == 400
+    _changed("new.csv", lambda table: table[5:50])()
+    _changed("visits.csv", lambda table: table[3:])()
+    with pytest.raises(InputError, match="45 are in public rows"):
+        _table(group=None).check()
+
+
+def test_what_a_quick_look_finds_is_said_before_anything_large_is_imported(files: Path) -> None:
+    script = """
+import sys, nzc
+try:
+    nzc.run([*sys.argv[1:]])
+except nzc.InputError as error:
+    print(error)
+print(*{"torch", "sklearn", "lightning"} & set(sys.modules))
+"""
+    for wrong, says in {"dataset.test=tset.csv": "No such file", "queries=121": "from 1 to 120",
+                        "dataset.group=Perso": "did you mean person?"}.items():  # fmt: skip
+        settings = [*RECIPE, *FILES, "tracking=none", wrong]
+        ran = subprocess.run([sys.executable, "-c", script, *settings], capture_output=True, text=True, check=True)
+        line, imported = ran.stdout.splitlines()
+        assert wrong.partition("=")[0] in line and says in line
+        assert imported == ""
+
+
+def test_unlike_separators_are_named(files: Path) -> None:
+    visits = pd.read_csv("visits.csv")
+    visits.to_csv("visits.csv", index=False, sep="|")
+    assert len(_table().load().private) == 400
+    visits.to_csv("visits.csv", index=False, sep=":")
+    with pytest.raises(InputError, match=r"visits\.csv is divided at ',', and has 7 of ':'"):
+        _table().check()
+
+
 def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[], None]:
     return lambda: change(pd.read_csv(name)).to_csv(name, index=False)
 
@@ -190,10 +312,10 @@ def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Calla
         (_changed("visits.csv", lambda table: table.drop(columns="age")), {}, "age is missing"),
         (_changed("visits.csv", lambda table: table.assign(age="old")), {}, "age: 400 of 400 values are no numbers"),
         (_changed("visits.csv", lambda table: table.assign(back=range(400))), {}, "400 different values in 400 rows"),
-        (_changed("visits.csv", lambda table: table.mask(table.visit == "V7")), {}, "1 or more have none"),
+        (_changed("visits.csv", lambda table: table.mask(table.visit == "V7")), {}, "1 have none"),
         (_changed("visits.csv", lambda table: table[:0]), {}, "private=visits.csv: must have"),
-        (_changed("new.csv", lambda table: table[:0]), {}, "there must be rows, and a column"),
-        (_changed("new.csv", lambda table: table.assign(back="maybe")), {}, "not maybe too"),
+        (_changed("new.csv", lambda table: table[:0]), {}, "public=new.csv: must have rows"),
+        (_changed("new.csv", lambda table: table.assign(back="maybe")), {}, "classes no, yes"),
         (_changed("test.csv", lambda table: table.drop(columns="back")), {"test": "test.csv"}, "back is missing"),
         (_changed("test.csv", lambda table: table.assign(back="maybe")), {"test": "test.csv"}, "classes no, yes"),
         (lambda: Path("visits.csv").write_text("a,b\n1,2,3\n"), {}, "more cells than the header"),
