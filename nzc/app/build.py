@@ -69,6 +69,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait),
         data_name=None if name is None else str(name),
         figures=figures if cfg.figures is None else cfg.figures,
+        baseline=cfg.baseline,
     )
 
 

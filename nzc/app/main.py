@@ -38,6 +38,7 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
     _begin()
     words = sys.argv[1:]
+    words[:1] = ["baseline=true"] if words[:1] == ["baseline"] else words[:1]
     command = COMMANDS.get("".join(words[:1]))
     try:
         with reported(otherwise=1 if command else 2):  # before a job begins, the input is wrong
@@ -46,7 +47,8 @@ def main() -> None:
             if "--version" in words:
                 print(f"nzc {__version__}")
                 return
-            if words and words[0][:1] != "-" and (near := get_close_matches(words[0], COMMANDS, 1)):
+            known = () if _is_override("".join(words[:1])) else (*COMMANDS, "baseline")
+            if words and words[0][:1] != "-" and (near := get_close_matches(words[0], known, 1)):
                 raise InputError("nzc", words[0], f"must be a subcommand, or KEY=VALUE; did you mean {near[0]}?")
             sys.argv[1:] = sorted(words, key=_is_override)  # Hydra accepts no flag between them
             register()
