@@ -70,6 +70,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, ledger),
         data_name=name_of_people(cfg),
         figures=figures if cfg.figures is None else cfg.figures,
+        baseline=cfg.baseline,
     )
 
 

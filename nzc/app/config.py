@@ -65,6 +65,7 @@ class Config:
     audit_trials: int = MISSING
     wait: float = MISSING
     figures: bool | None = None
+    baseline: bool = False
     paths: Paths = field(default_factory=Paths)
     dataset: Any = MISSING
     representation: Any = None

@@ -37,6 +37,7 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
     _begin()
     words = sys.argv[1:]
+    words[:1] = ["baseline=true"] if words[:1] == ["baseline"] else words[:1]
     command = COMMANDS.get("".join(words[:1]))
     try:
         with reported(otherwise=1 if command else 2):  # before a job begins, the input is wrong
@@ -46,7 +47,8 @@ def main() -> None:
                 print(f"nzc {__version__}")
                 return
             if words and words[0][:1] not in "-~" and "=" not in words[0]:
-                raise InputError("nzc", words[0], f"must be KEY=VALUE, or a subcommand{meant(words[0], COMMANDS)}")
+                known = [*COMMANDS, "baseline"]
+                raise InputError("nzc", words[0], f"must be KEY=VALUE, or a subcommand{meant(words[0], known)}")
             sys.argv[1:] = sorted(words, key=_is_override)  # Hydra accepts no flag between them
             register()
             forget_data()

@@ -158,6 +158,8 @@ def _require_publishable(result: dict[str, Any]) -> None:
     epsilon = result["epsilon"]
     if result["aggregator"] == "ground_truth":
         raise InputError("aggregator", "ground_truth", "must ask teachers; true labels have no privacy")
+    if result["aggregator"] == "dp_sgd":
+        raise InputError("baseline", True, "must be false: a baseline is there to compare, and is not published")
     if not isinstance(epsilon["published"], float | int):
         claimed = "" if epsilon["claimed"] is None else f"; {epsilon['claimed']:.3g} is claimed for it, and is no bound"
         allowed = f"must be finite, because otherwise the labels may reveal the votes{claimed}"

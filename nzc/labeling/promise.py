@@ -22,36 +22,12 @@ from nzc.validation import InputError
 
 @dataclass(frozen=True)
 class LabelingPolicy:
-<<<<<<< HEAD
-    """The rules of a session. They are fixed before a vote is seen.
-
-    budget        ε at δ that no release may exceed, whatever the votes; None: no limit
-    plan          chooses the plan of the sanitised ε (accounting.sanitised.plan)
-    audit_trials  how often the mechanism is run for a lower bound on ε; None: no audit
-    name          of the mechanism, for messages and the ledger
-    rng           where noise comes from: seeded, or system. Public choices always follow from `seed`
-    answers       how many labels are released at most, in all rounds; None: no limit
-    publish       which bound is published: data_independent, or sanitised, which is a release of its own
-    total         ε that all published folders about the same people may have together; None: no limit
-    """
-=======
     """The rules of a session. They are fixed before a vote is seen."""
->>>>>>> short
 
     mechanism: NoisyArgmax
     selection: QuerySelection
     seed: int
     delta: float
-<<<<<<< HEAD
-    budget: float | None
-    plan: Callable[..., Plan]
-    audit_trials: int | None
-    name: str
-    rng: str = SEEDED
-    answers: int | None = None
-    publish: str = DATA_INDEPENDENT
-    total: float | None = None
-=======
     budget: float | None  # ε at δ that no release may exceed, whatever the votes; None: no limit
     plan: Callable[..., Plan]  # chooses the plan of the sanitised ε (accounting.sanitised.plan)
     audit_trials: int | None  # how often the mechanism is run for a lower bound on ε; None: no audit
@@ -59,7 +35,7 @@ class LabelingPolicy:
     rng: str = SEEDED  # where noise comes from: seeded, or system. Public choices always follow from `seed`
     answers: int | None = None  # how many labels are released at most, in all rounds; None: no limit
     publish: str = DATA_INDEPENDENT  # or sanitised, which is a release of its own
->>>>>>> short
+    total: float | None = None  # ε that all published folders about the same people may have; None: no limit
 
 
 class Promise:

@@ -1,12 +1,13 @@
 """The interface of a representation, and of an encoder of rows."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import fields
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nzc import networks
 from nzc.data import DataSplits, Embedding
 from nzc.data.rows import blocks
 from nzc.storage.fingerprint import describe, source_digest
@@ -14,8 +15,18 @@ from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats
 
-#: Turns rows [rows, ...] into vectors [rows, dimensions].
-Placement = Callable[[AnyArray], Floats]
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Turns rows [rows, ...] into vectors [rows, dimensions], with a network of rows as networks take them."""
+
+    network: "nn.Module"
+
+    def __call__(self, rows: AnyArray) -> Floats:
+        return np.asarray(networks.outputs(self.network, rows))
 
 
 class Encoder(ABC):

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from pytorch_lightning import LightningModule
 from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
@@ -50,11 +49,18 @@ class Contrastive(Encoder):
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
         module = ContrastiveModule(self, public)
         trainer.fit(module, "Representation", max_epochs=1)
-        return lambda rows: np.asarray(F.normalize(networks.outputs(module.encoder, rows), dim=1))
+        return Placement(nn.Sequential(module.encoder, UnitLength()))
 
 
 #: Dimensions in which rows are compared; the vectors before this layer serve better afterwards (SimCLR, Section 4.2).
 _COMPARED = 64
+
+
+class UnitLength(nn.Module):
+    """Scales vectors [rows, dimensions] to length 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.normalize(x, dim=1)
 
 
 class ContrastiveModule(LightningModule):

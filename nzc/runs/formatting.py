@@ -40,6 +40,7 @@ _NAMES = {
     "metrics.majority": "majority rate",
     "metrics.balanced_accuracy": "balanced accuracy",
     "metrics.auc": "AUC",
+    "metrics.average_precision": "average precision",
     "epsilon": "ε",
     **{f"epsilon.{name}": f"ε {name.replace('_', '-')}" for name in EPSILONS},
 }

@@ -14,6 +14,8 @@ from nzc.types import Floats, Ints
 
 #: Tables and warnings name at most so many classes.
 NAMED = 3
+#: A run warns of classes with a recall below this.
+_MISSED = 0.05
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Metrics:
 
     majority           share of the most frequent class: the accuracy of a student that always answers it
     balanced_accuracy  mean recall of the classes that the test split has
-    auc                area under the ROC curve of class 1; None unless there are two classes, and test rows of both
+    auc                area under the ROC curve of class 1; of more than two, the mean over each against the rest
+    average_precision  area under the curve of precision against recall, likewise
     recall             share of the test rows of a class that are recognised, by the class's name; None: it has none
     """
 
@@ -30,23 +33,31 @@ class Metrics:
     balanced_accuracy: float | None = None
     auc: float | None = None
     recall: dict[str, float | None] = field(default_factory=dict)
+    average_precision: float | None = None
 
     @classmethod
-    def of(cls, probs: Floats, truth: Ints, names: Sequence[str]) -> "Metrics":
-        """Return them for class probabilities [rows, classes] and true classes [rows], UNKNOWN where not known."""
-        from sklearn.metrics import recall_score, roc_auc_score  # takes a second to import
+    def of(cls, probs: Floats, truth: Ints, names: Sequence[str], predicted: Ints | None = None) -> "Metrics":
+        """Return them for class probabilities [rows, classes] and true classes [rows], UNKNOWN where not known.
 
+        predicted  labels [rows]; None: the likeliest classes
+        """
+        from sklearn.metrics import average_precision_score, recall_score, roc_auc_score  # takes a second to import
+
+        predicted = (probs.argmax(axis=1) if predicted is None else predicted)[truth != UNKNOWN]
         probs, truth = probs[truth != UNKNOWN], truth[truth != UNKNOWN]
         counts = np.bincount(truth, minlength=len(names))
         if not counts.any():
             return cls(recall=dict.fromkeys(names))
-        classes, predicted = range(len(names)), probs.argmax(axis=1)
+        classes, known = np.arange(len(names)), np.flatnonzero(counts)
         recall = recall_score(truth, predicted, labels=classes, average=None, zero_division=0)
-        ranked = len(names) == 2 and counts.all() and np.isfinite(probs).all()
+        known = known[-1:] if len(names) == 2 else known
+        one, score = (truth[:, None] == known), probs[:, known]
+        ranked = (counts > 0).sum() > 1 and np.isfinite(probs).all()
         return cls(
             majority=float(counts.max() / len(truth)),
             balanced_accuracy=float(recall[counts > 0].mean()),
-            auc=float(roc_auc_score(truth, probs[:, 1])) if ranked else None,
+            auc=float(roc_auc_score(one, score)) if ranked else None,
+            average_precision=float(average_precision_score(one, score)) if ranked else None,
             recall={name: float(recall[at]) if counts[at] else None for at, name in enumerate(names)},
         )
 
@@ -77,7 +88,8 @@ def evaluate(student: FittedStudent | None, splits: DataSplits | None) -> tuple[
     if student is None:
         return None, Metrics(recall=dict.fromkeys(names))
     probs = student.probabilities(test.x)
-    return share_right(probs.argmax(axis=1), test.y), Metrics.of(probs, test.y, names)
+    predicted = student.decide(probs)
+    return share_right(predicted, test.y), Metrics.of(probs, test.y, names, predicted)
 
 
 def class_names(splits: DataSplits | None, classes: int) -> tuple[str, ...]:
@@ -87,7 +99,7 @@ def class_names(splits: DataSplits | None, classes: int) -> tuple[str, ...]:
 
 def warnings_of(
     splits: DataSplits | None,
-    released: Ints,
+    released: Ints | None,
     learned: Ints | None,
     names: Sequence[str],
     accuracy: float | None,
@@ -95,7 +107,7 @@ def warnings_of(
 ) -> list[str]:
     """Return what a reader of the accuracy must know, a line each. All but the first follow from public facts only.
 
-    released  labels [pool], ABSTAIN where none was released
+    released  labels [pool], ABSTAIN where none was released; None: none were to be
     learned   labels [pool] that the student learned from, ABSTAIN where it had none; None: there is no student
     accuracy  the student's accuracy on the test split; None: it is not known
     """
@@ -105,10 +117,10 @@ def warnings_of(
         shown = some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)
         why = "dataset.classes=null: the classes are those of the private records"
         lines.append(f"{why}: {shown}. To publish, declare them")
-    if (released == ABSTAIN).all():
+    if released is not None and (released == ABSTAIN).all():
         why = "no label was released, so no student can learn"
         return [*lines, f"{why}: try more queries, less noise, or a lower threshold, where there is one"]
-    if missing := [name for at, name in enumerate(names) if at not in released]:
+    if missing := [name for at, name in enumerate(names) if released is not None and at not in released]:
         why = f"{len(missing)} of {len(names)} classes got no released label ({some(missing, NAMED)})"
         lines.append(f"{why}: try more queries, or less noise")
     if learned is not None and (count := int((learned != ABSTAIN).sum())) < 2 * len(names):
@@ -121,5 +133,12 @@ def warnings_of(
         own = f"{percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)})"
         most = f"{percent(metrics.majority)} (balanced: {percent(chance)})"
         why = f"the student's accuracy is {own}, and always answering the most frequent class has {most}"
-        lines.append(f"{why}: try more queries, teachers=logistic, or student.balance=1")
+        helps = "a larger ε" if released is None else "more queries, teachers=logistic, or student.balance=1"
+        if len(names) == 2 and metrics.balanced_accuracy > chance + 0.01:
+            helps = "student.threshold=NUMBER, which trades recall for accuracy"
+        lines.append(f"{why}: try {helps}")
+    if missed := [f"{name} ({percent(share)})" for name, share in metrics.lowest if share < _MISSED]:
+        why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
+        logistic = "" if released is None else " teachers=logistic,"
+        lines.append(f"{why}: try student.threshold=balanced,{logistic} or a larger ε")
     return lines

@@ -46,28 +46,31 @@ def write_labels(folder: Path, session: LabelingSession, splits: DataSplits | No
 
 
 def write_student(folder: Path, student: FittedStudent, released: Ints, splits: DataSplits) -> None:
-    """Write the student, and predictions.csv: a label for every public row, with its probability and its source.
+    """Write the student, and predictions.csv: a label for every public row, its source, and the classes' probabilities.
 
     A network that torch.export does not accept costs its own file only.
     """
     from nzc.students import export, predict  # import torch
 
     names, probabilities = class_names(splits, splits.classes), student.probabilities(splits.public.x)
-    labels, answered = probabilities.argmax(axis=1), np.flatnonzero(released != ABSTAIN)
+    labels, answered = student.decide(probabilities), np.flatnonzero(released != ABSTAIN)
     labels[answered] = released[answered]
     source = np.full(len(labels), "student", dtype=object)
     source[answered] = "teachers"
-    shown = [f"{share:.4f}" for share in probabilities[np.arange(len(labels)), labels]]
-    columns = {"label": np.array(names)[labels], "probability": np.array(shown), "source": source}
+    shown = np.char.mod("%.4f", probabilities)
+    columns = {"label": np.array(names)[labels], "probability": shown[np.arange(len(labels)), labels], "source": source}
     rows = {"row": np.arange(len(labels))}
     if splits.ids is not None:
         name = splits.id_column or "id"
         rows = {name if name not in columns else "id": splits.ids}
+    columns |= {f"p({name})": shown[:, at] for at, name in enumerate(names)}
     _write_csv(folder / PREDICTIONS, rows | columns)
     example = splits.public.x[:0]
     if splits.standardizer is not None:
         example = example.astype(splits.standardizer.dtype)
-    write_private(folder / STUDENT_INPUT, predict.describe(list(names), splits.encoder, example, splits.id_column))
+    weights = None if student.weights is None else student.weights.tolist()
+    about = predict.describe(list(names), splits.encoder, example, splits.id_column, weights)
+    write_private(folder / STUDENT_INPUT, about)
     with optional(STUDENT):
         export.write_student(folder / STUDENT, student, splits.public.x, splits.standardizer)
 

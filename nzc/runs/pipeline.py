@@ -1,12 +1,10 @@
 """One run, stage by stage: representation, teachers, votes, labels, student, accounting, files."""
 
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +13,13 @@ from nzc.data import DataSplits
 from nzc.labeling.randomness import SYSTEM
 from nzc.labeling.spent import Spent
 from nzc.mechanisms import ABSTAIN, GroundTruth
-from nzc.runs.curves import POINTS, LearningCurves, curves_of, write_curves
+from nzc.runs.curves import POINTS, Curves, LearningCurves, curves_of, write_curves
 from nzc.runs.formatting import number, optional
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.metrics import Metrics, class_names, evaluate, share_right, warnings_of
 from nzc.runs.outputs import write_labels, write_student
 from nzc.runs.prepare import PreparedRun
-from nzc.runs.result import RoundResult, RunResult, Stage, versions
+from nzc.runs.result import Clock, RoundResult, RunResult, versions
 from nzc.storage.files import make_own
 from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
@@ -36,29 +34,33 @@ def execute(run: PreparedRun, folder: Path, log: CurveLog | None = None, say: St
     log  receives the student's learning curves as they grow
     say  receives every stage when it ends
     """
-    session, stage, made_by, rounds = run.session, Clock(say), versions(), []
+    session, stage, made_by, learner = run.session, Clock(say), versions(), Learner(run, LearningCurves(log))
+    votes, rounds = VoteHistograms(np.zeros((0, run.classes), np.int64), 0), list[RoundResult]()
+    curves, facts = Curves(), dict[str, Any]()
     clear(folder, RUN_FILES, RUN_FIGURES)
     make_own(run.parts.store.root)
     with stage("total"):
-        splits, places = _represent(run, stage)
-        learner, rows = Learner(run, places, LearningCurves(log)), session.choose(embedding=places)
-        votes = _vote(run, splits, rows, stage)
-        for number in range(1, len(session.promise.sizes) + 1):
-            rounds.append(_round(run, number, votes, rows, learner, stage))
-            if number < len(session.promise.sizes):
-                rows = session.choose(learner.probs, places)
-        with stage("accounting"):
-            spent = Spent(session, votes)
-            epsilon, cost_curve = spent.epsilon(), spent.curve(POINTS)
+        if run.parts.baseline:
+            from nzc.runs import baseline  # imports torch
+
+            with stage("student"), within("representation"):
+                learner.student, epsilon, facts = baseline.learn(run)
+            stage.done("student", f"learned by DP-SGD from {facts['learned_from']}")
+        else:
+            votes, rounds = _label(run, learner, stage)
+            with stage("accounting"):
+                spent = Spent(session, votes)
+                epsilon = spent.epsilon()
+                if votes.teachers:
+                    curves = curves_of(votes.votes, session.rows, session.released, spent.curve(POINTS))
         with stage("student"):
             learner.accuracy, learner.metrics = evaluate(learner.student, run.splits)
     result = _result(run, votes, rounds, epsilon, learner)
-    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder)
+    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
     write_labels(folder, session, run.splits, run.classes)
     if learner.student is not None and run.splits is not None:
         write_student(folder, learner.student, session.released, run.splits)
     learner.curves.write(folder)
-    curves = curves_of(votes.votes, session.rows, session.released, cost_curve) if votes.teachers else {}
     write_curves(folder, curves)
     result.write(folder)
     session.close(digests(folder))
@@ -68,25 +70,6 @@ def execute(run: PreparedRun, folder: Path, log: CurveLog | None = None, say: St
 
             plot_run(folder, curves, session.released, run.truth)
     return result
-
-
-class Clock:
-    """Measures the seconds of each stage. `say` receives those that `done` reports; None: nobody does."""
-
-    def __init__(self, say: StageLog | None = None) -> None:
-        self.say, self.seconds, self._last = say, dict[Stage, float](), dict[Stage, float]()
-
-    @contextmanager
-    def __call__(self, stage: Stage) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self._last[stage] = time.perf_counter() - start
-        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + self._last[stage], 3)
-
-    def done(self, stage: Stage, what: str) -> None:
-        """Report `what` a stage did, and how long it took the last time."""
-        if self.say is not None:
-            self.say(stage, what, self._last[stage])
 
 
 def train_worker(run: PreparedRun) -> None:
@@ -126,6 +109,19 @@ def _vote(run: PreparedRun, splits: DataSplits | None, rows: Ints, stage: Clock)
     return votes
 
 
+def _label(run: PreparedRun, learner: "Learner", stage: Clock) -> tuple[VoteHistograms, list[RoundResult]]:
+    """Train the teachers, ask them round by round, and let the student learn; return votes and rounds."""
+    session, rounds = run.session, list[RoundResult]()
+    splits, learner.places = _represent(run, stage)
+    rows = session.choose(embedding=learner.places)
+    votes = _vote(run, splits, rows, stage)
+    for at in range(1, len(session.promise.sizes) + 1):
+        rounds.append(_round(run, at, votes, rows, learner, stage))
+        if at < len(session.promise.sizes):
+            rows = session.choose(learner.probs, learner.places)
+    return votes, rounds
+
+
 @dataclass(repr=False)
 class Learner:
     """Fits the student to the labels so far and to the unlabeled public rows. It never sees a vote.
@@ -137,8 +133,8 @@ class Learner:
     """
 
     run: PreparedRun
-    places: Floats | None
     curves: LearningCurves
+    places: Floats | None = None
     student: FittedStudent | None = None
     labels: Ints | None = None
     sources: str | None = None
@@ -172,7 +168,9 @@ class Learner:
         last = number == len(session.promise.sizes)
         self.student = learn(data, name="Student" if last else f"Student of round {number}")
         self.labels, self.sources = data.labels, ", ".join(sources)
-        if not last:
+        if last:
+            self.student = student.decided(self.student, splits.public.x)
+        else:
             self.probs = self.student.probabilities(splits.public.x)
 
 
@@ -204,7 +202,8 @@ def _result(
     """Return all figures of the run, and print its warnings."""
     session, splits, policy, teachers = run.session, run.splits, run.session.policy, run.parts.teachers
     names, sizes = class_names(splits, run.classes), session.promise.sizes
-    warnings = warnings_of(splits, session.released, learner.labels, names, learner.accuracy, learner.metrics)
+    released = session.released if rounds else None
+    warnings = warnings_of(splits, released, learner.labels, names, learner.accuracy, learner.metrics)
     if (times := session.ledger.repeats) > 1:
         (each, delta), together = session.promise.bound, "both" if times == 2 else f"all {times}"
         total = f"{together} together cost at most ε = {number(times * each)} at δ = {times * delta:g}"
@@ -223,7 +222,7 @@ def _result(
         queries=sum(sizes),
         answered=sum(past.answered for past in rounds),
         refused=sum(sizes) - len(session.rows),
-        reinforced=rounds[-1].reinforced,
+        reinforced=rounds[-1].reinforced if rounds else 0,
         label_accuracy=None if run.truth is None else share_right(session.released, run.truth),
         accuracy=learner.accuracy,
         teachers=votes.summary,

@@ -34,6 +34,7 @@ class RunComponents:
     queries  how many public rows are asked; None: all
     data_name  of the people whom the private data are about (`Ledger.name`); None: they have none
     figures  whether to draw figures
+    baseline  whether DP-SGD learns instead of teachers and student, at the ε that their labels would have
     """
 
     dataset: Dataset | None
@@ -46,6 +47,7 @@ class RunComponents:
     store: PredictionStore
     data_name: str | None
     figures: bool
+    baseline: bool
 
     @property
     def names(self) -> dict[str, str]:
@@ -87,7 +89,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
     queries, adjacency = parts.queries, policy.mechanism.adjacency
     if queries is None and not adjacency.everywhere:
         queries = rows_to_ask(shape.teachers, shape.classes, shape.rows, policy.mechanism.noise.deviation)
-    if not adjacency.everywhere and queries:
+    if not (adjacency.everywhere or parts.baseline) and queries:
         _warn_of_noise(shape, queries, policy.mechanism.noise)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
     digest, promise = teachers.private_digest(splits), Promise(policy, sizes)
@@ -98,7 +100,13 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if teachers.labels_asked_only and len(sizes) > 1:
         allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all"
         raise InputError("rounds", len(sizes), allowed)
+    if parts.baseline and (splits is None or not teachers.needs_dataset or not np.isfinite(session.promise.epsilon)):
+        allowed = "must be false unless there are private records, and labels with a finite ε (budget.epsilon=1)"
+        raise InputError("baseline", True, allowed)
     if splits is not None and student is not None:
+        if isinstance(student.threshold, float) and splits.classes != 2:
+            allowed = f"must be balanced, or null: a number is for two classes, and there are {splits.classes}"
+            raise InputError("student.threshold", student.threshold, allowed)
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
     if splits is not None and parts.representation is not None:
         parts.representation.check(splits.public.x)

@@ -1,9 +1,11 @@
-"""The result of one run: result.json, when and with which versions it was made, and the part of it that is public."""
+"""The result of one run: result.json, its seconds, when and with which versions it was made, and its public part."""
 
 import json
 import platform
 import subprocess
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -18,12 +20,32 @@ from nzc.runs.layout import RESULT, with_infinity
 from nzc.runs.metrics import Metrics
 from nzc.storage.files import write_private
 from nzc.teachers import base
+from nzc.types import StageLog
 from nzc.version import __version__
 
 #: The stages of a run: the keys of `seconds` in result.json.
 Stage = Literal["total", "representation", "teachers", "votes", "labels", "accounting", "student"]
 #: The packages whose versions can change a result.
 _PACKAGES = {"torch": "torch", "lightning": "pytorch-lightning", "mlflow": "mlflow", "numpy": "numpy", "scipy": "scipy"}
+
+
+class Clock:
+    """Measures the seconds of each stage. `say` receives those that `done` reports; None: nobody does."""
+
+    def __init__(self, say: StageLog | None = None) -> None:
+        self.say, self.seconds, self._last = say, dict[Stage, float](), dict[Stage, float]()
+
+    @contextmanager
+    def __call__(self, stage: Stage) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self._last[stage] = time.perf_counter() - start
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + self._last[stage], 3)
+
+    def done(self, stage: Stage, what: str) -> None:
+        """Report `what` a stage did, and how long it took the last time."""
+        if self.say is not None:
+            self.say(stage, what, self._last[stage])
 
 
 def now() -> str:

@@ -32,8 +32,10 @@ def _student(result: RunResult) -> Iterator[Row]:
     ends = "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
     yield "student accuracy", percent(result.accuracy), f"on the test split{ends}"
     if metrics.majority is not None:
-        auc = "" if metrics.auc is None else f", AUC {percent(metrics.auc)}"
-        yield "balanced accuracy", percent(metrics.balanced_accuracy), f"majority rate {percent(metrics.majority)}{auc}"
+        figures = {"AUC": metrics.auc, "average precision": metrics.average_precision}
+        ranks = "".join(f", {name} {percent(value)}" for name, value in figures.items() if value is not None)
+        rate = f"majority rate {percent(metrics.majority)}{ranks}"
+        yield "balanced accuracy", percent(metrics.balanced_accuracy), rate
         (worst, share), *others = metrics.lowest
         then = ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
         yield "lowest recall", percent(share), f"of class {worst}" + f"; then {then}" * bool(then)
@@ -43,6 +45,9 @@ def _student(result: RunResult) -> Iterator[Row]:
 
 def _labels(result: RunResult) -> Iterator[Row]:
     teachers = result.teachers
+    if not result.queries:
+        yield "learned from", "", result.learned_from or ""
+        return
     if count := teachers["count"]:
         mean, ensemble = percent(teachers["mean_accuracy"]), percent(teachers["ensemble_accuracy"])
         known = teachers["mean_accuracy"] is not None
@@ -90,9 +95,9 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
     """Return description and tags of a student as a model: what it learned from, and what may be said of its cost."""
     facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": number(result.epsilon.published)}
     text = (
-        f"Learned from {result.answered:,} labels that {result.teachers['count']:,} {result.voters} released by "
-        f"{result.aggregator}, and from public rows of {result.dataset}. The labels are (ε, δ)-differentially private "
-        f"with ε = {facts['epsilon']}, δ = {_delta(result):g}, where one private {result.unit} changes."
+        f"Learned by {result.aggregator} from {result.learned_from}, and from public rows of {result.dataset}. "
+        f"It is (ε, δ)-differentially private with ε = {facts['epsilon']}, δ = {_delta(result):g}, where one private "
+        f"{result.unit} changes."
     )
     return text, facts | {"delta": f"{_delta(result):g}", "aggregator": result.aggregator}
 

@@ -2,17 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
-from nzc.settings import BelowOne, Count, CountOrZero, NotNegative, Share
+from nzc.settings import BelowOne, Count, CountOrZero, NotNegative, Share, checked
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Bools, CurveLog, Floats, Ints
+from nzc.validation import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -71,9 +72,11 @@ class FittedStudent:
     """A student that has learned.
 
     classifier  maps rows as networks take them (nzc.networks.as_input) to logits [rows, classes]
+    weights     [classes] the class of the largest probability times weight is the label; None: all weights are equal
     """
 
     classifier: "nn.Module"
+    weights: Floats | None = field(default=None, repr=False)
 
     def probabilities(self, x: AnyArray) -> Floats:
         """Return the class probabilities [rows, classes] of x [rows, ...]."""
@@ -81,7 +84,24 @@ class FittedStudent:
 
     def predict(self, x: AnyArray) -> Ints:
         """Return the predicted labels [rows] of x [rows, ...]."""
-        return np.asarray(self.probabilities(x).argmax(axis=1))
+        return self.decide(self.probabilities(x))
+
+    def decide(self, probabilities: Floats) -> Ints:
+        """Return the labels [rows] at class probabilities [rows, classes]."""
+        return np.asarray((probabilities * (1 if self.weights is None else self.weights)).argmax(axis=1))
+
+
+#: A class counts as no rarer than this where its share weighs its probabilities.
+_RAREST = 1e-3
+
+
+def _check_threshold(value: object) -> None:
+    if not (value is None or value == "balanced" or (isinstance(value, float) and 0 < value < 1)):
+        raise InputError("threshold", value, "must be balanced, a number between 0 and 1, or null")
+
+
+#: A decision rule: `Student.threshold`.
+Threshold = Annotated[float | str | None, checked(_check_threshold)]
 
 
 class Student(ABC):
@@ -89,16 +109,27 @@ class Student(ABC):
 
     folds   2 or more: labels that cross-validation contradicts are removed (`labels.clean_labels`)
     spread  share of the pool that is labeled like the nearest released row (`labels.spread_labels`)
+    threshold  of two classes: the second one is the label where its probability is above this. "balanced":
+               probabilities are divided by the expected shares of the classes first. None: the likeliest class
     """
 
     folds: Count
     spread: Share
+    threshold: Threshold = None
 
     def __post_init__(self) -> None:  # noqa: B027
         """Check nothing; subclasses may check more."""
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:  # noqa: B027
         """Raise InputError where it cannot learn from rows of this shape; by default nothing is known to be wrong."""
+
+    def decided(self, student: FittedStudent, public: AnyArray) -> FittedStudent:
+        """Return the student with the decision rule; it expects the shares of classes that it sees in public rows."""
+        if self.threshold is None:
+            return student
+        if isinstance(self.threshold, str):
+            return replace(student, weights=1 / student.probabilities(public).mean(axis=0).clip(_RAREST))
+        return replace(student, weights=np.array([self.threshold, 1 - self.threshold]))
 
     @abstractmethod
     def fit(
@@ -126,6 +157,7 @@ class StudentSettings(OptimizerSettings, Student):
     labeled_loss_decay: BelowOne
     folds: Count
     spread: Share = 0.0
+    threshold: Threshold = None
     augment: Callable[..., Any] | None = None
     unlabelled: CountOrZero = 0
 

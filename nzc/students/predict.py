@@ -25,6 +25,7 @@ class Student:
     def __init__(self, folder: str | Path) -> None:
         self.about: dict[str, Any] = json.loads((Path(folder) / "student.json").read_text(encoding="utf-8"))
         self.network = torch.export.load(Path(folder) / "student.pt2").module()
+        self.weights = np.array(self.about.get("weights") or 1)  # of probabilities, before one class is chosen
         columns = self.about["columns"]
         self.encoder = None if columns is None else TableEncoder.from_dict(columns)
 
@@ -44,7 +45,7 @@ class Student:
             records = records.reindex(columns=names)
         parts = [self._probabilities(part) for part in _parts(records, self.encoder is not None)]
         probabilities = np.concatenate(parts) if parts else np.zeros((0, len(self.about["labels"])))
-        best, labels = probabilities.argmax(axis=1), np.array(self.about["labels"], dtype=object)
+        best, labels = (probabilities * self.weights).argmax(axis=1), np.array(self.about["labels"], dtype=object)
         top = np.take_along_axis(probabilities, best[:, None], axis=1)[:, 0]
         named = {f"p({label})": column for label, column in zip(labels, probabilities.T, strict=True)}
         return pd.DataFrame({"label": labels[best], "probability": top, **named})
@@ -81,17 +82,20 @@ def write(student: Student, path: str | Path) -> None:
         first += len(predicted)
 
 
-def describe(labels: list[str], encoder: TableEncoder | None, example: Any, name: str | None) -> str:
+def describe(
+    labels: list[str], encoder: TableEncoder | None, example: Any, name: str | None, weights: list[float] | None = None
+) -> str:
     """Return student.json; `example` is an array [rows, ...] such as the student takes, `name` the column of ids."""
     columns = None if encoder is None else encoder.as_dict()
     array = None if encoder is not None else {"shape": list(example.shape[1:]), "dtype": str(example.dtype)}
-    about = {"labels": labels, "id": name, "array": array, "columns": columns}
+    about = {"labels": labels, "id": name, "array": array, "columns": columns, "weights": weights}
     return json.dumps(about, indent=1, ensure_ascii=False) + "\n"
 
 
 def _parts(records: Any, table: bool) -> Iterator[Any]:
-    for first in range(0, len(records), CHUNK):
-        yield records.iloc[first : first + CHUNK] if table else records[first : first + CHUNK]
+    at_once = CHUNK if table else 100  # a pretrained encoder takes no more
+    for first in range(0, len(records), at_once):
+        yield records.iloc[first : first + at_once] if table else records[first : first + at_once]
 
 
 def _load_pyfunc(path: str) -> Student:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nzc.networks import as_input
 from nzc.settings import Count, NotNegative, Share
-from nzc.students.config import FittedStudent, Student, StudentData
+from nzc.students.config import FittedStudent, Student, StudentData, Threshold
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, CurveLog, Floats, Ints
 
@@ -29,6 +29,7 @@ class SklearnStudent(Student):
     balance: NotNegative
     folds: Count
     spread: Share
+    threshold: Threshold = None
 
     @abstractmethod
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle, islice
+from itertools import cycle
 from pathlib import Path
 from typing import Any, cast
 
@@ -93,7 +93,7 @@ class Drawing:
 
 
 def draw_lines(axes: Axes, drawing: Drawing) -> None:
-    """Draw a line for each y and each value of `by`. Hollow markers: the paper's values, and other programs."""
+    """Draw a line for each y and each value of `by`. Hollow markers: the paper's values."""
     figure, points, keys = drawing.figure, drawing.points, [whole_key(key) for key in drawing.figure.y]
     lines = list(points.groupby(["group", "key"], sort=False))
     for ((group, key), line), style in zip(lines, cycle(LINES), strict=False):
@@ -102,11 +102,9 @@ def draw_lines(axes: Axes, drawing: Drawing) -> None:
             axes.plot(printed["x"], printed["paper"], **hollow)
         names = [group] if group and len(keys) == 1 else filter(None, [group, heading(key)])
         _line(axes, line, style, ", ".join(names))
-    for other, style in zip(figure.points, islice(cycle(LINES), len(lines), None), strict=False):
-        axes.plot(other.x, other.y, **style, label=other.name, markerfacecolor="white")
     axes.set_xlabel(heading(whole_key(str(figure.x))))
     axes.set_ylabel(" · ".join(dict.fromkeys(_quantity(key) for key in keys)))
-    xs, ys = ([*points[axis], *(value for other in figure.points for value in getattr(other, axis))] for axis in "xy")
+    xs, ys = points["x"].tolist(), points["y"].tolist()
     if all(is_share(key) for key in keys):
         axes.yaxis.set_major_formatter(_PERCENT)
     elif _wide(ys):
@@ -118,7 +116,7 @@ def draw_lines(axes: Axes, drawing: Drawing) -> None:
     if drawing.seeds:
         axes.set_title(drawing.seeds, fontsize=8, color="0.35", loc="left")
     compared = drawing.finite["paper"].notna().any()
-    if len(lines) > 1 or figure.points or compared:
+    if len(lines) > 1 or compared:
         _legend(axes, "hollow: the paper" if compared else None)
 
 

@@ -39,14 +39,6 @@ class SweepRow(_Entry):
     paper: dict[str, Any] = {}
 
 
-class SweepPoints(_Entry):
-    """An entry of a figure's `points`: values of something that is no run, such as another program's."""
-
-    name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-
-
 class SweepFigure(_Entry):
     """An entry of `sweep.figures`: keys y of the runs against their key x; or one curve of each run.
 
@@ -54,16 +46,14 @@ class SweepFigure(_Entry):
     (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row. A curve is one of
     nzc/runs/curves.py.
 
-    by      keys: one line for each of their values
-    points  further lines, with hollow markers; they hold for the settings of the sweep file, as paper values do
-    ylim    range of the y axis
+    by    keys: one line for each of their values
+    ylim  range of the y axis
     """
 
     name: Annotated[str, Field(pattern=r"^[\w-]+$")]
     x: str | None = None
     y: Keys = ()
     by: Keys = ()
-    points: tuple[SweepPoints, ...] = ()
     curve: str | None = None
     ylim: tuple[float, float] | None = None
 
@@ -75,8 +65,8 @@ class SweepFigure(_Entry):
     @model_validator(mode="after")
     def _complete(self) -> "SweepFigure":
         lines = bool(self.x and self.y)
-        if lines == bool(self.curve) or not (lines or not (self.x or self.y or self.by or self.points)):
-            raise ValueError("must have x and y, with by and points, or else curve")
+        if lines == bool(self.curve) or not (lines or not (self.x or self.y or self.by)):
+            raise ValueError("must have x and y, with by, or else curve")
         return self
 
 

@@ -146,7 +146,9 @@ class MLflow(Tracker):
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.published, "order": epsilon.order}
         values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
-        values |= {name: record["metrics"][name] for name in ("majority", "balanced_accuracy", "auc")}
+        values |= {
+            name: record["metrics"][name] for name in ("majority", "balanced_accuracy", "auc", "average_precision")
+        }
         values |= by_class("recall", result.metrics.recall)
         values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
         self._log_values(values, {MLFLOW_RUN_NOTE: describe(result)})

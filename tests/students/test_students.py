@@ -165,6 +165,26 @@ def test_weights_of_probabilities_are_those_of_repeated_rows(
     np.testing.assert_allclose(soft.probabilities(data.x), repeated.probabilities(data.x), atol=0.01)
 
 
+@pytest.mark.parametrize(
+    ("threshold", "labels"),
+    [(None, [0, 0, 0, 1]), (0.3, [0, 0, 1, 1]), (0.6, [0, 0, 0, 0]), ("balanced", [0, 1, 1, 1])],
+)
+def test_a_decision_rule_moves_labels_and_no_probability(threshold: float | str | None, labels: list[int]) -> None:
+    """Balanced, the second class is the label where it is more probable than in the public rows, 0.15 in the mean."""
+    p = np.array([0.1, 0.2, 0.4, 0.55])
+    rows = np.stack([np.log(1 - p), np.log(p)], axis=1).astype(np.float32)
+    public = np.log(np.array([[0.8, 0.2], [0.9, 0.1]], np.float32))
+    student = replace(TABLES[0], threshold=threshold).decided(FittedStudent(nn.Identity()), public)
+    assert student.predict(rows).tolist() == labels
+    np.testing.assert_allclose(student.probabilities(rows)[:, 1], p, rtol=1e-6)
+
+
+def test_a_class_that_nothing_predicts_is_never_the_label() -> None:
+    rare = np.log(np.array([[0.6, 0.4, 1e-9], [0.3, 0.7, 1e-9]], np.float32))
+    student = replace(TABLES[0], threshold="balanced").decided(FittedStudent(nn.Identity()), rare)
+    assert student.predict(rare).tolist() == [0, 1]
+
+
 def test_soft_labels_are_of_labeled_rows_and_of_the_surest() -> None:
     data = StudentData(np.zeros((5, 1)), np.array([0, ABSTAIN, ABSTAIN, 1, ABSTAIN]), 2)
     probs = np.array([[0.6, 0.4], [0.1, 0.9], [0.8, 0.2], [0.55, 0.45], [0, 0]])
