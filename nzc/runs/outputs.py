@@ -45,10 +45,11 @@ def write_labels(folder: Path, session: LabelingSession, splits: DataSplits | No
     _write_csv(folder / LABELS, columns)
 
 
-def write_student(folder: Path, student: FittedStudent, released: Ints, splits: DataSplits) -> None:
+def write_student(folder: Path, student: FittedStudent, released: Ints, splits: DataSplits, voters: str) -> None:
     """Write the student, and predictions.csv: a label for every public row, with its probability and its source.
 
-    A network that torch.export does not accept costs its own file only.
+    The source is `voters` where the label was released, else the student. A network that torch.export does not accept
+    costs its own file only.
     """
     from nzc.students import export, predict  # import torch
 
@@ -56,7 +57,7 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
     labels, answered = probabilities.argmax(axis=1), np.flatnonzero(released != ABSTAIN)
     labels[answered] = released[answered]
     source = np.full(len(labels), "student", dtype=object)
-    source[answered] = "teachers"
+    source[answered] = voters
     shown = [f"{share:.4f}" for share in probabilities[np.arange(len(labels)), labels]]
     columns = {"label": np.array(names)[labels], "probability": np.array(shown), "source": source}
     rows = {"row": np.arange(len(labels))}

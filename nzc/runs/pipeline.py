@@ -29,51 +29,58 @@ from nzc.types import CurveLog, Floats, Ints, StageLog
 from nzc.validation import within
 
 
-def execute(run: PreparedRun, folder: Path, log: CurveLog | None = None, say: StageLog | None = None) -> RunResult:
+def execute(
+    run: PreparedRun, folder: Path, begun: float, log: CurveLog | None = None, say: StageLog | None = None
+) -> RunResult:
     """Run the job and write everything into `folder`.
 
-    log  receives the student's learning curves as they grow
-    say  receives every stage when it ends
+    begun  when the user started it, in seconds since 1970
+    log    receives the student's learning curves as they grow
+    say    receives every stage when it ends
     """
-    session, stage, made_by, rounds = run.session, Clock(say), versions(), []
+    session, stage, made_by, rounds = run.session, Clock(begun, say), versions(), []
     clear(folder, RUN_FILES, RUN_FIGURES)
     make_own(run.parts.store.root)
-    with stage("total"):
-        splits, places = _represent(run, stage)
-        learner, rows = Learner(run, places, LearningCurves(log)), session.choose(embedding=places)
-        votes = _vote(run, splits, rows, stage)
-        for number in range(1, len(session.promise.sizes) + 1):
-            rounds.append(_round(run, number, votes, rows, learner, stage))
-            if number < len(session.promise.sizes):
-                rows = session.choose(learner.probs, places)
-        with stage("accounting"):
-            spent = Spent(session, votes)
-            epsilon, cost_curve = spent.epsilon(), spent.curve(POINTS)
-        with stage("student"):
-            learner.accuracy, learner.metrics = evaluate(learner.student, run.splits)
+    sys.stderr.writelines(f"nzc: {line}\n" for line in run.warnings)
+    splits, places = _represent(run, stage)
+    learner, rows = Learner(run, places, LearningCurves(log)), session.choose(embedding=places)
+    votes = _vote(run, splits, rows, stage)
+    for number in range(1, len(session.promise.sizes) + 1):
+        rounds.append(_round(run, number, votes, rows, learner, stage))
+        if number < len(session.promise.sizes):
+            rows = session.choose(learner.probs, places)
+    with stage("accounting"):
+        spent = Spent(session, votes)
+        epsilon, cost_curve = spent.epsilon(), spent.curve(POINTS)
+    with stage("student"):
+        learner.accuracy, learner.metrics = evaluate(learner.student, run.splits)
     result = _result(run, votes, rounds, epsilon, learner)
-    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder)
     write_labels(folder, session, run.splits, run.classes)
     if learner.student is not None and run.splits is not None:
-        write_student(folder, learner.student, session.released, run.splits)
+        write_student(folder, learner.student, session.released, run.splits, result.voters)
     learner.curves.write(folder)
     curves = curves_of(votes.votes, session.rows, session.released, cost_curve) if votes.teachers else {}
     write_curves(folder, curves)
-    result.write(folder)
-    session.close(digests(folder))
     if run.parts.figures:
         with optional("figures"):
             from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
 
             plot_run(folder, curves, session.released, run.truth)
+    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder).waited(begun)
+    result.write(folder)
+    session.close(digests(folder))
     return result
 
 
 class Clock:
-    """Measures the seconds of each stage. `say` receives those that `done` reports; None: nobody does."""
+    """Measures the seconds of each stage. `say` receives those that `done` reports; None: nobody does.
 
-    def __init__(self, say: StageLog | None = None) -> None:
-        self.say, self.seconds, self._last = say, dict[Stage, float](), dict[Stage, float]()
+    begun  when the user started the run, in seconds since 1970; `preparation` ends now
+    """
+
+    def __init__(self, begun: float, say: StageLog | None = None) -> None:
+        self.say, self._last = say, dict[Stage, float]()
+        self.seconds: dict[Stage, float] = {"preparation": round(time.time() - begun, 3)}
 
     @contextmanager
     def __call__(self, stage: Stage) -> Iterator[None]:
@@ -92,7 +99,7 @@ def train_worker(run: PreparedRun) -> None:
     """On a worker node: train its share of the teachers."""
     splits, teachers = run.splits, run.parts.teachers
     if splits is not None and teachers.labels_asked_only:
-        placed, places = _represent(run, Clock())
+        placed, places = _represent(run, Clock(time.time()))
         splits = placed and replace(placed, asked=run.session.choose(embedding=places))
     teachers.train_worker(splits, run.parts.store, run.parts.trainer)
 
@@ -203,9 +210,9 @@ def _result(
     """Return all figures of the run, and print its warnings."""
     session, splits, policy, teachers = run.session, run.splits, run.session.policy, run.parts.teachers
     names, sizes = class_names(splits, run.classes), session.promise.sizes
-    warnings = warnings_of(splits, session.released, learner.labels, names, learner.accuracy, learner.metrics)
-    for line in warnings:
-        print(f"nzc: {line}", file=sys.stderr)
+    facts = session.released, learner.labels, names, learner.accuracy, learner.metrics, run.remedy
+    warnings = warnings_of(splits, *facts)
+    sys.stderr.writelines(f"nzc: {line}\n" for line in warnings)
     return RunResult(
         dataset=run.parts.names["dataset"],
         aggregator=run.parts.names["aggregator"],
@@ -229,7 +236,7 @@ def _result(
         unit=teachers.unit(splits),
         publish=policy.publish,
         metrics=learner.metrics,
-        warnings=warnings,
+        warnings=[*run.warnings, *warnings],
         learned_from=learner.sources,
         learned_accuracy=None
         if splits is None or learner.labels is None

@@ -3,6 +3,7 @@
 import json
 import platform
 import subprocess
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -20,8 +21,9 @@ from nzc.storage.files import write_private
 from nzc.teachers import base
 from nzc.version import __version__
 
-#: The stages of a run: the keys of `seconds` in result.json.
-Stage = Literal["total", "representation", "teachers", "votes", "labels", "accounting", "student"]
+#: The keys of `seconds` in result.json: what the user waited in all; before the first stage, for imports and data; and
+#: for each stage.
+Stage = Literal["total", "preparation", "representation", "teachers", "votes", "labels", "accounting", "student"]
 #: The packages whose versions can change a result.
 _PACKAGES = {"torch": "torch", "lightning": "pytorch-lightning", "mlflow": "mlflow", "numpy": "numpy", "scipy": "scipy"}
 
@@ -131,6 +133,10 @@ class RunResult:
             seconds={"total": self.seconds["total"]},  # the time of one stage tells more of the votes
             data=data,
         )
+
+    def waited(self, begun: float) -> "RunResult":
+        """Return the result with all seconds from `begun` (since 1970) to now as `total`."""
+        return replace(self, seconds={**self.seconds, "total": round(time.time() - begun, 3)})
 
     @property
     def interval(self) -> tuple[float, float] | None:

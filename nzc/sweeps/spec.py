@@ -54,7 +54,8 @@ class SweepFigure(_Entry):
     (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row. A curve is one of
     nzc/runs/curves.py.
 
-    by      keys: one line for each of their values
+    by      keys: one line for each of their values. By default one line joins all runs; or those of each row, where a
+            row stands for several runs
     points  further lines, with hollow markers; they hold for the settings of the sweep file, as paper values do
     ylim    range of the y axis
     """

@@ -92,9 +92,9 @@ class Teachers(ABC):
         """Return in words when two private datasets are neighbours: one unit of privacy differs."""
         if self.unit(splits) == "group":
             which = f" (one value of the {splits.grouped_by})" if splits is not None and splits.grouped_by else ""
-            return f"the records of one group{which} differ, in number too (at least one)"
+            return f"the records of one group{which} are replaced by one or more others"
         if splits is not None and splits.keys is not None:
-            return "one record differs and keeps its name"
+            return "one record differs, but keeps its name"
         return "one record differs"
 
     def counted(self, splits: DataSplits) -> DataSplits:

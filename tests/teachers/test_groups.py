@@ -149,7 +149,7 @@ def test_what_groups_do_not_allow_and_what_is_warned_of(tmp_path: Path, capsys: 
     assert capsys.readouterr().err.startswith("nzc: about 37 % of 40 teachers have no group: ")
     singly = replace(splits, groups=None)
     assert [TREES.unit(of) for of in (splits, singly, None)] == ["group", "record", "record"]
-    assert TREES.neighbours(splits).startswith("the records of one group differ")
+    assert TREES.neighbours(splits).startswith("the records of one group are replaced")
     assert TREES.neighbours(singly) == "one record differs"
     assert VoteFile("votes.npy").unit(splits) == "teacher"
     assert replace(TREES, count=40).check(splits).teachers == 40
