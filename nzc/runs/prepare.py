@@ -122,9 +122,10 @@ def _doubts(session: LabelingSession, shape: VoteShape, records: int | None) -> 
         answered, right = expected_in_cells(mechanism, shape.teachers, shape.classes, asked)
     else:
         answered, right = expected(mechanism, *histograms(vote_shares(shape.classes), shape.teachers))
-    admitted = asked if admits is None else int(admits.admit(np.ones(asked, dtype=bool)).sum())
-    labels = answered * admitted
-    limit = policy.budget if admitted < asked else None
+    labels, limit = answered * asked, None
+    if admits is not None and mechanism.screen is None:  # behind a screen, noise decides how many the budget admits
+        admitted = int(admits.admit(np.ones(asked, dtype=bool)).sum())
+        labels, limit = float(admitted), policy.budget if admitted < asked else None
     return doubts(labels, right / (answered or 1), shape.classes, limit, promise.bound[1], records, in_cells=in_cells)
 
 

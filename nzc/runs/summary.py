@@ -40,7 +40,7 @@ def _protected(result: RunResult) -> str:
     """Return whom ε protects, in words."""
     if result.unit == "group":
         return f"all records of one value of the {result.grouped_by or 'group'} together"
-    return f"one {result.unit}"
+    return "the votes of one teacher" if result.unit == "teacher" else f"one {result.unit}"
 
 
 def _student(result: RunResult) -> Iterator[Row]:

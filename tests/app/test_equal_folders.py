@@ -205,7 +205,9 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable
     monkeypatch.setattr(datasets, "load_digits", datasets.load_digits)
     # Times are not private, and differ between any two runs.
     monkeypatch.setattr("nzc.runs.result.datetime", SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC)))
-    monkeypatch.setattr("nzc.runs.pipeline.time", SimpleNamespace(perf_counter=lambda: 0.0))
+    for module in ("pipeline", "result"):
+        stopped = SimpleNamespace(perf_counter=lambda: 0.0, time=lambda: 0.0)
+        monkeypatch.setattr(f"nzc.runs.{module}.time", stopped)
 
     def run(kind: Kind, change: str, *settings: str) -> dict[str, bytes]:
         for folder in ("run", "published", ".nzc"):
