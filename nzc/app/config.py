@@ -156,12 +156,3 @@ def register() -> None:
     Plugins.instance().register(_SearchPath)
     OmegaConf.register_new_resolver("groups_help", _groups_help, replace=True)
     OmegaConf.register_new_resolver("keys_help", _keys_help, replace=True)
-
-
-def _without_budget(noise: float, *, _root_: Any) -> float | None:
-    """Return the noise of a preset; None where a budget is given, which then decides it."""
-    return noise if OmegaConf.select(_root_, "budget.epsilon") is None else None
-
-
-# Stored configurations contain it, so every program that reads one needs it: not only a run.
-OmegaConf.register_new_resolver("without_budget", _without_budget, replace=True)

@@ -4,11 +4,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 import hydra
+import psutil
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
@@ -77,7 +79,8 @@ class RunHooks(Callback):
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         with reported(shows_private(config)):  # Hydra would make a warning of an error
-            RunHooks.prepared = prepare(config, config.hydra.runtime.choices)
+            begun = psutil.Process().create_time()  # imports take seconds
+            RunHooks.prepared = prepare(config, config.hydra.runtime.choices, begun)
             if RunHooks.prepared.help_train():
                 sys.exit()
             RunHooks.prepared.take("hydra.run.dir", Path(config.hydra.run.dir))
@@ -91,14 +94,14 @@ def _job(cfg: DictConfig) -> float | list[float] | None:
     if settings.mode != RunMode.MULTIRUN:
         assert RunHooks.prepared is not None
         with reported(shows_private(cfg), folder=folder):
-            result = RunHooks.prepared.execute(speaks=True)
+            result = RunHooks.prepared.execute(speaks=True).waited(RunHooks.prepared.begun)
         show(result_table(result if shows_private(cfg) else result.public))
         show(str(folder / RESULT), "dim")
         return None
     sweep, choices, job = Path(settings.sweep.dir), settings.runtime.choices, None
     name = job_name(sweep, settings.job.num, as_typed(settings.overrides.task))
     try:
-        job = prepare(cfg, choices, in_sweep=True)
+        job = prepare(cfg, choices, time.time(), in_sweep=True)
         if job.help_train():
             return None
         job.take("hydra.sweep.dir", folder)

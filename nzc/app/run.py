@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from nzc.app.build import build, build_components, run_params, without_hydra
 from nzc.app.config import CONF, name_of_people, register, shows_private
 from nzc.app.errors import input_error
 from nzc.labeling.randomness import SYSTEM
+from nzc.progress import say_stage
 from nzc.runs import pipeline
 from nzc.runs.layout import read_overrides
 from nzc.runs.prepare import PreparedRun, forget_data
@@ -30,7 +32,6 @@ from nzc.runs.result import RunResult
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.tracking import TrackedRun, Tracker, tracked_name, wait_at_most
-from nzc.training.progress import say_stage
 from nzc.validation import InputError, in_a_line
 
 #: Everything that a run writes is readable by its owner only, because most of it depends on votes.
@@ -39,12 +40,13 @@ PRIVATE = 0o077
 
 @dataclass
 class PreparedJob:
-    """A run whose input is known to be good, and its tracker."""
+    """A run whose input is known to be good, and its tracker. `begun`: when the user started it, since 1970."""
 
     cfg: DictConfig
     choices: Mapping[str, Any]
     run: PreparedRun
     tracker: Tracker | None
+    begun: float
 
     def help_train(self) -> bool:
         """On a worker node, which only helps another to train teachers: train its share, and return true."""
@@ -65,11 +67,13 @@ class PreparedJob:
         speaks = speaks and self.run.parts.trainer.progress
         say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
         with closing(self.folder), tracked(self.tracker, self.cfg, self.choices, self.folder.path, sweep, name) as run:
-            return pipeline.execute(self.run, self.folder.path, run.log, say)
+            return pipeline.execute(self.run, self.folder.path, self.begun, run.log, say)
 
 
-def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False) -> PreparedJob:
+def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep: bool = False) -> PreparedJob:
     """Build and check everything, also the tracker's address. An InputError leaves nothing behind.
+
+    begun  when the user started the run, in seconds since 1970
 
     A job of a sweep draws no figures by default, and does not check the address: the sweep has done so.
     """
@@ -88,7 +92,7 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], in_sweep: bool = False)
     tracker = build_tracker(cfg)
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
         tracker.check(name_of_people(cfg) or choices["dataset"])
-    return PreparedJob(cfg, choices, prepared, tracker)
+    return PreparedJob(cfg, choices, prepared, tracker, begun)
 
 
 def _require_publishable(prepared: PreparedRun) -> None:
@@ -129,11 +133,11 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
     Nothing is printed but warnings and progress. Sweeps are for the command line. Hydra's global state, the umask and
     `sys.path` are as before when this returns. InputError: a value cannot be used.
     """
-    state, umask, path = Singleton.get_state(), os.umask(PRIVATE), sys.path.copy()
+    begun, state, umask, path = time.time(), Singleton.get_state(), os.umask(PRIVATE), sys.path.copy()
     try:
         GlobalHydra.instance().clear()
         cfg = compose_run(overrides)
-        job = prepare(cfg, cfg.hydra.runtime.choices)
+        job = prepare(cfg, cfg.hydra.runtime.choices, begun)
         job.take("hydra.run.dir", folder := Path(cfg.hydra.run.dir).absolute())
         (stored := folder / ".hydra").mkdir(exist_ok=True)  # as Hydra does
         OmegaConf.save(without_hydra(cfg), stored / "config.yaml")

@@ -94,17 +94,3 @@ class OwnCells(Adjacency):
     @property
     def rows(self) -> str:
         return f"at most {2 * self.records} asked rows"
-
-
-def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> int:
-    """Return how many public rows are best asked: a cell should have seven times more records than `noise_std`.
-
-    At least one for each class. At most a quarter of the public rows, and a thousand: more no longer help.
-    """
-    return max(int(min(max(records / (7 * noise_std), classes), public / 4, 1000)), 1)
-
-
-def expected_right(records: int, classes: int, rows: int, noise: Noise, agreement: float = 0.8) -> float:
-    """Return the share of cells, of equal size, whose noisy plurality is right where `agreement` of the records are."""
-    shares = np.array([agreement, *[(1 - agreement) / (classes - 1)] * (classes - 1)])
-    return float(np.exp(noise.log_law(records / rows * shares[None]))[0, 0])

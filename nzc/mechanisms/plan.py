@@ -11,6 +11,7 @@ from scipy.special import bdtr
 from nzc.accounting.calibration import calibrate
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.presets import GNMax, LNMax, SparseStable
+from nzc.mechanisms.rows import AGREEMENT, ENOUGH, doubts, expected, histograms, vote_shares
 from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.mechanisms.votes import as_labels, as_votes
 from nzc.types import Floats, Ints
@@ -18,12 +19,8 @@ from nzc.validation import InputError, between_0_and_1, positive, share, whole
 
 #: Numbers of queries that are compared by default.
 QUERIES = (10, 20, 50, 100, 200, 500, 1000)
-#: Labels are good enough where the noise spoils at most one in ten.
-ENOUGH = 0.9
 #: Rows of gnmax that are at least so good by the quick bound may be good by the precise one.
 _NEAR = 0.75
-#: A student needs at least so many labels of each class; fewer are warned of.
-_PER_CLASS = 2
 #: Of more measured rows than this, so many at equal distances are used.
 _MOST_ROWS = 1_000
 #: Cutoffs of sparse_stable; the best of them is planned.
@@ -76,7 +73,7 @@ class Plan:
     classes: int
     epsilon: float
     delta: float = 1e-5
-    agreement: float = 0.8
+    agreement: float = AGREEMENT
     runner_up: float = 0.5
     measured: tuple[Ints, Ints] | None = field(default=None, repr=False)
     queries: tuple[int, ...] = QUERIES
@@ -139,26 +136,15 @@ class Plan:
     @property
     def warnings(self) -> list[str]:
         """What speaks against the recommended run, one sentence each."""
-        best, lines = self.recommended, []
-        if best.accuracy < ENOUGH * self.plurality:
-            lines.append(
-                f"noise drowns the votes: {100 * best.accuracy:.1f} % of the labels would be right, without noise "
-                f"{100 * self.plurality:.1f} %; use more teachers, a larger ε or fewer queries"
-            )
-        if best.labels < _PER_CLASS * self.classes:
-            few = f"fewer than {_PER_CLASS} for each of {self.classes} classes"
-            lines.append(f"ε = {self.epsilon:g} buys {best.labels:.3g} labels, {few}")
-        if self.records is not None and self.delta > 1 / self.records:
-            lines.append(f"δ = {self.delta:g} is above 1/records = {1 / self.records:.2g}: choose a smaller δ")
-        return lines
+        best = self.recommended
+        public = self.classes, self.epsilon, self.delta, self.records, self.plurality
+        return doubts(best.labels, best.accuracy, *public, agreement=None)
 
     @cached_property
     def _shares(self) -> Floats:
         """Shares of the votes [rows, classes]: first those for the right class, then the others, largest first."""
         if self.measured is None:
-            rest, others = 1 - self.agreement, self.classes - 1
-            first = rest * max(self.runner_up, 1 / others)
-            return np.array([[self.agreement, first, *[(rest - first) / max(others - 1, 1)] * (others - 1)]])
+            return vote_shares(self.classes, self.agreement, self.runner_up)
         votes = as_votes(self.measured[0])
         labels = as_labels(self.measured[1], votes)
         if votes.shape[1] != self.classes or labels.dtype.kind not in "iu":
@@ -175,13 +161,8 @@ class Plan:
 
     @cached_property
     def _histograms(self) -> tuple[Ints, Floats]:
-        """Distinct histograms of so many teachers, each row as in `_shares`, and how frequent they are [rows]."""
-        exact = self._shares * self.teachers
-        votes = np.floor(exact + 1e-9).astype(np.int64)
-        missing = self.teachers - votes.sum(axis=1, keepdims=True)
-        votes += np.argsort(np.argsort(votes - exact, axis=1, kind="stable"), axis=1) < missing
-        distinct, counts = np.unique(votes, axis=0, return_counts=True)
-        return distinct, counts / counts.sum()
+        """The distinct histograms, and how frequent they are."""
+        return histograms(self._shares, self.teachers)
 
     def _run(self, name: str, queries: int, rough: bool = True) -> PlannedRun:
         """Return the run of an aggregator whose noise spends ε, with the best cutoff if it has one."""
@@ -200,9 +181,7 @@ class Plan:
 
     def _expected(self, mechanism: NoisyArgmax, queries: int) -> tuple[float, float]:
         """Return the expected numbers of released and of right labels, by the mechanism's law."""
-        votes, frequency = self._histograms
-        law = np.exp(mechanism.log_law(votes))
-        answered, right, reached = float(frequency @ (1 - law[:, -1])), float(frequency @ law[:, 0]), float(queries)
+        (answered, right), reached = expected(mechanism, *self._histograms), float(queries)
         if isinstance(mechanism.screen, SparseScreen):  # its run ends early, after so many unstable queries
             before = np.arange(queries)
             reached = float(bdtr(np.minimum(mechanism.screen.cutoff - 1, before), before, 1 - answered).sum())

@@ -12,16 +12,23 @@ from nzc.validation import in_a_line
 
 #: What each ε means, in the order of the table.
 EPSILONS = {
-    "published": "promised beforehand for all that is published",
-    "exact": "what these labels cost; private",
-    "exact_lower": "lower bound on the same; private",
-    "theorem": "the papers' bound at these votes; private",
-    "data_independent": "for any votes; may be published",
-    "sanitised": "data-dependent bound, released with noise",
-    "claimed": "what the authors claim; not a bound",
-    "audited": "measured lower bound; may be published",
-    "ledger_released": "this run and all releases from this data so far; private",
-    "ledger_total": "all labels from this data so far, trials included; private",
+    "published": "the ε to state when you publish this run",
+    "exact": "these labels cost at most this; private",
+    "exact_lower": "these labels cost at least this; private",
+    "theorem": "these labels cost at most this by the papers' theorems; private",
+    "data_independent": "any labels of such a run cost at most this; may be published",
+    "sanitised": "the cost of these labels, with noise so that it may be published",
+    "claimed": "the paper's claim, which guarantees nothing",
+    "audited": "lower bound from many runs of the mechanism; may be published",
+    "ledger_released": "this run and all releases before it cost at most this; private",
+    "ledger_total": "the same, with all trials (runs with rng=seeded); private",
+}
+#: Why one ε may be above another although a reader would expect the opposite.
+ABOVE = {
+    ("theorem", "published"): "the papers' theorems are looser than nzc's own bound",
+    ("ledger_released", "exact"): "it adds earlier releases, if there are any, and sums are rounded up",
+    ("sanitised", "data_independent"): "the noise that was added can make it larger; nzc never picks the smaller one",
+    ("audited", "claimed"): "so the claim does not hold",
 }
 #: Those that are lower bounds.
 _LOWER = ("exact_lower", "audited")
@@ -30,7 +37,7 @@ RECALL = "metrics.recall."
 #: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.
 _NAMES = {
     "label_accuracy": "label accuracy",
-    "learned_accuracy": "labels learned from",
+    "learned_accuracy": "accuracy of learned labels",
     "accuracy": "student",
     "teachers.count": "teachers",
     "teachers.mean_accuracy": "one teacher",

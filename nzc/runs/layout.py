@@ -74,3 +74,12 @@ def clear(folder: Path, names: Iterable[str], figures: Iterable[str] = ()) -> No
     drawn = [f"{FIGURES}/{name}.{kind}" for name in figures for kind in ("svg", "png")]
     for name in [*names, *drawn]:
         (folder / name).unlink(missing_ok=True)
+
+
+def _without_budget(noise: float, *, _root_: Any) -> float | None:
+    """Return the noise of a preset; None where a budget is given, which then decides it."""
+    return noise if OmegaConf.select(_root_, "budget.epsilon") is None else None
+
+
+# Stored configurations contain it, so every program that reads one needs it: not only a run.
+OmegaConf.register_new_resolver("without_budget", _without_budget, replace=True)

@@ -104,12 +104,14 @@ def warnings_of(
     names: Sequence[str],
     accuracy: float | None,
     metrics: Metrics,
+    remedy: str = "more queries or less noise",
 ) -> list[str]:
     """Return what a reader of the accuracy must know, a line each. All but the first follow from public facts only.
 
     released  labels [pool], ABSTAIN where none was released; None: none were to be
     learned   labels [pool] that the student learned from, ABSTAIN where it had none; None: there is no student
     accuracy  the student's accuracy on the test split; None: it is not known
+    remedy    what to try for more and better labels
     """
     lines = [] if splits is None else [*splits.warnings]
     if splits is not None and splits.undeclared_classes is not None:
@@ -119,13 +121,13 @@ def warnings_of(
         lines.append(f"{why}: {shown}. To publish, declare them")
     if released is not None and (released == ABSTAIN).all():
         why = "no label was released, so no student can learn"
-        return [*lines, f"{why}: try more queries, less noise, or a lower threshold, where there is one"]
+        return [*lines, f"{why}: try {remedy}, or a lower threshold where there is one"]
     if missing := [name for at, name in enumerate(names) if released is not None and at not in released]:
         why = f"{len(missing)} of {len(names)} classes got no released label ({some(missing, NAMED)})"
-        lines.append(f"{why}: try more queries, or less noise")
+        lines.append(f"{why}: try {remedy}")
     if learned is not None and (count := int((learned != ABSTAIN).sum())) < 2 * len(names):
         why = f"the student learned from {count} labels, fewer than 2 for each of {len(names)} classes"
-        lines.append(f"{why}: try more queries, or student.spread=1 with representation=spectral")
+        lines.append(f"{why}: try {remedy}, or student.spread=1 with representation=spectral")
     if accuracy is None or metrics.majority is None or metrics.balanced_accuracy is None:
         return lines
     chance = 1 / sum(share is not None for share in metrics.recall.values())
@@ -133,7 +135,7 @@ def warnings_of(
         own = f"{percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)})"
         most = f"{percent(metrics.majority)} (balanced: {percent(chance)})"
         why = f"the student's accuracy is {own}, and always answering the most frequent class has {most}"
-        helps = "a larger ε" if released is None else "more queries, teachers=logistic, or student.balance=1"
+        helps = "a larger ε" if released is None else f"{remedy}, teachers=logistic, or student.balance=1"
         if len(names) == 2 and metrics.balanced_accuracy > chance + 0.01:
             helps = "student.threshold=NUMBER, which trades recall for accuracy"
         lines.append(f"{why}: try {helps}")

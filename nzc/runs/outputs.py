@@ -45,10 +45,11 @@ def write_labels(folder: Path, session: LabelingSession, splits: DataSplits | No
     _write_csv(folder / LABELS, columns)
 
 
-def write_student(folder: Path, student: FittedStudent, released: Ints, splits: DataSplits) -> None:
+def write_student(folder: Path, student: FittedStudent, released: Ints, splits: DataSplits, voters: str) -> None:
     """Write the student, and predictions.csv: a label for every public row, its source, and the classes' probabilities.
 
-    A network that torch.export does not accept costs its own file only.
+    The source is `voters` where the label was released, else the student. A network that torch.export does not accept
+    costs its own file only.
     """
     from nzc.students import export, predict  # import torch
 
@@ -56,7 +57,7 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
     labels, answered = student.decide(probabilities), np.flatnonzero(released != ABSTAIN)
     labels[answered] = released[answered]
     source = np.full(len(labels), "student", dtype=object)
-    source[answered] = "teachers"
+    source[answered] = voters
     shown = np.char.mod("%.4f", probabilities)
     columns = {"label": np.array(names)[labels], "probability": shown[np.arange(len(labels)), labels], "source": source}
     rows = {"row": np.arange(len(labels))}

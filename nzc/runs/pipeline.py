@@ -1,6 +1,7 @@
 """One run, stage by stage: representation, teachers, votes, labels, student, accounting, files."""
 
 import sys
+import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -28,47 +29,52 @@ from nzc.types import CurveLog, Floats, Ints, StageLog
 from nzc.validation import within
 
 
-def execute(run: PreparedRun, folder: Path, log: CurveLog | None = None, say: StageLog | None = None) -> RunResult:
+def execute(
+    run: PreparedRun, folder: Path, begun: float, log: CurveLog | None = None, say: StageLog | None = None
+) -> RunResult:
     """Run the job and write everything into `folder`.
 
-    log  receives the student's learning curves as they grow
-    say  receives every stage when it ends
+    begun  when the user started it, in seconds since 1970
+    log    receives the student's learning curves as they grow
+    say    receives every stage when it ends
     """
-    session, stage, made_by, learner = run.session, Clock(say), versions(), Learner(run, LearningCurves(log))
+    session, stage, made_by, learner = run.session, Clock(begun, say), versions(), Learner(run, LearningCurves(log))
     votes, rounds = VoteHistograms(np.zeros((0, run.classes), np.int64), 0), list[RoundResult]()
     curves, facts = Curves(), dict[str, Any]()
     clear(folder, RUN_FILES, RUN_FIGURES)
     make_own(run.parts.store.root)
-    with stage("total"):
-        if run.parts.baseline:
-            from nzc.runs import baseline  # imports torch
+    sys.stderr.writelines(f"nzc: {line}\n" for line in run.warnings)
+    if run.parts.baseline:
+        from nzc.runs import baseline  # imports torch
 
-            with stage("student"), within("representation"):
-                learner.student, epsilon, facts = baseline.learn(run)
-            stage.done("student", f"learned by DP-SGD from {facts['learned_from']}")
-        else:
-            votes, rounds = _label(run, learner, stage)
-            with stage("accounting"):
-                spent = Spent(session, votes)
-                epsilon = spent.epsilon()
-                if votes.teachers:
-                    curves = curves_of(votes.votes, session.rows, session.released, spent.curve(POINTS))
-        with stage("student"):
-            learner.accuracy, learner.metrics = evaluate(learner.student, run.splits)
+        with stage("student"), within("representation"):
+            learner.student, epsilon, facts = baseline.learn(run)
+        stage.done("student", f"learned by DP-SGD from {facts['learned_from']}")
+    else:
+        votes, rounds = _label(run, learner, stage)
+        with stage("accounting"):
+            spent = Spent(session, votes)
+            epsilon = spent.epsilon()
+            if votes.teachers:
+                curves = curves_of(votes.votes, session.rows, session.released, spent.curve(POINTS))
+    with stage("student"):
+        learner.accuracy, learner.metrics = evaluate(learner.student, run.splits)
     result = _result(run, votes, rounds, epsilon, learner)
     result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
     write_labels(folder, session, run.splits, run.classes)
     if learner.student is not None and run.splits is not None:
-        write_student(folder, learner.student, session.released, run.splits)
+        write_student(folder, learner.student, session.released, run.splits, result.voters)
     learner.curves.write(folder)
     write_curves(folder, curves)
-    result.write(folder)
-    session.close(digests(folder))
+    result.waited(begun).write(folder)
     if run.parts.figures:
         with optional("figures"):
             from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
 
             plot_run(folder, curves, session.released, run.truth)
+    result = result.waited(begun)  # with the time of the figures
+    result.write(folder)
+    session.close(digests(folder))
     return result
 
 
@@ -76,7 +82,7 @@ def train_worker(run: PreparedRun) -> None:
     """On a worker node: train its share of the teachers."""
     splits, teachers = run.splits, run.parts.teachers
     if splits is not None and teachers.labels_asked_only:
-        placed, places = _represent(run, Clock())
+        placed, places = _represent(run, Clock(time.time()))
         splits = placed and replace(placed, asked=run.session.choose(embedding=places))
     teachers.train_worker(splits, run.parts.store, run.parts.trainer)
 
@@ -203,14 +209,13 @@ def _result(
     session, splits, policy, teachers = run.session, run.splits, run.session.policy, run.parts.teachers
     names, sizes = class_names(splits, run.classes), session.promise.sizes
     released = session.released if rounds else None
-    warnings = warnings_of(splits, released, learner.labels, names, learner.accuracy, learner.metrics)
+    warnings = warnings_of(splits, released, learner.labels, names, learner.accuracy, learner.metrics, run.remedy)
     if (times := session.ledger.repeats) > 1:
         (each, delta), together = session.promise.bound, "both" if times == 2 else f"all {times}"
         total = f"{together} together cost at most ε = {number(times * each)} at δ = {times * delta:g}"
         again = f"rng={SYSTEM} draws new noise in every run, and this command has now released labels {times} times"
         warnings.append(f"{again}: {total}, each alone ε = {number(each)}")
-    for line in warnings:
-        print(f"nzc: {line}", file=sys.stderr)
+    sys.stderr.writelines(f"nzc: {line}\n" for line in warnings)
     return RunResult(
         dataset=run.parts.names["dataset"],
         aggregator=run.parts.names["aggregator"],
@@ -234,7 +239,7 @@ def _result(
         unit=teachers.unit(splits),
         publish=policy.publish,
         metrics=learner.metrics,
-        warnings=warnings,
+        warnings=[*run.warnings, *warnings],
         learned_from=learner.sources,
         learned_accuracy=None
         if splits is None or learner.labels is None

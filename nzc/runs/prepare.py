@@ -1,6 +1,5 @@
 """Check that the parts of a run fit together, before anything is trained or written."""
 
-import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,8 +10,8 @@ from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import GroundTruth
-from nzc.mechanisms.adjacency import expected_right, rows_to_ask
-from nzc.mechanisms.noise import Noise
+from nzc.mechanisms.rows import doubts, expected, expected_in_cells, histograms, price, rows_to_ask, vote_shares
+from nzc.progress import lines
 from nzc.representation import Representation
 from nzc.runs.names import name_of
 from nzc.storage.predictions import PredictionStore
@@ -22,9 +21,6 @@ from nzc.teachers.base import VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import Ints
 from nzc.validation import InputError, whole, within
-
-#: A run warns where so few cells would have the right label by their own counts.
-_FEW = 0.6
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,8 @@ class RunComponents:
 class PreparedRun:
     """A run whose input is known to be good.
 
-    truth  [pool] true labels, UNKNOWN where a row's class is not known; None: none is known
+    truth     [pool] true labels, UNKNOWN where a row's class is not known; None: none is known
+    warnings  what speaks against the run beforehand, a line each
     """
 
     parts: RunComponents
@@ -67,6 +64,17 @@ class PreparedRun:
     truth: Ints | None
     classes: int
     session: LabelingSession
+    warnings: list[str]
+
+    @property
+    def remedy(self) -> str:
+        """What to try where labels are too few or too often wrong."""
+        policy, in_cells = self.session.policy, not self.session.policy.mechanism.adjacency.everywhere
+        if policy.budget is None:
+            return "more queries or less noise"
+        if any("noise" in line for line in self.warnings):
+            return "a larger ε or fewer queries"
+        return f"a larger ε or more queries with {price(in_cells)}"
 
 
 def prepare(parts: RunComponents) -> PreparedRun:
@@ -89,8 +97,6 @@ def prepare(parts: RunComponents) -> PreparedRun:
     queries, adjacency = parts.queries, policy.mechanism.adjacency
     if queries is None and not adjacency.everywhere:
         queries = rows_to_ask(shape.teachers, shape.classes, shape.rows, policy.mechanism.noise.deviation)
-    if not (adjacency.everywhere or parts.baseline) and queries:
-        _warn_of_noise(shape, queries, policy.mechanism.noise)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
     digest, promise = teachers.private_digest(splits), Promise(policy, sizes)
     ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
@@ -113,15 +119,23 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if splits is not None and not is_truth:
         with within("teachers"):
             teachers.check_training(splits, store, parts.trainer)
-    return PreparedRun(parts, splits, truth, shape.classes, session)
+    warnings = [] if is_truth or parts.baseline else _doubts(session, shape, None if splits is None else splits.units)
+    return PreparedRun(parts, splits, truth, shape.classes, session, warnings)
 
 
-def _warn_of_noise(shape: VoteShape, rows: int, noise: Noise) -> None:
-    """Say beforehand where noise drowns the counts in cells."""
-    if (right := expected_right(shape.teachers, shape.classes, rows, noise)) < _FEW:
-        cells = f"{rows:,} cells of about {shape.teachers // rows:,} records"
-        why = f"of {cells}, about {100 * right:.0f} % would have the right label alone, if four in five records agree"
-        print(f"nzc: noise drowns the counts: {why}; try a larger ε, or more records", file=sys.stderr)
+def _doubts(session: LabelingSession, shape: VoteShape, records: int | None) -> list[str]:
+    """Return what speaks against a run before its first vote, from public facts: `nzc plan` says the same."""
+    promise, policy, asked = session.promise, session.policy, sum(session.promise.sizes)
+    mechanism, admits = promise.mechanisms[0], promise.filters[0]
+    if in_cells := not mechanism.adjacency.everywhere:
+        answered, right = expected_in_cells(mechanism, shape.teachers, shape.classes, asked)
+    else:
+        answered, right = expected(mechanism, *histograms(vote_shares(shape.classes), shape.teachers))
+    labels, limit = answered * asked, None
+    if admits is not None and mechanism.screen is None:  # behind a screen, noise decides how many the budget admits
+        admitted = int(admits.admit(np.ones(asked, dtype=bool)).sum())
+        labels, limit = float(admitted), policy.budget if admitted < asked else None
+    return doubts(labels, right / (answered or 1), shape.classes, limit, promise.bound[1], records, in_cells=in_cells)
 
 
 def _needs_places(parts: RunComponents) -> bool:
@@ -162,7 +176,8 @@ def check_data(dataset: Dataset, queries: int | None) -> None:
 def load(dataset: Dataset) -> DataSplits:
     """Load a dataset. The jobs of a sweep mostly share one, so the last one is kept until `forget_data`."""
     if not (_loaded and _loaded[0][0] == dataset):
-        _loaded[:] = [(dataset, dataset.load())]
+        with lines(lambda: "the data are still being read"):
+            _loaded[:] = [(dataset, dataset.load())]
     return _loaded[0][1]
 
 

@@ -23,17 +23,22 @@ from nzc.teachers import base
 from nzc.types import StageLog
 from nzc.version import __version__
 
-#: The stages of a run: the keys of `seconds` in result.json.
-Stage = Literal["total", "representation", "teachers", "votes", "labels", "accounting", "student"]
+#: The keys of `seconds` in result.json: what the user waited in all; before the first stage, for imports and data; and
+#: for each stage.
+Stage = Literal["total", "preparation", "representation", "teachers", "votes", "labels", "accounting", "student"]
 #: The packages whose versions can change a result.
 _PACKAGES = {"torch": "torch", "lightning": "pytorch-lightning", "mlflow": "mlflow", "numpy": "numpy", "scipy": "scipy"}
 
 
 class Clock:
-    """Measures the seconds of each stage. `say` receives those that `done` reports; None: nobody does."""
+    """Measures the seconds of each stage. `say` receives those that `done` reports; None: nobody does.
 
-    def __init__(self, say: StageLog | None = None) -> None:
-        self.say, self.seconds, self._last = say, dict[Stage, float](), dict[Stage, float]()
+    begun  when the user started the run, in seconds since 1970; `preparation` ends now
+    """
+
+    def __init__(self, begun: float, say: StageLog | None = None) -> None:
+        self.say, self._last = say, dict[Stage, float]()
+        self.seconds: dict[Stage, float] = {"preparation": round(time.time() - begun, 3)}
 
     @contextmanager
     def __call__(self, stage: Stage) -> Iterator[None]:
@@ -153,6 +158,10 @@ class RunResult:
             seconds={"total": self.seconds["total"]},  # the time of one stage tells more of the votes
             data=data,
         )
+
+    def waited(self, begun: float) -> "RunResult":
+        """Return the result with all seconds from `begun` (since 1970) to now as `total`."""
+        return replace(self, seconds={**self.seconds, "total": round(time.time() - begun, 3)})
 
     @property
     def interval(self) -> tuple[float, float] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rich.table import Column, Table
 
-from nzc.runs.formatting import EPSILONS, number, percent
+from nzc.runs.formatting import ABOVE, EPSILONS, heading, number, percent
 from nzc.runs.result import RunResult
 
 Row = tuple[str, str, str]
@@ -21,26 +21,47 @@ def result_table(result: RunResult) -> Table:
         for row in rows:
             table.add_row(*row)
         table.add_section()
-    order = result.epsilon.order
-    best = f", best Rényi order {order:.3g}" if order is not None and math.isfinite(order) else ""
-    table.caption = f"δ = {result.delta:g}, unit of privacy: {result.unit}{best}, {result.seconds['total']:.1f} s"
+    table.caption, table.caption_justify = "\n".join(_notes(result)), "left"
     return table
+
+
+def _notes(result: RunResult) -> Iterator[str]:
+    """Yield what holds for every ε of the table, and why some seem to contradict others."""
+    delta = "" if _delta(result) == result.delta else ", unless another δ is given"
+    yield f"Each ε is at δ = {result.delta:g}{delta}, and protects {_protected(result)}."
+    for (larger, smaller), why in ABOVE.items():
+        above, below = (getattr(result.epsilon, name) for name in (larger, smaller))
+        if None not in (above, below) and above > below and number(above) != number(below):
+            yield f"{heading(f'epsilon.{larger}')} is above {heading(f'epsilon.{smaller}')}: {why}."
+    yield f"The run took {result.seconds['total']:.1f} s."
+
+
+def _protected(result: RunResult) -> str:
+    """Return whom ε protects, in words."""
+    if result.unit == "group":
+        return f"all records of one value of the {result.grouped_by or 'group'} together"
+    return "the votes of one teacher" if result.unit == "teacher" else f"one {result.unit}"
 
 
 def _student(result: RunResult) -> Iterator[Row]:
     metrics = result.metrics
+    known = "on the test split"
+    if result.accuracy is None:
+        known = "not known, because there is no student or no test split"
     ends = "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
-    yield "student accuracy", percent(result.accuracy), f"on the test split{ends}"
+    yield "student accuracy", percent(result.accuracy), f"{known}{ends}"
     if metrics.majority is not None:
         figures = {"AUC": metrics.auc, "average precision": metrics.average_precision}
-        ranks = "".join(f", {name} {percent(value)}" for name, value in figures.items() if value is not None)
-        rate = f"majority rate {percent(metrics.majority)}{ranks}"
-        yield "balanced accuracy", percent(metrics.balanced_accuracy), rate
+        ranks = "".join(f"; {name} {percent(value)}" for name, value in figures.items() if value is not None)
+        yield "majority rate", percent(metrics.majority), "accuracy of always answering the most frequent class"
+        yield "balanced accuracy", percent(metrics.balanced_accuracy), f"mean recall of all classes{ranks}"
         (worst, share), *others = metrics.lowest
         then = ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
         yield "lowest recall", percent(share), f"of class {worst}" + f"; then {then}" * bool(then)
-    delta = _delta(result)
-    yield "ε published", number(result.epsilon.published), f"{'at δ = 0, ' * (delta == 0)}{EPSILONS['published']}"
+    stated = EPSILONS["published"] + ("" if _delta(result) == result.delta else f", with δ = {_delta(result):g}")
+    if result.epsilon.published == math.inf:
+        stated = "no finite ε holds, so publish nothing of this run"
+    yield "ε published", number(result.epsilon.published), stated
 
 
 def _labels(result: RunResult) -> Iterator[Row]:
@@ -49,18 +70,18 @@ def _labels(result: RunResult) -> Iterator[Row]:
         yield "learned from", "", result.learned_from or ""
         return
     if count := teachers["count"]:
-        mean, ensemble = percent(teachers["mean_accuracy"]), percent(teachers["ensemble_accuracy"])
-        known = teachers["mean_accuracy"] is not None
-        yield (
-            result.voters,
-            f"{count:,}",
-            f"mean accuracy of one {mean}, of the largest count {ensemble}" if known else "",
-        )
-    refused = f"; {result.refused:,} not asked" if result.refused else ""
+        mean, plurality = percent(teachers["mean_accuracy"]), percent(teachers["ensemble_accuracy"])
+        shares = f"{mean} of their votes are right, and {plurality} of their pluralities"
+        yield result.voters, f"{count:,}", "" if teachers["mean_accuracy"] is None else shares
+    refused = f"; {result.refused:,} more were not asked: the budget was spent" if result.refused else ""
     rounds = f" in {len(result.rounds)} rounds" if len(result.rounds) > 1 else ""
-    yield "labels", f"{result.answered:,}", f"released of {result.queries:,} queries{rounds}{refused}"
-    spread = "" if result.learned_accuracy is None else f"; {percent(result.learned_accuracy)} of those learned from"
-    yield "label accuracy", percent(result.label_accuracy), f"of the released labels{spread}"
+    yield "labels", f"{result.answered:,}", f"released for {result.queries - result.refused:,} queries{rounds}{refused}"
+    learned = f"; {percent(result.learned_accuracy)} of all that the student learned from"
+    spread = "" if result.learned_accuracy in (None, result.label_accuracy) else learned
+    known = f"of those released{spread}"
+    if result.label_accuracy is None:
+        known = "not known, because these rows have no true labels"
+    yield "label accuracy", percent(result.label_accuracy), known
     if result.reinforced:
         yield "reinforced", f"{result.reinforced:,}", "labels that the student gave itself, at no cost"
 
@@ -69,10 +90,10 @@ def _costs(result: RunResult) -> Iterator[Row]:
     for name, meaning in EPSILONS.items():
         value = getattr(result.epsilon, name)
         if value is not None and name not in ("published", result.publish, "ledger_total"):  # two are `published`
-            yield f"ε {name.replace('_', '-')}", number(value, name), meaning
+            yield heading(f"epsilon.{name}"), number(value, name), meaning
     if result.ledger_trials:
-        when = "they count if anyone used their labels"
-        text = f"on seeded noise: {when}; with all of them, ε {number(result.epsilon.ledger_total)}"
+        total = number(result.epsilon.ledger_total)
+        text = f"runs with rng=seeded; if others saw their labels, ε is {total} in all"
         yield "trials not counted", f"{result.ledger_trials:,}", text
 
 
@@ -96,8 +117,8 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
     facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": number(result.epsilon.published)}
     text = (
         f"Learned by {result.aggregator} from {result.learned_from}, and from public rows of {result.dataset}. "
-        f"It is (ε, δ)-differentially private with ε = {facts['epsilon']}, δ = {_delta(result):g}, where one private "
-        f"{result.unit} changes."
+        f"It is (ε, δ)-differentially private with ε = {facts['epsilon']} and δ = {_delta(result):g}, where one "
+        f"private {result.unit} changes."
     )
     return text, facts | {"delta": f"{_delta(result):g}", "aggregator": result.aggregator}
 

@@ -29,7 +29,7 @@ class Student:
         columns = self.about["columns"]
         self.encoder = None if columns is None else TableEncoder.from_dict(columns)
 
-    def predict(self, records: Any, params: Any = None) -> pd.DataFrame:
+    def predict(self, records: Any) -> pd.DataFrame:
         """Return a row for each record: label, its probability, and the probability of every class by name.
 
         records  a table with columns of student.json, or a list of mappings; a value, and a column, may be missing. Or
@@ -98,13 +98,10 @@ def _parts(records: Any, table: bool) -> Iterator[Any]:
         yield records.iloc[first : first + at_once] if table else records[first : first + at_once]
 
 
-def _load_pyfunc(path: str) -> Student:
-    """Return the student; MLflow calls this."""
-    return Student(path)
-
-
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
+        sys.exit("usage: python predict.py FILE > predictions.csv (FILE: records in CSV, Parquet or Arrow; or .npy)")
     try:
-        write(Student(Path(__file__).parent), *sys.argv[1:])
-    except (OSError, TypeError, ValueError) as error:
-        sys.exit(f"python predict.py FILE: {error}")
+        write(Student(Path(__file__).parent), sys.argv[1])
+    except (OSError, ValueError) as error:
+        sys.exit(f"python predict.py: {sys.argv[1]}: {error}")

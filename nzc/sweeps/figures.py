@@ -46,6 +46,9 @@ class Drawing:
 
     def __post_init__(self) -> None:
         figure, jobs = self.figure, self.jobs
+        rows = jobs.groupby("row")["name"].nunique() if "row" in jobs else Series(dtype=int)
+        if not (figure.by or figure.curve) and len(rows) > 1 and rows.max() > 1:  # rows that are sweeps of their own
+            self.figure = figure = figure.model_copy(update={"by": ("row",)})
         if figure.curve is not None:
             read = [(name, read_curves(folder)) for name, folder in zip(jobs["name"], jobs["folder"], strict=True)]
             self.curves = [(name, curves[figure.curve]) for name, curves in read if figure.curve in curves]

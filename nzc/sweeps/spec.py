@@ -46,7 +46,8 @@ class SweepFigure(_Entry):
     (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row. A curve is one of
     nzc/runs/curves.py.
 
-    by    keys: one line for each of their values
+    by    keys: one line for each of their values. By default one line joins all runs; or those of each row, where a
+          row stands for several runs
     ylim  range of the y axis
     """
 

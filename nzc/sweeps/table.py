@@ -1,6 +1,7 @@
 """A sweep and its table: for people (paper's values beside the measured) and for programs (CSV)."""
 
 import math
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas
 from omegaconf import OmegaConf
-from pandas import DataFrame
+from pandas import DataFrame, Series
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from nzc.runs.formatting import EPSILONS, heading, is_share, number, percent, some
+from nzc.runs.formatting import EPSILONS, RECALL, heading, is_share, number, percent, some
 from nzc.runs.layout import SWEEP, TABLE_CSV
-from nzc.runs.metrics import unequal_classes
 from nzc.storage.files import write_private
 from nzc.sweeps.frame import read_jobs, whole_key
 from nzc.sweeps.spec import changed_settings, name_of, spec_of
@@ -65,15 +65,15 @@ class SweepTable:
     """
 
     def __init__(self, jobs: DataFrame, keys: Sequence[str] = (), title: str = "", changed: Sequence[str] = ()) -> None:
-        self.title, self.failures, self.notes = title, failure_lines(jobs), list[str]()
+        self.title, self.failures, self.warnings = title, failure_lines(jobs), warning_lines(jobs)
+        self.notes: list[str] = []
         done = jobs[jobs["error"].isna()].astype(object)
         done = done.where(done.notna(), None)
         runs = {str(name): members for name, members in done.groupby("name", sort=False)}
         printed = [name.removeprefix("paper.") for name in done if name.startswith("paper.")]
         others = [key for key in [*printed, *map(whole_key, keys)] if key not in _LAST]
-        merits = [key for key in others if key.startswith("metrics.")]  # stand beside the student's accuracy
-        if any(unequal_classes(job) for job in done.to_dict("records")):
-            merits = ["metrics.balanced_accuracy", *merits]
+        merits = [key for key in done if key.startswith("metrics.") and not key.startswith(RECALL)]
+        merits += [key for key in others if key.startswith(RECALL)]  # they stand beside the student's accuracy
         others = [key for key in others if key not in merits]
         self.columns: list[tuple[str, list[str]]] = []  # heading and cells
         for key in dict.fromkeys(["answered", "label_accuracy", *others, "accuracy", *merits, *_LAST]):
@@ -81,8 +81,12 @@ class SweepTable:
             measured = [cell(key, of[key].tolist()) if key in of else "–" for of in runs.values()]
             if compared := any(text != "–" for text in paper):
                 self.columns.append((f"{heading(key)}: paper", paper))
-            if any(text != "–" for text in measured):
+            same = key == "epsilon.data_independent" and measured == dict(self.columns).get("ε published")
+            if not same and any(text != "–" for text in measured):
                 self.columns.append((f"{heading(key)}: measured" if compared else heading(key), measured))
+        if self.warnings:
+            warned = [f"{sum(map(bool, of['warnings']))} of {len(of)}" for of in runs.values()]
+            self.columns.append(("with warning", warned))
         counts = {len(of) for of in runs.values()}
         if counts - {1}:
             several = f"{'up to ' if len(counts) > 1 else ''}{max(counts)}"
@@ -110,14 +114,14 @@ class SweepTable:
             else:
                 half = (len(columns) + 1) // 2
                 parts = [columns[:half], columns[half:], *parts]
-        yield from (Text(note, style="dim") for note in self.notes)
+        yield from (Text(note, style="dim") for note in [*self.notes, *self.warnings])
 
     def markdown(self) -> str:
         """Return the table in Markdown."""
         lines = [self.headings, ["---", *["---:"] * len(self.columns)], *self.lines]
         table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-        failed = "".join(f"- {line}\n" for line in self.failures)
-        return "\n".join([f"# {self.title}\n", table, *(f"{note}\n" for note in self.notes), failed]).rstrip() + "\n"
+        listed = "".join(f"- {line}\n" for line in [*self.warnings, *self.failures])
+        return "\n".join([f"# {self.title}\n", table, *(f"{note}\n" for note in self.notes), listed]).rstrip() + "\n"
 
 
 def failure_lines(jobs: DataFrame) -> list[str]:
@@ -130,11 +134,26 @@ def failure_lines(jobs: DataFrame) -> list[str]:
     return lines
 
 
+def warning_lines(jobs: DataFrame) -> list[str]:
+    """Return a line for each kind of warning of the jobs: how many have it, the first one's text, and which jobs."""
+    kinds: dict[str, dict[str, str]] = {}  # text without its numbers → job → text
+    for at, warnings in jobs.get("warnings", Series(dtype=object)).items():
+        for text in warnings if isinstance(warnings, list) else []:
+            kinds.setdefault(re.sub(r"\d[\d.,]*", "", text), {})[at] = text
+    lines = []
+    for texts in kinds.values():
+        first, names = next(iter(texts.values())), some(jobs["name"][list(texts)], 3)
+        lines.append(f"{len(texts)} of {len(jobs)} runs ({names}) warn: {first}")
+    return lines
+
+
 def write_csv(folder: Path, jobs: DataFrame) -> None:
     """Write table.csv: one line per job, with its name, its own overrides, and every number of result.json."""
     overrides = [dict(text.partition("=")[::2] for text in texts) for texts in jobs["overrides"]]
     lines = DataFrame({"job": jobs["job"], "name": jobs["name"], "failure": jobs["error"]})
     results = jobs.drop(columns=[*lines.columns, *_NOT_IN_CSV], errors="ignore")
+    if "warnings" in results:
+        results["warnings"] = results["warnings"].map(" | ".join, na_action="ignore")
     lists = results.map(lambda value: isinstance(value, list)).any()
     results = results[[name for name in results if not (name.startswith("paper.") or lists[name])]]
     set_keys = DataFrame(overrides, index=jobs.index)
@@ -161,7 +180,7 @@ def cell(key: str, values: Sequence[Any]) -> str:
     if len(set(values)) < 2 or math.isinf(mean):
         return shown
     spread = f"{100 * stdev(values):.1f} %" if share else f"{stdev(values):,.{0 if whole else 3}f}"
-    return f"{shown.removesuffix(' %')} ± {spread}"
+    return f"{shown.removesuffix(' %')} ± {spread}" if spread.strip("0.% ") else shown
 
 
 def _paper_cell(key: str, jobs: DataFrame) -> str:

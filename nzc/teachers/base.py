@@ -81,7 +81,7 @@ class Teachers(ABC):
             which = f" (one value of the {splits.grouped_by})" if splits is not None and splits.grouped_by else ""
             return f"all records of one group{which} are replaced by one or more others"
         if splits is not None and splits.keys is not None:
-            return "one record differs and keeps its name"
+            return "one record differs, but keeps its name"
         return "one record differs"
 
     def counted(self, splits: DataSplits) -> DataSplits:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits
+from nzc.progress import Bar
 from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.base import VoteShape
 from nzc.teachers.sharded import ShardedTeachers, collect, missing
-from nzc.training.progress import bar
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, in_a_line
@@ -69,7 +69,7 @@ class Sklearn(ShardedTeachers):
             return delayed(_teach)(self.estimator, x, y, public, self.seed, teacher)
 
         ignored = warnings.catch_warnings(action="ignore")  # joblib warns of tasks that Ctrl-C leaves undone
-        with bar(trainer.progress) as shown, ignored, closing(pool(map(task, todo))) as answers:
+        with Bar(trainer.progress) as shown, ignored, closing(pool(map(task, todo))) as answers:
             for teacher, labels in shown.track(zip(todo, answers, strict=True), len(todo), description="Teachers"):
                 save(work / f"{teacher}.npz", labels=labels)
         return collect(work, len(shards))

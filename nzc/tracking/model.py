@@ -13,7 +13,6 @@ import numpy as np
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModelStatus
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
-from mlflow.types.schema import AnyType
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from nzc.runs.layout import STUDENT, STUDENT_INPUT
@@ -49,11 +48,13 @@ def _log_model(run: str, model: str, folder: Path) -> None:
         data.mkdir()
         for name in (STUDENT, STUDENT_INPUT):
             copyfile(folder / name, data / name)
-        for name, text in (files := student_code()).items():
+        served = Path(__file__).with_name("served.py").read_text(encoding="utf-8")
+        files = student_code() | {"served.py": served.replace("from nzc.students.predict", "from predict")}
+        for name, text in files.items():
             (code / name).write_text(text, encoding="utf-8")
         schemas = _schemas(json.loads((folder / STUDENT_INPUT).read_text(encoding="utf-8")))
         Model.log(
-            None, pyfunc, run_id=run, model_id=model, loader_module="predict", data_path=str(data),
+            None, pyfunc, run_id=run, model_id=model, loader_module="served", data_path=str(data),
             code_paths=[str(path) for path in code.glob("*.py")], signature=ModelSignature(*schemas),
             pip_requirements=files["requirements.txt"].split(),
         )  # fmt: skip
@@ -70,12 +71,14 @@ def _register(client: MlflowClient, model: str, name: str, about: str, tags: Map
         client.set_logged_model_tags(model, {MLFLOW_MODEL_VERSIONS: link})
 
 
-def _schemas(about: Mapping[str, Any]) -> tuple[Schema, Schema]:
-    """Return what the student takes (named columns, which may be missing values, or arrays), and what it gives."""
-    if about["columns"] is None:
-        taken: list[Any] = [TensorSpec(np.dtype(about["array"]["dtype"]), (-1, *about["array"]["shape"]))]
-    else:  # MLflow would refuse whole numbers for decimal ones, and true for text; the student reads any type
-        taken = [ColSpec(AnyType(), column["name"], required=False) for column in about["columns"]["columns"]]
+def _schemas(about: Mapping[str, Any]) -> tuple[Schema | None, Schema]:
+    """Return what the student takes, and what it gives.
+
+    For tables there is no input schema: MLflow would drop a column that is not in it, such as a misspelt one, in
+    silence, and refuse whole numbers for decimal ones. The student names wrong columns itself, and reads any type.
+    """
+    array = about["array"]
+    taken = array and Schema([TensorSpec(np.dtype(array["dtype"]), (-1, *array["shape"]))])
     numbers = ["probability", *(f"p({label})" for label in about["labels"])]
     given: list[Any] = [ColSpec(DataType.string, "label"), *(ColSpec(DataType.double, name) for name in numbers)]
-    return Schema(taken), Schema(given)
+    return taken, Schema(given)

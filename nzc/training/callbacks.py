@@ -4,7 +4,7 @@ from typing import Any
 
 from pytorch_lightning import Callback, LightningModule, Trainer
 
-from nzc.training.progress import bar
+from nzc.progress import Bar
 
 
 class Progress(Callback):
@@ -17,7 +17,7 @@ class Progress(Callback):
         batches = float(trainer.num_training_batches)
         total = batches if self.teachers is None else self.teachers
         self.share = total / max(1, batches)
-        self.bar = bar(self.shown and trainer.is_global_zero)  # made here: it cannot be sent to other processes
+        self.bar = Bar(self.shown and trainer.is_global_zero)  # made here: it cannot be sent to other processes
         self.task = self.bar.add_task(self.fit, total=total)
         self.bar.start()
 

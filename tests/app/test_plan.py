@@ -1,12 +1,13 @@
 """Plans: they agree with simulated runs, keep the budget, and say in one line what is wrong with their input."""
 
+import re
 import shlex
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Command
+from conftest import VOTES, Command, Nzc
 from hydra import compose, initialize_config_dir
 
 import nzc
@@ -82,15 +83,28 @@ def test_a_weak_plan_is_warned_of() -> None:
     assert "noise drowns the votes" in drowned and "9 labels" in few and "above 1/records = 2e-05" in delta
 
 
-def test_the_command_shows_a_plan_and_what_to_type(command: Command, tmp_path: Path) -> None:
-    code, out, err = command(*QUICK, "--delta", "1e-6", "--plot", str(tmp_path / "plan.png"))
-    assert code == 0 and not err and "→" in out and (tmp_path / "plan.png").stat().st_size > 1000
-    (line,) = [line for line in out.splitlines() if line.startswith("nzc ")]
+def test_the_command_shows_a_plan_and_what_to_type(command: Command) -> None:
+    code, out, err = command(*QUICK, "--delta", "1e-6")
+    assert code == 0 and not err and "→" in out
     register()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", shlex.split(line)[1:])
-    assert (cfg.aggregator.sigma, cfg.budget.epsilon, cfg.queries, cfg.delta) == (None, 30.0, 8, 1e-6)
-    assert cfg.teachers.count == 100
+    for line, dataset in zip([line for line in out.splitlines() if line[:4] == "nzc "], ("npz", "table"), strict=True):
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            cfg = compose("config", shlex.split(line)[1:], return_hydra_config=True)
+        assert (cfg.aggregator.sigma, cfg.budget.epsilon, cfg.queries, cfg.delta) == (None, 30.0, 8, 1e-6)
+        assert (cfg.teachers.count, cfg.hydra.runtime.choices.dataset) == (100, dataset)
+
+
+def test_a_run_says_what_its_plan_says(nzc: Nzc, histograms: Path, command: Command) -> None:
+    """Before training, in result.json, and afterwards as the cause."""
+    noise = ["aggregator.sigma=null", "budget.epsilon=0.01", "queries=20"]
+    ran = nzc(*VOTES, f"teachers.path={histograms}", *noise)
+    planned = command("plan", "--teachers", "50", "--classes", "4", "--epsilon", "0.01", "--queries", "20")
+    share = re.search(r"drowns the votes: ([\d.]+) %", planned[2])
+    before, *after = ran.result["warnings"]
+    assert share and before.startswith(f"noise drowns the votes: {share[1]} % ")
+    assert f"nzc: {before}" in ran.err
+    assert all("fewer queries" in line for line in after)
+    assert not nzc(*VOTES, f"teachers.path={histograms}", "aggregator.sigma=5").result["warnings"]
 
 
 def test_agreement_is_measured_by_histograms_or_predictions(command: Command, tmp_path: Path) -> None:

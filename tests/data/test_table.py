@@ -17,6 +17,7 @@ import torch
 import yaml
 from conftest import Command, Nzc
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from mlflow.exceptions import MlflowException
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -32,6 +33,7 @@ from nzc.data.table_fit import doubts, fit_encoder
 from nzc.students import StudentData
 from nzc.students.forest import Forest
 from nzc.students.linear import Linear
+from nzc.tracking.served import Served
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
@@ -359,6 +361,14 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files
         "sys.path.insert(0, 'public'); runpy.run_path('public/predict.py', run_name='__main__')"  # fmt: skip
     alone = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=files).stdout
     assert alone == printed
+    usage = subprocess.run([sys.executable, "public/predict.py"], capture_output=True, text=True, check=False)
+    assert usage.returncode == 1 and usage.stderr.startswith("usage: python predict.py FILE > predictions.csv")
+    served = Served("public")
+    assert served.predict([{"age": 81, "visit": "V1"}]).label.isin(["no", "yes"]).all()
+    for wrong in ({"age": 81, "wrad": "ICU"}, {"age": "old"}):
+        with pytest.raises(MlflowException, match=r"wrad|column age") as refused:
+            served.predict([wrong])
+        assert refused.value.get_http_status_code() == 400
     answers = pd.read_csv(pd.io.common.StringIO(alone))
     assert answers.visit.tolist() == raw.visit.tolist()
     assert np.isfinite(answers.probability).all()

@@ -5,8 +5,8 @@ import pytest
 
 from nzc.labeling import smoothing
 from nzc.labeling.smoothing import expected_records, mixed, smooth
-from nzc.mechanisms.adjacency import expected_right, rows_to_ask
-from nzc.mechanisms.noise import LaplaceNoise
+from nzc.mechanisms import Counts
+from nzc.mechanisms.rows import expected_in_cells, rows_to_ask
 
 
 def _clusters(rng: np.random.Generator, classes: int, each: int, width: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
@@ -148,8 +148,9 @@ def test_rows_are_between_one_and_a_quarter_of_the_public_rows(noise_std: float)
 
 
 def test_right_labels_are_expected_by_the_law_of_the_noise() -> None:
-    rng, noise = np.random.default_rng(0), LaplaceNoise(0.05)
+    rng, mechanism = np.random.default_rng(0), Counts(gamma=0.05)
     counts = np.array([60.0, 20, 20, 20]) + rng.laplace(scale=20, size=(200_000, 4))
-    assert expected_right(1_200, 4, 10, noise, 0.5) == pytest.approx(np.mean(counts.argmax(axis=1) == 0), abs=0.005)
-    assert expected_right(10**6, 10, 10, noise) == pytest.approx(1)
-    assert expected_right(1, 10, 1_000, noise) == pytest.approx(0.1, abs=0.01)
+    simulated = pytest.approx(np.mean(counts.argmax(axis=1) == 0), abs=0.005)
+    assert expected_in_cells(mechanism, 1_200, 4, 10, 0.5) == (1, simulated)
+    assert expected_in_cells(mechanism, 10**6, 10, 10) == (1, pytest.approx(1))
+    assert expected_in_cells(mechanism, 1, 10, 1_000) == (1, pytest.approx(0.1, abs=0.01))

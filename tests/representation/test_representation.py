@@ -258,7 +258,7 @@ def test_a_budget_alone_decides_noise_and_rows(nzc: Nzc) -> None:
     for epsilon, rows in ((0.05, 10), (1, 60)):
         ran = nzc("recipe=near_zero", f"budget.epsilon={epsilon}", "student=none", "trainer.progress=false")
         assert (ran.result["queries"], ran.result["epsilon"]["published"]) == (rows, pytest.approx(epsilon))
-        assert ("noise drowns the counts" in ran.err) == (epsilon == 0.05)
+        assert ("noise drowns the votes" in ran.err) == (epsilon == 0.05)
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,24 @@ def test_lines_are_means_over_runs_with_the_papers_points_hollow() -> None:
     assert len({line.get_marker() for line in axes.lines}) == len({line.get_color() for line in axes.lines}) == 2
 
 
+def test_without_by_a_line_joins_the_runs_of_one_row_where_rows_are_sweeps() -> None:
+    for jobs, lines in (JOBS, ["lnmax", "nzc"]), (JOBS[:4], [""]), (JOBS[:5], ["lnmax", "nzc"]):
+        drawn = Drawing(SweepFigure(name="a", x="aggregator.gamma", y=("accuracy",)), jobs)
+        assert list(drawn.points["group"].unique()) == lines
+    single = JOBS.assign(row=JOBS["name"])  # each row is one point of the line
+    drawn = Drawing(SweepFigure(name="a", x="aggregator.gamma", y=("accuracy",)), single)
+    assert set(drawn.points["group"]) == {""} and "one line per" not in drawn.caption
+
+
+def test_warnings_of_seeds_are_one_line_without_regard_to_their_numbers() -> None:
+    said = [["90.1 % are right"], ["90.2 % are right", "few labels"], [], None]
+    jobs = _jobs(*({"name": f"job {at // 2}", "accuracy": 0.5, "warnings": of} for at, of in enumerate(said)))
+    table = SweepTable(jobs)
+    assert [line[-1] for line in table.lines] == ["2 of 2", "0 of 2"]
+    assert [line.split()[:3] for line in table.warnings] == [["2", "of", "4"], ["1", "of", "4"]]
+    assert all(line in table.markdown() for line in table.warnings) and not SweepTable(jobs[2:]).warnings
+
+
 def test_curves_of_one_run_by_several_seeds_are_one_entry(tmp_path: Path) -> None:
     for at in range(3):
         (tmp_path / str(at)).mkdir()

@@ -29,7 +29,7 @@ from nzc.tracking import unsent
 from nzc.tracking.record import LOCK, RECORD
 
 DATABASE = "sqlite:///mlflow.db"
-FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow", "tracking.system_metrics=false"]
+FILE = [*VOTES, "teachers.path=votes.npy", "aggregator.sigma=10", "tracking=mlflow", "tracking.system_metrics=false"]
 DIGITS = [*SMALL, "queries=50", "student.steps=20", "tracking=mlflow", "tracking.system_metrics=false"]
 
 

@@ -1,0 +1,64 @@
+"""What standard error says while a command works: bars on a terminal, lines elsewhere. It needs no torch."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event, Thread
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+#: Seconds from one line to the next.
+EVERY = 10.0
+
+
+@contextmanager
+def lines(text: Callable[[], str]) -> Iterator[None]:
+    """Print a line every ten seconds within this context, so that nobody takes the command for dead."""
+    ended = Event()
+
+    def tell() -> None:
+        while not ended.wait(EVERY):
+            print(f"nzc: {text()}", file=sys.stderr, flush=True)
+
+    Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+class Bar(Progress):
+    """A bar with its heading, what is done, the time used and the time left; without a terminal: lines.
+
+    shown  whether there is anything to see
+    """
+
+    def __init__(self, shown: bool) -> None:
+        columns = TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        console = Console(stderr=True)
+        self._says, self._lines = shown and not console.is_terminal, ExitStack()
+        super().__init__(*columns, TimeRemainingColumn(), console=console, disable=not (shown and console.is_terminal))
+
+    def start(self) -> None:
+        super().start()
+        if self._says:
+            self._lines.enter_context(lines(self._state))
+
+    def stop(self) -> None:
+        super().stop()
+        self._lines.close()
+
+    def _state(self) -> str:
+        task = self.tasks[-1]
+        return f"{task.description.lower()}: {task.completed:,.0f} of {task.total or 0:,.0f} done"
+
+
+def say_stage(stage: str, done: str, seconds: float, timed: bool = True) -> None:
+    """Print one line for a stage that ended, where there is no terminal: the log of a batch job.
+
+    timed  whether the line may have the seconds: those of one stage depend on votes
+    """
+    if not Console(stderr=True).is_terminal:
+        took = f" in {seconds:.1f} s" if timed else ""
+        print(f"nzc: {stage}: {done}{took}", file=sys.stderr, flush=True)

@@ -1,0 +1,20 @@
+"""Lines on standard error: without a terminal, a long command says now and then how far it is."""
+
+import time
+
+import pytest
+
+from nzc import progress
+
+
+def test_a_long_stage_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.05)
+    with progress.Bar(True) as bar:
+        task = bar.add_task("Teachers", total=292)
+        bar.advance(task, 120)
+        time.sleep(0.3)
+    with progress.Bar(False) as bar:
+        bar.add_task("Silent", total=1)
+        time.sleep(0.2)
+    said = capsys.readouterr().err.splitlines()
+    assert 2 <= len(said) <= 6 and set(said) == {"nzc: teachers: 120 of 292 done"}
