@@ -36,7 +36,7 @@ class RunLedger:
     wait: float
     entries: dict[str, LedgerEntry] = field(default_factory=dict)  # in the ledger, by key
     _draws: list[str] = field(default_factory=list)  # questions for which operating-system noise was drawn
-    keys: Ints | None = None
+    keys: Ints | None = field(default=None, repr=False)
 
     def check(self, promise: Callable[[], people.Promised], most: float | None) -> None:
         """Raise InputError where a file is no whole ledger, or budget.total, `most`, forbids to publish this run."""

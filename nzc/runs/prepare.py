@@ -119,7 +119,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if splits is not None and not is_truth:
         with within("teachers"):
             teachers.check_training(splits, store, parts.trainer)
-    warnings = [] if is_truth or parts.baseline else _doubts(session, shape, None if splits is None else splits.units)
+    warnings = [] if is_truth or parts.baseline else _doubts(session, shape, None if splits is None else splits.units or None)
     return PreparedRun(parts, splits, truth, shape.classes, session, warnings)
 
 

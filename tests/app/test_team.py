@@ -100,7 +100,7 @@ def test_a_command_that_releases_again_says_so(nzc: Nzc, histograms: Path) -> No
     for settings in (["rng=seeded"], *[["rng=system"]] * 3, ["rng=system", "queries=9"], ["rng=seeded"]):
         ran = nzc(*votes, *settings)
         said.append([line for line in ran.err.splitlines() if "new noise" in line])
-        assert [f"nzc: {warning}" for warning in ran.result["warnings"]] == said[-1]
+        assert [f"nzc: {line}" for line in ran.result["warnings"] if "new noise" in line] == said[-1]
         for times in (2, 3) if len(said) == 4 else ():
             assert len(said[times]) == 1 and f"δ = {times}e-05" in said[times][0]
             assert f"ε = {times * ran.result['epsilon']['published']:.2f}" in said[times][0]
