@@ -119,11 +119,11 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if splits is not None and not is_truth:
         with within("teachers"):
             teachers.check_training(splits, store, parts.trainer)
-    warnings = [] if is_truth or parts.baseline else _doubts(session, shape, None if splits is None else splits.units or None)
+    warnings = [] if is_truth or parts.baseline else _doubts(session, shape, splits)
     return PreparedRun(parts, splits, truth, shape.classes, session, warnings)
 
 
-def _doubts(session: LabelingSession, shape: VoteShape, records: int | None) -> list[str]:
+def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | None) -> list[str]:
     """Return what speaks against a run before its first vote, from public facts: `nzc plan` says the same."""
     promise, policy, asked = session.promise, session.policy, sum(session.promise.sizes)
     mechanism, admits = promise.mechanisms[0], promise.filters[0]
@@ -131,7 +131,7 @@ def _doubts(session: LabelingSession, shape: VoteShape, records: int | None) -> 
         answered, right = expected_in_cells(mechanism, shape.teachers, shape.classes, asked)
     else:
         answered, right = expected(mechanism, *histograms(vote_shares(shape.classes), shape.teachers))
-    labels, limit = answered * asked, None
+    labels, limit, records = answered * asked, None, None if splits is None else splits.units or None
     if admits is not None and mechanism.screen is None:  # behind a screen, noise decides how many the budget admits
         admitted = int(admits.admit(np.ones(asked, dtype=bool)).sum())
         labels, limit = float(admitted), policy.budget if admitted < asked else None
