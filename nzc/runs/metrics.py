@@ -113,7 +113,7 @@ def warnings_of(
     accuracy  the student's accuracy on the test split; None: it is not known
     remedy    what to try for more and better labels
     """
-    lines = [] if splits is None else [*splits.warnings]
+    lines = []
     if splits is not None and splits.undeclared_classes is not None:
         counts = np.bincount(splits.private.y, minlength=len(names))
         shown = some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)

@@ -239,7 +239,7 @@ def _result(
         unit=teachers.unit(splits),
         publish=policy.publish,
         metrics=learner.metrics,
-        warnings=[*run.warnings, *warnings],
+        warnings=[*([] if splits is None else splits.warnings), *run.warnings, *warnings],
         learned_from=learner.sources,
         learned_accuracy=None
         if splits is None or learner.labels is None
