@@ -49,7 +49,8 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
         every = f"; so do {', '.join(sorted(found.keys() - {most}))}" if len(found) > 1 else ""
         group, *typed = [name if _PLAIN.fullmatch(name) else f'"{name}"' for name in (most, *found)]
         remedy = f"If it says whom a row is about, type 'dataset.group={group}': without it, ε protects one row only"
-        yield f"{most} is not used, because {found[most]}{every}. {remedy}. If not, type 'dataset.drop=[{','.join(typed)}]'"
+        unused = f"{most} is not used, because {found[most]}{every}"
+        yield f"{unused}. {remedy}. If not, type 'dataset.drop=[{','.join(typed)}]'"
 
 
 def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:

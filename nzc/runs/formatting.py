@@ -26,7 +26,7 @@ EPSILONS = {
 #: Why one ε may be above another although a reader would expect the opposite.
 ABOVE = {
     ("theorem", "published"): "the papers' theorems are looser than nzc's own bound",
-    ("ledger_released", "exact"): "it counts earlier releases too, and costs that can be added up are known less closely",
+    ("ledger_released", "exact"): "it counts earlier releases too, and sums of costs are known less closely",
     ("sanitised", "data_independent"): "the noise that was added can make it larger; nzc never picks the smaller one",
     ("audited", "claimed"): "so the claim does not hold",
 }

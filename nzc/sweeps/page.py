@@ -30,7 +30,7 @@ def write_page(sweep: Sweep) -> Path:
     """Write report.html into the folder of a sweep. It is private, because it shows exact ε."""
     records: list[dict[str, Any]] = sweep.jobs.where(sweep.jobs.notna(), None).to_dict("records")
     done = sorted((job for job in records if job["error"] is None), key=lambda job: str(job["finished"]))
-    known = {key for job in done for key, value in job.items() if value is not None}
+    shown = {text.partition(":")[0] for text in sweep.table.headings}
     overrides = [*as_typed(sweep.config.hydra.overrides.hydra), *as_typed(sweep.config.hydra.overrides.task)]
     single = ["hydra.mode=RUN"] if sweep.config.hydra.runtime.choices.get("sweeps") else []  # the file says MULTIRUN
     undrawn = [f"{drawing.figure.name} ({drawing.empty})" for drawing in sweep.drawings if drawing.empty]
@@ -50,7 +50,7 @@ def write_page(sweep: Sweep) -> Path:
         done=done,
         failed=failure_lines(sweep.jobs),
         table=sweep.table,
-        epsilons={heading(f"epsilon.{name}"): EPSILONS[name] for name in EPSILONS if f"epsilon.{name}" in known},
+        epsilons={name: means for key, means in EPSILONS.items() if (name := heading(f"epsilon.{key}")) in shown},
         deltas=sorted({f"{job['delta']:g}" for job in done}),
         figures=[
             (drawing.caption, b64encode(path.read_bytes()).decode())

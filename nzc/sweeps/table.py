@@ -25,8 +25,9 @@ from nzc.validation import InputError
 if TYPE_CHECKING:
     from nzc.sweeps.figures import Drawing
 
-#: The last columns. The ledger's sums are not among them, because they also count what came before a run.
-_LAST = ["accuracy", "epsilon", *(f"epsilon.{name}" for name in EPSILONS if not name.startswith("ledger_"))]
+#: What is no column: the ledger's sums also count what came before a run, and the lower bound is close to ε exact.
+_HIDDEN = ("ledger_released", "ledger_total", "exact_lower")
+_LAST = ["accuracy", "epsilon", *(f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN)]
 #: Columns of the CSV file that are no numbers of a run.
 _NOT_IN_CSV = ("folder", "run", "row", "overrides", "error")
 
@@ -82,6 +83,9 @@ class SweepTable:
             if compared := any(text != "–" for text in paper):
                 self.columns.append((f"{heading(key)}: paper", paper))
             same = key == "epsilon.data_independent" and measured == dict(self.columns).get("ε published")
+            if key == "metrics.majority" and len(set(measured)) == 1:
+                same = True
+                self.notes += [f"Always answering the most frequent class has {measured[0]}."] * (measured[0] != "–")
             if not same and any(text != "–" for text in measured):
                 self.columns.append((f"{heading(key)}: measured" if compared else heading(key), measured))
         if self.warnings:
