@@ -135,11 +135,11 @@ class LabelingSession:
             self.probabilities = np.zeros((len(self.released), counts.shape[1]))
             self.probabilities[self.rows] = np.exp(noise.log_law(counts.astype(np.float64)))
         else:
-            expected = np.full(len(counts), float(self.voters))
-            if not self.policy.mechanism.adjacency.everywhere:
-                expected = expected_records(places, self.rows, self.voters)
-            released = counts.astype(np.float64), expected, noise.deviation
-            self.probabilities, self.mixed = smooth(places, self.rows, *released), mixed(*released)
+            released = counts.astype(np.float64), np.full(len(counts), float(self.voters)), noise.deviation
+            if not self.policy.mechanism.adjacency.everywhere:  # teachers differ about a row that has one class
+                released = released[0], expected_records(places, self.rows, self.voters), noise.deviation
+                self.mixed = mixed(*released)
+            self.probabilities = smooth(places, self.rows, *released, self.mixed)
         self.released[self.rows] = self.probabilities[self.rows].argmax(axis=1)
 
     def close(self, digests: Mapping[str, str]) -> None:

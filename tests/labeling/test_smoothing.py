@@ -56,7 +56,8 @@ def test_large_noise_leaves_the_shares_of_all_records() -> None:
     places, _ = _clusters(rng, 4, 100)
     rows, shares, noise_std = np.arange(200), np.array([0.7, 0.2, 0.1, 0.0]), 1_500.0
     counts = 2_000 * shares + noise_std * rng.standard_normal((200, 4))
-    probs = smooth(places, rows, counts, np.full(200, 2_000.0), noise_std)
+    released = counts, np.full(200, 2_000.0), noise_std
+    probs = smooth(places, rows, *released, mixed(*released))
     assert np.abs(probs.mean(axis=0) - shares).max() < 0.1 and np.mean(probs.argmax(axis=1) == 0) > 0.9
     assert np.allclose(smooth(places, rows, 0 * counts, np.full(200, 2_000.0), 1e9), 0.25, atol=1e-3)
 
