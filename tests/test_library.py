@@ -209,7 +209,7 @@ def test_a_run_from_python_leaves_no_state_behind(tmp_path: Path, monkeypatch: p
     ("overrides", "says"),
     [
         (["seed=-1"], "seed=-1: must be"), (["sed=1"], "did you mean seed"), (["aggregator=foo"], "aggregator=foo"),
-        (["+sweeps=digits"], "sweeps are for the command line"), (["seed=1,2"], "seed"),
+        (["+sweeps=digits"], "nzc.sweep runs several"), (["seed=1,2"], "seed"),
     ],
 )  # fmt: skip
 def test_a_run_from_python_refuses_wrong_input(
