@@ -75,7 +75,7 @@ def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.syspath_prepend(str(tmp_path))
     np.save("votes.npy", np.random.default_rng(0).multinomial(250, [0.82, *[0.02] * 9], 100))
     run = library.run
-    monkeypatch.setattr(library, "run", lambda overrides: run([*overrides, *_small(overrides)]), raising=False)
+    monkeypatch.setattr(library, "run", lambda words: run([*words, *_small(words)]), raising=False)
     for name, smaller in {"audit": {"trials": 200}, "Plan": {"queries": (10, 20)}}.items():
         monkeypatch.setattr(library, name, partial(getattr(library, name), **smaller), raising=False)
     _write_files(page)
@@ -135,11 +135,21 @@ def test_every_test_that_the_privacy_page_names_exists_in_the_file_it_names() ->
     assert not names
 
 
-def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "long", "short", "left"),
+    [
+        ("label", "visits(20_000", "visits(4_000", "published/privacy.json"),
+        ("library", '[0.05, 0.1, 0.25, 1]}, "seed": range(3)', '[0.1, 0.25]}, "seed": range(2)', "outputs/sweeps"),
+    ],
+)
+def test_the_notebook_runs(
+    name: str, long: str, short: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    notebook = json.loads((HOME / "docs" / "notebooks" / "label.ipynb").read_text())
+    cells = json.loads((HOME / "docs" / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert long in "".join(sources)
     namespace: dict[str, object] = {}
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            exec("".join(cell["source"]).replace("visits(20_000", "visits(4_000"), namespace)
-    assert Path("published/privacy.json").is_file()
+    for source in sources:
+        exec(source.replace(long, short), namespace)
+    assert Path(left).exists()

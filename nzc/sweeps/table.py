@@ -161,6 +161,7 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
     lists = results.map(lambda value: isinstance(value, list)).any()
     results = results[[name for name in results if not (name.startswith("paper.") or lists[name])]]
     set_keys = DataFrame(overrides, index=jobs.index)
+    results.update(set_keys[jobs["error"].notna()], overwrite=False)  # a job that failed has no result with its seed
     table = pandas.concat([lines, set_keys[[name for name in set_keys if name not in results]], results], axis=1)
     write_private(folder / TABLE_CSV, table.to_csv(index=False, lineterminator="\r\n"))
 
