@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import Nzc
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import nzc as library
-from nzc.app.config import CONF, HOME, refuse_unknown_keys, register
+from nzc.app.config import HOME, compose_run, refuse_unknown_keys
 from nzc.app.library import Settings, as_overrides
 
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -64,10 +63,7 @@ def test_every_command_composes(page: Path, tmp_path: Path, monkeypatch: pytest.
         if (words[:1] and words[0] in SUBCOMMANDS) or "hydra/launcher" in line:  # launchers are extras
             continue
         overrides = [_first_value(word) for word in words if not word.startswith("--") and word != "…"]
-        register()
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            cfg = compose("config", overrides, return_hydra_config=True)
-        refuse_unknown_keys(cfg)
+        refuse_unknown_keys(compose_run(overrides))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hydra import compose, initialize_config_dir
+from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.core.singleton import Singleton
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from nzc.app.build import without_hydra
-from nzc.app.config import CONF, GROUPS, register
+from nzc.app.config import CONF, GROUPS, compose_run, register
 from nzc.app.errors import Stop, error_line, input_error
 from nzc.app.main import run_job
 from nzc.app.run import PRIVATE, prepare
@@ -55,6 +55,8 @@ def run(settings: Settings = (), /, **more: Any) -> RunResult:
     begun, overrides = time.time(), as_overrides(settings, more)
     with _undone(overrides):
         cfg = compose_run(overrides)
+        if cfg.hydra.mode == RunMode.MULTIRUN:
+            raise InputError("settings", " ".join(overrides), "must describe one run; nzc.sweep runs several")
         job = prepare(cfg, cfg.hydra.runtime.choices, begun)
         job.take("hydra.run.dir", folder := Path(cfg.hydra.run.dir).absolute())
         (stored := folder / ".hydra").mkdir(exist_ok=True)  # as Hydra does
@@ -78,31 +80,19 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
     """
     from nzc.sweeps.table import read_sweep  # imports pandas
 
-    overrides = as_overrides(settings, more, grid=True)
-    SweepHooks.ended, SweepHooks.shows_table = None, False
-    with _undone(overrides):
-        try:
-            with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"), redirect_stdout(sys.stderr):
-                hydra: Any = GlobalHydra.instance().hydra
-                with answer_interrupted():
-                    typed = [*overrides, "hydra.mode=MULTIRUN"]
-                    hydra.multirun("config", run_job, typed, with_log_configuration=False)
-        except Stop as stop:
-            if SweepHooks.ended is None:
-                raise _error(stop, overrides) from None
-        finally:
-            SweepHooks.shows_table = True
+    overrides, SweepHooks.ended = as_overrides(settings, more, grid=True), None
+    try:
+        with (
+            _undone(overrides), initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"),
+            redirect_stdout(sys.stderr), answer_interrupted(),
+        ):  # fmt: skip
+            hydra = GlobalHydra.instance().hydra
+            assert hydra is not None
+            hydra.multirun("config", run_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False)
+    except Stop as stop:
+        if SweepHooks.ended is None:
+            raise _error(stop, overrides) from None
     return read_sweep(SweepHooks.ended or "")
-
-
-def compose_run(overrides: Sequence[str]) -> DictConfig:
-    """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part."""
-    register()
-    with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
-        cfg = compose("config", list(overrides), return_hydra_config=True)
-    if cfg.hydra.mode == RunMode.MULTIRUN:
-        raise InputError("settings", " ".join(overrides), "must describe one run; nzc.sweep runs several")
-    return cfg
 
 
 @contextmanager

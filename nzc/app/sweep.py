@@ -1,5 +1,6 @@
 """A sweep: its jobs, the check of all keys before the first one, its parent run in the tracker, and its answer."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -46,7 +47,6 @@ class SweepHooks(Callback):
 
     current: ClassVar["SweepHooks | None"] = None  # the sweep that is under way in this process
     ended: ClassVar[Path | None] = None  # the folder of the last one that came to its end
-    shows_table: ClassVar[bool] = True
 
     def __reduce__(self) -> Any:
         """Launchers send callbacks to their workers, which do not need this one's state."""
@@ -102,7 +102,7 @@ class SweepHooks(Callback):
         with optional("table"):
             (self.folder / layout.TABLE).write_text(sweep.table.markdown(), encoding="utf-8")
             write_csv(self.folder, sweep.jobs)
-        if self.shows_table and shows_private(self.config):
+        if shows_private(self.config) and sys.stdout is not sys.stderr:  # nzc.sweep returns it
             show(sweep.table)
         with optional("figures"):
             for drawing in sweep.drawings if self.config.figures is not False else []:
