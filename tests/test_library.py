@@ -256,7 +256,7 @@ def test_python_values_are_what_hydra_reads(value: object) -> None:
     parse = OverridesParser.create().parse_override
     assert parse(as_overrides({"a": {"b": value}}, {})[0]).value() == value
     (word,) = as_overrides({}, {"key": [value, {"_target_": "x", "y": value}]}, grid=True)
-    read = [parse(f"key={text}").value() for text in parse(word).sweep_string_iterator()]
+    read = [parse(f"++key={text}").value() for text in parse(word).sweep_string_iterator()]
     assert read == [value, {"_target_": "x", "y": value}]
 
 
@@ -264,7 +264,7 @@ def test_settings_are_flat_but_for_objects_of_a_group() -> None:
     network = {"_target_": Path, "hidden": np.int64(3)}
     words = as_overrides({"aggregator": "gnmax", "teachers": {"network": network}}, {"student": None, "rounds": (6, 4)})
     assert words == [
-        "aggregator=gnmax", "teachers.network={_target_:pathlib.Path,hidden:3}", "student=none", "rounds=[6,4]",
+        "aggregator=gnmax", "++teachers.network={_target_:pathlib.Path,hidden:3}", "student=none", "rounds=[6,4]",
     ]  # fmt: skip
     assert as_overrides(["seed=1"], {"rounds": [(6, 4), None], "seed": np.arange(2)}, grid=True) == [
         "seed=1", "rounds=[6,4],null", "seed=0,1",

@@ -147,6 +147,7 @@ def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False
                 raise InputError(key, wrong[0], "must be the name of an option; nzc --help lists them")
         if not values:
             raise InputError(key, "[]", "must have a value")
+        key = f"++{key}" if any(isinstance(each, Mapping) for each in values) and key[0] not in "+~" else key
         words.append(f"{key}={','.join(_text(key, each) for each in values)}")
     return words
 

@@ -102,10 +102,3 @@ def test_the_report_of_a_run_is_its_table(nzc: Nzc, histograms: Path, command: C
     code, out, err = command("report", str(next(ran.folder.glob("outputs/*/*"))))
     out, of_run = (re.sub(r"took [\d.]+ s", "", text) for text in (out, ran.out))  # tracking came after the result
     assert (code, err) == (0, "") and out and of_run.startswith(out)
-
-
-def test_a_wrong_folder_is_a_line(tmp_path: Path, command: Command) -> None:
-    for arguments, named in {(str(tmp_path),): f"FOLDER={tmp_path}", ("nowhere",): "FOLDER=nowhere"}.items():
-        code, out, err = command("report", *arguments)
-        assert (code, out, err.count("\n")) == (2, "", 1) and named in err
-    assert not list(tmp_path.iterdir())
