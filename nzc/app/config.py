@@ -1,10 +1,12 @@
 """The configuration: types of its keys, where presets lie, and the text of `nzc --help`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
@@ -148,6 +150,13 @@ def _keys_help(*, _root_: Any) -> str:
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         sections.append("\n".join([f"{group}: # {group}={choice}", *lines]))
     return indent("\n\n".join(sections), "  ").replace("$", "$$")  # Hydra reads it as a string.Template
+
+
+def compose_run(overrides: Sequence[str]) -> DictConfig:
+    """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part."""
+    register()
+    with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
+        return compose("config", [*overrides], return_hydra_config=True)
 
 
 def register() -> None:

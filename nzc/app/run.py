@@ -1,9 +1,7 @@
 """Run a composed configuration: prepare it, execute it in a folder, and track it."""
 
-import os
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -11,28 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.singleton import Singleton
-from hydra.errors import HydraException
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 
-from nzc.app.build import build, build_components, run_params, without_hydra
-from nzc.app.config import CONF, name_of_people, register, shows_private
-from nzc.app.errors import input_error
+from nzc.app.build import build, build_components, run_params
+from nzc.app.config import name_of_people, shows_private
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
 from nzc.runs import pipeline
 from nzc.runs.layout import read_overrides
-from nzc.runs.prepare import PreparedRun, forget_data
+from nzc.runs.prepare import PreparedRun
 from nzc.runs.prepare import prepare as prepare_run
 from nzc.runs.result import RunResult
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.tracking import TrackedRun, Tracker, tracked_name, wait_at_most
-from nzc.validation import InputError, in_a_line
+from nzc.validation import InputError
 
 #: Everything that a run writes is readable by its owner only, because most of it depends on votes.
 PRIVATE = 0o077
@@ -125,39 +116,3 @@ def tracked(
     name = name or tracked_name([*named.values()], typed)
     experiment = name_of_people(cfg) or choices["dataset"]
     return TrackedRun(tracker, folder, experiment, name, run_params(cfg, choices), sweep)
-
-
-def run(overrides: Sequence[str] = ()) -> RunResult:
-    """Do what `nzc OVERRIDE…` does, and return the result; `result.folder` holds everything else.
-
-    Nothing is printed but warnings and progress. Sweeps are for the command line. Hydra's global state, the umask and
-    `sys.path` are as before when this returns. InputError: a value cannot be used.
-    """
-    begun, state, umask, path = time.time(), Singleton.get_state(), os.umask(PRIVATE), sys.path.copy()
-    try:
-        GlobalHydra.instance().clear()
-        cfg = compose_run(overrides)
-        job = prepare(cfg, cfg.hydra.runtime.choices, begun)
-        job.take("hydra.run.dir", folder := Path(cfg.hydra.run.dir).absolute())
-        (stored := folder / ".hydra").mkdir(exist_ok=True)  # as Hydra does
-        OmegaConf.save(without_hydra(cfg), stored / "config.yaml")
-        OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), stored / "hydra.yaml")
-        OmegaConf.save(cfg.hydra.overrides.task, stored / "overrides.yaml")
-        return job.execute()
-    except (HydraException, OmegaConfBaseException) as error:
-        raise input_error(error) or InputError("overrides", " ".join(overrides), in_a_line(error)) from error
-    finally:
-        forget_data()  # its files may change before the next run of this process
-        os.umask(umask)
-        Singleton.set_state(state)
-        sys.path[:] = path
-
-
-def compose_run(overrides: Sequence[str]) -> DictConfig:
-    """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part."""
-    register()
-    with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
-        cfg = compose("config", list(overrides), return_hydra_config=True)
-    if cfg.hydra.mode == RunMode.MULTIRUN:
-        raise InputError("overrides", " ".join(overrides), "must describe one run; sweeps are for the command line")
-    return cfg

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +13,34 @@ from nzc.mechanisms import ABSTAIN
 from nzc.runs.formatting import optional
 from nzc.runs.layout import COUNTS, LABELS, PREDICTIONS, STUDENT, STUDENT_INPUT
 from nzc.runs.metrics import class_names
+from nzc.runs.prepare import PreparedRun
 from nzc.storage.files import write_private
 from nzc.students import FittedStudent
-from nzc.types import AnyArray, Ints
+from nzc.types import AnyArray, Floats, Ints
 
 #: The files that a student is published with.
 _CODE = [Path(__file__).parents[1] / name for name in ("students/predict.py", "data/table_encoder.py")]
 
 
-def write_labels(folder: Path, session: LabelingSession, splits: DataSplits | None, classes: int) -> None:
+def write_outputs(folder: Path, run: PreparedRun, student: FittedStudent | None, voters: str) -> dict[str, Any]:
+    """Write the files of labels and student, and return the arrays of a `RunResult` by name.
+
+    voters  the source of released labels in predictions.csv
+    """
+    session, splits, predictions, probabilities = run.session, run.splits, None, run.session.probabilities
+    uncovered = 0 if splits is None else len(splits.public) - len(session.released)  # votes may cover a part
+    labels = np.pad(session.released, (0, uncovered), constant_values=ABSTAIN)
+    _write_labels(folder, session, splits, run.classes)
+    if student is not None and splits is not None:
+        probabilities = student.probabilities(splits.public.x)
+        predictions = student.decide(probabilities)
+        _write_student(folder, student, probabilities, labels, splits, voters)
+    elif probabilities is not None:
+        probabilities = np.pad(probabilities, ((0, uncovered), (0, 0)))
+    return {"labels": labels, "predictions": predictions, "probabilities": probabilities}
+
+
+def _write_labels(folder: Path, session: LabelingSession, splits: DataSplits | None, classes: int) -> None:
     """Write labels.csv: the row's number, its released label, and what is known of the row; and counts.csv.
 
     origin: its row number in the one file of all splits, where rows have no names; id: the user's own name of it;
@@ -45,7 +65,9 @@ def write_labels(folder: Path, session: LabelingSession, splits: DataSplits | No
     _write_csv(folder / LABELS, columns)
 
 
-def write_student(folder: Path, student: FittedStudent, released: Ints, splits: DataSplits, voters: str) -> None:
+def _write_student(
+    folder: Path, student: FittedStudent, probabilities: Floats, released: Ints, splits: DataSplits, voters: str
+) -> None:
     """Write the student, and predictions.csv: a label for every public row, its source, and the classes' probabilities.
 
     The source is `voters` where the label was released, else the student. A network that torch.export does not accept
@@ -53,7 +75,7 @@ def write_student(folder: Path, student: FittedStudent, released: Ints, splits: 
     """
     from nzc.students import export, predict  # import torch
 
-    names, probabilities = class_names(splits, splits.classes), student.probabilities(splits.public.x)
+    names = class_names(splits, splits.classes)
     labels, answered = student.decide(probabilities), np.flatnonzero(released != ABSTAIN)
     labels[answered] = released[answered]
     source = np.full(len(labels), "student", dtype=object)

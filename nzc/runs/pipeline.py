@@ -18,7 +18,7 @@ from nzc.runs.curves import POINTS, Curves, LearningCurves, curves_of, write_cur
 from nzc.runs.formatting import number, optional
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.metrics import Metrics, class_names, evaluate, share_right, warnings_of
-from nzc.runs.outputs import write_labels, write_student
+from nzc.runs.outputs import write_outputs
 from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import Clock, RoundResult, RunResult, versions
 from nzc.storage.files import make_own
@@ -61,9 +61,7 @@ def execute(
         learner.accuracy, learner.metrics = evaluate(learner.student, run.splits)
     result = _result(run, votes, rounds, epsilon, learner)
     result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
-    write_labels(folder, session, run.splits, run.classes)
-    if learner.student is not None and run.splits is not None:
-        write_student(folder, learner.student, session.released, run.splits, result.voters)
+    arrays = write_outputs(folder, run, learner.student, result.voters)
     learner.curves.write(folder)
     write_curves(folder, curves)
     result.waited(begun).write(folder)
@@ -75,7 +73,7 @@ def execute(
     result = result.waited(begun)  # with the time of the figures
     result.write(folder)
     session.close(digests(folder))
-    return result
+    return replace(result, **arrays)
 
 
 def train_worker(run: PreparedRun) -> None:

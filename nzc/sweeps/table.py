@@ -161,16 +161,23 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
     lists = results.map(lambda value: isinstance(value, list)).any()
     results = results[[name for name in results if not (name.startswith("paper.") or lists[name])]]
     set_keys = DataFrame(overrides, index=jobs.index)
+    results.update(set_keys[jobs["error"].notna()], overwrite=False)  # a job that failed has no result with its seed
     table = pandas.concat([lines, set_keys[[name for name in set_keys if name not in results]], results], axis=1)
     write_private(folder / TABLE_CSV, table.to_csv(index=False, lineterminator="\r\n"))
 
 
 def read_sweep(folder: str | Path) -> DataFrame:
-    """Return a sweep's table.csv as a pandas DataFrame, one row per job; InputError: it is no folder of a sweep."""
-    path = Path(folder) / TABLE_CSV
+    """Return a sweep's table.csv as a pandas DataFrame, one row per job; InputError: it is no folder of a sweep.
+
+    Columns: `job` (the number of its folder), `name`, `failure` (why it has no result), the keys that the sweep set,
+    and those of result.json, dotted. `attrs["folder"]` is the folder.
+    """
+    path = Path(folder).absolute() / TABLE_CSV
     if not path.is_file():
         raise InputError("folder", folder, f"must be the folder of a sweep, with {TABLE_CSV} in it")
-    return pandas.read_csv(path)
+    table = pandas.read_csv(path)
+    table.attrs["folder"] = str(path.parent)
+    return table
 
 
 def cell(key: str, values: Sequence[Any]) -> str:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from nzc.app.build import build_components
-from nzc.app.config import CONF, GROUPS
+from nzc.app.config import CONF, GROUPS, compose_run
 from nzc.app.errors import error_line
-from nzc.app.run import compose_run
 from nzc.runs import plots
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
 

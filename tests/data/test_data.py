@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nzc.app import config
+from nzc.app.config import compose_run
 from nzc.data.digits import Digits
 from nzc.data.splits import choose
 from nzc.data.standardizer import Standardizer
@@ -62,10 +61,7 @@ def test_digits_are_divided_by_their_seed() -> None:
 @pytest.mark.parametrize("dataset", ["digits", "npz", "folder", "glyph"])
 def test_private_records_stay_private_whatever_the_seed(dataset: str) -> None:
     """Else the ledger would see as many datasets as there are seeds."""
-    config.register()
-    with initialize_config_dir(str(config.CONF), version_base="1.3"):
-        cfg = compose("config", overrides=[f"dataset={dataset}", "seed=3"])
-    assert cfg.dataset.seed == 0
+    assert compose_run([f"dataset={dataset}", "seed=3"]).dataset.seed == 0
 
 
 @pytest.mark.parametrize("value", [1e300, -1e300, 3e38, np.inf])
