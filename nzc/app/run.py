@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nzc.app.build import build, build_components, run_params, without_hydra
-from nzc.app.config import CONF, name_of_people, register, shows_private
+from nzc.app.config import CONF, experiment_of, register, shows_private
 from nzc.app.errors import input_error
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
@@ -32,6 +32,7 @@ from nzc.runs.result import RunResult
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.tracking import TrackedRun, Tracker, tracked_name, wait_at_most
+from nzc.tracking.record import read_record
 from nzc.validation import InputError, in_a_line
 
 #: Everything that a run writes is readable by its owner only, because most of it depends on votes.
@@ -91,7 +92,7 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep:
         print(f"nzc: {line}", file=sys.stderr)
     tracker = build_tracker(cfg)
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
-        tracker.check(name_of_people(cfg) or choices["dataset"])
+        tracker.check(experiment_of(cfg, choices))
     return PreparedJob(cfg, choices, prepared, tracker, begun)
 
 
@@ -123,7 +124,9 @@ def tracked(
     named = {f"{group}={choices[group]}": choices[group] for group in ("dataset", "aggregator")}
     typed = [override for override in read_overrides(folder) if override not in named]
     name = name or tracked_name([*named.values()], typed)
-    experiment = name_of_people(cfg) or choices["dataset"]
+    experiment = experiment_of(cfg, choices)
+    if sweep is not None and choices["dataset"] == "none":  # all votes of a sweep stand in its own experiment
+        experiment = read_record(sweep).get("experiment", experiment)
     return TrackedRun(tracker, folder, experiment, name, run_params(cfg, choices), sweep)
 
 
