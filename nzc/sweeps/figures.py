@@ -1,7 +1,7 @@
 """Figures that a sweep file declares: keys of its runs as lines, or one curve of each run; their captions."""
 
+import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
@@ -217,22 +217,17 @@ def _joined(figure: SweepFigure, points: DataFrame, jobs: DataFrame) -> str:
         runs = [settings[name] for name in line["name"].unique()]
         values = {key: {run.get(key) for run in runs} for run in runs for key in run if key not in figure.keys}
         differ = [key for key, found in values.items() if len(found) > 1]
-        words = [key for key in differ if any(value and not _is_number(value) for value in values[key])]
+        words = [
+            key for key in differ if any(value and not re.fullmatch(r"[-+.\de]+|null", value) for value in values[key])
+        ]
         several = (line.groupby(["key", "x"])["name"].nunique() > 1).any()
         mends |= dict.fromkeys(words or (differ if several else []))
     if not mends:
         return ""
     rows = "row" not in figure.by and jobs["row"].nunique() > 1
     by = [*figure.by, *([key for key in mends if key in jobs] or (["row"] if rows else mends))]
-    return (
-        f"Figure {figure.name} joins points that differ in {' and '.join(mends)}: `by: [{', '.join(by)}]` parts them."
-    )
-
-
-def _is_number(text: str) -> bool:
-    with suppress(ValueError):
-        return float(text) == float(text)
-    return text == "null"
+    joins = f"Figure {figure.name} joins points that differ in {' and '.join(mends)}"
+    return f"{joins}: `by: [{', '.join(by)}]` parts them."
 
 
 def _names(keys: Iterable[str]) -> str:
