@@ -1,6 +1,7 @@
 """Run a composed configuration: prepare it, execute it in a folder, and track it."""
 
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -85,7 +86,11 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep:
         require_writable("paths.ledger", Path(cfg.paths.ledger).absolute().parent)
     if not in_sweep:
         require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
-    prepared = prepare_run(build_components(cfg, choices, figures=not in_sweep))
+    components = build_components(cfg, choices, figures=not in_sweep)
+    try:
+        prepared = prepare_run(components)
+    except InputError as error:
+        raise _as_typed(cfg, error) from error
     if not shows_private(cfg):
         _require_publishable(prepared)
     elif line := prepared.session.ledger.stranger:
@@ -94,6 +99,16 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep:
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
         tracker.check(experiment_of(cfg, choices))
     return PreparedJob(cfg, choices, prepared, tracker, begun)
+
+
+def _as_typed(cfg: DictConfig, error: InputError) -> InputError:
+    """Return an error with the key that has the value, where its own key only refers to that (`${dataset.network}`)."""
+    group, _, name = error.key.rpartition(".")
+    node = OmegaConf.select(cfg, group) if group else None
+    if not OmegaConf.is_dict(node) or name not in node or not OmegaConf.is_interpolation(node, name):
+        return error
+    referred = re.fullmatch(r"\$\{([a-z_.]+)\}", str(OmegaConf.to_container(node, resolve=False)[name]))
+    return InputError(referred[1], error.value, error.allowed) if referred else error
 
 
 def _require_publishable(prepared: PreparedRun) -> None:

@@ -40,7 +40,7 @@ def _notes(result: RunResult) -> Iterator[str]:
 def _named(result: RunResult, name: str) -> tuple[str, str]:
     """Return the name of an ε and what it means; seeded labels are a trial, which released nothing."""
     if name == "ledger_released" and result.rng == SEEDED:
-        return "ε ledger, if released", "this run and all releases before it would cost at most this; private"
+        return "ε if released", "this run and all releases before it would cost at most this; private"
     return heading(f"epsilon.{name}"), EPSILONS[name]
 
 
