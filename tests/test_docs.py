@@ -124,11 +124,12 @@ def test_every_extension_runs(nzc: Nzc, line: str) -> None:
     assert all(result["answered"] for result in ran.results)
 
 
-def test_every_test_that_the_privacy_page_names_exists_in_the_file_it_names() -> None:
+@pytest.mark.parametrize("page", ["privacy.md", "proofs.md"])
+def test_every_test_that_a_page_names_exists_in_the_file_it_names(page: str) -> None:
     """`test_…`, then in the same sentence or list the file in backticks."""
     root = Path(__file__).parent.parent
     names: list[str] = []
-    for word in re.findall(r"`(test_\w+|tests/[\w/]+\.py)`", (root / "docs" / "privacy.md").read_text()):
+    for word in re.findall(r"`(test_\w+|tests/[\w/]+\.py)`", (root / "docs" / page).read_text()):
         if word.startswith("tests/"):
             text = (root / word).read_text()
             assert [name for name in names if f"def {name}(" not in text] == [], word

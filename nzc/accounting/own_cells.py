@@ -1,4 +1,4 @@
-"""The exact Rényi cost where every record counts in one histogram only (`mechanisms.adjacency.OwnCells`)."""
+"""The exact Rényi cost where every record counts in one histogram only (`OwnCells`; proof: docs/proofs.md)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable

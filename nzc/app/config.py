@@ -1,6 +1,6 @@
 """The configuration: types of its keys, where presets lie, and the text of `nzc --help`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from textwrap import indent
@@ -111,6 +111,13 @@ def name_of_people(cfg: DictConfig) -> str | None:
     if name is not None and not str(name).strip():
         raise InputError("dataset.name", name, "must be a name, or null")
     return None if name is None else str(name).strip()
+
+
+def experiment_of(cfg: DictConfig, choices: Mapping[str, Any]) -> str:
+    """Return the name of a run's experiment: dataset.name, or the dataset, or the votes' file where there is none."""
+    dataset = str(choices["dataset"])
+    votes = str(OmegaConf.select(cfg, "teachers.path") or "votes.npy") if dataset == "none" else ""
+    return name_of_people(cfg) or Path(votes).stem or dataset
 
 
 def shows_private(cfg: DictConfig) -> bool:

@@ -1,5 +1,6 @@
 """Run a composed configuration: prepare it, execute it in a folder, and track it."""
 
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import closing
@@ -9,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.build import build, build_components, run_params
-from nzc.app.config import name_of_people, shows_private
+from nzc.app.config import experiment_of, shows_private
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
 from nzc.runs import pipeline
@@ -23,6 +24,7 @@ from nzc.runs.result import RunResult
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.tracking import TrackedRun, Tracker, tracked_name, wait_at_most
+from nzc.tracking.record import read_record
 from nzc.validation import InputError
 
 #: Everything that a run writes is readable by its owner only, because most of it depends on votes.
@@ -75,15 +77,29 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep:
         require_writable("paths.ledger", Path(cfg.paths.ledger).absolute().parent)
     if not in_sweep:
         require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
-    prepared = prepare_run(build_components(cfg, choices, figures=not in_sweep))
+    components = build_components(cfg, choices, figures=not in_sweep)
+    try:
+        prepared = prepare_run(components)
+    except InputError as error:
+        raise _as_typed(cfg, error) from error
     if not shows_private(cfg):
         _require_publishable(prepared)
     elif line := prepared.session.ledger.stranger:
         print(f"nzc: {line}", file=sys.stderr)
     tracker = build_tracker(cfg)
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
-        tracker.check(name_of_people(cfg) or choices["dataset"])
+        tracker.check(experiment_of(cfg, choices))
     return PreparedJob(cfg, choices, prepared, tracker, begun)
+
+
+def _as_typed(cfg: DictConfig, error: InputError) -> InputError:
+    """Return an error with the key that has the value, where its own key only refers to that (`${dataset.network}`)."""
+    group, _, name = error.key.rpartition(".")
+    node = OmegaConf.select(cfg, group) if group else None
+    if not OmegaConf.is_dict(node) or name not in node or not OmegaConf.is_interpolation(node, name):
+        return error
+    referred = re.fullmatch(r"\$\{([a-z_.]+)\}", str(OmegaConf.to_container(node, resolve=False)[name]))
+    return InputError(referred[1], error.value, error.allowed) if referred else error
 
 
 def _require_publishable(prepared: PreparedRun) -> None:
@@ -114,5 +130,7 @@ def tracked(
     named = {f"{group}={choices[group]}": choices[group] for group in ("dataset", "aggregator")}
     typed = [override for override in read_overrides(folder) if override not in named]
     name = name or tracked_name([*named.values()], typed)
-    experiment = name_of_people(cfg) or choices["dataset"]
+    experiment = experiment_of(cfg, choices)
+    if sweep is not None and choices["dataset"] == "none":  # all votes of a sweep stand in its own experiment
+        experiment = read_record(sweep).get("experiment", experiment)
     return TrackedRun(tracker, folder, experiment, name, run_params(cfg, choices), sweep)

@@ -16,13 +16,13 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.build import KINDS, build
-from nzc.app.config import name_of_people, refuse_unknown_keys, shows_private
+from nzc.app.config import experiment_of, refuse_unknown_keys, shows_private
 from nzc.app.errors import Stop, error_line, input_error, reported
 from nzc.app.run import build_tracker
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
 from nzc.storage.files import OwnFolder, require_own
-from nzc.sweeps.frame import JOBS, write_jobs
+from nzc.sweeps.frame import JOBS, is_seed, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, header_of, name_of, spec_of
 from nzc.tracking import TrackedRun, tracked_name
 from nzc.tracking.record import RECORD
@@ -63,7 +63,7 @@ class SweepHooks(Callback):
             self.tracked = TrackedRun(
                 build_tracker(config),
                 self.folder,
-                experiment=name_of_people(config) or config.hydra.runtime.choices.dataset,
+                experiment=experiment_of(config, config.hydra.runtime.choices),
                 name=tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task)),
                 question=header.get("Question") or next(iter(header.values()), ""),
             )
@@ -107,6 +107,8 @@ class SweepHooks(Callback):
         with optional("figures"):
             for drawing in sweep.drawings if self.config.figures is not False else []:
                 drawing.plot(self.folder)
+                if drawing.joined:
+                    print(f"nzc: {drawing.joined}", file=sys.stderr)
         with optional("page"):
             show(str(write_page(sweep)), "dim")
         return sweep.jobs
@@ -175,10 +177,11 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     typed, params = list(config.hydra.overrides.task), config.hydra.sweeper.get("params") or {}
     grid = _values(parser.parse_overrides([*(f"{key}={value}" for key, value in params.items()), *typed]))
-    jobs = []
+    jobs = list[SweepJob]()
     for point, row in product(product(*grid.values()), expand_rows(config) or [SweepRow()]):
         taken = {text.split("=", 1)[0] for text in row.set}
-        jobs.append(SweepJob(row, [*(text for text in point if text.split("=", 1)[0] not in taken), *row.set]))
+        job = SweepJob(row, [*(text for text in point if text.split("=", 1)[0] not in taken), *row.set])
+        jobs += [job] if job not in jobs else []  # the row's value of a key stands for all values of the grid
     return jobs
 
 
@@ -204,7 +207,7 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
 
 
 def _points(row: SweepRow, at: int) -> list[SweepRow]:
-    """Return a row for every combination of the values that it sets, named by the values of which there are several."""
+    """Return a row for every combination of the values that it sets, named by its values but the seed."""
     try:
         overrides = OverridesParser.create().parse_overrides(row.set)
     except HydraException as error:
@@ -214,7 +217,7 @@ def _points(row: SweepRow, at: int) -> list[SweepRow]:
         raise InputError(f"sweep.rows.{at}.set", row.set, "must set each key once")
     swept, points = [override.is_sweep_override() for override in overrides], []
     for point in product(*values.values()):
-        own = [text for text, several in zip(point, swept, strict=True) if several]
+        own = [text for text, several in zip(point, swept, strict=True) if several and not is_seed(text)]
         texts = [text if several else given for text, several, given in zip(point, swept, row.set, strict=True)]
         points.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=texts, paper=row.paper))
     return points

@@ -82,7 +82,7 @@ class OwnCells(Adjacency):
     One replaced record takes a count from one histogram and adds one to another, or moves one within a histogram. Rows
     have unequal sums, which are private. However many queries are asked, their labels cost at most a mean shift of
     √2·records/σ (Gaussian noise), a pure 2γ·records (Laplace: γ for each count that changes), or a loss in a range of
-    2γ·records (Gumbel: ranges add). Several records may change one histogram. docs/privacy.md has the proofs.
+    2γ·records (Gumbel: ranges add). Several records may change one histogram. docs/proofs.md has the proofs.
     """
 
     records: int = 1

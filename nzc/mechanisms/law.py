@@ -148,11 +148,16 @@ class PricedArgmax(ArgmaxLaw):
         votes = as_votes(votes, self.adjacency.everywhere)
         labels = as_labels(self.labels_of(np.asarray(labels)), votes)
         student_probs = as_probabilities(student_probs, votes)
-        screened = [] if self.screen is None else [self.screen.histograms(votes, student_probs)]
+        asked, shares = [votes], [np.ones(len(votes))]
+        if self.bounds and self.screen is not None:
+            asked = [self.screen.histograms(votes, student_probs), votes]
+            shares.append(np.exp(self.screen.log_answer(votes, student_probs)[0]))
+        released = [*asked[:-1], votes[labels != ABSTAIN]]
         return replace(
             self.promise(len(votes), len(votes)),
             exact=(self.exact(votes, student_probs),),
-            bounded=tuple(zip(self.bounds, [*screened, votes[labels != ABSTAIN]], strict=True)) if self.bounds else (),
+            bounded=tuple(zip(self.bounds, released, strict=True)) if self.bounds else (),
+            printed=tuple(zip(self.bounds, asked, shares, strict=True)) if self.bounds else (),
             claim=self.noise.claimed if self.boost.c > 0 else None,
         )
 

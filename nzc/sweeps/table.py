@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from nzc.sweeps.figures import Drawing
 
 #: What is no column: the ledger's sums also count what came before a run, and the lower bound is close to ε exact.
-_HIDDEN = ("ledger_released", "ledger_total", "exact_lower")
-_LAST = ["accuracy", "epsilon", *(f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN)]
+_HIDDEN = ("ledger_released", "ledger_total", "exact_lower", "paper")
+_LAST = ["accuracy", "epsilon", "epsilon.paper", *(f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN)]
 #: Columns of the CSV file that are no numbers of a run.
 _NOT_IN_CSV = ("folder", "run", "row", "overrides", "error")
 

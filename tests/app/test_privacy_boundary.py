@@ -125,6 +125,7 @@ def _private(ran: Ran, store: Path) -> dict[str, list[bytes]]:
         "votes by class": _array(votes[:20, 0]),
         "exact": _number(result["epsilon"]["exact"]),
         "theorem": _number(result["epsilon"]["theorem"]),
+        "paper": _number(result["epsilon"]["paper"]),
         "ledger": _number(result["epsilon"]["ledger_total"]),
         "teachers": _number(mean),
         "digest": [str(result["data"]["digest"])[:36].encode()],
@@ -179,7 +180,7 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, ma
 
     # And they are found where they are.
     private = contents(here / "data.npz", here / ".nzc", here / "outputs")
-    own = {"predictions", "exact", "theorem", "ledger", "teachers", "digest"}
+    own = {"predictions", "exact", "theorem", "paper", "ledger", "teachers", "digest"}
     assert _found(secrets, private) >= own | {"record"}
     ran = nzc(*(word for word in command if not word.startswith("student")), "student=none", "tracking.private=true")
     sent = _found(_private(ran, here / ".nzc"), contents(here / "mlflow.db", here / "mlartifacts"))
