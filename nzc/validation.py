@@ -99,7 +99,7 @@ def meant(name: str, known: Iterable[str], listed: Iterable[str] | None = None) 
         return -SequenceMatcher(None, other.casefold(), name.casefold()).ratio()
 
     names = sorted(known, key=unlike)
-    if names and unlike(names[0]) <= -0.6:
+    if names and unlike(names[0]) <= -0.7:
         return f"; did you mean {names[0]}?"
     return f": {', '.join(names if listed is None else sorted(listed, key=unlike))}"
 

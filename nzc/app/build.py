@@ -99,7 +99,8 @@ def build_policy(cfg: DictConfig, adjacency: Adjacency) -> LabelingPolicy:
             cfg.aggregator[free] = noise = calibrate(tried, cfg.budget.epsilon, cfg.delta, queries, free)
         labels = f"{queries} queries" if adjacency.everywhere else "all labels"
         spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
-        print(f"nzc: aggregator.{free}={noise:.6g}: {spent}", file=sys.stderr)
+        if not OmegaConf.select(cfg, "baseline"):
+            print(f"nzc: aggregator.{free}={noise:.6g}: {spent}", file=sys.stderr)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     return LabelingPolicy(
         mechanism=(built := mechanism()),

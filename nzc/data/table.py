@@ -16,7 +16,7 @@ from nzc.data.rows import gather
 from nzc.data.splits import DataSplits, Records, Split
 from nzc.data.table_encoder import ColumnError, different, texts
 from nzc.data.table_files import TableFiles
-from nzc.data.table_fit import doubts, fit_encoder
+from nzc.data.table_fit import doubts, fit_encoder, remedy
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
@@ -86,7 +86,10 @@ class Table(TableFiles):
                 try:
                     features = encoder.encode(chunk)
                 except ColumnError as error:
-                    raise InputError(key, path, f"must have columns as in {self.public}: {error}") from error
+                    guessed = {f"column {of.name}": of for of in encoder.columns if not of.given}
+                    of = guessed.get(str(error).rpartition(": ")[0])
+                    typed = "" if of is None else f"; {remedy(of.name, of.kind)}"
+                    raise InputError(key, path, f"must have columns as in {self.public}: {error}{typed}") from error
                 labels.append(_numbers(chunk[self.label], facts.classes))
                 if key == "private" and self.named in chunk:
                     codes, names = different(chunk[self.named])

@@ -207,7 +207,7 @@ def _result(
     session, splits, policy, teachers = run.session, run.splits, run.session.policy, run.parts.teachers
     names, sizes = class_names(splits, run.classes), session.promise.sizes
     released = session.released if rounds else None
-    warnings = warnings_of(splits, released, learner.labels, names, learner.accuracy, learner.metrics, run.remedy)
+    warnings = warnings_of(splits, released, learner.labels, names, learner.accuracy, learner.metrics, *run.remedies)
     if (times := session.ledger.repeats) > 1:
         (each, delta), together = session.promise.bound, "both" if times == 2 else f"all {times}"
         total = f"{together} together cost at most ε = {number(times * each)} at δ = {times * delta:g}"

@@ -67,14 +67,19 @@ class PreparedRun:
     warnings: list[str]
 
     @property
-    def remedy(self) -> str:
-        """What to try where labels are too few or too often wrong."""
+    def remedies(self) -> tuple[str, list[str]]:
+        """What to try where labels are too few or too often wrong, and what else where a rare class is missed."""
         policy, in_cells = self.session.policy, not self.session.policy.mechanism.adjacency.everywhere
+        others = ["teachers=logistic", "student.balance=1"]
+        if in_cells:  # teachers=logistic votes on a number of queries, which own cells do not need
+            others = ["recipe=tables"] * (self.splits is not None and self.splits.encoder is not None)
+        if self.parts.baseline:
+            return "a larger ε", []
         if policy.budget is None:
-            return "more queries or less noise"
+            return "more queries or less noise", others
         if any("noise" in line for line in self.warnings):
-            return "a larger ε or fewer queries"
-        return f"a larger ε or more queries with {price(in_cells)}"
+            return "a larger ε or fewer queries", others
+        return f"a larger ε or more queries with {price(in_cells)}", others
 
 
 def prepare(parts: RunComponents) -> PreparedRun:

@@ -112,8 +112,8 @@ def _costs(result: RunResult) -> Iterator[Row]:
 def result_line(result: RunResult, name: str) -> str:
     """Return the result in one line, for the job `name` of a sweep."""
     name = name or f"{result.dataset} · {result.aggregator} · {result.student}"
-    accuracies = f"labels {percent(result.label_accuracy)}, student {percent(result.accuracy)}"
-    return f"{name}: {result.answered:,} released, {accuracies}, ε {number(result.epsilon.published)}"
+    labels = f"{result.answered:,} released, labels {percent(result.label_accuracy)}, " if result.queries else ""
+    return f"{name}: {labels}student {percent(result.accuracy)}, ε {number(result.epsilon.published)}"
 
 
 def describe(result: RunResult) -> str:

@@ -147,6 +147,7 @@ def warning_lines(jobs: DataFrame) -> list[str]:
     lines = []
     for texts in kinds.values():
         first, names = next(iter(texts.values())), some(jobs["name"][list(texts)], 3)
+        first = f"for example: {first}" if len({*texts.values()}) > 1 else first
         lines.append(f"{len(texts)} of {len(jobs)} runs ({names}) warn: {first}")
     return lines
 
