@@ -102,12 +102,13 @@ class DataSplits:
     def joined(self) -> Ints:
         """The numbers of the private records whose features join the pool: none, unless labels alone are private.
 
-        A hash of their features alone decides which, and in which order: in some files, labels decide the order of rows.
+        A hash of the features alone decides which, and in which order: labels may decide the order of a file.
         """
         if not self.labels_only:
             return np.zeros(0, np.int64)
         hashes = [hashlib.sha256(row.tobytes()).digest() for part in blocks(self.private.x) for row in part]
-        return np.array(sorted(range(len(hashes)), key=hashes.__getitem__)[: max(0, _POOL - len(self.public))], np.int64)
+        free = max(0, _POOL - len(self.public))
+        return np.array(sorted(range(len(hashes)), key=hashes.__getitem__)[:free], np.int64)
 
     @cached_property
     def pool(self) -> AnyArray:
@@ -174,7 +175,7 @@ class Dataset(ABC):
     augment  augmentation that suits the rows: (x, torch.Generator) → x
     suits    values that suit this dataset, by preset of aggregator or student: {gnmax: {sigma: 15}}
     name     whom the private data are about, in the user's words: costs under one name add up in the ledger
-    unit     what ε protects: a group, a record, or a record's label alone; None: groups where there are some, else records
+    unit     what ε protects: a group, a record, or its label alone; None: groups where there are some, else records
     """
 
     network: Any = field(default=None, compare=False)
@@ -199,7 +200,9 @@ class Dataset(ABC):
         """Load the splits. InputError: `unit` does not suit them, such as a label where several belong to a group."""
         splits = self.load()
         if self.unit is not None and (self.unit == "group") != (splits.groups is not None):
-            has = "groups: group, or null (or record, for dataset=npz)" if splits.groups is not None else "no groups: record, label or null"
+            has = "no groups: record, label or null"
+            if splits.groups is not None:
+                has = "groups: group, or null (for dataset=npz, or record)"
             raise InputError("unit", self.unit, f"must suit a dataset that has {has}")
         return replace(splits, labels_only=self.unit == LABEL)
 

@@ -159,7 +159,8 @@ class Learner:
         if own := int((labels != ABSTAIN).sum()) - released:
             sources.append(f"{own:,} labels of its own")
         pool = len(splits.pool)  # votes may cover a part
-        data = StudentData(splits.pool, np.pad(labels, (0, pool - len(labels)), constant_values=ABSTAIN), splits.classes)
+        labels = np.pad(labels, (0, pool - len(labels)), constant_values=ABSTAIN)
+        data = StudentData(splits.pool, labels, splits.classes)
         if (probs := session.probabilities) is not None:
             probs = np.pad(probs, ((0, pool - len(probs)), (0, 0)))
             data = soft_labels(data, probs, student.spread, session.mixed)

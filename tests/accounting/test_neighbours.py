@@ -11,7 +11,16 @@ from scipy.stats import laplace, norm
 import nzc
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.exact import Pairs, error_of, largest_divergence
-from nzc.mechanisms import Adjacency, Boost, GaussianNoise, LaplaceNoise, NoisyArgmax, OwnCells, OwnLabels, ThresholdScreen
+from nzc.mechanisms import (
+    Adjacency,
+    Boost,
+    GaussianNoise,
+    LaplaceNoise,
+    NoisyArgmax,
+    OwnCells,
+    OwnLabels,
+    ThresholdScreen,
+)
 
 
 @pytest.mark.parametrize(
