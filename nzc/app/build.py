@@ -22,7 +22,7 @@ from nzc.accounting.calibration import calibrate
 from nzc.accounting.epsilon import SANITISED
 from nzc.app.config import check_values, name_of_people, refuse_unknown_keys
 from nzc.app.errors import unknown_key
-from nzc.data import Dataset
+from nzc.data import LABEL, Dataset
 from nzc.labeling.promise import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax
@@ -67,7 +67,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         dataset=dataset,
         representation=build(cfg, "representation", choices["representation"]),
         teachers=teachers,
-        policy=build_policy(cfg, teachers.adjacency),
+        policy=build_policy(cfg, teachers),
         queries=cfg.queries,
         student=build(cfg, "student", choices["student"]),
         trainer=build(cfg, "trainer"),
@@ -78,11 +78,13 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     )
 
 
-def build_policy(cfg: DictConfig, adjacency: Adjacency) -> LabelingPolicy:
-    """Return the rules of labeling, of which ε follows, built and checked; `adjacency` is that of the teachers.
+def build_policy(cfg: DictConfig, teachers: Teachers) -> LabelingPolicy:
+    """Return the rules of labeling, of which ε follows, built and checked.
 
     The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`.
     """
+    with within("teachers"):
+        adjacency = teachers.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
 
     def mechanism() -> NoisyArgmax:
         built: NoisyArgmax = build(cfg, "aggregator")

@@ -102,7 +102,7 @@ def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], resu
             raise InputError("RUN", folder, f"must have the {name} that the run wrote; it has been changed")
     if len(entries) < len(facts["entries"]) or any(entry.kind != RELEASE for entry in entries):
         raise InputError("RUN", folder, f"must have its releases in {ledger.path}, where one is missing")
-    policy, stated = build_policy(cfg, build(cfg, "teachers").adjacency), result["epsilon"]["published"]
+    policy, stated = build_policy(cfg, build(cfg, "teachers")), result["epsilon"]["published"]
     drawn = policy.publish == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
     promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else Promise(policy, facts["sizes"]).epsilon
     if not stated >= promised * (1 - 1e-9) or not math.isfinite(stated):

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +43,6 @@ class Npz(Dataset):
     id       the row's own name, as a number or text; without group and id a row is known by its number
     private  without roles, the share of the groups, or else of the rows; likewise public. The name of a group or row
              alone decides its split and its teacher; shares of names hold on average
-    unit     what ε protects: group or record; None: group where the file has groups
     overlap  what becomes of groups that have private rows and others: refuse, drop (their private rows), or allow
     classes  by default the largest y plus 1, private rows included; then every class must occur
     """
@@ -53,7 +52,6 @@ class Npz(Dataset):
     private: BelowOne
     public: Between0And1
     classes: TwoOrMore | None = None
-    unit: Literal["group", "record"] | None = None
     overlap: Overlap = "refuse"
 
     def check(self) -> int | None:
@@ -66,8 +64,6 @@ class Npz(Dataset):
             raise InputError("path", self.path, complaint)
         x, y, role = arrays["x"], arrays["y"].astype(np.int64), arrays.get("role")
         group, keys = (keys_of(arrays[name]) if name in arrays else None for name in ("group", "id"))
-        if group is None and self.unit == "group":
-            raise InputError("unit", self.unit, "must be record or null where the file has no array group")
         by_record = group is not None and self.unit == "record"
         if by_record:
             rows = "rows of one group go to several teachers, so ε protects a record, not a group"

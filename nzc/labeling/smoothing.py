@@ -26,6 +26,12 @@ def expected_records(places: Floats, rows: Ints, records: int) -> Floats:
     return np.asarray(records * np.bincount(nearest(places, places[rows]), minlength=len(rows)) / len(places))
 
 
+def with_sums(counts: Floats, sums: Ints, noise_std: float) -> tuple[Floats, Floats, float]:
+    """Return noisy counts, expected totals and noise where the sum of each row is public: its share of noise goes."""
+    excess = (counts.sum(axis=1) - sums) / counts.shape[1]
+    return counts - excess[:, None], sums.astype(np.float64), noise_std * (1 - 1 / counts.shape[1]) ** 0.5
+
+
 def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_std: float, mix: float = 0.0) -> Floats:
     """Return class probabilities of all public rows [public rows, classes], from noisy counts of the asked rows.
 

@@ -94,3 +94,18 @@ class OwnCells(Adjacency):
     @property
     def rows(self) -> str:
         return f"at most {2 * self.records} asked rows"
+
+
+@dataclass(frozen=True)
+class OwnLabels(OwnCells):
+    """Own cells where a record may change in its label only: one vote moves within one histogram.
+
+    So all labels together cost as much as one. The sums of the rows follow from features, which are public.
+    """
+
+    def __post_init__(self) -> None:
+        whole(1, 1, "where labels alone are private", per_group=self.records)
+
+    @property
+    def rows(self) -> str:
+        return "one asked row"

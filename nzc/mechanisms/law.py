@@ -15,7 +15,7 @@ from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
-from nzc.mechanisms.adjacency import FAR, Adjacency, Boost, OwnCells
+from nzc.mechanisms.adjacency import FAR, Adjacency, Boost, OwnCells, OwnLabels
 from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
 from nzc.mechanisms.noise.base import require_total
 from nzc.mechanisms.screen import Screen
@@ -82,6 +82,8 @@ class ArgmaxLaw:
         cost = self.boost.worst_case(self.noise)
         if not isinstance(self.adjacency, OwnCells):
             return labels, cost
+        if isinstance(self.adjacency, OwnLabels):
+            return min(labels, 1), cost
         count, records = 2, self.adjacency.records  # two counts change, in two histograms or in one
         if self.boost.c == 0 and self.boost.shift == 1:
             count, cost = self.noise.own_cells(records)
@@ -170,6 +172,8 @@ class PricedArgmax(ArgmaxLaw):
         moved = self._of_neighbours(votes, student_probs, self.pairs)
         if cells is None:
             return moved
+        if isinstance(cells, OwnLabels):
+            return OwnCellsCost(moved)
         single = [partial(self.counted_pairs, change=change) for change in (-1, 1)]
         return OwnCellsCost(moved, *(self._of_neighbours(votes, None, pairs) for pairs in single))
 

@@ -1,6 +1,6 @@
 """What a run leaves for others: the released labels, the student, and its predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits
+from nzc.data.rows import blocks
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.formatting import optional
-from nzc.runs.layout import COUNTS, LABELS, PREDICTIONS, STUDENT, STUDENT_INPUT
+from nzc.runs.layout import COUNTS, LABELS, OF_PRIVATE, PREDICTIONS, STUDENT, STUDENT_INPUT
 from nzc.runs.metrics import class_names
 from nzc.runs.prepare import PreparedRun
 from nzc.storage.files import write_private
@@ -71,7 +72,7 @@ def _write_student(
     """Write the student, and predictions.csv: a label for every public row, its source, and the classes' probabilities.
 
     The source is `voters` where the label was released, else the student. A network that torch.export does not accept
-    costs its own file only.
+    costs its own file only. Where labels alone are private, private records have their predictions in another file.
     """
     from nzc.students import export, predict  # import torch
 
@@ -80,14 +81,16 @@ def _write_student(
     labels[answered] = released[answered]
     source = np.full(len(labels), "student", dtype=object)
     source[answered] = voters
-    shown = np.char.mod("%.4f", probabilities)
-    columns = {"label": np.array(names)[labels], "probability": shown[np.arange(len(labels)), labels], "source": source}
+    columns = _predictions(names, labels, probabilities, source=source)
     rows = {"row": np.arange(len(labels))}
     if splits.ids is not None:
         name = splits.id_column or "id"
         rows = {name if name not in columns else "id": splits.ids}
-    columns |= {f"p({name})": shown[:, at] for at, name in enumerate(names)}
     _write_csv(folder / PREDICTIONS, rows | columns)
+    if splits.labels_only:
+        of_private = np.concatenate([student.probabilities(part) for part in blocks(splits.private.x)])
+        columns = _predictions(names, student.decide(of_private), of_private)
+        _write_csv(folder / OF_PRIVATE, {"row": np.arange(len(of_private))} | columns)
     example = splits.public.x[:0]
     if splits.standardizer is not None:
         example = example.astype(splits.standardizer.dtype)
@@ -104,6 +107,13 @@ def student_code() -> dict[str, str]:
     code["predict.py"] = code["predict.py"].replace("from nzc.data.table_encoder", "from table_encoder")
     needs = [f"{name}=={version(name).split('+')[0]}" for name in ("torch", "numpy", "pandas", "pyarrow")]
     return code | {"requirements.txt": "\n".join(needs) + "\n"}
+
+
+def _predictions(names: Sequence[str], labels: Ints, probs: Floats, **columns: AnyArray) -> dict[str, AnyArray]:
+    """Return the columns of predicted labels [rows], and of probabilities [rows, classes]."""
+    shown = np.char.mod("%.4f", probs)
+    columns = {"label": np.array(names)[labels], "probability": shown[np.arange(len(labels)), labels], **columns}
+    return columns | {f"p({name})": shown[:, at] for at, name in enumerate(names)}
 
 
 def _write_csv(path: Path, columns: Mapping[str, AnyArray]) -> None:

@@ -86,15 +86,16 @@ def train_worker(run: PreparedRun) -> None:
 
 
 def _represent(run: PreparedRun, stage: Clock) -> tuple[DataSplits | None, Floats | None]:
-    """Return the splits with the places of their rows in the public representation, and those of public rows."""
+    """Return the splits with the places of their rows in the public representation, and those of the pool."""
     parts, splits = run.parts, run.splits
     if parts.representation is None or splits is None:
         return splits, None
     splits = parts.teachers.counted(splits)
     with stage("representation"), within("representation"):
         embedding = parts.representation.embed(splits, parts.store, parts.trainer)
-    stage.done("representation", f"{len(splits.public):,} public rows placed")
-    return replace(splits, embedding=embedding), embedding.public
+    stage.done("representation", f"{len(splits.pool):,} public rows placed")
+    places = np.concatenate([embedding.public, embedding.private[splits.joined]])
+    return replace(splits, embedding=embedding), places
 
 
 def _vote(run: PreparedRun, splits: DataSplits | None, rows: Ints, stage: Clock) -> VoteHistograms:
@@ -130,9 +131,9 @@ def _label(run: PreparedRun, learner: "Learner", stage: Clock) -> tuple[VoteHist
 class Learner:
     """Fits the student to the labels so far and to the unlabeled public rows. It never sees a vote.
 
-    places   of the public rows in the public representation; None: there is none
+    places   of the pool in the public representation; None: there is none
     student  the last fit; None: no student is wanted, or there is no label
-    labels   [public] which that fit learned from; `sources`: the same in words
+    labels   [pool] which that fit learned from; `sources`: the same in words
     probs    class probabilities [public, classes] of the student of the round before; None: there was none
     """
 
@@ -155,13 +156,12 @@ class Learner:
         sources = [f"{released:,} released labels"]
         if own := int((labels != ABSTAIN).sum()) - released:
             sources.append(f"{own:,} labels of its own")
-        uncovered = len(splits.public) - len(labels)  # votes may cover a part
-        labels = np.concatenate([labels, np.full(uncovered, ABSTAIN)])
-        data = StudentData(splits.public.x, labels, splits.classes)
-        if session.probabilities is not None:
-            data = soft_labels(
-                data, np.pad(session.probabilities, ((0, uncovered), (0, 0))), student.spread, session.mixed
-            )
+        pool = len(splits.pool)  # votes may cover a part
+        labels = np.pad(labels, (0, pool - len(labels)), constant_values=ABSTAIN)
+        data = StudentData(splits.pool, labels, splits.classes)
+        if (probs := session.probabilities) is not None:
+            probs = np.pad(probs, ((0, pool - len(probs)), (0, 0)))
+            data = soft_labels(data, probs, student.spread, session.mixed)
         learn = partial(student.fit, seed=session.policy.seed, trainer=self.run.parts.trainer, log=self.curves)
         if student.folds > 1:
             data = clean_labels(data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name))
@@ -241,7 +241,7 @@ def _result(
         learned_from=learner.sources,
         learned_accuracy=None
         if splits is None or learner.labels is None
-        else share_right(learner.labels, splits.public.y),
+        else share_right(learner.labels[: len(splits.public)], splits.public.y),
         grouped_by=None if splits is None else splits.grouped_by,
         moved_votes=policy.mechanism.adjacency.rows,
         voters="teachers" if policy.mechanism.adjacency.everywhere else "records",

@@ -182,7 +182,7 @@ def load(dataset: Dataset) -> DataSplits:
     """Load a dataset. The jobs of a sweep mostly share one, so the last one is kept until `forget_data`."""
     if not (_loaded and _loaded[0][0] == dataset):
         with lines(lambda: "the data are still being read"):
-            _loaded[:] = [(dataset, dataset.load())]
+            _loaded[:] = [(dataset, dataset.read())]
     return _loaded[0][1]
 
 

@@ -48,7 +48,8 @@ def _protected(result: RunResult) -> str:
     """Return whom ε protects, in words."""
     if result.unit == "group":
         return f"all records of one value of the {result.grouped_by or 'group'} together"
-    return "the votes of one teacher" if result.unit == "teacher" else f"one {result.unit}"
+    others = {"teacher": "the votes of one teacher", "label": "the label of one record, not its features"}
+    return others.get(result.unit, f"one {result.unit}")
 
 
 def _student(result: RunResult) -> Iterator[Row]:
@@ -132,6 +133,8 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
         f"It is (ε, δ)-differentially private with ε = {facts['epsilon']} and δ = {_delta(result):g}, where one "
         f"private {result.unit} changes."
     )
+    if result.unit == "label":
+        text += " It learned from features of private records too: nothing protects these."
     return text, facts | {"delta": f"{_delta(result):g}", "aggregator": result.aggregator}
 
 

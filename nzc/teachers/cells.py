@@ -7,7 +7,7 @@ import numpy as np
 from nzc.data import UNKNOWN, DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.data.splits import Records
-from nzc.mechanisms import OwnCells
+from nzc.mechanisms import OwnCells, OwnLabels
 from nzc.settings import Count, CountOrZero
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.base import Teachers, VoteShape
@@ -31,9 +31,8 @@ class Cells(Teachers):
     needs_embedding = True
     labels_asked_only = True
 
-    @property
-    def adjacency(self) -> OwnCells:
-        return OwnCells(self.per_group)
+    def adjacency(self, labels_only: bool = False) -> OwnCells:
+        return (OwnLabels if labels_only else OwnCells)(self.per_group)
 
     def neighbours(self, splits: DataSplits | None) -> str:
         return f"{super().neighbours(splits)}; a record counts for the asked row that it is nearest to"

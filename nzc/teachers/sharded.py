@@ -68,6 +68,8 @@ class ShardedTeachers(Teachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
         unit = self.unit(splits)
+        if splits.labels_only and self.stratify:
+            raise InputError("stratify", True, "must be false where labels are private: they would decide the teachers")
         if splits.names is not None and self.stratify:
             allowed = f"must be false where the dataset has names of {unit}s: the name alone decides the teacher"
             raise InputError("stratify", self.stratify, allowed)

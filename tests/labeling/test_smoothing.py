@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nzc.labeling import smoothing
-from nzc.labeling.smoothing import expected_records, mixed, smooth
+from nzc.labeling.smoothing import expected_records, mixed, smooth, with_sums
 from nzc.mechanisms import Counts
 from nzc.mechanisms.rows import expected_in_cells, rows_to_ask
 
@@ -155,3 +155,14 @@ def test_right_labels_are_expected_by_the_law_of_the_noise() -> None:
     assert expected_in_cells(mechanism, 1_200, 4, 10, 0.5) == (1, simulated)
     assert expected_in_cells(mechanism, 10**6, 10, 10) == (1, pytest.approx(1))
     assert expected_in_cells(mechanism, 1, 10, 1_000) == (1, pytest.approx(0.1, abs=0.01))
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_public_sums_take_their_share_of_noise_away(classes: int) -> None:
+    """Second route: the noise of a difference to the mean of independent noise has 1 − 1/classes of its variance."""
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 100, (20_000, classes))
+    counts, sums, noise_std = with_sums(votes + rng.laplace(scale=3, size=votes.shape), votes.sum(axis=1), 3 * 2**0.5)
+    assert np.allclose(counts.sum(axis=1), sums) and (sums == votes.sum(axis=1)).all()
+    assert (counts - votes).std() == pytest.approx(noise_std, rel=0.02)
+    assert noise_std**2 == pytest.approx(18 * (1 - 1 / classes))
