@@ -80,6 +80,8 @@ class DataSplits:
     asked: Ints | None = field(default=None, repr=False)  # the public rows that the teachers label; None: all of them
     keys: Ints | None = field(default=None, repr=False)  # [private] key of each record's own name
     grouped_by: str | None = None  # what names the groups: column `patient`, say
+    budgets: AnyArray | None = field(default=None, repr=False)  # [private] name of each record's budget group, as text
+    weights: Ints | None = field(default=None, repr=False)  # [private] what follows of it (labeling.individual)
     declared: bool = True  # whether the classes are the user's statement; otherwise they are those of the rows
     warnings: tuple[str, ...] = ()  # what the user must know of the public rows; it may be published
 
@@ -109,8 +111,8 @@ class DataSplits:
     def digest(self) -> str:
         """SHA-256 of all rows of all splits, in order, and of the keys of groups or records, if there are any."""
         digest = self._of_private.copy()
-        names = () if self.names is None else (self.names,)
-        _take_in(digest, self.public.x, self.public.y, self.test.x, self.test.y, *names)
+        own = [part for part in (self.names, self.weights) if part is not None]
+        _take_in(digest, self.public.x, self.public.y, self.test.x, self.test.y, *own)
         return digest.hexdigest()
 
     @property

@@ -20,6 +20,7 @@ import numpy as np
 from nzc.accounting import Cost
 from nzc.accounting.privacy_filter import PrivacyFilter
 from nzc.accounting.rdp import ORDERS
+from nzc.labeling.individual import total_weight
 from nzc.labeling.promise import Promise
 from nzc.labeling.run_ledger import RunLedger, question
 from nzc.labeling.smoothing import expected_records, mixed, smooth
@@ -137,7 +138,8 @@ class LabelingSession:
         else:
             expected = np.full(len(counts), float(self.voters))
             if not self.policy.mechanism.adjacency.everywhere:
-                expected = expected_records(places, self.rows, self.voters)
+                voters = total_weight(self.voters, self.policy.shares, counts) if self.policy.shares else self.voters
+                expected = expected_records(places, self.rows, voters)
             released = counts.astype(np.float64), expected, noise.deviation
             self.probabilities, self.mixed = smooth(places, self.rows, *released), mixed(*released)
         self.released[self.rows] = self.probabilities[self.rows].argmax(axis=1)

@@ -79,11 +79,14 @@ class ArgmaxLaw:
 
     def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
         """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
-        cost = self.boost.worst_case(self.noise)
+        cost, plain = self.boost.worst_case(self.noise), self.boost.c == 0 and self.boost.shift == 1
+        if (votes := self.adjacency.votes) > 1:  # `many` is about votes that all move between the same two classes
+            known = plain and self.noise.concentrated
+            return labels, replace(self.noise.worst_case(votes), many=None) if known else UNBOUNDED
         if not isinstance(self.adjacency, OwnCells):
             return labels, cost
         count, records = 2, self.adjacency.records  # two counts change, in two histograms or in one
-        if self.boost.c == 0 and self.boost.shift == 1:
+        if plain:
             count, cost = self.noise.own_cells(records)
         elif records > 1:
             cost = UNBOUNDED
@@ -160,8 +163,8 @@ class PricedArgmax(ArgmaxLaw):
         """Return the exact Rényi cost of these queries, screening included."""
         votes = as_votes(votes, one_sum=False)
         cells = self.adjacency if isinstance(self.adjacency, OwnCells) else None
-        if self.releases_counts or (cells is not None and cells.records > 1):
-            return KnownCost(len(votes), lambda queries: self.worst_case(queries, queries)[1])
+        if self.releases_counts or self.adjacency.votes > 1 or (cells is not None and cells.records > 1):
+            return KnownCost(len(votes), lambda queries: self.worst_case(queries, queries))
         moved = self._of_neighbours(votes, student_probs, self.pairs)
         if cells is None:
             return moved
@@ -215,7 +218,7 @@ class PricedArgmax(ArgmaxLaw):
     def bounds(self) -> tuple[DataDependentBound, ...]:
         """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies."""
         plain = self.boost.c == 0 and self.boost.shift == 1 and self.delta_cost is None
-        plain = plain and self.adjacency.everywhere and not self.releases_counts
+        plain = plain and self.adjacency == Adjacency() and not self.releases_counts
         parts = [self.noise.bound] if self.screen is None else [self.screen.bound, self.noise.bound]
         known = tuple(bound for bound in parts if bound is not None)
         return known if plain and len(known) == len(parts) else ()
@@ -226,6 +229,6 @@ class PricedArgmax(ArgmaxLaw):
 
     def worst_case(self, asked: int = 1, answered: int = 1) -> tuple[tuple[int, WorstCaseCost], ...]:
         """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
-        ask = FREE if self.screen is None else self.screen.worst_case()
+        ask = FREE if self.screen is None else self.screen.worst_case(self.adjacency.votes)
         label = (answered, FREE) if self.delta_cost is not None else self.worst_label(answered)
         return (self.paid(asked), ask), label

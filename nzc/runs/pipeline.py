@@ -246,5 +246,6 @@ def _result(
         else share_right(learner.labels, splits.public.y),
         grouped_by=None if splits is None else splits.grouped_by,
         moved_votes=policy.mechanism.adjacency.rows,
+        individual=session.promise.individual or None,
         voters="teachers" if policy.mechanism.adjacency.everywhere else "records",
     )

@@ -104,6 +104,7 @@ class RunResult:
     moved_votes    in words: on which rows the votes may differ at neighbours
     learned_accuracy  share of right labels among all that the student learned from
     voters         who votes: teachers, or records in their own cells
+    individual     ε of a record of each budget group, at the δ of `epsilon.published`; None: all have that ε
     ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
     """
 
@@ -139,6 +140,7 @@ class RunResult:
     moved_votes: str | None = None
     voters: str = "teachers"
     learned_accuracy: float | None = None
+    individual: dict[str, float] | None = None
 
     @property
     def public(self) -> "RunResult":
@@ -209,4 +211,5 @@ def result_keys() -> list[str]:
     inside |= {"epsilon": names(Epsilon), "metrics": names(Metrics)}
     keys = [f"{name}.{key}".removesuffix(".") for name in names(RunResult) for key in inside.get(name, [""])]
     other = {"epsilon.order": "order", "folder": "accuracy_interval", "metrics.recall": RECALL, "versions": "versions."}
+    other["individual"] = "individual."
     return [other.get(key, key) for key in keys]
