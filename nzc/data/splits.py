@@ -82,6 +82,7 @@ class DataSplits:
     grouped_by: str | None = None  # what names the groups: column `patient`, say
     budgets: AnyArray | None = field(default=None, repr=False)  # [private] name of each record's budget group, as text
     weights: Ints | None = field(default=None, repr=False)  # [private] what follows of it (labeling.individual)
+    coins: AnyArray | None = field(default=None, repr=False)  # secret key of the samples of records; None: all vote
     declared: bool = True  # whether the classes are the user's statement; otherwise they are those of the rows
     warnings: tuple[str, ...] = ()  # what the user must know of the public rows; it may be published
 

@@ -50,11 +50,14 @@ def weights(budgets: Mapping[str, float]) -> dict[str, int]:
     raise InputError("budget.groups", min(budgets.values()), allowed)
 
 
-def weigh(splits: DataSplits | None, of: Mapping[str, Share]) -> DataSplits | None:
+def weigh(splits: DataSplits | None, of: Mapping[str, Share], taken: bool) -> DataSplits | None:
     """Return the splits with the weight of each private record. A group of records has its smallest.
 
     Every record then has a name, so that no weight changes where other records go. InputError quotes no record.
+    taken: whether what learns from these records knows of budgets.
     """
+    if of and not taken:
+        raise InputError("budget.groups", [*of], "must be null with these teachers, and with a baseline")
     if splits is None or (splits.budgets is None and not of):
         return splits
     if not of:

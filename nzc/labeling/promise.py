@@ -64,6 +64,7 @@ class Promise:
         if at_first is not None and later is not None and at_first.budget != later.budget:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
+        self.individual = self._individual()  # ε of a record of each budget group, at the δ of `bound`
 
     @property
     def epsilon(self) -> float:
@@ -76,9 +77,8 @@ class Promise:
         epsilon, delta = self._price(self.mechanisms)
         return epsilon if self.policy.budget is None else min(epsilon, self.policy.budget), delta
 
-    @cached_property
-    def individual(self) -> dict[str, float]:
-        """ε of a record of each budget group, at the δ of `bound`. InputError: it exceeds what the group allows."""
+    def _individual(self) -> dict[str, float]:
+        """Return the ε of each group. InputError: one exceeds what the group allows."""
         policy, kept, epsilons = self.policy, self.filters[0], dict[str, float]()
         largest = max((share.weight for share in policy.shares.values()), default=1)
         screened = any(mechanism.screen is not None for mechanism in self.mechanisms)

@@ -73,6 +73,14 @@ class LabelingSession:
         rng = np.random.default_rng([self.policy.seed, 4, number])
         return self.policy.selection.choose(left, self.promise.sizes[number], student_probs, rng, embedding)
 
+    def coins(self, rows: Ints) -> AnyArray | None:
+        """Return a secret key of 256 bits, for the samples of records that vote on these rows; None: all may vote."""
+        number = len(self.rounds)
+        if self.promise.mechanisms[number].adjacency.probability == 1:
+            return None
+        asked = self._key(number, rows, "samples")
+        return self.ledger.draw([8, number], asked, lambda rng: rng.integers(2**64, size=4, dtype=np.uint64))[0]
+
     def ask(self, votes: VoteHistograms, rows: Ints, student_probs: Floats | None = None) -> QueryRound:
         """Ask the rows that `choose` returned, by the student's class probabilities [pool, classes]."""
         number, policy, self.voters = len(self.rounds), self.policy, votes.teachers

@@ -69,6 +69,8 @@ class Adjacency:
 
     everywhere: ClassVar[bool] = True  # whether all histograms may differ; they then have one sum, which is public
     votes: ClassVar[int] = 1  # how many votes of a unit may move on a query
+    probability: ClassVar[float] = 1.0  # with which a record has a vote on a query; it is secret whether it has
+    voters: ClassVar[str] = "teachers"  # who votes, in words
 
     def times(self, weight: int) -> "Adjacency":
         """Return what differs where a unit of privacy has so many voters, or counts so many times."""
@@ -92,6 +94,18 @@ class SeveralVotes(Adjacency):
 
 
 @dataclass(frozen=True)
+class Sampled(Adjacency):
+    """A vote moves where the record that differs is in the secret sample of a query (`accounting.sampling`).
+
+    Votes without that record, with it and with its replacement are three histograms, each at most one moved vote from
+    the others: both records would take the place of the same one.
+    """
+
+    probability: float  # type: ignore[misc]
+    voters: ClassVar[str] = "neighbours"
+
+
+@dataclass(frozen=True)
 class OwnCells(Adjacency):
     """A unit of privacy is at most `records` records, each of which counts in one histogram, and once.
 
@@ -103,6 +117,7 @@ class OwnCells(Adjacency):
 
     records: int = 1
     everywhere: ClassVar[bool] = False
+    voters: ClassVar[str] = "records"
 
     def __post_init__(self) -> None:
         whole(1, per_group=self.records)

@@ -10,11 +10,12 @@ import numpy as np
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import FREE, UNBOUNDED, WorstCaseCost
+from nzc.accounting.data_independent import FREE, UNBOUNDED, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
+from nzc.accounting.sampling import sampled
 from nzc.mechanisms.adjacency import FAR, Adjacency, Boost, OwnCells
 from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
 from nzc.mechanisms.noise.base import require_total
@@ -163,7 +164,8 @@ class PricedArgmax(ArgmaxLaw):
         """Return the exact Rényi cost of these queries, screening included."""
         votes = as_votes(votes, one_sum=False)
         cells = self.adjacency if isinstance(self.adjacency, OwnCells) else None
-        if self.releases_counts or self.adjacency.votes > 1 or (cells is not None and cells.records > 1):
+        varied = self.adjacency.votes > 1 or self.adjacency.probability < 1
+        if self.releases_counts or varied or (cells is not None and cells.records > 1):
             return KnownCost(len(votes), lambda queries: self.worst_case(queries, queries))
         moved = self._of_neighbours(votes, student_probs, self.pairs)
         if cells is None:
@@ -204,6 +206,8 @@ class PricedArgmax(ArgmaxLaw):
         self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator
     ) -> float | None:
         """Return the lower bound of `nzc.audit`; None: there is no law to audit."""
+        if self.adjacency.probability < 1:  # the votes of a fixed pair are not sampled
+            return None
         largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
         pair = empirical.worst_pair(self.log_law, teachers, classes, largest)
         # No run of so few queries ends early; in own cells, a vote moves within one histogram.
@@ -231,4 +235,9 @@ class PricedArgmax(ArgmaxLaw):
         """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
         ask = FREE if self.screen is None else self.screen.worst_case(self.adjacency.votes)
         label = (answered, FREE) if self.delta_cost is not None else self.worst_label(answered)
-        return (self.paid(asked), ask), label
+        if self.adjacency.probability == 1:
+            return (self.paid(asked), ask), label
+        if self.screen is None:
+            return (label[0], sampled(label[1], self.adjacency.probability)), (0, FREE)
+        joint = gaussian_cost(float(np.hypot(ask.mu, label[1].mu)))  # of one sample
+        return (asked, sampled(joint, self.adjacency.probability)), (0, FREE)

@@ -89,10 +89,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
         why = "all of them are of one class" if len(splits.private) else "it has none (teachers=votes needs none)"
         raise InputError("dataset", parts.names["dataset"], f"must have private rows of two or more classes; {why}")
     names = None if splits is None else splits.names
-    if policy.shares and (not teachers.takes_budgets or parts.baseline):
-        allowed = "must be null with these teachers, and with a baseline: they know one ε only"
-        raise InputError("budget.groups", [*policy.shares], allowed)
-    splits = weigh(splits, policy.shares)
+    splits = weigh(splits, policy.shares, teachers.takes_budgets and not parts.baseline)
     with within("teachers"):
         shape, truth = teachers.check(splits), teachers.truth(splits)
     with within("aggregator"):
@@ -102,14 +99,12 @@ def prepare(parts: RunComponents) -> PreparedRun:
         raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
     queries, adjacency = parts.queries, policy.mechanism.adjacency
     if queries is None and not adjacency.everywhere:
-        voters = int(total_weight(shape.teachers, policy.shares))
-        queries = rows_to_ask(voters, shape.classes, shape.rows, policy.mechanism.noise.deviation)
+        of = int(total_weight(shape.teachers, policy.shares)), shape.classes, shape.rows
+        queries = rows_to_ask(*of, policy.mechanism.noise.deviation)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
     digest, promise = teachers.private_digest(splits), Promise(policy, sizes)
-    ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
-    ledger.keys = names
+    ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait, keys=names)
     ledger.check(lambda: (*promise.bound, teachers.unit(splits)), policy.total)
-    assert promise.individual is not None  # or it raises
     session = LabelingSession(promise, shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
         allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all"

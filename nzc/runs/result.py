@@ -104,7 +104,7 @@ class RunResult:
     moved_votes    in words: on which rows the votes may differ at neighbours
     learned_accuracy  share of right labels among all that the student learned from
     voters         who votes: teachers, or records in their own cells
-    individual     ε of a record of each budget group, at the δ of `epsilon.published`; None: all have that ε
+    individual     ε of a record of each budget group, at the δ of `epsilon.published`; {}: all have that ε
     ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
     """
 
@@ -140,7 +140,7 @@ class RunResult:
     moved_votes: str | None = None
     voters: str = "teachers"
     learned_accuracy: float | None = None
-    individual: dict[str, float] | None = None
+    individual: dict[str, float] = field(default_factory=dict)
 
     @property
     def public(self) -> "RunResult":

@@ -87,7 +87,7 @@ def _labels(result: RunResult) -> Iterator[Row]:
 
 
 def _costs(result: RunResult) -> Iterator[Row]:
-    for group, epsilon in (result.individual or {}).items():
+    for group, epsilon in result.individual.items():
         yield f"ε of {group}", number(epsilon), f"for a {result.unit} of this budget group; may be published"
     for name, meaning in EPSILONS.items():
         value = getattr(result.epsilon, name)
