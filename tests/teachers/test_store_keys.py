@@ -77,7 +77,7 @@ def test_every_kind_of_teachers_and_representation_is_here() -> None:
     stored = {kind for kind in _all_kinds(teachers, Teachers) if hasattr(kind, "stored_request")}
     assert stored == {type(kind) for kind in TEACHERS}
     others = {kind.__name__ for kind in _all_kinds(teachers, Teachers) - stored}
-    assert others == {"VoteFile", "Cells"}  # they store nothing
+    assert others == {"VoteFile", "Cells", "Neighbours"}  # they store nothing
     assert _all_kinds(representation, representation.Encoder) == {Spectral, Contrastive, Pretrained}
 
 
