@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from nzc.data import DataSplits
-from nzc.mechanisms import Adjacency
 from nzc.mechanisms.adjacency import Sampled
 from nzc.settings import Count, Share
 from nzc.storage.predictions import PredictionStore
@@ -32,8 +31,8 @@ class Neighbours(Teachers):
     labels_asked_only = True
 
     @property
-    def adjacency(self) -> Adjacency:
-        return Sampled(self.sampling) if self.sampling < 1 else Adjacency()
+    def adjacency(self) -> Sampled:
+        return Sampled(self.sampling)
 
     def neighbours(self, splits: DataSplits | None) -> str:
         return f"{super().neighbours(splits)}; the nearest records of a random sample vote, a sample for each query"
