@@ -21,6 +21,7 @@ class WorstCaseCost:
     mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
     #: ε of so many such releases at δ, (count, δ) → ε, where that is less than by composing `rdp` or `mu`.
+    #: It follows from `mu`, where that is finite; else two releases are alike where these compare equal.
     many: Callable[[int, float], float] | None = field(default=None, repr=False)
 
 
@@ -60,8 +61,12 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
     bounds.append(gaussian(float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))), delta))
     if len({cost.pure for _, cost in parts}) == 1:
         bounds.append(optimal_pure(parts[0][1].pure, sum(count for count, _ in parts), delta))
-    many = parts[0][1].many
-    if many is not None and not rough and all(cost.many is not None and cost.mu == parts[0][1].mu for _, cost in parts):
+    many, mu = parts[0][1].many, parts[0][1].mu
+    if (
+        many is not None
+        and not rough
+        and all(cost.many == many or (cost.many and cost.mu == mu < np.inf) for _, cost in parts)
+    ):
         bounds.append(many(sum(count for count, _ in parts), delta))
     return min(bounds)
 

@@ -78,11 +78,11 @@ class OwnCellsCost(JointCost):
 
 @dataclass(frozen=True, repr=False)
 class KnownCost(JointCost):
-    """A cost that is the same whatever the votes: that of noisy counts, and of several records that move."""
+    """A cost that is the same whatever the votes: that of noisy counts, and of several votes or records that move."""
 
     queries: int
-    of: Callable[[int], tuple[int, WorstCaseCost]]  # what so many queries cost: a count, and the cost of each
+    of: Callable[[int], tuple[tuple[int, WorstCaseCost], ...]]  # what so many queries cost: counts, and costs of each
 
     def of_first(self, queries: int, orders: Floats) -> Floats:
-        count, cost = self.of(queries)
-        return count * cost.rdp(orders) if count else np.zeros(len(orders))
+        parts = [count * cost.rdp(orders) for count, cost in self.of(queries) if count]
+        return np.asarray(np.sum([np.zeros(len(orders)), *parts], axis=0))

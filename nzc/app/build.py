@@ -23,6 +23,7 @@ from nzc.accounting.epsilon import SANITISED
 from nzc.app.config import check_values, name_of_people, refuse_unknown_keys
 from nzc.app.errors import unknown_key
 from nzc.data import LABEL, Dataset
+from nzc.labeling.individual import shares
 from nzc.labeling.promise import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax
@@ -85,6 +86,14 @@ def build_policy(cfg: DictConfig, teachers: Teachers) -> LabelingPolicy:
     """
     with within("teachers"):
         adjacency = teachers.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
+    groups, of_record = OmegaConf.select(cfg, "budget.groups"), {}
+    if groups is not None:
+        of_record = shares(OmegaConf.to_object(groups) if OmegaConf.is_config(groups) else groups, adjacency)
+        largest = max(share.budget for share in of_record.values())
+        if cfg.budget.epsilon not in (None, largest):  # a run stores the largest
+            raise InputError("budget.epsilon", cfg.budget.epsilon, "must be null where budget.groups gives every ε")
+        cfg.budget.epsilon = largest
+        adjacency = adjacency.times(max(share.weight for share in of_record.values()))
 
     def mechanism() -> NoisyArgmax:
         built: NoisyArgmax = build(cfg, "aggregator")
@@ -117,6 +126,7 @@ def build_policy(cfg: DictConfig, teachers: Teachers) -> LabelingPolicy:
         answers=cfg.answers,
         publish=cfg.publish,
         total=OmegaConf.select(cfg, "budget.total"),  # stored configurations of older versions have none
+        shares=of_record,
     )
 
 

@@ -38,6 +38,7 @@ class Paths:
 @dataclass
 class Budget:
     epsilon: float | None = None
+    groups: Any = None  # null, a mapping of names to ε, or a list of ε
     total: float | None = None
 
 

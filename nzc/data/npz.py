@@ -26,6 +26,7 @@ _TYPES = {
     "role": ("U", "text"),
     "group": ("biufUS", "text or numbers"),
     "id": ("biufUS", "text or numbers"),
+    "budget": ("biufUS", "text or numbers"),
 }
 #: Text that stands for a missing value: what np.asarray(…, dtype=str) makes of one.
 _MISSING = ("", "nan", "None", "<NA>", "NaT")
@@ -33,7 +34,7 @@ _MISSING = ("", "nan", "None", "<NA>", "NaT")
 
 @dataclass(frozen=True)
 class Npz(Dataset):
-    """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role, group and id, each [rows].
+    """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role, group, id and budget, each [rows].
 
     path     an .npz file; or a folder with x.npy, y.npy and so on: each teacher then reads its own rows of x.npy, and
              the private rows are never in memory all at once
@@ -41,6 +42,7 @@ class Npz(Dataset):
     role     private, public or test (may be absent); the public rows of unknown class have y = −1
     group    whom a row is about, as numbers or text: one teacher learns from all private rows of a group
     id       the row's own name, as a number or text; without group and id a row is known by its number
+    budget   the group of people whose ε holds for the row, as a number or text (`budget.groups`)
     private  without roles, the share of the groups, or else of the rows; likewise public. The name of a group or row
              alone decides its split and its teacher; shares of names hold on average
     overlap  what becomes of groups that have private rows and others: refuse, drop (their private rows), or allow
@@ -85,6 +87,8 @@ class Npz(Dataset):
             Records(mine, y[where[0]]), public, test, self.classes or int(y.max()) + 1, where[1], standardizer,
             ids=texts_of(arrays["id"][chosen[1]]) if "id" in arrays else None, declared=self.classes is not None,
         )  # fmt: skip
+        if "budget" in arrays:
+            splits = replace(splits, budgets=texts_of(arrays["budget"][where[0]]))
         if group is not None and not by_record:
             return replace(splits, groups=group[where[0]], grouped_by="array `group`")
         return splits if keys is None else replace(splits, keys=keys[where[0]])

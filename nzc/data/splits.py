@@ -85,6 +85,9 @@ class DataSplits:
     keys: Ints | None = field(default=None, repr=False)  # [private] key of each record's own name
     grouped_by: str | None = None  # what names the groups: column `patient`, say
     labels_only: bool = False  # whether labels alone are private, and the features of private records are public
+    budgets: AnyArray | None = field(default=None, repr=False)  # [private] name of each record's budget group, as text
+    weights: Ints | None = field(default=None, repr=False)  # [private] what follows of it (labeling.individual)
+    coins: AnyArray | None = field(default=None, repr=False)  # secret key of the samples of records; None: all vote
     declared: bool = True  # whether the classes are the user's statement; otherwise they are those of the rows
     warnings: tuple[str, ...] = ()  # what the user must know of the public rows; it may be published
 
@@ -131,8 +134,8 @@ class DataSplits:
     def digest(self) -> str:
         """SHA-256 of all rows of all splits, in order, and of the keys of groups or records, if there are any."""
         digest = self._of_private.copy()
-        names = () if self.names is None else (self.names,)
-        _take_in(digest, self.public.x, self.public.y, self.test.x, self.test.y, *names)
+        own = [part for part in (self.names, self.weights) if part is not None]
+        _take_in(digest, self.public.x, self.public.y, self.test.x, self.test.y, *own)
         return digest.hexdigest()
 
     @property

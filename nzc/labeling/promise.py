@@ -3,17 +3,18 @@
 The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise → Cost.data_independent → data_independent.compose.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from nzc.accounting import Cost
-from nzc.accounting.data_independent import FREE, gaussian_cost
+from nzc.accounting.data_independent import FREE, gaussian, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.privacy_filter import PrivacyFilter, count_filter
 from nzc.accounting.sanitised import Plan
+from nzc.labeling.individual import Share
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.randomness import SEEDED
 from nzc.mechanisms import NoisyArgmax
@@ -36,6 +37,7 @@ class LabelingPolicy:
     answers: int | None = None  # how many labels are released at most, in all rounds; None: no limit
     publish: str = DATA_INDEPENDENT  # or sanitised, which is a release of its own
     total: float | None = None  # ε that all published folders about the same people may have; None: no limit
+    shares: Mapping[str, Share] = field(default_factory=dict)  # individual budgets by the names of groups; {}: none
 
 
 class Promise:
@@ -62,6 +64,7 @@ class Promise:
         if at_first is not None and later is not None and at_first.budget != later.budget:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
+        self.individual = self._individual()  # ε of a record of each budget group, at the δ of `bound`
 
     @property
     def epsilon(self) -> float:
@@ -71,9 +74,33 @@ class Promise:
     @cached_property
     def bound(self) -> tuple[float, float]:
         """ε and δ of everything that the session may release, whatever the votes; δ = 0 where the bound is pure."""
+        epsilon, delta = self._price(self.mechanisms)
+        return epsilon if self.policy.budget is None else min(epsilon, self.policy.budget), delta
+
+    def _individual(self) -> dict[str, float]:
+        """Return the ε of each group. InputError: one exceeds what the group allows."""
+        policy, kept, epsilons = self.policy, self.filters[0], dict[str, float]()
+        largest = max((share.weight for share in policy.shares.values()), default=1)
+        screened = any(mechanism.screen is not None for mechanism in self.mechanisms)
+        finite = np.isfinite([cost.mu for mechanism in self.mechanisms for _, cost in mechanism.worst_case()]).all()
+        for name, share in policy.shares.items():
+            epsilon = self.epsilon
+            if share.weight < largest:
+                epsilon = self._price([mechanism.between(share.adjacency) for mechanism in self.mechanisms])[0]
+                if kept is not None and screened and finite:  # the filter keeps Σμ² of the largest weight
+                    mu = float(np.sqrt(kept.budget)) * share.weight / largest
+                    epsilon = min(epsilon, gaussian(mu, policy.delta))
+            if epsilon > share.budget * (1 + 1e-9):
+                allowed = f"must be at least {epsilon:.6g}, which these labels cost such a record; or leave noise null"
+                raise InputError(f"budget.groups.{name}", share.budget, allowed)
+            epsilons[name] = epsilon
+        return epsilons
+
+    def _price(self, mechanisms: Sequence[NoisyArgmax]) -> tuple[float, float]:
+        """Return ε and δ of all that the filters admit, with the price of these mechanisms, one of each round."""
         policy, spent, cost = self.policy, 0.0, self.cost_of_bound
         left = sum(self.sizes) if policy.answers is None else policy.answers
-        for size, mechanism, privacy_filter in zip(self.sizes, self.mechanisms, self.filters, strict=True):
+        for size, mechanism, privacy_filter in zip(self.sizes, mechanisms, self.filters, strict=True):
             queries = size
             if privacy_filter is not None and mechanism.screen is None:  # then it is known how many it admits
                 queries = int(privacy_filter.admit(np.ones(size, dtype=bool), spent).sum())
@@ -81,8 +108,7 @@ class Promise:
             answered = min(queries, left)
             left -= answered if self.alike else 0  # else a dear round may have all of them, after a cheap one had none
             cost += mechanism.promise(queries, answered)
-        epsilon, delta = cost.published(policy.delta)
-        return epsilon if policy.budget is None else min(epsilon, policy.budget), delta
+        return cost.published(policy.delta)
 
     @property
     def cost_of_bound(self) -> Cost:

@@ -20,6 +20,7 @@ import numpy as np
 from nzc.accounting import Cost
 from nzc.accounting.privacy_filter import PrivacyFilter
 from nzc.accounting.rdp import ORDERS
+from nzc.labeling.individual import total_weight
 from nzc.labeling.promise import Promise
 from nzc.labeling.run_ledger import RunLedger, question
 from nzc.labeling.smoothing import expected_records, mixed, smooth, with_sums
@@ -72,6 +73,14 @@ class LabelingSession:
         left = np.setdiff1d(np.arange(len(self.released)), self.rows)
         rng = np.random.default_rng([self.policy.seed, 4, number])
         return self.policy.selection.choose(left, self.promise.sizes[number], student_probs, rng, embedding)
+
+    def coins(self, rows: Ints) -> AnyArray | None:
+        """Return a secret key of 256 bits, for the samples of records that vote on these rows; None: all may vote."""
+        number = len(self.rounds)
+        if self.promise.mechanisms[number].adjacency.probability == 1:
+            return None
+        asked = self._key(number, rows, "samples")
+        return self.ledger.draw([8, number], asked, lambda rng: rng.integers(2**64, size=4, dtype=np.uint64))[0]
 
     def ask(self, votes: VoteHistograms, rows: Ints, student_probs: Floats | None = None) -> QueryRound:
         """Ask the rows that `choose` returned, by the student's class probabilities [pool, classes]."""
@@ -139,7 +148,8 @@ class LabelingSession:
         else:
             released = counts.astype(np.float64), np.full(len(counts), float(self.voters)), noise.deviation
             if not self.policy.mechanism.adjacency.everywhere:  # teachers differ about a row that has one class
-                released = released[0], expected_records(places, self.rows, self.voters), noise.deviation
+                voters = total_weight(self.voters, self.policy.shares, counts) if self.policy.shares else self.voters
+                released = released[0], expected_records(places, self.rows, voters), noise.deviation
                 if (sums := self.rounds[0].sums) is not None:
                     released = with_sums(released[0], sums, noise.deviation)
                 self.mixed = mixed(*released)

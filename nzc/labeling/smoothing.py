@@ -21,7 +21,7 @@ _SIZES = 0.5  # standard deviation of a class's share of all records about the e
 _CENTERS = 400  # so many public rows span the functions that the smoother knows
 
 
-def expected_records(places: Floats, rows: Ints, records: int) -> Floats:
+def expected_records(places: Floats, rows: Ints, records: float) -> Floats:
     """Return how many private records each cell should have [asked rows]: its share of the public rows says so."""
     return np.asarray(records * np.bincount(nearest(places, places[rows]), minlength=len(rows)) / len(places))
 

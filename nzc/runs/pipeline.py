@@ -104,7 +104,7 @@ def _vote(run: PreparedRun, splits: DataSplits | None, rows: Ints, stage: Clock)
     if isinstance(parts.policy.mechanism, GroundTruth) and run.truth is not None:
         return VoteHistograms.of_truth(run.truth, run.classes)
     if splits is not None and teachers.labels_asked_only:
-        splits = replace(splits, asked=rows)
+        splits = replace(splits, asked=rows, coins=run.session.coins(rows))
     with stage("teachers"):
         trained = teachers.train(splits, parts.store, parts.trainer)
     stage.done("teachers", f"{teachers.check(splits).teachers:,} ready")
@@ -208,6 +208,9 @@ def _result(
     names, sizes = class_names(splits, run.classes), session.promise.sizes
     released = session.released if rounds else None
     warnings = warnings_of(splits, released, learner.labels, names, learner.accuracy, learner.metrics, *run.remedies)
+    learned = None
+    if splits is not None and learner.labels is not None:
+        learned = share_right(learner.labels[: len(splits.public)], splits.public.y)
     if (times := session.ledger.repeats) > 1:
         (each, delta), together = session.promise.bound, "both" if times == 2 else f"all {times}"
         total = f"{together} together cost at most ε = {number(times * each)} at δ = {times * delta:g}"
@@ -239,10 +242,9 @@ def _result(
         metrics=learner.metrics,
         warnings=[*([] if splits is None else splits.warnings), *run.warnings, *warnings],
         learned_from=learner.sources,
-        learned_accuracy=None
-        if splits is None or learner.labels is None
-        else share_right(learner.labels[: len(splits.public)], splits.public.y),
+        learned_accuracy=learned,
         grouped_by=None if splits is None else splits.grouped_by,
         moved_votes=policy.mechanism.adjacency.rows,
-        voters="teachers" if policy.mechanism.adjacency.everywhere else "records",
+        individual=session.promise.individual,
+        voters=policy.mechanism.adjacency.voters,
     )

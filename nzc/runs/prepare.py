@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nzc.data import UNKNOWN, Dataset, DataSplits
+from nzc.labeling.individual import total_weight, weigh
 from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.run_ledger import RunLedger
@@ -92,6 +93,8 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if splits is not None and teachers.needs_dataset and len(np.unique(splits.private.y)) < 2:
         why = "all of them are of one class" if len(splits.private) else "it has none (teachers=votes needs none)"
         raise InputError("dataset", parts.names["dataset"], f"must have private rows of two or more classes; {why}")
+    names = None if splits is None else splits.names
+    splits = weigh(splits, policy.shares, teachers.takes_budgets and not parts.baseline)
     with within("teachers"):
         shape, truth = teachers.check(splits), teachers.truth(splits)
     with within("aggregator"):
@@ -101,11 +104,11 @@ def prepare(parts: RunComponents) -> PreparedRun:
         raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
     queries, adjacency = parts.queries, policy.mechanism.adjacency
     if queries is None and not adjacency.everywhere:
-        queries = rows_to_ask(shape.teachers, shape.classes, shape.rows, policy.mechanism.noise.deviation)
+        of = int(total_weight(shape.teachers, policy.shares)), shape.classes, shape.rows
+        queries = rows_to_ask(*of, policy.mechanism.noise.deviation)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
     digest, promise = teachers.private_digest(splits), Promise(policy, sizes)
-    ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
-    ledger.keys = None if splits is None else splits.names
+    ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait, keys=names)
     ledger.check(lambda: (*promise.bound, teachers.unit(splits)), policy.total)
     session = LabelingSession(promise, shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
@@ -133,7 +136,9 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | Non
     promise, policy, asked = session.promise, session.policy, sum(session.promise.sizes)
     mechanism, admits = promise.mechanisms[0], promise.filters[0]
     if in_cells := not mechanism.adjacency.everywhere:
-        answered, right = expected_in_cells(mechanism, shape.teachers, shape.classes, asked)
+        answered, right = expected_in_cells(
+            mechanism, int(total_weight(shape.teachers, policy.shares)), shape.classes, asked
+        )
     else:
         answered, right = expected(mechanism, *histograms(vote_shares(shape.classes), shape.teachers))
     labels, limit, records = answered * asked, None, None if splits is None else splits.units or None

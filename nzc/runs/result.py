@@ -111,6 +111,7 @@ class RunResult:
     moved_votes    in words: on which rows the votes may differ at neighbours
     learned_accuracy  share of right labels among all that the student learned from
     voters         who votes: teachers, or records in their own cells
+    individual     ε of a record of each budget group, at the δ of `epsilon.published`; {}: all have that ε
     ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
     """
 
@@ -149,6 +150,7 @@ class RunResult:
     labels: Ints | None = field(default=None, repr=False, compare=False)
     predictions: Ints | None = field(default=None, repr=False, compare=False)
     probabilities: Floats | None = field(default=None, repr=False, compare=False)
+    individual: dict[str, float] = field(default_factory=dict)
 
     @property
     def public(self) -> "RunResult":
@@ -220,5 +222,5 @@ def result_keys() -> list[str]:
     inside |= {"epsilon": names(Epsilon), "metrics": names(Metrics)}
     written = [*(name for name in names(RunResult) if name not in _NOT_WRITTEN), "accuracy_interval"]
     keys = [f"{name}.{key}".removesuffix(".") for name in written for key in inside.get(name, [""])]
-    other = {"epsilon.order": "order", "metrics.recall": RECALL, "versions": "versions."}
+    other = {"epsilon.order": "order", "metrics.recall": RECALL, "versions": "versions.", "individual": "individual."}
     return [other.get(key, key) for key in keys]

@@ -99,6 +99,8 @@ def _labels(result: RunResult) -> Iterator[Row]:
 
 
 def _costs(result: RunResult) -> Iterator[Row]:
+    for group, epsilon in result.individual.items():
+        yield f"ε of {group}", number(epsilon), f"for a {result.unit} of this budget group; may be published"
     for name in EPSILONS:
         value = getattr(result.epsilon, name)
         if value is not None and name not in ("published", result.publish, "ledger_total"):  # two are `published`

@@ -65,6 +65,7 @@ class Teachers(ABC):
 
     needs_dataset = True  # whether they need a dataset to learn from
     needs_embedding = False  # whether they learn in a public representation
+    takes_budgets = False  # whether records may have individual budgets
     labels_asked_only = False  # whether they label only the asked rows, which must be known before training
 
     def adjacency(self, labels_only: bool = False) -> Adjacency:

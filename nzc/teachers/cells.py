@@ -29,6 +29,7 @@ class Cells(Teachers):
     seed: CountOrZero = 0
 
     needs_embedding = True
+    takes_budgets = True
     labels_asked_only = True
 
     def adjacency(self, labels_only: bool = False) -> OwnCells:
@@ -56,7 +57,8 @@ class Cells(Teachers):
         rows = np.argsort(splits.groups, kind="stable")[first[:, None] + places % sizes[:, None]]
         labels = np.where(numbers < sizes[:, None], splits.private.y[rows], UNKNOWN)
         chosen = Records(splits.private.x[rows.ravel()], labels.ravel())
-        return replace(splits, private=chosen, groups=np.repeat(names, self.per_group), keys=None)
+        own = None if splits.weights is None else splits.weights[rows.ravel()]
+        return replace(splits, private=chosen, groups=np.repeat(names, self.per_group), keys=None, weights=own)
 
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         """Return how many records of each class are nearest to each public row, [rows, classes]; 0 where not asked."""
@@ -64,7 +66,8 @@ class Cells(Teachers):
         places, labels = splits.embedding, splits.private.y
         counts = np.zeros((len(splits.public), splits.classes), np.int64)
         home = splits.to_label[nearest(places.private, places.public[splits.to_label])]
-        np.add.at(counts, (home[labels != UNKNOWN], labels[labels != UNKNOWN]), 1)
+        known, times = labels != UNKNOWN, np.ones(len(labels), np.int64) if splits.weights is None else splits.weights
+        np.add.at(counts, (home[known], labels[known]), times[known])
         return counts
 
 

@@ -290,7 +290,7 @@ def test_the_public_part_of_a_result_is_known_key_by_key(nzc: Nzc, histograms: P
     assert {key for key, value in record.items() if value is not None} == {
         "dataset", "aggregator", "student", "seed", "rng", "mechanism", "delta", "queries", "answered", "refused",
         "reinforced", "label_accuracy", "teachers", "epsilon", "rounds", "neighbours", "unit", "publish", "seconds",
-        "finished", "versions", "metrics", "warnings", "moved_votes", "voters",
+        "finished", "versions", "metrics", "warnings", "moved_votes", "voters", "individual",
     }  # fmt: skip
     assert {name for name, value in record["epsilon"].items() if value is not None} == {
         "published", "published_delta", "data_independent"

@@ -45,6 +45,9 @@ KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
     "column of groups": ([*TABLE, "dataset.group=patient_nbr", *TREES], ("group", "column `patient_nbr`", ANY)),
     "cells": ([*CELLS, "dataset.path=plain.npz"], ("record", None, TWO)),
     "cells, labels": ([*CELLS, "dataset.path=plain.npz", "dataset.unit=label"], ("label", None, "one asked row")),
+    "neighbours": ([text.replace("aggregator.gamma", "aggregator.sigma") for text in CELLS]
+                   + ["dataset.path=plain.npz", "teachers=neighbours", "teachers.count=9", "aggregator=gnmax"],
+                   ("record", None, ANY)),
     "cells of groups": ([*CELLS, "dataset.path=grouped.npz"], ("group", "array `group`", TWO)),
     "votes": ([*VOTES, "teachers.path=votes.npy", "rng=system"], ("teacher", None, ANY)),
 }  # fmt: skip
@@ -73,12 +76,14 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     assert known is None or len(known) == data["private"] == data["features"]
     assert not (tmp_path / "published" / "private_predictions.csv").exists()
     differ = "neighbours, counts differ" if kind.startswith("cells") else "teacher votes differently"
+    differ = "at most one vote for each row differs" if kind == "neighbours" else differ
     assert f"{differ}, on {facts['moved_votes']}." in text
     named = facts["grouped_by"] and f"one value of the {facts['grouped_by'].replace('`', chr(39))}"
     assert (named is None) == ("one value of" not in text)
     assert named is None or (named in text and facts["grouped_by"] in privacy["neighbours"])
     assert ("whose votes came from a file" in text) == (kind == "votes")
-    assert ("learned from its own part" in text) == (kind not in ("votes", *[k for k in KINDS if "cells" in k]))
+    trained = kind not in ("votes", "neighbours", *[k for k in KINDS if "cells" in k])
+    assert ("learned from its own part" in text) == trained
 
     run = newest_folder(ran)  # as an older version has left it
     record = json.loads((run / "result.json").read_text())
