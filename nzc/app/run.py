@@ -104,10 +104,11 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep:
 def _as_typed(cfg: DictConfig, error: InputError) -> InputError:
     """Return an error with the key that has the value, where its own key only refers to that (`${dataset.network}`)."""
     group, _, name = error.key.rpartition(".")
-    node = OmegaConf.select(cfg, group) if group else None
+    node: Any = OmegaConf.select(cfg, group) if group else None
     if not OmegaConf.is_dict(node) or name not in node or not OmegaConf.is_interpolation(node, name):
         return error
-    referred = re.fullmatch(r"\$\{([a-z_.]+)\}", str(OmegaConf.to_container(node, resolve=False)[name]))
+    tree: Any = OmegaConf.to_container(node, resolve=False)
+    referred = re.fullmatch(r"\$\{([a-z_.]+)\}", str(tree[name]))
     return InputError(referred[1], error.value, error.allowed) if referred else error
 
 

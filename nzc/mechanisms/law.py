@@ -20,7 +20,7 @@ from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
 from nzc.mechanisms.noise.base import require_total
 from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_labels, as_probabilities, as_votes, distinct
-from nzc.types import Bools, Floats, Ints
+from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
 UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of `cost` left out
@@ -148,7 +148,8 @@ class PricedArgmax(ArgmaxLaw):
         votes = as_votes(votes, self.adjacency.everywhere)
         labels = as_labels(self.labels_of(np.asarray(labels)), votes)
         student_probs = as_probabilities(student_probs, votes)
-        asked, shares = [votes], [np.ones(len(votes))]
+        asked: list[AnyArray] = [votes]
+        shares = [np.ones(len(votes))]
         if self.bounds and self.screen is not None:
             asked = [self.screen.histograms(votes, student_probs), votes]
             shares.append(np.exp(self.screen.log_answer(votes, student_probs)[0]))
