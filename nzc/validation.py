@@ -30,7 +30,7 @@ class InputError(ValueError):
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
         typed = {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))  # as one types it
-        typed = named[1] if (named := _NAMELESS.fullmatch(typed)) else typed
+        typed = found[1] if (found := _NAMELESS.fullmatch(typed)) else typed
         super().__init__(one_line(f"{shortened(key, 100)}={shortened(masked(typed), 250)}: {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -98,8 +98,8 @@ def _as_typed(cfg: DictConfig, error: InputError) -> InputError:
     node: Any = OmegaConf.select(cfg, group) if group else None
     if not OmegaConf.is_dict(node) or name not in node or not OmegaConf.is_interpolation(node, name):
         return error
-    plain: Any = OmegaConf.to_container(node, resolve=False)
-    referred = re.fullmatch(r"\$\{([a-z_.]+)\}", str(plain[name]))
+    tree: Any = OmegaConf.to_container(node, resolve=False)
+    referred = re.fullmatch(r"\$\{([a-z_.]+)\}", str(tree[name]))
     return InputError(referred[1], error.value, error.allowed) if referred else error
 
 

@@ -84,7 +84,7 @@ def _labels(result: RunResult) -> Iterator[Row]:
         yield result.voters, f"{count:,}", "" if teachers["mean_accuracy"] is None else shares
     asked, refused = result.queries - result.refused, ""
     if result.refused:
-        paid = ", but are paid for: noise decided where asking ended" if result.answered < asked else ""
+        paid = ", but are paid for: noise decided where asking ended" if "screen=" in result.mechanism else ""
         refused = f"; {result.refused:,} more were not asked{paid or ': the budget or the answers were used up'}"
     rounds = f" in {len(result.rounds)} rounds" if len(result.rounds) > 1 else ""
     yield "labels", f"{result.answered:,}", f"released for {asked:,} queries{rounds}{refused}"

@@ -63,7 +63,7 @@ WRONG = [
     ("dataset=npz dataset.path=no.npz student.optimizer={_target_:no.such}", "student.optimizer._target_=no.such", ""),
     ("dataset=npz dataset.path=no.npz student._target_=mine.Missing", "student._target_=mine.Missing", "imported"),
     (OWN_NOISE, "aggregator.noise._target_=builtins.dict", "must make what nzc.NoisyArgmax can use"),
-    ("recipe=papers dataset.network={_target_:mine.Wide}", "dataset.network=mine.Wide", "[rows, 10], not"),
+    ("recipe=papers dataset.network={_target_:mine.Wide}", "dataset.network=Wide:", "[rows, 10], not"),
     ("delta=nan", "delta=nan", "between 0 and 1"),
     ("queries=401", "queries=401", "from 1 to 400"),
     ("teachers.count=2.5", "teachers.count=2.5", "whole number"),
