@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,24 @@ from nzc.types import Floats
 _DETERMINISTIC = 700.0  # e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
 
 
+class Kind(Enum):
+    """What a release shows, and the unit of its size, where composition beyond `rdp`, `mu` and `pure` is known."""
+
+    LABEL = "argmax of counts with Gaussian noise, at a mean shift μ"
+    SCREENED = "the same, where a bit of its own allows it"
+    BIT = "one bit of Gaussian noise, at a mean shift μ"
+    RANGE = "an outcome whose privacy loss lies in a range of this width"
+    REPORT = "a report of the sparse vector technique, at Gumbel noise of inverse scale"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A kind of release with its size."""
+
+    kind: Kind
+    size: float
+
+
 @dataclass(frozen=True)
 class WorstCaseCost:
     """What one release costs, whatever the votes."""
@@ -20,8 +39,7 @@ class WorstCaseCost:
     rdp: Callable[[Floats], Floats] = field(repr=False)  # the Rényi cost, orders → [orders]
     mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
-    #: ε of so many such releases at δ, (count, δ) → ε, where that is less than by composing `rdp` or `mu`.
-    many: Callable[[int, float], float] | None = field(default=None, repr=False)
+    shown: Shown | None = None  # for a sharper composition of releases that all have one; None: none is known
 
 
 #: The cost of a release without a bound, and the cost of no release.
@@ -41,15 +59,17 @@ def pure_cost(epsilon0: float) -> WorstCaseCost:
 
 def bounded_range_cost(eta: float) -> WorstCaseCost:
     """A release whose privacy loss lies in a range of width η, such as the exponential mechanism."""
-    return WorstCaseCost(partial(bounded_range_rdp, eta), pure=eta) if eta < _DETERMINISTIC else UNBOUNDED
+    if not eta < _DETERMINISTIC:
+        return UNBOUNDED
+    return WorstCaseCost(partial(bounded_range_rdp, eta), pure=eta, shown=Shown(Kind.RANGE, eta))
 
 
 def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the compositions that apply.
 
     Rényi composition always applies. Gaussian noise composes exactly: μ² = Σ μᵢ² (Dong, Roth, Su 2019, Corollary 2).
-    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). `many`, which takes a second and
-    is left out by `rough`, applies to labels of GNMax alone, not behind a screen. For δ ≤ 0 the result is inf.
+    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). What is `shown` composes by
+    induction (`adaptive`), which takes up to a second and is left out by `rough`. For δ ≤ 0 the result is inf.
     """
     if delta <= 0:
         return np.inf
@@ -60,9 +80,11 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
     bounds.append(gaussian(float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))), delta))
     if len({cost.pure for _, cost in parts}) == 1:
         bounds.append(optimal_pure(parts[0][1].pure, sum(count for count, _ in parts), delta))
-    many = parts[0][1].many
-    if many is not None and not rough and all(cost.many is not None and cost.mu == parts[0][1].mu for _, cost in parts):
-        bounds.append(many(sum(count for count, _ in parts), delta))
+    shown = [(count, cost.shown) for count, cost in parts if cost.shown is not None]
+    if len(shown) == len(parts) and not rough:
+        from nzc.accounting.adaptive import together  # it uses this module
+
+        bounds.append(together(shown, delta, min(bounds)))
     return min(bounds)
 
 

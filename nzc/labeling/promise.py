@@ -3,7 +3,7 @@
 The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise → Cost.data_independent → data_independent.compose.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,7 @@ import numpy as np
 from nzc.accounting import Cost
 from nzc.accounting.data_independent import FREE, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
-from nzc.accounting.privacy_filter import PrivacyFilter, count_filter
+from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
 from nzc.accounting.sanitised import Plan
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.randomness import SEEDED
@@ -56,8 +56,9 @@ class Promise:
         self.plan = self._sanitiser_plan()  # of the sanitised ε, a release of its own; None: it is not published
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.alike = all(mechanism == first for mechanism in self.mechanisms)
-        at_first = self._filter(first)
-        later = at_first if self.alike else self._filter(policy.mechanism)
+        fits = policy.budget is not None and self._bound([OPEN] * rounds)[0] <= policy.budget
+        at_first = OPEN if fits else self._filter(first)
+        later = at_first if self.alike or fits else self._filter(policy.mechanism)
         self.filters = [at_first, *[later] * (len(sizes) - 1)]  # of each round; None: there is no budget
         if at_first is not None and later is not None and at_first.budget != later.budget:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
@@ -71,9 +72,14 @@ class Promise:
     @cached_property
     def bound(self) -> tuple[float, float]:
         """ε and δ of everything that the session may release, whatever the votes; δ = 0 where the bound is pure."""
+        epsilon, delta = self._bound(self.filters)
+        return epsilon if self.policy.budget is None else min(epsilon, self.policy.budget), delta
+
+    def _bound(self, filters: Sequence[PrivacyFilter | None]) -> tuple[float, float]:
+        """Return ε and δ of what these filters admit, where it is known beforehand how much that is."""
         policy, spent, cost = self.policy, 0.0, self.cost_of_bound
         left = sum(self.sizes) if policy.answers is None else policy.answers
-        for size, mechanism, privacy_filter in zip(self.sizes, self.mechanisms, self.filters, strict=True):
+        for size, mechanism, privacy_filter in zip(self.sizes, self.mechanisms, filters, strict=True):
             queries = size
             if privacy_filter is not None and mechanism.screen is None:  # then it is known how many it admits
                 queries = int(privacy_filter.admit(np.ones(size, dtype=bool), spent).sum())
@@ -81,8 +87,7 @@ class Promise:
             answered = min(queries, left)
             left -= answered if self.alike else 0  # else a dear round may have all of them, after a cheap one had none
             cost += mechanism.promise(queries, answered)
-        epsilon, delta = cost.published(policy.delta)
-        return epsilon if policy.budget is None else min(epsilon, policy.budget), delta
+        return cost.published(policy.delta)
 
     @property
     def cost_of_bound(self) -> Cost:

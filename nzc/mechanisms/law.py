@@ -10,7 +10,7 @@ import numpy as np
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import FREE, UNBOUNDED, WorstCaseCost
+from nzc.accounting.data_independent import FREE, UNBOUNDED, Kind, Shown, WorstCaseCost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
@@ -226,6 +226,12 @@ class PricedArgmax(ArgmaxLaw):
 
     def worst_case(self, asked: int = 1, answered: int = 1) -> tuple[tuple[int, WorstCaseCost], ...]:
         """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
-        ask = FREE if self.screen is None else self.screen.worst_case()
         label = (answered, FREE) if self.delta_cost is not None else self.worst_label(answered)
+        if self.screen is None:
+            return (self.paid(asked), FREE), label
+        ask, shown = self.screen.worst_case(), label[1].shown
+        if ask.mu < np.inf:
+            ask = replace(ask, shown=Shown(Kind.BIT, ask.mu))
+        if shown is not None and shown.kind is Kind.LABEL:
+            label = label[0], replace(label[1], shown=replace(shown, kind=Kind.SCREENED))
         return (self.paid(asked), ask), label

@@ -110,7 +110,7 @@ class NoisyCounts(NoisyArgmax):
 
     def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
         count, cost = super().worst_label(labels)
-        return count, replace(cost, many=None)  # which is about the argmax
+        return count, replace(cost, shown=None)  # which is about the argmax
 
     def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
         """Return the log-likelihood ratio of noisy counts [queries, classes], of the noise before it was rounded."""

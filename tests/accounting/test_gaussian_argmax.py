@@ -8,10 +8,13 @@ from scipy.stats import binom, norm
 
 from nzc.accounting import gaussian_argmax
 from nzc.accounting.data_independent import gaussian
-from nzc.accounting.gaussian_argmax import epsilon
 
 DELTA = 1e-5
 ROOT = np.sqrt(2)
+
+
+def epsilon(queries, sigma, delta):
+    return gaussian_argmax.epsilon(queries, ROOT / sigma if sigma else np.inf, delta)
 
 
 def label_law(votes, sigma):
@@ -107,7 +110,7 @@ def three_outcomes(x, y):
 def test_laws_dominate_every_pair(mu):
     """Means of convex functions are nowhere above the largest one of the laws; also far away and outside the cells."""
     step = mu * np.sqrt(2 / np.pi) / 8
-    bands = gaussian_argmax._bands(mu, step)
+    bands = gaussian_argmax.bands(mu, step)
     rng = np.random.default_rng(0)
     pairs = np.concatenate([rng.normal(0.5, 1.5, (2000, 2)), rng.uniform(-9, 14, (1000, 2)), [[30, 30], [0, -30]]])
     kinks = mu * np.linspace(-4, 4, 33)  # of (1 − e^(kink − ℓ))₊
