@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from brute import adaptive_delta
 from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import binom, norm
@@ -36,21 +37,6 @@ def attacks(sigma, classes, rng, count):
         other[first], other[second] = other[first] - 1, other[second] + 1
         found.append((label_law(votes, sigma), label_law(other, sigma)))
     return [pair for p, q in found for pair in ((p, q), (q, p))]
-
-
-def adaptive_delta(pairs, queries, eps):
-    """The exact δ(ε) of the best adaptive choice among the pairs: every sequence of labels is enumerated."""
-    classes = max(len(p) for p, _ in pairs)
-    p, q = (np.array([np.pad(pair[at], (0, classes - len(pair[at]))) for pair in pairs]) for at in (0, 1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        loss = np.where(p > 0, np.log(p) - np.log(q), 0.0)
-
-    def value(total, left):
-        if left == 0:
-            return np.maximum(-np.expm1(-total), 0.0)
-        return (p * value(total[..., None, None] + loss, left - 1)).sum(-1).max(-1)
-
-    return float(value(np.array(-eps), queries))
 
 
 def fixed_epsilon(queries, mu, threshold):
