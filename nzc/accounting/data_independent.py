@@ -39,6 +39,7 @@ class WorstCaseCost:
     rdp: Callable[[Floats], Floats] = field(repr=False)  # the Rényi cost, orders → [orders]
     mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
+    pures: int = 1  # it is so many releases, each (ε₀/pures, 0)-private
     shown: Shown | None = None  # for a sharper composition of releases that all have one; None: none is known
 
 
@@ -52,9 +53,11 @@ def gaussian_cost(mu: float) -> WorstCaseCost:
     return WorstCaseCost(lambda orders: orders * mu**2 / 2, mu=mu) if mu < 1e6 else UNBOUNDED
 
 
-def pure_cost(epsilon0: float) -> WorstCaseCost:
-    """An (ε₀, 0)-private release."""
-    return WorstCaseCost(partial(pure_rdp, epsilon0), pure=epsilon0) if epsilon0 < _DETERMINISTIC else UNBOUNDED
+def pure_cost(epsilon0: float, pures: int = 1) -> WorstCaseCost:
+    """So many releases that are (ε₀/pures, 0)-private, together."""
+    if not epsilon0 < _DETERMINISTIC:
+        return UNBOUNDED
+    return WorstCaseCost(lambda orders: pures * pure_rdp(epsilon0 / pures, orders), pure=epsilon0, pures=pures)
 
 
 def bounded_range_cost(eta: float) -> WorstCaseCost:
@@ -78,8 +81,8 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
         return 0.0
     bounds = [to_epsilon(lambda orders: np.sum([count * cost.rdp(orders) for count, cost in parts], axis=0), delta)[0]]
     bounds.append(gaussian(float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))), delta))
-    if len({cost.pure for _, cost in parts}) == 1:
-        bounds.append(optimal_pure(parts[0][1].pure, sum(count for count, _ in parts), delta))
+    if len(pure := {cost.pure / cost.pures for _, cost in parts}) == 1:
+        bounds.append(optimal_pure(pure.pop(), sum(count * cost.pures for count, cost in parts), delta))
     shown = [(count, cost.shown) for count, cost in parts if cost.shown is not None]
     if len(shown) == len(parts) and not rough:
         from nzc.accounting.adaptive import together  # it uses this module
