@@ -54,7 +54,10 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     """Return an upper bound on ε at δ of all queries in any order, for any votes; inf where it is not known."""
     blocks = [ceil(count / _BLOCK) for count, _, _ in groups]
     single = len(groups) == 1 and blocks == [1]
-    queries, sizes = sum(count for count, _, _ in groups), [_size(bit) + 0j + _size(label) * 1j for _, bit, label in groups]
+    queries, sizes = (
+        sum(count for count, _, _ in groups),
+        [_size(bit) + 0j + _size(label) * 1j for _, bit, label in groups],
+    )
     largest = max(max(size.real, size.imag) for size in sizes)
     left = delta * (1 - ROUNDING_OF_DELTA) - queries * _FAR - (0 if single else sum(blocks) * _OF_BLOCK)
     if largest > _LARGEST or max(size.imag for size in sizes) > gaussian_argmax.LARGEST_MU or queries > _MOST:
@@ -125,7 +128,7 @@ def _bit(kind: Kind, size: float, step: float) -> Bit:
     """Return V before a bit, from V after a label and V without one."""
     inside, outside = _corners(kind, size)
     terms = []
-    for (p, q) in (inside, outside):
+    for p, q in (inside, outside):
         loss = np.log(p / q) / step
         offset = np.floor(loss).astype(np.int64)
         upward = -np.expm1((offset - loss) * step) / -np.expm1(-step)  # a chord in e^−ℓ
@@ -159,8 +162,11 @@ def _corners(kind: Kind, size: float) -> tuple[tuple[Floats, Floats], tuple[Floa
     p, q = p[:-1] + slope[:-1] * first, q[:-1] + first
     rest_p, rest_q = rest_p[1:] + slope[1:] * (fall_q - first), rest_q[1:] + fall_q - first
     larger, smaller = 1 + ROUNDING, 1 - ROUNDING
-    inside, outside = (np.append(p, q) * larger, np.append(q, p) * smaller), (
-        np.append(rest_p, rest_q) * larger,
-        np.append(rest_q, rest_p) * smaller,
+    inside, outside = (
+        (np.append(p, q) * larger, np.append(q, p) * smaller),
+        (
+            np.append(rest_p, rest_q) * larger,
+            np.append(rest_q, rest_p) * smaller,
+        ),
     )
     return inside, outside

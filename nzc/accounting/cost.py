@@ -43,8 +43,11 @@ class Cost:
     def dearer(self, other: "Cost") -> "Cost":
         """Return the most that some queries of this release and the rest of the other cost; both have equally many."""
         both = [[(count, release) for count, release in cost.worst_case if count] for cost in (self, other)]
-        shown = [[(count, release.shown) for count, release in parts] for parts in both]
-        if shown[0] == shown[1] and None not in dict(shown[0]) and self.delta_cost == other.delta_cost:
+        same = len(both[0]) == len(both[1]) and all(
+            count == other_count and release.same_as(other_release)
+            for (count, release), (other_count, other_release) in zip(*both, strict=True)
+        )
+        if same and self.delta_cost == other.delta_cost:
             return self
 
         def rdp(orders: Floats) -> Floats:

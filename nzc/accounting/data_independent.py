@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from nzc.accounting.rdp import to_epsilon
+from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.types import Floats
 
 _DETERMINISTIC = 700.0  # e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
@@ -41,6 +41,11 @@ class WorstCaseCost:
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
     pures: int = 1  # it is so many releases, each (ε₀/pures, 0)-private
     shown: Shown | None = None  # for a sharper composition of releases that all have one; None: none is known
+
+    def same_as(self, other: "WorstCaseCost") -> bool:
+        """Return whether both are one cost by all that is known of them."""
+        known = [(cost.mu, cost.pure, cost.pures, cost.shown) for cost in (self, other)]
+        return known[0] == known[1] and np.array_equal(self.rdp(ORDERS), other.rdp(ORDERS))
 
 
 #: The cost of a release without a bound, and the cost of no release.

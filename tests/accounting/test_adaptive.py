@@ -22,8 +22,10 @@ def laws(mechanism, votes, student_probs=None):
 
 
 def histograms(teachers, classes, rng, count):
-    return rng.multinomial(teachers - 2, rng.dirichlet(np.ones(classes), count)) + np.eye(classes, dtype=int)[0] + (
-        np.eye(classes, dtype=int)[1]
+    return (
+        rng.multinomial(teachers - 2, rng.dirichlet(np.ones(classes), count))
+        + np.eye(classes, dtype=int)[0]
+        + (np.eye(classes, dtype=int)[1])
     )
 
 
@@ -96,7 +98,8 @@ def attacker(bits, labels, queries, delta, stated):
 
 
 @pytest.mark.parametrize(
-    ("sigma1", "sigma", "queries", "delta"), [(150, 40, 60, 1e-5), (40, 40, 60, 1e-5), (30, 60, 40, 1e-6), (20, None, 40, 1e-5)]
+    ("sigma1", "sigma", "queries", "delta"),
+    [(150, 40, 60, 1e-5), (40, 40, 60, 1e-5), (30, 60, 40, 1e-6), (20, None, 40, 1e-5)],
 )
 def test_the_bound_is_within_5_percent_of_an_adversary(sigma1, sigma, queries, delta):
     z, mu = np.linspace(-2.5, 3, 12), 1 / sigma1
@@ -128,6 +131,10 @@ def test_different_rounds_compose():
     both = (cheap.promise(40, 40) + dear.promise(40, 20)).data_independent(DELTA)
     assert dear.worst_case_epsilon(40, DELTA, answers=20) < both < dear.worst_case_epsilon(80, DELTA)
     assert nzc.Interactive(20, 60, 50, 0.9).worst_case_epsilon(40, DELTA) == cheap.worst_case_epsilon(40, DELTA)
+    dear_first = nzc.Interactive(20, 60, 50, 0.9, first=nzc.LNMax(0.5))
+    assert dear_first.worst_case_epsilon(40, DELTA) >= nzc.LNMax(0.5).worst_case_epsilon(40, DELTA)
+    late = nzc.NoisyArgmax(nzc.mechanisms.GumbelNoise(0.1), first=nzc.Gumbel(0.5))
+    assert late.worst_case_epsilon(40, DELTA) >= nzc.Gumbel(0.5).worst_case_epsilon(40, DELTA)
     spoilt = nzc.GNMax(50).promise(10, 10) + nzc.LNMax(0.1).promise(10, 10)  # no joint bound is known
     assert spoilt.data_independent(DELTA) == spoilt.data_independent(DELTA, rough=True)
 
@@ -136,7 +143,9 @@ def test_different_rounds_compose():
 @pytest.mark.parametrize("scale", [4.0, 17.0, 69.0])
 def test_sparse_reports_against_an_adversary(reports, scale):
     """Queries of one small rate, whose factor r is chosen anew each time, without end: value iteration."""
-    mechanism = nzc.mechanisms.NoisyArgmax(nzc.mechanisms.NoNoise(), screen=nzc.mechanisms.SparseScreen(1e3, scale, reports))
+    mechanism = nzc.mechanisms.NoisyArgmax(
+        nzc.mechanisms.NoNoise(), screen=nzc.mechanisms.SparseScreen(1e3, scale, reports)
+    )
     known, h = mechanism.worst_case_epsilon(10**6, DELTA, rough=True), 1 / scale
     bound = sparse_reports.epsilon(reports, h, DELTA, known)
     step = min(h / 30, known / 600)
