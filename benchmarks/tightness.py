@@ -33,7 +33,7 @@ def pairs(mechanism: NoisyArgmax, deviation: float) -> tuple[Floats, Floats]:
     if mechanism.delta_cost is not None:  # the label itself is paid from δ, and the screen looks at the gap
         ahead = [2 * round(screen.threshold + at * screen.sigma1) + 2 for at in PASSES]
         votes = np.array([[BASE + at, BASE, 0] for at in ahead])
-    here, there = (np.exp(mechanism.log_law(at)) for at in (votes, votes + [-1, 1, 0]))
+    here, there = (np.exp(mechanism.log_law(at)) for at in (votes, votes + np.array([-1, 1, 0])))
     if mechanism.delta_cost is not None:
         here, there = (np.stack([1 - law[:, -1], law[:, -1]], axis=1) for law in (here, there))
     both = np.concatenate([here, there]), np.concatenate([there, here])
@@ -74,7 +74,10 @@ def sparse(cutoff: int, teachers: int) -> Attack:
     step = min(h / 40, stated / 500)
     grid = np.arange(-1.4 * stated, max(0.6 * stated, 8 * h), step)
     value, rate = (start := np.maximum(-np.expm1(-grid), 0)), 4 * step / -np.expm1(-h)
-    moved = lambda of, loss: np.interp(grid + loss, grid, of, left=of[0], right=1.0)
+
+    def moved(of: Floats, loss: float) -> Floats:
+        return np.interp(grid + loss, grid, of, left=of[0], right=1.0)
+
     for _ in range(cutoff):
         before, options, gain = start, [], 1.0
         for r in (np.exp(-h), np.exp(h)):

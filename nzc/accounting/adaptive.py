@@ -16,11 +16,11 @@ beyond z = ±(8 + μ/2) adds at most Φ(−8) to V there, at each end and its im
 
 2. Blocks. H(s) = V_0(−log s) of a block of k queries is the largest Σ (p − s q)₊ of all its adaptive strategies. So the
 law with this H dominates each of them, by step 2 of `gaussian_argmax`, and takes the place of the block. Let T_B and
-T_A be the means over the laws of b bits and of a labels. If an adversary takes b bits and a labels in any order that it
-likes, V is at most T_B T_A V_T, by induction: a bit first, then b − 1 bits and a labels, gives E_bit T_B′ T_A V_T, which
-is at most T_B T_A V_T since B dominates the bit with B′; a label first gives E_label T_B T_A′ V_T = T_B E_label T_A′ V_T,
-since means over independent losses may be swapped. So a run of Q screens and at most N labels costs no more than Q bits
-and N labels, and no more than Q queries that may all be answered.
+T_A be the means over the laws of b bits and of a labels. If an adversary takes b bits and a labels in any order, V is
+at most T_B T_A V_T, by induction. A bit first, then b − 1 bits and a labels, gives E_bit T_B′ T_A V_T, at most
+T_B T_A V_T since B dominates the bit with B′. A label first gives E_label T_B T_A′ V_T = T_B E_label T_A′ V_T: means
+over independent losses may be swapped. So a run of Q screens and at most N labels costs no more than Q bits and
+N labels, and no more than Q queries that may all be answered.
 """
 
 from collections.abc import Sequence
@@ -53,29 +53,26 @@ Queries = tuple[int, Shown | None, Shown | None]
 def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     """Return an upper bound on ε at δ of all queries in any order, for any votes; inf where it is not known."""
     blocks = [ceil(count / _BLOCK) for count, _, _ in groups]
-    single = len(groups) == 1 and blocks == [1]
-    queries, sizes = (
-        sum(count for count, _, _ in groups),
-        [_size(bit) + 0j + _size(label) * 1j for _, bit, label in groups],
-    )
-    largest = max(max(size.real, size.imag) for size in sizes)
+    single = blocks == [1]
+    sizes = [(_size(bit), _size(label)) for _, bit, label in groups]
+    queries, largest = sum(count for count, _, _ in groups), max(map(max, sizes))
+    mu = float(np.sqrt(sum(group[0] * np.sum(np.square(size)) for group, size in zip(groups, sizes, strict=True))))
+    known = gaussian(mu, delta) if queries <= _MOST and largest <= _LARGEST else 0.0
     left = delta * (1 - ROUNDING_OF_DELTA) - queries * _FAR - (0 if single else sum(blocks) * _OF_BLOCK)
-    if largest > _LARGEST or max(size.imag for size in sizes) > gaussian_argmax.LARGEST_MU or queries > _MOST:
-        return np.inf
-    known = gaussian(float(np.sqrt(sum(group[0] * abs(size) ** 2 for group, size in zip(groups, sizes)))), delta)
-    if left < delta / 2 or known == 0:
+    if known == 0 or left < delta / 2 or max(label for _, label in sizes) > gaussian_argmax.LARGEST_MU:
         return np.inf
     step = _TIE * largest / _POINTS
     grid = step * np.arange(-int((1.25 * known + 2 * largest) / step), int((0.35 * known + 4 * largest) / step) + 1.0)
     value = after_all(grid)
-    for (count, bit, label), number, size in zip(groups, blocks, sizes):
-        of_labels = () if label is None else gaussian_argmax.bands(max(size.imag, largest / 10), step)
+    for (count, bit, label), number, size in zip(groups, blocks, sizes, strict=True):
+        # Tiny shifts are raised, so that they show on the grid: more is revealed.
+        of_labels = () if label is None else gaussian_argmax.bands(max(size[1], largest / 10), step)
         of_bit = None if bit is None else _bit(bit.kind, max(bit.size, largest / 1e3), step)
         if single:
             value = induced(value, count, of_labels, of_bit)
-            break
+            continue
         each = ceil(count / number)
-        reach = gaussian(abs(size) * float(np.sqrt(each)), delta * _SHARE / sum(blocks)) + 2 * largest
+        reach = gaussian(float(np.hypot(*size) * np.sqrt(each)), delta * _SHARE / sum(blocks)) + 2 * largest
         value = induced(value, number, [_block(each, of_labels, of_bit, step, int(reach / step))])
     return epsilon_of(value, grid, left)
 
