@@ -112,7 +112,7 @@ def _size(shown: Shown | None) -> float:
 
 def _block(queries: int, of_labels: Sequence[Band], bit: Bit | None, step: float, reach: int) -> Band:
     """Return the law that dominates so many queries."""
-    grid = step * np.arange(-int(1.3 * reach), 2 * reach + 1)
+    grid = np.asarray(step * np.arange(-int(1.3 * reach), 2 * reach + 1), dtype=np.float64)
     value = induced(after_all(grid), queries, of_labels, bit)
     at = slice(int(1.3 * reach) - reach, int(1.3 * reach) + reach + 1)
     s = np.exp(-grid[at][::-1])
@@ -138,7 +138,7 @@ def _bit(kind: Kind, size: float, step: float) -> Bit:
             padded = np.concatenate([np.full(pad, value[0]), value, np.ones(pad)])
             windows = np.lib.stride_tricks.sliding_window_view(padded, len(value))
             total = total + low * windows[offset + pad] + high * windows[offset + pad + 1]
-        return np.maximum(total.max(axis=0), answered)
+        return np.asarray(np.maximum(total.max(axis=0), answered))
 
     return before
 
