@@ -153,6 +153,28 @@ def excess(p, q, epsilon):
     return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
 
 
+def adaptive_delta(pairs, queries, eps, answers=np.inf):
+    """The exact δ(ε) of the best adaptive choice among pairs of laws: every sequence of outcomes is enumerated.
+
+    answers  how many outcomes other than the last (to abstain) end the run
+    """
+    most = max(len(p) for p, _ in pairs)
+    p, q = (np.array([np.pad(pair[at], (0, most - len(pair[at]))) for pair in pairs]) for at in (0, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = np.where(p > 0, np.log(p) - np.log(q), 0.0)
+
+    def value(total, left, answers):
+        if left == 0 or answers == 0:
+            return np.maximum(-np.expm1(-total), 0.0)
+        after = total[..., None, None] + loss
+        if answers == np.inf:
+            return (p * value(after, left - 1, answers)).sum(-1).max(-1)
+        labels, none = value(after[..., :-1], left - 1, answers - 1), value(after[..., -1:], left - 1, answers)
+        return (p * np.concatenate([labels, none], axis=-1)).sum(-1).max(-1)
+
+    return float(value(np.array(-eps), queries, answers))
+
+
 #: Orders at which Rényi costs are compared. Below the floor one is the square of the error that a law may have.
 GRID, FLOOR = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0]), 1e-24
 DENSE = 1 + np.geomspace(1e-2, 1e5, 401)

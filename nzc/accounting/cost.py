@@ -46,6 +46,12 @@ class Cost:
     def dearer(self, other: "Cost") -> "Cost":
         """Return the most that some queries of this release and the rest of the other cost; both have equally many."""
         both = [[(count, release) for count, release in cost.worst_case if count] for cost in (self, other)]
+        same = len(both[0]) == len(both[1]) and all(
+            count == other_count and release.same_as(other_release)
+            for (count, release), (other_count, other_release) in zip(*both, strict=True)
+        )
+        if same and self.delta_cost == other.delta_cost:
+            return self
 
         def rdp(orders: Floats) -> Floats:
             zero = np.zeros(len(orders))

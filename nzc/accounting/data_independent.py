@@ -2,15 +2,34 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from nzc.accounting.rdp import to_epsilon
+from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.types import Floats
 
 _DETERMINISTIC = 700.0  # e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
+
+
+class Kind(Enum):
+    """What a release shows, and the unit of its size, where composition beyond `rdp`, `mu` and `pure` is known."""
+
+    LABEL = "argmax of counts with Gaussian noise, at a mean shift μ"
+    SCREENED = "the same, where a bit of its own allows it"
+    BIT = "one bit of Gaussian noise, at a mean shift μ"
+    RANGE = "an outcome whose privacy loss lies in a range of this width"
+    REPORT = "a report of the sparse vector technique, at Gumbel noise of inverse scale"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A kind of release with its size."""
+
+    kind: Kind
+    size: float
 
 
 @dataclass(frozen=True)
@@ -20,9 +39,14 @@ class WorstCaseCost:
     rdp: Callable[[Floats], Floats] = field(repr=False)  # the Rényi cost, orders → [orders]
     mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
-    #: ε of so many such releases at δ, (count, δ) → ε, where that is less than by composing `rdp` or `mu`.
-    #: It follows from `mu`, where that is finite; else two releases are alike where these compare equal.
-    many: Callable[[int, float], float] | None = field(default=None, repr=False)
+    many: Callable[[int, float], float] | None = None  # ε of so many such releases, (count, δ) → ε; None: not known
+    pures: int = 1  # it is so many releases, each (ε₀/pures, 0)-private
+    shown: Shown | None = None  # for a sharper composition of releases that all have one; None: none is known
+
+    def same_as(self, other: "WorstCaseCost") -> bool:
+        """Return whether both are one cost by all that is known of them."""
+        known = [(cost.mu, cost.pure, cost.pures, cost.shown, cost.many) for cost in (self, other)]
+        return known[0] == known[1] and np.array_equal(self.rdp(ORDERS), other.rdp(ORDERS))
 
 
 #: The cost of a release without a bound, and the cost of no release.
@@ -35,22 +59,26 @@ def gaussian_cost(mu: float) -> WorstCaseCost:
     return WorstCaseCost(lambda orders: orders * mu**2 / 2, mu=mu) if mu < 1e6 else UNBOUNDED
 
 
-def pure_cost(epsilon0: float) -> WorstCaseCost:
-    """An (ε₀, 0)-private release."""
-    return WorstCaseCost(partial(pure_rdp, epsilon0), pure=epsilon0) if epsilon0 < _DETERMINISTIC else UNBOUNDED
+def pure_cost(epsilon0: float, pures: int = 1) -> WorstCaseCost:
+    """So many releases that are (ε₀/pures, 0)-private, together."""
+    if not epsilon0 < _DETERMINISTIC:
+        return UNBOUNDED
+    return WorstCaseCost(lambda orders: pures * pure_rdp(epsilon0 / pures, orders), pure=epsilon0, pures=pures)
 
 
 def bounded_range_cost(eta: float) -> WorstCaseCost:
     """A release whose privacy loss lies in a range of width η, such as the exponential mechanism."""
-    return WorstCaseCost(partial(bounded_range_rdp, eta), pure=eta) if eta < _DETERMINISTIC else UNBOUNDED
+    if not eta < _DETERMINISTIC:
+        return UNBOUNDED
+    return WorstCaseCost(partial(bounded_range_rdp, eta), pure=eta, shown=Shown(Kind.RANGE, eta))
 
 
 def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the compositions that apply.
 
     Rényi composition always applies. Gaussian noise composes exactly: μ² = Σ μᵢ² (Dong, Roth, Su 2019, Corollary 2).
-    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). `many`, which takes a second and
-    is left out by `rough`, applies to labels of GNMax alone, not behind a screen. For δ ≤ 0 the result is inf.
+    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). What is `shown` composes by
+    induction (`adaptive`), which takes up to a second and is left out by `rough`. For δ ≤ 0 the result is inf.
     """
     if delta <= 0:
         return np.inf
@@ -59,15 +87,15 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
         return 0.0
     bounds = [to_epsilon(lambda orders: np.sum([count * cost.rdp(orders) for count, cost in parts], axis=0), delta)[0]]
     bounds.append(gaussian(float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))), delta))
-    if len({cost.pure for _, cost in parts}) == 1:
-        bounds.append(optimal_pure(parts[0][1].pure, sum(count for count, _ in parts), delta))
-    many, mu = parts[0][1].many, parts[0][1].mu
-    if (
-        many is not None
-        and not rough
-        and all(cost.many == many or (cost.many and cost.mu == mu < np.inf) for _, cost in parts)
-    ):
+    if len(pure := {cost.pure / cost.pures for _, cost in parts}) == 1:
+        bounds.append(optimal_pure(pure.pop(), sum(count * cost.pures for count, cost in parts), delta))
+    if (many := parts[0][1].many) is not None and not rough and all(cost.many == many for _, cost in parts):
         bounds.append(many(sum(count for count, _ in parts), delta))
+    shown = [(count, cost.shown) for count, cost in parts if cost.shown is not None]
+    if len(shown) == len(parts) and not rough:
+        from nzc.accounting.adaptive import together  # it uses this module
+
+        bounds.append(together(shown, delta, min(bounds)))
     return min(bounds)
 
 

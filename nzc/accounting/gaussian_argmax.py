@@ -34,7 +34,7 @@ pairs: its corners, with e_a added to p_a and e_b taken from p_b (`_corners`).
 independent N(x, 1) of shift h, censored below 0; it tells most at x = −3. The same for y (`_censored`). Otherwise
 v ≥ |d| − 3 √2. If |d| > 8, one outcome has probability 1 − η or more under P and Q, and V grows by at most 2η, since
 V at e^−ℓ (1 − η) is at most η larger. If v > 8, the label is that of K = 2 unless the noisy v is below 0; to reveal
-that, and then everything, adds at most Φ(−8). Cells cover the rest, and K = 2 (v = ∞). These sum to `_FAR`.
+that, and then everything, adds at most Φ(−8). Cells cover the rest, and K = 2 (v = ∞). These sum to `FAR`.
 
 6. Few pairs. Curves H are kept on a grid, where a chord is an upper bound again. Groups of pairs are replaced by the
 largest of their curves (`_merged`). Which pairs share a group affects how tight the bound is, never whether it holds.
@@ -46,88 +46,57 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.composition import shifted_means
 from nzc.accounting.data_independent import gaussian
+from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, after_all, epsilon_of, induced, laws
 from nzc.types import Floats
 
 #: Larger μ, or more queries, get the ε of the noisy histograms.
-_LARGEST_MU, _MOST_QUERIES = 0.5, 20_000
+LARGEST_MU, MOST_QUERIES = 0.5, 20_000
 #: Means this far below the threshold are censored; larger |d| and v are far away.
 _BELOW, _END = 3.0, 8.0
 #: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8) for μ ≤ 0.5, and 1e-14.
-_FAR = 3e-14
+FAR = 3e-14
 #: The largest finite loss in units of μ, and grid points per loss √(2/π) μ of a tie up to so many queries.
-_REACH, _POINTS = 9.5, {200: 8, 2_000: 5, _MOST_QUERIES: 2}
+_REACH, _POINTS = 9.5, {200: 8, 2_000: 5, MOST_QUERIES: 2}
 #: A group may have this much larger moments than the worst pair. The moments are E (p/q)^(β/μ).
 _SLACK, _BETAS = 0.004, np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
-#: Relative error allowed for the rounding of probabilities, and of δ.
-_ROUNDING, _ROUNDING_OF_DELTA = 1e-11, 1e-6
 #: Laws with losses up to these, in units of μ, are multiplied together.
 _BANDS = (2.2, 4.5, np.inf)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
 _ROOT = float(np.sqrt(2))
 
 
-#: Laws: their reach; probabilities of losses −reach … reach grid points [laws, 2 reach + 1]; of infinite losses [laws].
-_Band = tuple[int, Floats, Floats]
-
-
 @lru_cache(maxsize=256)  # a run asks for the same ε several times
-def epsilon(queries: int, sigma: float, delta: float) -> float:
-    """Return an upper bound on ε at δ of `queries` labels with noise σ, for any votes (proof: see the module)."""
+def epsilon(queries: int, mu: float, delta: float) -> float:
+    """Return an upper bound on ε at δ of `queries` labels at mean shift μ, for any votes (proof: see the module)."""
     if queries <= 0:
         return 0.0
-    mu = _ROOT / sigma if sigma > 0 else np.inf
     known = gaussian(mu * float(np.sqrt(queries)), delta) if delta > 0 else np.inf
-    left = delta * (1 - _ROUNDING_OF_DELTA) - queries * _FAR
-    if known == 0 or not mu <= _LARGEST_MU or queries > _MOST_QUERIES or left < delta / 2:
+    left = delta * (1 - ROUNDING_OF_DELTA) - queries * FAR
+    if known == 0 or not mu <= LARGEST_MU or queries > MOST_QUERIES or left < delta / 2:
         return known
     step = mu * float(np.sqrt(2 / np.pi)) / next(points for most, points in _POINTS.items() if queries <= most)
     ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
-    return min(known, _composed(_bands(mu, step), step * np.arange(ends[0], ends[1] + 1.0), queries, left))
-
-
-def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> float:
-    """Return ε with V_0(−ε) ≤ δ. Below the grid V is at most V at its lowest point, and above it at most 1."""
-    value, furthest = np.maximum(-np.expm1(-grid), 0.0), bands[-1][0]
-    padded = np.ones(len(grid) + 2 * furthest)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, len(grid))
-    for _ in range(queries):
-        padded[:furthest], padded[furthest : furthest + len(grid)] = value[0], value
-        largest = np.zeros(len(grid))
-        for reach, p, infinite in bands:
-            means = shifted_means(p, windows, slice(furthest - reach, furthest + reach + 1))
-            means += infinite[:, None]
-            np.maximum(largest, means.max(axis=0), out=largest)
-        value = np.minimum(largest, 1.0)
-    at = int(np.searchsorted(value, delta))
-    if at in (0, len(grid)):
-        return np.inf
-    share = (delta - value[at - 1]) / (value[at] - value[at - 1])
-    return max(0.0, float(np.log((1 - share) * np.exp(-grid[at - 1]) + share * np.exp(-grid[at]))) * (1 + 1e-9))
+    grid = step * np.arange(ends[0], ends[1] + 1.0)
+    return min(known, epsilon_of(induced(after_all(grid), queries, bands(mu, step)), grid, left))
 
 
 @lru_cache(maxsize=8)
-def _bands(mu: float, step: float) -> list[_Band]:
+def bands(mu: float, step: float) -> list[Band]:
     """Return laws on the grid that dominate all queries."""
     reach = int(_REACH * mu / step)
     s = np.exp(step * np.arange(-reach, reach + 1))
     curves = _merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, mu)
-    # H = `infinite` + Σ q (s_j − s)₊ has these slopes; the first one leads to H(0) ≥ 1.
-    infinite = curves[:, -1]
-    slopes = -np.diff(curves, axis=1) / np.diff(s) + (s[:-1] < 1)
-    slopes = np.column_stack([1 - (curves[:, 0] - infinite) / s[0], slopes, np.zeros(len(curves))])
-    p = np.maximum(slopes[:, :-1] - slopes[:, 1:], 0.0) * s * (1 + _ROUNDING)
-    infinite = infinite + 1e-15  # at most 1,000 offsets of 1e-18 each
-    p[p < 1e-18] = 0.0
+    p, infinite = laws(curves, s)
     furthest = np.where(p > 0, abs(np.arange(-reach, reach + 1)), 0).max(axis=1)
-    bands, before = [], -1
+    found: list[Band]
+    found, before = [], -1
     for limit in _BANDS:
         now = reach if limit == np.inf else int(limit * mu / step)
         inside = (furthest > before) & (furthest <= now)
-        bands.append((now, np.ascontiguousarray(p[inside, reach - now : reach + now + 1]), infinite[inside]))
+        found.append((now, np.ascontiguousarray(p[inside, reach - now : reach + now + 1]), infinite[inside]))
         before = now
-    return [band for band in bands if len(band[1])]
+    return [band for band in found if len(band[1])]
 
 
 def _corners(mu: float) -> tuple[Floats, Floats]:
@@ -140,7 +109,7 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     rise_a, rise_b = _derivatives(left, left, low, high)[4], _derivatives(-right, -right, low, high)[4]
     above, below = np.exp(mu * rise_a / _first(left, low)), np.exp(-mu * rise_b / _first(-right, low))  # ends of p/q
     far = np.maximum(above - 1, 1 - below)
-    wide, tall = np.diff(d)[:, None] ** 2, np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `_FAR`
+    wide, tall = np.diff(d)[:, None] ** 2, np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `FAR`
     used = high >= _nearest(left, right) - _ROOT * _BELOW
     e_a, e_b = (
         _spread(np.where(used, wide * (far * dd + above * mu * ddd) + tall * (far * vv + above * mu * vvd), 0.0) / 8)
@@ -157,7 +126,7 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     e_a, e_b = np.where(p_c > p_a, e_a, np.maximum(e_a, e_b)), np.where(p_c > p_b, e_b, np.maximum(e_a, e_b))
     p = np.stack([p_a + e_a, np.maximum(p_c + e_b - e_a, 0.0), np.maximum(p_b - e_b, 0.0)], axis=-1)
     q = np.stack([q_a, q_c, q_b], axis=-1)
-    return p[needed] * (1 + _ROUNDING), q[needed] * (1 - _ROUNDING)
+    return p[needed] * (1 + ROUNDING), q[needed] * (1 - ROUNDING)
 
 
 def _spread(cells: Floats) -> Floats:

@@ -37,7 +37,7 @@ def sampled(cost: WorstCaseCost, probability: float) -> WorstCaseCost:
         law = SampledGaussian(probability, float(cost.mu))
         return WorstCaseCost(law.rdp, many=law)
     if cost.mu < np.inf:  # far from private, sampled or not
-        return replace(cost, many=None)
+        return replace(cost, shown=None)
     return pure_cost(float(np.log1p(probability * (1 + 1e-12) * np.expm1(cost.pure)))) if cost.pure < 700 else UNBOUNDED
 
 

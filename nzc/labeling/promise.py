@@ -12,7 +12,7 @@ import numpy as np
 from nzc.accounting import Cost
 from nzc.accounting.data_independent import FREE, gaussian, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
-from nzc.accounting.privacy_filter import PrivacyFilter, count_filter
+from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
 from nzc.accounting.sanitised import Plan
 from nzc.labeling.individual import Share
 from nzc.labeling.query_selection import QuerySelection
@@ -58,8 +58,9 @@ class Promise:
         self.plan = self._sanitiser_plan()  # of the sanitised ε, a release of its own; None: it is not published
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.alike = all(mechanism == first for mechanism in self.mechanisms)
-        at_first = self._filter(first)
-        later = at_first if self.alike else self._filter(policy.mechanism)
+        fits = policy.budget is not None and self._price(self.mechanisms, [OPEN] * rounds)[0] <= policy.budget
+        at_first = OPEN if fits else self._filter(first)
+        later = at_first if self.alike or fits else self._filter(policy.mechanism)
         self.filters = [at_first, *[later] * (len(sizes) - 1)]  # of each round; None: there is no budget
         if at_first is not None and later is not None and at_first.budget != later.budget:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
@@ -74,7 +75,7 @@ class Promise:
     @cached_property
     def bound(self) -> tuple[float, float]:
         """ε and δ of everything that the session may release, whatever the votes; δ = 0 where the bound is pure."""
-        epsilon, delta = self._price(self.mechanisms)
+        epsilon, delta = self._price(self.mechanisms, self.filters)
         return epsilon if self.policy.budget is None else min(epsilon, self.policy.budget), delta
 
     def _individual(self) -> dict[str, float]:
@@ -86,7 +87,9 @@ class Promise:
         for name, share in policy.shares.items():
             epsilon = self.epsilon
             if share.weight < largest:
-                epsilon = self._price([mechanism.between(share.adjacency) for mechanism in self.mechanisms])[0]
+                epsilon = self._price(
+                    [mechanism.between(share.adjacency) for mechanism in self.mechanisms], self.filters
+                )[0]
                 if kept is not None and screened and finite:  # the filter keeps Σμ² of the largest weight
                     mu = float(np.sqrt(kept.budget)) * share.weight / largest
                     epsilon = min(epsilon, gaussian(mu, policy.delta))
@@ -96,11 +99,11 @@ class Promise:
             epsilons[name] = epsilon
         return epsilons
 
-    def _price(self, mechanisms: Sequence[NoisyArgmax]) -> tuple[float, float]:
-        """Return ε and δ of all that the filters admit, with the price of these mechanisms, one of each round."""
+    def _price(self, mechanisms: Sequence[NoisyArgmax], filters: Sequence[PrivacyFilter | None]) -> tuple[float, float]:
+        """Return ε and δ of all that the filters admit, with the price of these mechanisms; one of each a round."""
         policy, spent, cost = self.policy, 0.0, self.cost_of_bound
         left = sum(self.sizes) if policy.answers is None else policy.answers
-        for size, mechanism, privacy_filter in zip(self.sizes, mechanisms, self.filters, strict=True):
+        for size, mechanism, privacy_filter in zip(self.sizes, mechanisms, filters, strict=True):
             queries = size
             if privacy_filter is not None and mechanism.screen is None:  # then it is known how many it admits
                 queries = int(privacy_filter.admit(np.ones(size, dtype=bool), spent).sum())

@@ -60,7 +60,7 @@ class Boost:
         if np.isinf(self.shift):  # neighbours have noise of different scales, and no bound is known
             return UNBOUNDED
         cost = noise.worst_case(self.shift)
-        return cost if self.c == 0 else replace(cost, many=None)  # which is proved without a boost only
+        return cost if self.c == 0 else replace(cost, shown=None)  # which is proved without a boost only
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import FREE, UNBOUNDED, WorstCaseCost, gaussian_cost
+from nzc.accounting.data_independent import FREE, UNBOUNDED, Kind, Shown, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
@@ -81,9 +81,9 @@ class ArgmaxLaw:
     def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
         """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
         cost, plain = self.boost.worst_case(self.noise), self.boost.c == 0 and self.boost.shift == 1
-        if (votes := self.adjacency.votes) > 1:  # `many` is about votes that all move between the same two classes
+        if (votes := self.adjacency.votes) > 1:  # `shown` is of one vote that moves
             known = plain and self.noise.concentrated
-            return labels, replace(self.noise.worst_case(votes), many=None) if known else UNBOUNDED
+            return labels, replace(self.noise.worst_case(votes), shown=None) if known else UNBOUNDED
         if not isinstance(self.adjacency, OwnCells):
             return labels, cost
         if isinstance(self.adjacency, OwnLabels):
@@ -243,11 +243,17 @@ class PricedArgmax(ArgmaxLaw):
 
     def worst_case(self, asked: int = 1, answered: int = 1) -> tuple[tuple[int, WorstCaseCost], ...]:
         """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
-        ask = FREE if self.screen is None else self.screen.worst_case(self.adjacency.votes)
         label = (answered, FREE) if self.delta_cost is not None else self.worst_label(answered)
-        if self.adjacency.probability == 1:
-            return (self.paid(asked), ask), label
+        probability, shown = self.adjacency.probability, label[1].shown
         if self.screen is None:
-            return (label[0], sampled(label[1], self.adjacency.probability)), (0, FREE)
-        joint = gaussian_cost(float(np.hypot(ask.mu, label[1].mu)))  # of one sample
-        return (asked, sampled(joint, self.adjacency.probability)), (0, FREE)
+            whole = (self.paid(asked), FREE), label
+            return whole if probability == 1 else ((label[0], sampled(label[1], probability)), (0, FREE))
+        ask = self.screen.worst_case(self.adjacency.votes)
+        if probability < 1:
+            joint = gaussian_cost(float(np.hypot(ask.mu, label[1].mu)))  # of one sample
+            return (asked, sampled(joint, probability)), (0, FREE)
+        if ask.mu < np.inf:
+            ask = replace(ask, shown=Shown(Kind.BIT, ask.mu))
+        if shown is not None and shown.kind is Kind.LABEL:
+            label = label[0], replace(label[1], shown=replace(shown, kind=Kind.SCREENED))
+        return (self.paid(asked), ask), label

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost
 from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise
 from nzc.mechanisms.screen import StabilityScreen
 from nzc.types import Bools, Floats, Ints
@@ -107,7 +107,7 @@ class SparseScreen(StabilityScreen):
 
     def worst_case(self, votes: int = 1) -> WorstCaseCost:
         """Return the cost ρ(α) of one report, whatever the votes."""
-        return WorstCaseCost(self._rdp)
+        return WorstCaseCost(self._rdp, shown=Shown(Kind.REPORT, 1 / self.sigma1))
 
     @property
     def delta_cost(self) -> float:

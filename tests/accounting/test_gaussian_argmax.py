@@ -2,16 +2,20 @@
 
 import numpy as np
 import pytest
+from brute import adaptive_delta
 from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import binom, norm
 
 from nzc.accounting import gaussian_argmax
 from nzc.accounting.data_independent import gaussian
-from nzc.accounting.gaussian_argmax import epsilon
 
 DELTA = 1e-5
 ROOT = np.sqrt(2)
+
+
+def epsilon(queries, sigma, delta):
+    return gaussian_argmax.epsilon(queries, ROOT / sigma if sigma else np.inf, delta)
 
 
 def label_law(votes, sigma):
@@ -33,21 +37,6 @@ def attacks(sigma, classes, rng, count):
         other[first], other[second] = other[first] - 1, other[second] + 1
         found.append((label_law(votes, sigma), label_law(other, sigma)))
     return [pair for p, q in found for pair in ((p, q), (q, p))]
-
-
-def adaptive_delta(pairs, queries, eps):
-    """The exact δ(ε) of the best adaptive choice among the pairs: every sequence of labels is enumerated."""
-    classes = max(len(p) for p, _ in pairs)
-    p, q = (np.array([np.pad(pair[at], (0, classes - len(pair[at]))) for pair in pairs]) for at in (0, 1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        loss = np.where(p > 0, np.log(p) - np.log(q), 0.0)
-
-    def value(total, left):
-        if left == 0:
-            return np.maximum(-np.expm1(-total), 0.0)
-        return (p * value(total[..., None, None] + loss, left - 1)).sum(-1).max(-1)
-
-    return float(value(np.array(-eps), queries))
 
 
 def fixed_epsilon(queries, mu, threshold):
@@ -107,7 +96,7 @@ def three_outcomes(x, y):
 def test_laws_dominate_every_pair(mu):
     """Means of convex functions are nowhere above the largest one of the laws; also far away and outside the cells."""
     step = mu * np.sqrt(2 / np.pi) / 8
-    bands = gaussian_argmax._bands(mu, step)
+    bands = gaussian_argmax.bands(mu, step)
     rng = np.random.default_rng(0)
     pairs = np.concatenate([rng.normal(0.5, 1.5, (2000, 2)), rng.uniform(-9, 14, (1000, 2)), [[30, 30], [0, -30]]])
     kinks = mu * np.linspace(-4, 4, 33)  # of (1 − e^(kink − ℓ))₊

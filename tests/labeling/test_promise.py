@@ -234,7 +234,7 @@ def test_no_session_releases_more_than_it_promises(run: Run) -> None:
 def test_a_broken_promise_fails_before_anything_is_written(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, end: list[str]
 ) -> None:
-    monkeypatch.setattr(Promise, "epsilon", 0.5)
+    monkeypatch.setattr(Promise, "epsilon", 0.1)
     ran = nzc(*VOTES, "teachers.path=votes.npy", *end)
     assert ran.code == 1
     assert ran.err.splitlines()[-1].startswith("nzc: RuntimeError: these labels cost up to ε = ")

@@ -56,7 +56,7 @@ class Noise(ABC):
     def own_cells(self, records: int) -> tuple[int, WorstCaseCost]:
         """Return what all labels cost between neighbours of `adjacency.OwnCells`: a count, and the cost of each."""
         if self.concentrated:
-            return 1, replace(self.worst_case(records), many=None)  # `many` is about moved votes of many queries
+            return 1, replace(self.worst_case(records), shown=None)  # `shown` is of moved votes of many queries
         return 2, self.worst_case(1) if records == 1 else UNBOUNDED  # two counts change, each by less than a moved vote
 
     @property

@@ -1,0 +1,116 @@
+"""How tight is ε for any votes? For each mechanism, the stated ε over that of the best attack, as a table.
+
+    python benchmarks/tightness.py [--queries 20 200]
+
+An adversary chooses vote histograms anew after every outcome, by dynamic programming over the loss on a grid. It has
+three classes, of which one vote moves; more noise, classes or votes between these would only help it.
+"""
+
+import argparse
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+import nzc
+from nzc.accounting.data_independent import gaussian
+from nzc.mechanisms import NoisyArgmax
+from nzc.types import Floats
+
+DELTA, BASE = 1e-5, 100_000
+#: Counts of the first two classes above that of the third, and that of the largest above the threshold, in deviations.
+GAPS, PASSES = (-9.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 9.0), (-2.0, -1.0, -0.4, 0.0, 0.4, 0.8, 1.2, 1.8, 9.0)
+Attack = tuple[str, float, float]  # mechanism with its settings, stated ε, ε of the attack
+
+
+def pairs(mechanism: NoisyArgmax, deviation: float) -> tuple[Floats, Floats]:
+    """Return the laws of all outcomes at histograms and one moved vote away, in both directions [pairs, outcomes]."""
+    one, other = (np.round(deviation * at).astype(int) for at in np.meshgrid(GAPS, GAPS))
+    votes = np.stack([one.ravel(), other.ravel(), np.zeros(one.size, int)], axis=1)
+    votes = np.unique(votes - votes.max(axis=1, keepdims=True), axis=0) + BASE
+    if (screen := mechanism.screen) is not None:
+        votes = np.concatenate([votes + round(at * screen.sigma1) for at in PASSES])
+    if mechanism.delta_cost is not None:  # the label itself is paid from δ, and the screen looks at the gap
+        ahead = [2 * round(screen.threshold + at * screen.sigma1) + 2 for at in PASSES]
+        votes = np.array([[BASE + at, BASE, 0] for at in ahead])
+    here, there = (np.exp(mechanism.log_law(at)) for at in (votes, votes + np.array([-1, 1, 0])))
+    if mechanism.delta_cost is not None:
+        here, there = (np.stack([1 - law[:, -1], law[:, -1]], axis=1) for law in (here, there))
+    both = np.concatenate([here, there]), np.concatenate([there, here])
+    return np.maximum(both[0], 1e-300), np.maximum(both[1], 1e-300)
+
+
+def epsilon(p: Floats, q: Floats, queries: int, delta: float, stated: float) -> float:
+    """Return ε at δ of the best adaptive choice among the pairs."""
+    step = stated / 500
+    grid = np.arange(-1.3 * stated, 0.7 * stated + 10 * step, step)
+    at = np.clip((np.log(p / q) / step)[..., None] + np.arange(len(grid)), 0, len(grid) - 1.001)
+    low, share, value = at.astype(int), at % 1, np.maximum(-np.expm1(-grid), 0)
+    for _ in range(queries):
+        after = value[low] * (1 - share) + value[low + 1] * share
+        value = np.maximum(value, np.minimum((p[..., None] * after).sum(axis=1).max(axis=0), 1))
+    return float(-grid[np.searchsorted(value, delta)])
+
+
+def laplace_counts(gamma: float, queries: int, stated: float) -> float:
+    """Return ε of noisy counts, two of which move by one in every query; losses are rounded down."""
+    edges = gamma * np.linspace(-1, 1, 201)
+    below = np.where(edges < gamma, np.exp((edges / gamma - 1) / 2 * gamma) / 2, 1.0)  # P[loss ≤ edge]
+    p = np.diff(below, prepend=0.0)
+    mass = np.ones(1)
+    for _ in range(2 * queries):
+        mass = np.convolve(mass, np.append(p[1:], 0.0) + np.append(p[0], np.zeros(200)))
+    loss = np.linspace(-1, 1, len(mass)) * 2 * queries * gamma
+    tried = np.linspace(0.5 * stated, stated, 1001)
+    excess = np.array([(mass * np.maximum(-np.expm1(eps - loss), 0)).sum() for eps in tried])
+    return float(tried[np.searchsorted(-excess, -DELTA)])
+
+
+def sparse(cutoff: int, teachers: int) -> Attack:
+    """Very many queries of one small rate."""
+    mechanism = nzc.SparseStable(cutoff, teachers, DELTA)
+    h, left = 1 / mechanism.screen.sigma1, DELTA * 0.9
+    stated = mechanism.worst_case_epsilon(10**7, DELTA)
+    step = min(h / 40, stated / 500)
+    grid = np.arange(-1.4 * stated, max(0.6 * stated, 8 * h), step)
+    value, rate = (start := np.maximum(-np.expm1(-grid), 0)), 4 * step / -np.expm1(-h)
+
+    def moved(of: Floats, loss: float) -> Floats:
+        return np.interp(grid + loss, grid, of, left=of[0], right=1.0)
+
+    for _ in range(cutoff):
+        before, options, gain = start, [], 1.0
+        for r in (np.exp(-h), np.exp(h)):
+            p, q = -np.expm1(-r * rate), -np.expm1(-rate)
+            options.append((1 - p, rate * (1 - r), p * moved(value, np.log(p / q))))
+        while gain > 1e-10:
+            better = np.max([before, *(rest * moved(before, loss) + fails for rest, loss, fails in options)], axis=0)
+            before, gain = better, (better - before).max()
+        value = before
+    return f"SparseStable(cutoff={cutoff}, teachers={teachers})", stated, float(-grid[np.searchsorted(value, left)])
+
+
+def attacks(counts: list[int]) -> Iterator[Attack]:
+    made = [(nzc.GNMax(sigma), sigma) for sigma in (20, 40, 200)]
+    made += [
+        (kind(gamma), 1 / gamma) for kind in (nzc.LNMax, nzc.Gumbel, nzc.PermuteAndFlip) for gamma in (0.02, 0.1, 0.5)
+    ]
+    made += [(nzc.Confident(BASE, *both), both[1]) for both in ((150, 40), (40, 40), (30, 60), (300, 20))]
+    made += [(nzc.Interactive(BASE, 100, 40, 0.9), 40), (nzc.Stable(200, 30), 30)]
+    for (mechanism, deviation), queries in product(made, counts):
+        stated, left = mechanism.worst_case_epsilon(queries, DELTA), DELTA - queries * (mechanism.delta_cost or 0)
+        yield f"{mechanism}, {queries}", stated, epsilon(*pairs(mechanism, deviation), queries, left, stated)
+    for queries in counts:
+        for gamma in (0.02, 0.1):
+            stated = nzc.Counts(gamma).worst_case_epsilon(queries, DELTA)
+            yield f"Counts({gamma}), {queries}", stated, laplace_counts(gamma, queries, stated)
+        exact = gaussian(np.sqrt(2 * queries) / 40, DELTA)
+        yield f"CountsGaussian(40), {queries}", nzc.CountsGaussian(40).worst_case_epsilon(queries, DELTA), exact
+    yield from (sparse(*setting) for setting in ((1, 250), (3, 250), (10, 1000)))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--queries", type=int, nargs="*", default=[20, 100])
+    for name, stated, reached in attacks(parser.parse_args().queries):
+        print(f"{name:110} {stated:9.4f} {reached:9.4f} {stated / reached:6.3f}", flush=True)

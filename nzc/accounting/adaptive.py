@@ -1,0 +1,169 @@
+"""ε of adaptive bits and labels, whatever the votes: what a screen, its labels, or the exponential mechanism show.
+
+Each query is the worst of all pairs of laws, given what earlier ones showed: V of `gaussian_argmax`, step 2.
+
+1. Bits. A bit with probability p under P and q under Q decides whether there is a label. V before it is at most g(p, q)
+= p A(ℓ + log p/q) + (1 − p) V(ℓ + log (1 − p)/(1 − q)), where A ≥ V is V before a label. p V(ℓ + log p/q) is convex in
+(p, q), since V is convex in e^−ℓ; so g is convex, and on a convex set of (p, q) largest at a corner.
+ - A bit of N(s, σ₁²), where s is at most 1 apart, by any test: (p, q) lies between the curve p = Φ(z + μ/2),
+   q = Φ(z − μ/2), μ = 1/σ₁, and its mirror image at p = q (Neyman and Pearson; a smaller step is the larger one with
+   noise that may be revealed). The curve is concave of slope e^(−μz).
+ - A release whose loss lies in a range of width η, by mechanism: it is at most a bit of losses t and t − η, 0 ≤ t ≤ η
+   (each outcome is a mean of two at the ends), on the concave curve p = (1 − e^(t−η))/(1 − e^−η), q = p e^−t, of slope
+   e^(2t−η); its mirror image is itself.
+The tangents at a few points of a curve enclose it: their intersections are the corners (`_corners`). The Gaussian curve
+beyond z = ±(8 + μ/2) adds at most Φ(−8) to V there, at each end and its image: V at e^−ℓ (1 − η) is at most η larger.
+
+2. Blocks. H(s) = V_0(−log s) of a block of k queries is the largest Σ (p − s q)₊ of all its adaptive strategies. So the
+law with this H dominates each of them, by step 2 of `gaussian_argmax`, and takes the place of the block. Let T_B and
+T_A be the means over the laws of b bits and of a labels. If an adversary takes b bits and a labels in any order, V is
+at most T_B T_A V_T, by induction. A bit first, then b − 1 bits and a labels, gives E_bit T_B′ T_A V_T, at most
+T_B T_A V_T since B dominates the bit with B′. A label first gives E_label T_B T_A′ V_T = T_B E_label T_A′ V_T: means
+over independent losses may be swapped. So a run of Q screens and at most N labels costs no more than Q bits and
+N labels, and no more than Q queries that may all be answered.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import ceil
+
+import numpy as np
+from scipy.special import ndtr
+
+from nzc.accounting import gaussian_argmax, sparse_reports
+from nzc.accounting.data_independent import Kind, Shown, gaussian
+from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, Bit, after_all, epsilon_of, induced, laws
+from nzc.types import Floats
+
+#: A block has at most so many queries. Its law keeps losses up to ε at this share of δ, divided by the blocks.
+_BLOCK, _SHARE = 200, 1e-3
+#: What a query adds to V at most (step 1, and labels far away), and what a block adds by rounding.
+_FAR, _OF_BLOCK = 4 * 7e-16 + gaussian_argmax.FAR, 1e-12
+#: Grid points per loss of a tie. Larger shifts, ranges, or numbers of queries get another bound.
+_POINTS, _LARGEST, _MOST = 8, 2.0, 100_000
+#: Where tangents touch the Gaussian curve, besides the ends, and how many touch the other one.
+_Z, _TANGENTS = np.concatenate([np.arange(-7.0, -4), np.arange(-4, -2, 0.5), np.arange(-2, 0.1, 0.25)]), 25
+_TIE = float(np.sqrt(2 / np.pi))  # the loss of a bit at a tie, in units of μ
+
+#: So many queries, each with a bit, and a label where that passes; None: without.
+Queries = tuple[int, Shown | None, Shown | None]
+
+
+@lru_cache(maxsize=256)
+def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
+    """Return an upper bound on ε at δ of all queries in any order, for any votes; inf where it is not known."""
+    blocks = [ceil(count / _BLOCK) for count, _, _ in groups]
+    single = blocks == [1]
+    sizes = [(_size(bit), _size(label)) for _, bit, label in groups]
+    queries, largest = sum(count for count, _, _ in groups), max(map(max, sizes))
+    mu = float(np.sqrt(sum(group[0] * np.sum(np.square(size)) for group, size in zip(groups, sizes, strict=True))))
+    known = gaussian(mu, delta) if queries <= _MOST and largest <= _LARGEST else 0.0
+    left = delta * (1 - ROUNDING_OF_DELTA) - queries * _FAR - (0 if single else sum(blocks) * _OF_BLOCK)
+    if known == 0 or left < delta / 2 or max(label for _, label in sizes) > gaussian_argmax.LARGEST_MU:
+        return np.inf
+    step = _TIE * largest / _POINTS
+    grid = step * np.arange(-int((1.25 * known + 2 * largest) / step), int((0.35 * known + 4 * largest) / step) + 1.0)
+    value = after_all(grid)
+    for (count, bit, label), number, size in zip(groups, blocks, sizes, strict=True):
+        # Tiny shifts are raised, so that they show on the grid: more is revealed.
+        of_labels = () if label is None else gaussian_argmax.bands(max(size[1], largest / 10), step)
+        of_bit = None if bit is None else _bit(bit.kind, max(bit.size, largest / 1e3), step)
+        if single:
+            value = induced(value, count, of_labels, of_bit)
+            continue
+        each = ceil(count / number)
+        reach = gaussian(float(np.hypot(*size) * np.sqrt(each)), delta * _SHARE / sum(blocks)) + 2 * largest
+        value = induced(value, number, [_block(each, of_labels, of_bit, step, int(reach / step))])
+    return epsilon_of(value, grid, left)
+
+
+def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> float:
+    """Return an upper bound on ε at δ of so many releases of each kind in any order; inf where none is known.
+
+    known  another upper bound
+    """
+    counts: dict[Shown, int] = {}
+    for count, shown in parts:
+        counts[shown] = counts.get(shown, 0) + count
+    bits, labels = ([shown for shown in counts if shown.kind is kind] for kind in (Kind.BIT, Kind.SCREENED))
+    first = parts[0][1]
+    if any(shown.kind is Kind.REPORT for shown in counts):
+        return sparse_reports.epsilon(counts[first], first.size, delta, known) if len(counts) == 1 else np.inf
+    if len(counts) == 1 and first.kind is Kind.LABEL and counts[first] <= gaussian_argmax.MOST_QUERIES:
+        return gaussian_argmax.epsilon(counts[first], first.size, delta)
+    apart: dict[Shown, Queries] = {
+        shown: (count, shown, None) if shown.kind in (Kind.BIT, Kind.RANGE) else (count, None, shown)
+        for shown, count in counts.items()
+    }
+    found = [epsilon(tuple(apart.values()), delta)]
+    if len(bits) == len(labels) == 1:
+        (bit,), (label,) = bits, labels
+        behind = [(counts[bit], bit, label), *(group for shown, group in apart.items() if shown not in (bit, label))]
+        found.append(epsilon(tuple(behind), delta))
+    return min(found)
+
+
+def _size(shown: Shown | None) -> float:
+    """Return the mean shift of Gaussian noise whose bit at a tie has this loss."""
+    if shown is None:
+        return 0.0
+    return shown.size / 2 / _TIE if shown.kind is Kind.RANGE else shown.size
+
+
+def _block(queries: int, of_labels: Sequence[Band], bit: Bit | None, step: float, reach: int) -> Band:
+    """Return the law that dominates so many queries."""
+    grid = np.asarray(step * np.arange(-int(1.3 * reach), 2 * reach + 1), dtype=np.float64)
+    value = induced(after_all(grid), queries, of_labels, bit)
+    at = slice(int(1.3 * reach) - reach, int(1.3 * reach) + reach + 1)
+    s = np.exp(-grid[at][::-1])
+    p, infinite = laws((value[at][::-1] - np.maximum(1 - s, 0.0))[None], s)
+    return reach, p, infinite
+
+
+@lru_cache(maxsize=8)
+def _bit(kind: Kind, size: float, step: float) -> Bit:
+    """Return V before a bit, from V after a label and V without one."""
+    inside, outside = _corners(kind, size)
+    terms = []
+    for p, q in (inside, outside):
+        loss = np.log(p / q) / step
+        offset = np.floor(loss).astype(np.int64)
+        upward = -np.expm1((offset - loss) * step) / -np.expm1(-step)  # a chord in e^−ℓ
+        terms.append((offset, (p * (1 - upward))[:, None], (p * upward)[:, None]))
+    pad = int(max(np.abs(offset).max() for offset, _, _ in terms)) + 1
+
+    def before(answered: Floats, abstained: Floats) -> Floats:
+        total = np.zeros((1, 1))
+        for value, (offset, low, high) in zip((answered, abstained), terms, strict=True):
+            padded = np.concatenate([np.full(pad, value[0]), value, np.ones(pad)])
+            windows = np.lib.stride_tricks.sliding_window_view(padded, len(value))
+            total = total + low * windows[offset + pad] + high * windows[offset + pad + 1]
+        return np.asarray(np.maximum(total.max(axis=0), answered))
+
+    return before
+
+
+def _corners(kind: Kind, size: float) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Return p and q of the corners [corners] that enclose a curve and its mirror image; and 1 − p and 1 − q."""
+    if kind is Kind.RANGE:
+        t = np.linspace(size, 0, _TANGENTS)
+        whole, slope = -np.expm1(-size), np.exp(2 * t - size)
+        p, q = -np.expm1(t - size) / whole, np.exp(-t) * -np.expm1(t - size) / whole
+        rest_p, rest_q = np.exp(-size) * np.expm1(t) / whole, -np.expm1(-t) / whole
+    else:
+        z = np.concatenate([[-8 - size / 2], _Z, -_Z[-2::-1], [8 + size / 2]])
+        slope = np.exp(-size * z)
+        p, q, rest_p, rest_q = (ndtr(at) for at in (z + size / 2, z - size / 2, -z - size / 2, size / 2 - z))
+    fall_p, fall_q = (np.where(low[1:] < 0.5, np.diff(low), -np.diff(high)) for low, high in ((p, rest_p), (q, rest_q)))
+    first = np.clip((fall_p - slope[1:] * fall_q) / (slope[:-1] - slope[1:]), 0.0, fall_q)
+    p, q = p[:-1] + slope[:-1] * first, q[:-1] + first
+    rest_p, rest_q = rest_p[1:] + slope[1:] * (fall_q - first), rest_q[1:] + fall_q - first
+    larger, smaller = 1 + ROUNDING, 1 - ROUNDING
+    inside, outside = (
+        (np.append(p, q) * larger, np.append(q, p) * smaller),
+        (
+            np.append(rest_p, rest_q) * larger,
+            np.append(rest_q, rest_p) * smaller,
+        ),
+    )
+    return inside, outside
