@@ -100,12 +100,10 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
         offsets, weights, infinite = _few(*_kernel(law, step, min(len(grid), int(LARGEST / step))), step, order)
         used = np.flatnonzero(weights.any(axis=0))
         offsets, weights = offsets[used], np.ascontiguousarray(weights[:, used])
-        below, above = max(0, -int(offsets[0])), max(0, int(offsets[-1]))
+        group: list[tuple[int, Ints | slice, Floats, Floats]]
+        group = [(int(offsets[0]), offsets - offsets[0], weights, infinite)]
         for _ in range(count):
-            padded = np.concatenate([np.full(below, value[0]), value, np.ones(above)])
-            windows = np.lib.stride_tricks.as_strided(padded, (below + above + 1, len(grid)), padded.strides * 2)
-            means = shifted_means(weights, windows, below + offsets)
-            value = np.minimum((means + infinite[:, None]).max(axis=0), 1.0)
+            value = earlier(value, group)
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
         return 0.0 if at else np.inf
@@ -113,15 +111,27 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
     return max(0.0, float(np.log(1 - share + share * np.exp(-step)) - grid[at - 1]))
 
 
-def shifted_means(weights: Floats, windows: Floats, rows: AnyArray | slice) -> Floats:
-    """Return weights [laws, offsets] @ windows[rows] [offsets, points], block by block; window k is shifted by k."""
-    points = windows.shape[1]
-    width = max(2, _ONE_THREAD // weights.size)
-    means = np.empty((len(weights), points))
-    for at in range(0, points, width):
-        block = np.ascontiguousarray(windows[rows, at : at + width])
-        np.matmul(weights, block, out=means[:, at : at + width])
-    return means
+def earlier(value: Floats, laws: list[tuple[int, Ints | slice, Floats, Floats]]) -> Floats:
+    """Return V_(t−1) from V_t, both [points].
+
+    laws   in groups: the offset of the first loss, in grid points; which offsets from there on have a weight; the
+           weights [laws, offsets]; and those of infinite losses [laws]
+    """
+    points = len(value)
+    widths = [max(2, min(points, _ONE_THREAD // weights.size)) for *_, weights, _ in laws]
+    spans = [weights.shape[1] if isinstance(used, slice) else int(used[-1]) + 1 for _, used, weights, _ in laws]
+    below = max(0, max(-start for start, *_ in laws))
+    above = max(start + span for (start, *_), span in zip(laws, spans, strict=True))
+    padded = np.ones(below + points + max(above, 0) + max(widths))
+    padded[:below], padded[below : below + points] = value[0], value
+    largest, item = np.zeros(points), padded.itemsize
+    for (start, used, weights, infinite), width, span in zip(laws, widths, spans, strict=True):
+        shape = -(-points // width), span, width
+        windows = np.lib.stride_tricks.as_strided(padded[below + start :], shape, (width * item, item, item))
+        means = weights @ np.ascontiguousarray(windows[:, used])
+        means += infinite[:, None]
+        np.maximum(largest, means.max(axis=1).ravel()[:points], out=largest)
+    return np.minimum(largest, 1.0, out=largest)
 
 
 def _kernel(law: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Floats]:

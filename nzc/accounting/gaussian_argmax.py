@@ -46,7 +46,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.composition import shifted_means
+from nzc.accounting.composition import earlier
 from nzc.accounting.data_independent import gaussian
 from nzc.types import Floats
 
@@ -58,13 +58,15 @@ _BELOW, _END = 3.0, 8.0
 _FAR = 3e-14
 #: The largest finite loss in units of μ, and grid points per loss √(2/π) μ of a tie up to so many queries.
 _REACH, _POINTS = 9.5, {200: 8, 2_000: 5, _MOST_QUERIES: 2}
-#: A group may have this much larger moments than the worst pair. The moments are E (p/q)^(β/μ).
-_SLACK, _BETAS = 0.004, np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
+#: A group may have this much larger moments than the worst pair. The moments are E (p/q)^(β/μ); for Q queries, β up to
+#: `_HIGHEST`/√Q matter, and all up to 0.4 are used.
+_SLACK, _HIGHEST = 0.002, 15.0
+_BETAS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
 #: Relative error allowed for the rounding of probabilities, and of δ.
 _ROUNDING, _ROUNDING_OF_DELTA = 1e-11, 1e-6
 #: Laws with losses up to these, in units of μ, are multiplied together.
 _BANDS = (2.2, 4.5, np.inf)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ROOT = float(np.sqrt(2))
 
 
@@ -84,22 +86,15 @@ def epsilon(queries: int, sigma: float, delta: float) -> float:
         return known
     step = mu * float(np.sqrt(2 / np.pi)) / next(points for most, points in _POINTS.items() if queries <= most)
     ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
-    return min(known, _composed(_bands(mu, step), step * np.arange(ends[0], ends[1] + 1.0), queries, left))
+    bands = _bands(mu, step, max(0.4, _HIGHEST / queries**0.5))
+    return min(known, _composed(bands, step * np.arange(ends[0], ends[1] + 1.0), queries, left))
 
 
 def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> float:
     """Return ε with V_0(−ε) ≤ δ. Below the grid V is at most V at its lowest point, and above it at most 1."""
-    value, furthest = np.maximum(-np.expm1(-grid), 0.0), bands[-1][0]
-    padded = np.ones(len(grid) + 2 * furthest)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, len(grid))
+    value, laws = np.maximum(-np.expm1(-grid), 0.0), [(-reach, slice(None), *law) for reach, *law in bands]
     for _ in range(queries):
-        padded[:furthest], padded[furthest : furthest + len(grid)] = value[0], value
-        largest = np.zeros(len(grid))
-        for reach, p, infinite in bands:
-            means = shifted_means(p, windows, slice(furthest - reach, furthest + reach + 1))
-            means += infinite[:, None]
-            np.maximum(largest, means.max(axis=0), out=largest)
-        value = np.minimum(largest, 1.0)
+        value = earlier(value, laws)
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
         return np.inf
@@ -108,11 +103,11 @@ def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> f
 
 
 @lru_cache(maxsize=8)
-def _bands(mu: float, step: float) -> list[_Band]:
-    """Return laws on the grid that dominate all queries."""
+def _bands(mu: float, step: float, highest: float = np.inf) -> list[_Band]:
+    """Return laws on the grid that dominate all queries; β up to `highest` decide how they are grouped."""
     reach = int(_REACH * mu / step)
     s = np.exp(step * np.arange(-reach, reach + 1))
-    curves = _merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, mu)
+    curves = _merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, _BETAS[_BETAS <= highest] / mu)
     # H = `infinite` + Σ q (s_j − s)₊ has these slopes; the first one leads to H(0) ≥ 1.
     infinite = curves[:, -1]
     slopes = -np.diff(curves, axis=1) / np.diff(s) + (s[:-1] < 1)
@@ -229,20 +224,27 @@ def _censored(mu: float, s: Floats) -> Floats:
     return np.array(curves)
 
 
-def _merged(curves: Floats, s: Floats, mu: float) -> Floats:
-    """Return curves that together dominate all: each is added to the group whose moments then grow least."""
-    powers = s ** (_BETAS[:, None] / mu + 1)
-    slopes = np.diff(powers, axis=1) / np.diff(s)
-    moments = np.pad(slopes, ((0, 0), (0, 1))) - np.pad(slopes, ((0, 0), (1, 0)))
-    excess = curves @ moments.T
-    scale = excess.max(axis=0)
-    moments = (moments / scale[:, None]).T
-    groups = np.zeros((0, len(s)))
-    for at in np.argsort(-(excess / scale).max(axis=1)):
-        joined = np.maximum(groups, curves[at])
-        largest = (joined @ moments).max(axis=1)
-        if len(groups) and largest.min() <= 1 + _SLACK:
-            groups[largest.argmin()] = joined[largest.argmin()]
+def _merged(curves: Floats, s: Floats, orders: Floats) -> Floats:
+    """Return curves that together dominate all: first neighbours join, then each the group that then grows least."""
+    slopes = np.diff(s ** (orders[:, None] + 1), axis=1) / np.diff(s)
+    moments = (np.pad(slopes, ((0, 0), (0, 1))) - np.pad(slopes, ((0, 0), (1, 0)))).T
+    moments /= (curves @ moments).max(axis=0)
+    for first in (0, 1) * 6:
+        joined = np.maximum(curves[first:-1:2], curves[first + 1 :: 2])
+        fine = (joined @ moments).max(axis=1) <= 1 + _SLACK / 2
+        kept = np.ones(len(curves), dtype=bool)
+        kept[first + 1 :: 2] = ~fine
+        curves = curves.copy()
+        curves[first:-1:2][fine] = joined[fine]
+        curves = curves[kept]
+    groups, sizes = np.zeros((0, len(s))), np.zeros((0, len(orders)))
+    for curve in curves[np.argsort(-(curves @ moments).max(axis=1))]:
+        joined = np.maximum(groups, curve)
+        grown = joined @ moments
+        growth = np.where(grown.max(axis=1) <= 1 + _SLACK, (grown - sizes).sum(axis=1), np.inf)
+        if growth.min(initial=np.inf) < np.inf:
+            at = growth.argmin()
+            groups[at], sizes[at] = joined[at], grown[at]
         else:
-            groups = np.vstack([groups, curves[at]])
+            groups, sizes = np.vstack([groups, curve]), np.vstack([sizes, curve @ moments])
     return groups
