@@ -13,7 +13,7 @@ Lower bound. One neighbour of each query is fixed. Losses are rounded to a grid,
 merged; P and Q of what was merged are exact. Merging is post-processing, so δ can only fall.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, error_of
-from nzc.types import AnyArray, Floats, Ints
+from nzc.types import Floats, Ints
 
 _KEPT = 12  # so many neighbours of a query are kept by each of two orders; `_dominating` stands for the others
 _POINTS, _MOST = 800.0, 2000.0  # grid points per ε for 1,000 queries, and for any number at most
@@ -111,7 +111,7 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
     return max(0.0, float(np.log(1 - share + share * np.exp(-step)) - grid[at - 1]))
 
 
-def earlier(value: Floats, laws: list[tuple[int, Ints | slice, Floats, Floats]]) -> Floats:
+def earlier(value: Floats, laws: Sequence[tuple[int, Ints | slice, Floats, Floats]]) -> Floats:
     """Return V_(t−1) from V_t, both [points].
 
     laws   in groups: the offset of the first loss, in grid points; which offsets from there on have a weight; the

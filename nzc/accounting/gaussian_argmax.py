@@ -92,7 +92,10 @@ def epsilon(queries: int, sigma: float, delta: float) -> float:
 
 def _composed(bands: list[_Band], grid: Floats, queries: int, delta: float) -> float:
     """Return ε with V_0(−ε) ≤ δ. Below the grid V is at most V at its lowest point, and above it at most 1."""
-    value, laws = np.maximum(-np.expm1(-grid), 0.0), [(-reach, slice(None), *law) for reach, *law in bands]
+    value, laws = (
+        np.maximum(-np.expm1(-grid), 0.0),
+        [(-reach, slice(None), p, infinite) for reach, p, infinite in bands],
+    )
     for _ in range(queries):
         value = earlier(value, laws)
     at = int(np.searchsorted(value, delta))
@@ -107,7 +110,7 @@ def _bands(mu: float, step: float, highest: float = np.inf) -> list[_Band]:
     """Return laws on the grid that dominate all queries; β up to `highest` decide how they are grouped."""
     reach = int(_REACH * mu / step)
     s = np.exp(step * np.arange(-reach, reach + 1))
-    curves = _merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, _BETAS[_BETAS <= highest] / mu)
+    curves = _merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, _BETAS[highest >= _BETAS] / mu)
     # H = `infinite` + Σ q (s_j − s)₊ has these slopes; the first one leads to H(0) ≥ 1.
     infinite = curves[:, -1]
     slopes = -np.diff(curves, axis=1) / np.diff(s) + (s[:-1] < 1)
