@@ -46,7 +46,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.composition import earlier
+from nzc.accounting.composition import ONE_THREAD, earlier
 from nzc.accounting.data_independent import gaussian
 from nzc.types import Floats
 
@@ -223,7 +223,7 @@ def _censored(mu: float, s: Floats) -> Floats:
         p_all = np.concatenate([[1 - p[0]], (q_in - q_end) * ends[:-1], q_end * ends[1:]])
         scaled = s[:, None] * q_all / p_all
         h = ndtr(shift / 2 - np.log(scaled) / shift) - scaled * ndtr(-shift / 2 - np.log(scaled) / shift)
-        curves.append(np.maximum(h @ p_all - np.maximum(1 - s, 0.0), 0.0) + (p[-1] + q[-1]))
+        curves.append(np.maximum((h * p_all).sum(axis=1) - np.maximum(1 - s, 0.0), 0.0) + (p[-1] + q[-1]))
     return np.array(curves)
 
 
@@ -231,23 +231,29 @@ def _merged(curves: Floats, s: Floats, orders: Floats) -> Floats:
     """Return curves that together dominate all: first neighbours join, then each the group that then grows least."""
     slopes = np.diff(s ** (orders[:, None] + 1), axis=1) / np.diff(s)
     moments = (np.pad(slopes, ((0, 0), (0, 1))) - np.pad(slopes, ((0, 0), (1, 0)))).T
-    moments /= (curves @ moments).max(axis=0)
+
+    def of(curves: Floats) -> Floats:  # in blocks, as larger products wait for other threads
+        rows = ONE_THREAD // moments.size
+        blocks = (curves[at : at + rows] @ moments for at in range(0, len(curves), rows))
+        return np.concatenate([np.zeros((0, len(orders))), *blocks])
+
+    moments /= of(curves).max(axis=0)
     for first in (0, 1) * 6:
         joined = np.maximum(curves[first:-1:2], curves[first + 1 :: 2])
-        fine = (joined @ moments).max(axis=1) <= 1 + _SLACK / 2
+        fine = of(joined).max(axis=1) <= 1 + _SLACK / 2
         kept = np.ones(len(curves), dtype=bool)
         kept[first + 1 :: 2] = ~fine
         curves = curves.copy()
         curves[first:-1:2][fine] = joined[fine]
         curves = curves[kept]
     groups, sizes = np.zeros((0, len(s))), np.zeros((0, len(orders)))
-    for curve in curves[np.argsort(-(curves @ moments).max(axis=1))]:
+    for curve in curves[np.argsort(-of(curves).max(axis=1))]:
         joined = np.maximum(groups, curve)
-        grown = joined @ moments
+        grown = of(joined)
         growth = np.where(grown.max(axis=1) <= 1 + _SLACK, (grown - sizes).sum(axis=1), np.inf)
         if growth.min(initial=np.inf) < np.inf:
             at = growth.argmin()
             groups[at], sizes[at] = joined[at], grown[at]
         else:
-            groups, sizes = np.vstack([groups, curve]), np.vstack([sizes, curve @ moments])
+            groups, sizes = np.vstack([groups, curve]), np.vstack([sizes, of(curve[None])])
     return groups
