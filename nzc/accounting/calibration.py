@@ -23,8 +23,8 @@ def calibrate(
     parameter  name of that argument, where several are free and the others have defaults
     rough      for GNMax: leave out the numeric bound, so that the noise is up to a fifth too large, in milliseconds
 
-    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; for GNMax (1 − 1e-3), after several seconds. With
-    a `first` (nzc.Interactive) that holds however the queries are divided. InputError: no noise up to 1e15 is enough.
+    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; for GNMax (1 − 1e-3), in a second or two. With a
+    `first` (nzc.Interactive) that holds however the queries are divided. InputError: no noise up to 1e15 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -49,28 +49,34 @@ def calibrate(
         raise InputError("epsilon", epsilon, allowed)
     if costs[0] <= epsilon:
         return values[0]
-    at = next(at for at, price in enumerate(costs) if price <= epsilon)
-    enough, short = values[at], values[at - 1]
-    scale = 1 if enough > short else -1  # noise grows with the value, or shrinks
-    while abs(math.log(enough / short)) > 1e-11:
-        middle = math.sqrt(enough * short)
-        enough, short = (middle, short) if cost(middle) <= epsilon else (enough, middle)
-    return enough if rough else _refined(partial(cost, rough=False), enough, scale, epsilon)
+
+    def enough_for(budget: float) -> float:
+        at = next(at for at, price in enumerate(costs) if price <= budget)
+        enough, short = values[at], values[max(at - 1, 0)]
+        while abs(math.log(enough / short)) > 1e-11:
+            middle = math.sqrt(enough * short)
+            enough, short = (middle, short) if cost(middle) <= budget else (enough, middle)
+        return enough
+
+    return enough_for(epsilon) if rough else _refined(partial(cost, rough=False), enough_for, epsilon)
 
 
-def _refined(cost: Callable[[float], float], enough: float, scale: int, epsilon: float) -> float:
-    """Return less noise than `enough`, at a precise ε of at most `epsilon`: log ε is about linear in log noise."""
-    known, over = cost(enough), None
+def _refined(cost: Callable[[float], float], enough_for: Callable[[float], float], epsilon: float) -> float:
+    """Return less noise than is enough by a rough bound, at a precise ε of at most `epsilon`.
+
+    The noise at which both bounds have the same ε is in about the same ratio for all ε: here, first, 0.82.
+    """
+    enough, target, ratio = enough_for(epsilon), enough_for(epsilon * (1 - 3e-4)), 0.82
+    grows = target > enough  # whether more noise is a larger value
     for _ in range(12):
-        if known == 0 or known >= epsilon * (1 - 1e-3) or (over is not None and over[0] == enough):
-            break
-        slope = -1.2 * scale if over is None else math.log(over[1] / known) / math.log(over[0] / enough)
-        value = enough * (epsilon * (1 - 3e-4) / known) ** (1 / slope)
+        value = target * (ratio if grows else 1 / ratio)
         price = cost(value)
-        if price <= epsilon:
-            enough, known = value, price
-        else:
-            over = (value, price)
+        if price <= epsilon and (value < enough) == grows:
+            enough = value
+        if price == 0 or epsilon * (1 - 1e-3) <= price <= epsilon:
+            break
+        equal = enough_for(price)
+        ratio = value / equal if grows else equal / value
     return enough
 
 

@@ -13,22 +13,22 @@ Lower bound. One neighbour of each query is fixed. Losses are rounded to a grid,
 merged; P and Q of what was merged are exact. Merging is post-processing, so δ can only fall.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from nzc.accounting.exact import IMPOSSIBLE, Pairs, error_of
-from nzc.types import AnyArray, Floats, Ints
+from nzc.accounting.exact import IMPOSSIBLE, Pairs, cores, error_of
+from nzc.types import Floats, Ints
 
 _KEPT = 12  # so many neighbours of a query are kept by each of two orders; `_dominating` stands for the others
 _POINTS, _MOST = 800.0, 2000.0  # grid points per ε for 1,000 queries, and for any number at most
 _FINER = 3  # how much finer the grid of the lower bound is
 _ROUNDING = 1e-6  # relative error allowed for the rounding of all laws and sums
 LARGEST = 300.0  # larger total losses count as infinite
-_ONE_THREAD = 2**18  # OpenBLAS computes products of so many multiplications in the calling thread; others only wait
+ONE_THREAD = 2**18  # OpenBLAS computes products of so many multiplications in the calling thread; others only wait
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,28 +49,29 @@ def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, orde
     forth: list[tuple[int, Neighbours]] = []
     back: list[tuple[int, Neighbours]] = []
     for pairs, counts in laws:
-        forth += _neighbours(pairs.query, pairs.here, pairs.there, pairs.copies, counts)
-        back += _neighbours(pairs.query, pairs.there, pairs.here, pairs.copies, counts)
+        here, there = ((law, error_of(law)) for law in (pairs.here, pairs.there))
+        forth += _neighbours(pairs, here, there, counts)
+        back += _neighbours(pairs, there, here, counts)
     if not forth:
         return 0.0, 0.0
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(min(2, cores())) as pool:
         bounds = pool.map(lambda direction: _one_direction(direction, delta, guess, order), (forth, back))
         lows, highs = zip(*bounds, strict=True)
     return max(lows), max(highs)
 
 
 def _neighbours(
-    query: Ints, log_p: Floats, log_q: Floats, copies: Floats, counts: Ints
+    pairs: Pairs, p: tuple[Floats, Floats], q: tuple[Floats, Floats], counts: Ints
 ) -> Iterator[tuple[int, Neighbours]]:
-    """Yield how many queries share each histogram, and its neighbours in one direction."""
-    absent = (copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
+    """Yield how many queries share each histogram, and its neighbours in one direction, from laws and their errors."""
+    absent = (pairs.copies == 0) | (np.maximum(p[0], q[0]) < IMPOSSIBLE)
     with np.errstate(invalid="ignore"):
-        loss = np.where(absent, 0.0, log_p - log_q + error_of(log_p) + error_of(log_q))
-    p = np.where(absent, 0.0, np.exp(log_p + error_of(log_p)) * copies)
-    edges = np.searchsorted(query, np.arange(len(counts) + 1))
+        loss = np.where(absent, 0.0, p[0] - q[0] + p[1] + q[1])
+    own_p = np.where(absent, 0.0, np.exp(p[0] + p[1]) * pairs.copies)
+    edges = np.searchsorted(pairs.query, np.arange(len(counts) + 1))
     for count, (start, end) in zip(counts.tolist(), pairwise(edges), strict=True):
         if end > start:
-            yield count, Neighbours(p[start:end], loss[start:end])
+            yield count, Neighbours(own_p[start:end], loss[start:end])
 
 
 def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: float, order: float) -> tuple[float, float]:
@@ -100,12 +101,10 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
         offsets, weights, infinite = _few(*_kernel(law, step, min(len(grid), int(LARGEST / step))), step, order)
         used = np.flatnonzero(weights.any(axis=0))
         offsets, weights = offsets[used], np.ascontiguousarray(weights[:, used])
-        below, above = max(0, -int(offsets[0])), max(0, int(offsets[-1]))
+        group: list[tuple[int, Ints | slice, Floats, Floats]]
+        group = [(int(offsets[0]), offsets - offsets[0], weights, infinite)]
         for _ in range(count):
-            padded = np.concatenate([np.full(below, value[0]), value, np.ones(above)])
-            windows = np.lib.stride_tricks.as_strided(padded, (below + above + 1, len(grid)), padded.strides * 2)
-            means = shifted_means(weights, windows, below + offsets)
-            value = np.minimum((means + infinite[:, None]).max(axis=0), 1.0)
+            value = earlier(value, group)
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
         return 0.0 if at else np.inf
@@ -113,15 +112,27 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
     return max(0.0, float(np.log(1 - share + share * np.exp(-step)) - grid[at - 1]))
 
 
-def shifted_means(weights: Floats, windows: Floats, rows: AnyArray | slice) -> Floats:
-    """Return weights [laws, offsets] @ windows[rows] [offsets, points], block by block; window k is shifted by k."""
-    points = windows.shape[1]
-    width = max(2, _ONE_THREAD // weights.size)
-    means = np.empty((len(weights), points))
-    for at in range(0, points, width):
-        block = np.ascontiguousarray(windows[rows, at : at + width])
-        np.matmul(weights, block, out=means[:, at : at + width])
-    return means
+def earlier(value: Floats, laws: Sequence[tuple[int, Ints | slice, Floats, Floats]]) -> Floats:
+    """Return V_(t−1) from V_t, both [points].
+
+    laws   in groups: the offset of the first loss, in grid points; which offsets from there on have a weight; the
+           weights [laws, offsets]; and those of infinite losses [laws]
+    """
+    points = len(value)
+    widths = [max(2, min(points, ONE_THREAD // weights.size)) for *_, weights, _ in laws]
+    spans = [weights.shape[1] if isinstance(used, slice) else int(used[-1]) + 1 for _, used, weights, _ in laws]
+    below = max(0, max(-start for start, *_ in laws))
+    above = max(start + span for (start, *_), span in zip(laws, spans, strict=True))
+    padded = np.ones(below + points + max(above, 0) + max(widths))
+    padded[:below], padded[below : below + points] = value[0], value
+    largest, item = np.zeros(points), padded.itemsize
+    for (start, used, weights, infinite), width, span in zip(laws, widths, spans, strict=True):
+        shape = -(-points // width), span, width
+        windows = np.lib.stride_tricks.as_strided(padded[below + start :], shape, (width * item, item, item))
+        means = weights @ np.ascontiguousarray(windows[:, used])
+        means += infinite[:, None]
+        np.maximum(largest, means.max(axis=1).ravel()[:points], out=largest)
+    return np.minimum(largest, 1.0, out=largest)
 
 
 def _kernel(law: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Floats]:
@@ -155,9 +166,9 @@ def _few(offsets: Ints, weights: Floats, infinite: Floats, step: float, order: f
 
 def _hockey_stick(weights: Floats, x: Floats) -> Floats:
     """Return H(x) = Σ (p − x q)₊ of laws on the grid, at its points. All terms are added, so nothing cancels."""
-    slopes = np.cumsum((weights / x)[:, ::-1], axis=1)[:, ::-1]
-    falls = slopes[:, 1:] * np.diff(x)
-    return np.pad(np.cumsum(falls[:, ::-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
+    slopes, curves = np.cumsum((weights / x)[:, ::-1], axis=1)[:, ::-1], np.zeros_like(weights)
+    curves[:, :-1] = np.cumsum((slopes[:, 1:] * (x[1:] - x[:-1]))[:, ::-1], axis=1)[:, ::-1]
+    return curves
 
 
 def _dominating(curve: Floats, total: float, x: Floats) -> Floats:

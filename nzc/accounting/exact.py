@@ -26,6 +26,12 @@ _ROUNDING = 1e-11
 _LARGE = 650.0  # above this exponent e^(α log p/q) may overflow
 
 
+def cores() -> int:
+    """Return how many threads may work at once: one for each core of this process, at most OMP_NUM_THREADS."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return min(len(os.sched_getaffinity(0)), max(int(given), 1) if given.isdecimal() else 2**31)
+
+
 def error_of(log_p: Floats) -> Floats:
     """Return how far a computed log-probability may be from the true one: 4e-14 at 1/2, 4e-12 at e^-700.
 
@@ -108,15 +114,15 @@ class _Candidates(NamedTuple):
     def of(cls, pairs: Pairs) -> "_Candidates":
         query = np.repeat(pairs.query, 2)
         shape = (len(query), pairs.here.shape[1])
-        log_p = np.stack([pairs.here, pairs.there], axis=1).reshape(shape)
-        log_q = np.stack([pairs.there, pairs.here], axis=1).reshape(shape)
+        errors = error_of(pairs.here), error_of(pairs.there)
+        log_p, error_p = (np.stack(both, axis=1).reshape(shape) for both in ((pairs.here, pairs.there), errors))
+        log_q, error_q = (np.stack(both[::-1], axis=1).reshape(shape) for both in ((pairs.here, pairs.there), errors))
         copies = np.repeat(pairs.copies, 2, axis=0)
         absent = (copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
         with np.errstate(invalid="ignore", divide="ignore"):
             log_ratio = np.where(absent, 0.0, log_p - log_q)
-            error = error_of(log_p) + error_of(log_q)
-            log_ratio += np.where(absent, 0.0, np.copysign(error, log_ratio))
-            log_q = np.where(absent, -np.inf, log_q + error_of(log_q) + np.log(copies))
+            log_ratio += np.where(absent, 0.0, np.copysign(error_p + error_q, log_ratio))
+            log_q = np.where(absent, -np.inf, log_q + error_q + np.log(copies))
         q = np.exp(log_q)
         finite = np.where(np.isfinite(log_ratio), log_ratio, 0.0)
         term = q * finite
@@ -227,5 +233,5 @@ class ExactCost:
                 raise InputError("worst_case", float(ceiling[0]), allowed)
             return places, np.minimum(costs, ceiling)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             yield from pool.map(cost, self.batches)

@@ -46,6 +46,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
+from nzc.accounting.composition import ONE_THREAD
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, after_all, epsilon_of, induced, laws
 from nzc.types import Floats
@@ -58,11 +59,13 @@ _BELOW, _END = 3.0, 8.0
 FAR = 3e-14
 #: The largest finite loss in units of μ, and grid points per loss √(2/π) μ of a tie up to so many queries.
 _REACH, _POINTS = 9.5, {200: 8, 2_000: 5, MOST_QUERIES: 2}
-#: A group may have this much larger moments than the worst pair. The moments are E (p/q)^(β/μ).
-_SLACK, _BETAS = 0.004, np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
+#: A group may have this much larger moments than the worst pair. The moments are E (p/q)^(β/μ); for Q queries, β up to
+#: `_HIGHEST`/√Q matter, and all up to 0.4 are used.
+_SLACK, _HIGHEST = 0.002, 15.0
+_BETAS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
 #: Laws with losses up to these, in units of μ, are multiplied together.
 _BANDS = (2.2, 4.5, np.inf)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ROOT = float(np.sqrt(2))
 
 
@@ -77,16 +80,16 @@ def epsilon(queries: int, mu: float, delta: float) -> float:
         return known
     step = mu * float(np.sqrt(2 / np.pi)) / next(points for most, points in _POINTS.items() if queries <= most)
     ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
-    grid = step * np.arange(ends[0], ends[1] + 1.0)
-    return min(known, epsilon_of(induced(after_all(grid), queries, bands(mu, step)), grid, left))
+    grid, found = step * np.arange(ends[0], ends[1] + 1.0), bands(mu, step, max(0.4, _HIGHEST / queries**0.5))
+    return min(known, epsilon_of(induced(after_all(grid), queries, found), grid, left))
 
 
 @lru_cache(maxsize=8)
-def bands(mu: float, step: float) -> list[Band]:
-    """Return laws on the grid that dominate all queries."""
+def bands(mu: float, step: float, highest: float = np.inf) -> list[Band]:
+    """Return laws on the grid that dominate all queries; β up to `highest` decide how they are grouped."""
     reach = int(_REACH * mu / step)
     s = np.exp(step * np.arange(-reach, reach + 1))
-    curves = _merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, mu)
+    curves = _merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, _BETAS[highest >= _BETAS] / mu)
     p, infinite = laws(curves, s)
     furthest = np.where(p > 0, abs(np.arange(-reach, reach + 1)), 0).max(axis=1)
     found: list[Band]
@@ -194,24 +197,37 @@ def _censored(mu: float, s: Floats) -> Floats:
         p_all = np.concatenate([[1 - p[0]], (q_in - q_end) * ends[:-1], q_end * ends[1:]])
         scaled = s[:, None] * q_all / p_all
         h = ndtr(shift / 2 - np.log(scaled) / shift) - scaled * ndtr(-shift / 2 - np.log(scaled) / shift)
-        curves.append(np.maximum(h @ p_all - np.maximum(1 - s, 0.0), 0.0) + (p[-1] + q[-1]))
+        curves.append(np.maximum((h * p_all).sum(axis=1) - np.maximum(1 - s, 0.0), 0.0) + (p[-1] + q[-1]))
     return np.array(curves)
 
 
-def _merged(curves: Floats, s: Floats, mu: float) -> Floats:
-    """Return curves that together dominate all: each is added to the group whose moments then grow least."""
-    powers = s ** (_BETAS[:, None] / mu + 1)
-    slopes = np.diff(powers, axis=1) / np.diff(s)
-    moments = np.pad(slopes, ((0, 0), (0, 1))) - np.pad(slopes, ((0, 0), (1, 0)))
-    excess = curves @ moments.T
-    scale = excess.max(axis=0)
-    moments = (moments / scale[:, None]).T
-    groups = np.zeros((0, len(s)))
-    for at in np.argsort(-(excess / scale).max(axis=1)):
-        joined = np.maximum(groups, curves[at])
-        largest = (joined @ moments).max(axis=1)
-        if len(groups) and largest.min() <= 1 + _SLACK:
-            groups[largest.argmin()] = joined[largest.argmin()]
+def _merged(curves: Floats, s: Floats, orders: Floats) -> Floats:
+    """Return curves that together dominate all: first neighbours join, then each the group that then grows least."""
+    slopes = np.diff(s ** (orders[:, None] + 1), axis=1) / np.diff(s)
+    moments = (np.pad(slopes, ((0, 0), (0, 1))) - np.pad(slopes, ((0, 0), (1, 0)))).T
+
+    def of(curves: Floats) -> Floats:  # in blocks, as larger products wait for other threads
+        rows = ONE_THREAD // moments.size
+        blocks = (curves[at : at + rows] @ moments for at in range(0, len(curves), rows))
+        return np.concatenate([np.zeros((0, len(orders))), *blocks])
+
+    moments /= of(curves).max(axis=0)
+    for first in (0, 1) * 6:
+        joined = np.maximum(curves[first:-1:2], curves[first + 1 :: 2])
+        fine = of(joined).max(axis=1) <= 1 + _SLACK / 2
+        kept = np.ones(len(curves), dtype=bool)
+        kept[first + 1 :: 2] = ~fine
+        curves = curves.copy()
+        curves[first:-1:2][fine] = joined[fine]
+        curves = curves[kept]
+    groups, sizes = np.zeros((0, len(s))), np.zeros((0, len(orders)))
+    for curve in curves[np.argsort(-of(curves).max(axis=1))]:
+        joined = np.maximum(groups, curve)
+        grown = of(joined)
+        growth = np.where(grown.max(axis=1) <= 1 + _SLACK, (grown - sizes).sum(axis=1), np.inf)
+        if growth.min(initial=np.inf) < np.inf:
+            at = growth.argmin()
+            groups[at], sizes[at] = joined[at], grown[at]
         else:
-            groups = np.vstack([groups, curves[at]])
+            groups, sizes = np.vstack([groups, curve]), np.vstack([sizes, of(curve[None])])
     return groups

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nzc.accounting.composition import shifted_means
+from nzc.accounting.composition import earlier
 from nzc.types import Floats
 
 #: Laws: their reach; probabilities of losses −reach … reach grid points [laws, 2 reach + 1]; of infinite losses [laws].
@@ -26,17 +26,10 @@ def after_all(grid: Floats) -> Floats:
 
 def induced(value: Floats, queries: int, bands: Sequence[Band], bit: Bit | None = None) -> Floats:
     """Return V before so many queries, each the worst of all laws, and behind a bit."""
-    furthest = max((band[0] for band in bands), default=0)
-    padded = np.ones(len(value) + 2 * furthest)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, len(value))
+    groups = [(-reach, slice(None), p, infinite) for reach, p, infinite in bands]
     for _ in range(queries):
-        padded[:furthest], padded[furthest : furthest + len(value)] = value[0], value
-        largest = np.zeros(len(value)) if bands else value
-        for reach, p, infinite in bands:
-            means = shifted_means(p, windows, slice(furthest - reach, furthest + reach + 1))
-            means += infinite[:, None]
-            np.maximum(largest, means.max(axis=0), out=largest)
-        value = np.minimum(largest if bit is None else bit(largest, value), 1.0)
+        largest = earlier(value, groups) if groups else value
+        value = largest if bit is None else np.minimum(bit(largest, value), 1.0)
     return value
 
 

@@ -87,9 +87,8 @@ class Promise:
         for name, share in policy.shares.items():
             epsilon = self.epsilon
             if share.weight < largest:
-                epsilon = self._price(
-                    [mechanism.between(share.adjacency) for mechanism in self.mechanisms], self.filters
-                )[0]
+                own = [mechanism.between(share.adjacency) for mechanism in self.mechanisms]
+                epsilon = self._price(own, self.filters)[0]
                 if kept is not None and screened and finite:  # the filter keeps Σμ² of the largest weight
                     mu = float(np.sqrt(kept.budget)) * share.weight / largest
                     epsilon = min(epsilon, gaussian(mu, policy.delta))

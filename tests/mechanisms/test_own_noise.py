@@ -84,6 +84,15 @@ def test_the_exact_cost_of_a_noise_of_ones_own_is_the_largest_divergence():
         assert true <= cost <= true * (1 + 1e-8)
 
 
+@pytest.mark.parametrize("law", [stats.expon(), stats.halfnorm(), stats.uniform(), stats.gamma(2)])
+def test_one_sided_laws_at_all_neighbours_are_those_at_each(law, monkeypatch):
+    orders = np.array([1.5, 8.0, 64.0])
+    votes = [np.array([row]) for row in ([5, 5], [9, 9, 9, 1], [30, 20, 10, 0, 0], [250, 0, 0], [21, 20, 20, 19, 3])]
+    found = [NoisyArgmax(Own(law)).exact(row).per_query(orders) for row in votes]
+    monkeypatch.setattr(Own, "neighbourhood", lambda *_: None)
+    np.testing.assert_allclose(found, [NoisyArgmax(Own(law)).exact(row).per_query(orders) for row in votes], rtol=1e-9)
+
+
 @pytest.mark.parametrize("factor", [0.99, 1.0001])
 def test_a_law_that_does_not_sum_to_one_is_refused(factor, monkeypatch):
     monkeypatch.setattr(Own, "log_density", lambda noise, x: noise.law.logpdf(x) + np.log(factor))

@@ -84,9 +84,10 @@ class ContinuousNoise(Noise):
         there   [queries, from, to, kinds + 2]  one untouched class of each kind, then the loser and the gainer
         copies  [queries, from, to, kinds + 2]  how many classes each entry stands for
 
-        None: a step is above MAX_STEP, or a ratio of F is unknown or above e^MAX_RATIO, where dropped weights
-        would matter. A moved vote changes two factors of the integrand: with L(t) = F(t − n + 1)/F(t − n) and
+        None: a step is above MAX_STEP, or a ratio of F above e^MAX_RATIO, where dropped weights would matter.
+        A moved vote changes two factors of the integrand: with L(t) = F(t − n + 1)/F(t − n) and
         G(t) = F(t − n − 1)/F(t − n), an untouched class i has Pr = Σ_t W_i(t) L_from(t) G_to(t), a matrix product.
+        A factor F(t − n) = 0 is left out of W. It must be the only one, and that of the class that loses the vote.
         """
         if step.max() > MAX_STEP:
             return None
@@ -98,40 +99,68 @@ class ContinuousNoise(Noise):
                 return None
             here, there, many = (np.concatenate(pair) for pair in zip(one, other, strict=True))
             return here, there, many
-        x, d = at[:, :, None] - leads[:, None, :], step[:, None, None]
-        below, density = self.log_cdf(x), self.log_density
-        if not np.isfinite(below).all():
+        laws = self._moved(at, log_weight, leads, copies, step[:, None, None])
+        if laws is None:
             return None
-        lose, gain = (self.log_cdf(x + side) - below for side in (d, -d))
-        if not max(lose.max(), -gain.min()) <= MAX_RATIO:
-            return None
-        lose, gain = np.exp(lose), np.exp(gain)
-        rest = (log_weight + np.einsum("qtk,qk->qt", below, copies))[:, :, None] - below
-        (queries, kinds), gained = leads.shape, gain.transpose(0, 2, 1)
-        still, top = _scaled(rest + density(x))
-        here = np.log(still.sum(axis=1)) + top
-        there = np.empty((queries, kinds, kinds, kinds + 2))
-        for a in range(kinds):
-            there[:, a, :, :kinds] = np.log(np.matmul(gained, still * lose[:, :, a, None])) + top[:, None, :]
-        loser, top = _scaled(rest + density(x + d))
-        there[..., kinds] = np.log(np.matmul(loser.transpose(0, 2, 1), gain)) + top[:, :, None]
-        gainer, top = _scaled(rest + density(x - d))
-        there[..., kinds + 1] = np.log(np.matmul(lose.transpose(0, 2, 1), gainer)) + top[:, None, :]
+        (here, there), kinds = laws, leads.shape[1]
         near = np.where(leads > -self.reach, 0.0, -np.inf)  # classes out of reach are impossible
         require_total(self, here + near, copies)
         there[..., :kinds] += near[:, None, None, :]
         there[..., kinds] += near[:, :, None]
         there[..., kinds + 1] += near[:, None, :]
         left = copies[:, None, None, :] - np.eye(kinds)[:, None, :] - np.eye(kinds)[None, :, :]
-        many = np.concatenate([np.maximum(left, 0), np.ones((queries, kinds, kinds, 2))], axis=3)
+        many = np.concatenate([np.maximum(left, 0), np.ones((len(leads), kinds, kinds, 2))], axis=3)
         real = (left >= 0).all(axis=3)  # a class cannot both lose and gain the vote
         require_total(self, there[real], many[real])
         return complete(here + near, copies), complete(np.where(many > 0, there, -np.inf), many), many
 
+    def _moved(
+        self, at: Floats, log_weight: Floats, leads: Floats, copies: Floats, d: Floats
+    ) -> tuple[Floats, Floats] | None:
+        """Return the sums of `neighbourhood` at its nodes; None: a ratio is too large."""
+        x = at[:, :, None] - leads[:, None, :]
+        below, density, nodes = self.log_cdf(x), self.log_density, at.shape[1]
+        lose, gain = (self.log_cdf(x + side) for side in (d, -d))
+        none, out = np.isneginf(below), None
+        if none.any():  # one-sided noise
+            below[none] = 0.0
+            out = np.einsum("qtk,qk->qt", none, copies)[:, :, None] - none
+            still_none = np.isneginf(lose)
+            out[np.einsum("qtk,qk->qt", still_none, copies)[:, :, None] > still_none] = 2
+        lose, gain = lose - below, gain - below
+        if not max(lose.max(), -gain.min(initial=0.0, where=np.isfinite(gain))) <= MAX_RATIO:
+            return None
+        lose, gain = np.exp(lose), np.exp(gain)
+        if out is not None:
+            lose = np.concatenate([np.where(none, 0.0, lose), np.where(none, lose, 0.0)], axis=1)
+            gain = np.concatenate([gain, gain], axis=1)
+        rest = (log_weight + np.einsum("qtk,qk->qt", below, copies))[:, :, None] - below
+        (queries, kinds), gained = leads.shape, gain.transpose(0, 2, 1)
+        still, top = _scaled(rest + density(x), out)
+        there = np.empty((queries, kinds, kinds, kinds + 2))
+        with np.errstate(divide="ignore"):  # one-sided noise makes some labels impossible
+            here = np.log(still[:, :nodes].sum(axis=1)) + top
+            for a in range(kinds):
+                there[:, a, :, :kinds] = np.log(np.matmul(gained, still * lose[:, :, a, None])) + top[:, None, :]
+            loser, top = _scaled(rest + density(x + d), out)
+            loses = np.matmul(loser[:, :nodes].transpose(0, 2, 1), gain[:, :nodes])
+            there[..., kinds] = np.log(loses) + top[:, :, None]
+            gainer, top = _scaled(rest + density(x - d), out)
+            there[..., kinds + 1] = np.log(np.matmul(lose.transpose(0, 2, 1), gainer)) + top[:, None, :]
+        return here, there
 
-def _scaled(log_w: Floats) -> tuple[Floats, Floats]:
-    """Return weights [queries, nodes, kinds] divided by the largest of their query and kind, and its logarithm."""
-    top = log_w.max(axis=1, keepdims=True)
+
+def _scaled(log_w: Floats, out: Floats | None) -> tuple[Floats, Floats]:
+    """Return weights [queries, nodes, kinds] divided by the largest of their query and kind, and its logarithm.
+
+    out   how many factors of 0 are left out [queries, nodes, kinds]; None: nowhere any. Weights without one come first,
+          then, as further nodes, those with one. There the only kind that may lose is that of the factor.
+    """
+    log_w = log_w if out is None else np.where(out > 1, -np.inf, log_w)
+    top = np.maximum(log_w.max(axis=1, keepdims=True), _ZERO)
     log_w = log_w - top
     # Ratios reach e^±MAX_RATIO at most, so dropped weights are negligible; subnormal numbers would be slow.
-    return np.exp(np.where(log_w > -600, log_w, -np.inf)), top[:, 0]
+    weights = np.exp(np.where(log_w > -600, log_w, -np.inf))
+    if out is not None:
+        weights = np.concatenate([np.where(out == left, weights, 0.0) for left in (0, 1)], axis=1)
+    return weights, top[:, 0]
