@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.singleton import Singleton
 from hydra.errors import HydraException
@@ -20,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nzc.app.build import build, build_components, run_params, without_hydra
-from nzc.app.config import CONF, name_of_people, register, shows_private
+from nzc.app.config import compose_config, name_of_people, shows_private
 from nzc.app.errors import input_error
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
@@ -29,13 +28,10 @@ from nzc.runs.layout import read_overrides
 from nzc.runs.prepare import PreparedRun, forget_data
 from nzc.runs.prepare import prepare as prepare_run
 from nzc.runs.result import RunResult
-from nzc.storage.files import OwnFolder, require_own, require_writable
+from nzc.storage.files import PRIVATE, OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.tracking import TrackedRun, Tracker, tracked_name, wait_at_most
 from nzc.validation import InputError, in_a_line
-
-#: Everything that a run writes is readable by its owner only, because most of it depends on votes.
-PRIVATE = 0o077
 
 
 @dataclass
@@ -154,10 +150,8 @@ def run(overrides: Sequence[str] = ()) -> RunResult:
 
 
 def compose_run(overrides: Sequence[str]) -> DictConfig:
-    """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part."""
-    register()
-    with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
-        cfg = compose("config", list(overrides), return_hydra_config=True)
+    """Return the configuration of `nzc OVERRIDE…`, which must be one run, with Hydra's own part."""
+    cfg = compose_config(overrides)
     if cfg.hydra.mode == RunMode.MULTIRUN:
         raise InputError("overrides", " ".join(overrides), "must describe one run; sweeps are for the command line")
     return cfg

@@ -1,7 +1,7 @@
 """A sweep: its jobs, the check of all keys before the first one, its parent run in the tracker, and its answer."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ from nzc.app.errors import error_line, input_error, reported, stop
 from nzc.app.run import build_tracker
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
+from nzc.runs.prepare import forget_data
 from nzc.storage.files import OwnFolder, require_own
 from nzc.sweeps.frame import JOBS, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, header_of, name_of, spec_of
@@ -51,6 +52,7 @@ class SweepHooks(Callback):
         return type(self), ()
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        forget_data()  # of an earlier command of this process
         self.config, self.folder = config, Path(config.hydra.sweep.dir)
         self.own = OwnFolder("hydra.sweep.dir", self.folder)
         with reported(), ExitStack() as undo:  # Hydra would make a warning of an error
@@ -135,18 +137,13 @@ def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     return jobs
 
 
-@contextmanager
-def answer_interrupted() -> Iterator[None]:
+def answer_interrupted(error: BaseException) -> None:
     """Answer an interrupted sweep with what is finished, and close its parent run. Hydra only reports good ends."""
-    try:
-        yield
-    except BaseException as error:
-        sweep, SweepHooks.current = SweepHooks.current, None
-        if sweep is not None:
-            sweep.close(stopped=isinstance(error, KeyboardInterrupt))
-            with reported():
-                raise
-        raise
+    sweep, SweepHooks.current = SweepHooks.current, None
+    if sweep is not None:
+        sweep.close(stopped=isinstance(error, KeyboardInterrupt))
+        with reported():
+            raise error
 
 
 def expand_rows(config: DictConfig) -> list[SweepRow]:
