@@ -1,6 +1,7 @@
 """The parts of gpu.py. Each yields figures; docs/gpu.md says how to read them."""
 # ruff: noqa: B023 (figure() calls the function that it is given at once)
 
+import math
 import statistics
 import time
 import warnings
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from teachers import CLASSES, Task, ensemble, train_one_model, train_with_lightning
+from torch import nn
 from torch._C._autograd import DeviceType
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
@@ -25,6 +27,7 @@ from nzc.data.augment import Affine, Strong
 from nzc.students import StudentConfig, StudentData, module
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.softmatch import SoftMatch
+from nzc.students.supervised import Supervised
 from nzc.students.vat import VAT
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.stacked import Stacked
@@ -79,10 +82,13 @@ def device() -> torch.device:
 
 
 def seconds(run: Callable[[], object], most: float = 3.0, warm: bool = True) -> float:
-    """Return the median seconds of a call, of as many calls as fit into `most` seconds, at least one and at most 20."""
+    """Return the median seconds of a call, of as many calls as fit into `most` seconds, at least one and at most 20.
+
+    warm  whether two calls come before, in which kernels are chosen, or compiled
+    """
     times: list[float] = []
     sync: Callable[[], object] = torch.cuda.synchronize if has_gpu() else int
-    if warm:
+    for _ in range(2 * warm):
         run()
     while not times or (sum(times) < most and len(times) < 20):
         sync()
@@ -137,9 +143,9 @@ def teachers(of: Task, double: bool = False) -> list[Teacher]:
     return made
 
 
-def stacked(of: Task) -> Stacked:
+def stacked(of: Task, compiled: bool = False) -> Stacked:
     """Return the stacked teachers of a task, not trained yet, for as many passes as are timed."""
-    return Stacked(teachers(replace(of, settings=replace(of.settings, epochs=1_000))))
+    return Stacked(teachers(replace(of, settings=replace(of.settings, epochs=1_000))), compiled)
 
 
 def predictions(of: Task) -> np.ndarray[Any, Any]:
@@ -246,6 +252,9 @@ def step(size: Size) -> Iterator[Figure]:
     for name in PRECISIONS:
         with precision(name):
             yield figure(f"pass, {name}", "s", lambda: seconds(stacked(own).train_pass))
+    if has_gpu():
+        with precision("TF32"):
+            yield figure("pass, TF32, trainer.compile=true", "s", lambda: seconds(stacked(own, True).train_pass))
     yield figure("kernels of a step", "", lambda: kernels(stacked(own)))
 
 
@@ -276,6 +285,11 @@ def label(size: Size) -> Iterator[Figure]:
             yield figure(f"votes, {name}", "a second", rate)
 
 
+def tiny(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Return a network whose arithmetic is next to nothing."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 8), nn.ReLU(), nn.Linear(8, classes))
+
+
 def student_kinds(size: Size) -> list[StudentConfig]:
     """Return students at the papers' size: their batches, and networks for SVHN."""
     usual = {"lr": 1e-3, "weight_decay": 0.0, "average": 0.99, "balance": 0.0, "validation": 0.0, "patience": 1,
@@ -287,30 +301,50 @@ def student_kinds(size: Size) -> list[StudentConfig]:
     strong = Strong(Affine(10, 0.1, 0.06), stretch=1.5, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1)
     own: dict[str, Any] = {"strong": strong, "weight": 1.0, "momentum": 0.99, "width": 2.0}
     return [
+        Supervised(network="conv_large", **rows(64, 0) | {"unlabelled": 0}),
         GANSSL(network="gan_conv", lr_generator=1e-3, entropy=0.0, consistency=0.0, **rows(100, 100)),
         VAT(network="conv_large", alpha=1.0, entropy=1.0, radius=2.5, xi=0.01, power=1, **rows(32, 128)),
         SoftMatch(network="conv_large", **own, **rows(64, 448)),
     ]
 
 
-def students(size: Size) -> Iterator[Figure]:
-    """Steps a second of each student, from fits of two lengths. They log little, as fits of thousands of steps do."""
-    module.EVALUATIONS = 1
+def a_step(config: StudentConfig, data: StudentData, steps: int, clock: Callable[[], float], **options: Any) -> float:
+    """Return the seconds of a step, from fits of two lengths. They log little, as fits of thousands of steps do."""
+    trainer = TrainerSettings(progress=False, devices=1, **options)
+
+    def fit(number: int) -> float:
+        start = clock()
+        replace(config, steps=number).fit(data, 0, trainer, "")
+        return clock() - start
+
+    fit(steps // 2)  # warms up
+    return (fit(steps // 2 + steps) - fit(steps // 2)) / steps
+
+
+def public(channels: int, side: int, rows: int) -> StudentData:
+    """Return random images in colour or grey, all labeled."""
     rng = np.random.default_rng(0)
-    data = StudentData(rng.integers(0, 256, (1_000, 3, 32, 32), np.uint8), rng.integers(0, CLASSES, 1_000), CLASSES)
+    x = rng.integers(0, 256, (rows, channels, side, side), np.uint8)
+    return StudentData(x, rng.integers(0, CLASSES, rows), CLASSES)
+
+
+def students(size: Size) -> Iterator[Figure]:
+    """Steps a second of each student."""
+    module.EVALUATIONS, data = 1, public(3, 32, 1_000)
     for config in student_kinds(size):
         for kind in ("32-true", "bf16-mixed"):
-            trainer = TrainerSettings(progress=False, accelerator="auto", devices=1, precision=kind)
-
-            def fit(steps: int) -> None:
-                replace(config, steps=steps).fit(data, 0, trainer, "")
-
-            def rate() -> float:
-                short = seconds(lambda: fit(size.steps // 2), 0)
-                return size.steps / (seconds(lambda: fit(size.steps // 2 + size.steps), 0, warm=False) - short)
-
+            rate = lambda: 1 / a_step(config, data, size.steps, time.perf_counter, accelerator="auto", precision=kind)  # noqa: E731
             name = f"{type(config).__name__}, {config.network}, {config.batch_size} + {config.unlabelled} rows, {kind}"
             yield figure(name, "steps/s", rate)
+
+
+def overhead(size: Size) -> Iterator[Figure]:
+    """Processor time of each student's step on the CPU, where the network is tiny: what Python and Lightning take."""
+    module.EVALUATIONS, data = 1, public(1, 8, 200)
+    for config in student_kinds(SMALL):
+        own = replace(config, network=tiny, batch_size=8, unlabelled=min(8, config.unlabelled))
+        cost = lambda: 1e3 * a_step(own, data, 10 * size.steps, time.process_time, accelerator="cpu")  # noqa: E731
+        yield figure(f"{type(config).__name__}, tiny network, 8 rows: a step", "ms", cost)
 
 
 #: The parts, and the seconds after which each is stopped. What comes last has the least time where others use theirs.
@@ -321,6 +355,7 @@ PARTS: dict[str, tuple[Callable[[Size], Iterator[Figure]], float]] = {
     "step": (step, 70),
     "many": (many, 60),
     "students": (students, 55),
+    "overhead": (overhead, 30),
     "label": (label, 30),
     "augment": (augment, 15),
 }

@@ -8,8 +8,6 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from nzc.app.sweep import plan_jobs
-
 
 class RowSweeper(Sweeper):
     """Runs the jobs that `nzc.app.sweep.plan_jobs` lists, `max_batch_size` at a time."""
@@ -24,6 +22,8 @@ class RowSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[Any]]:
+        from nzc.app.sweep import plan_jobs  # Hydra imports every plugin for every command
+
         assert self.config is not None and self.launcher is not None
         jobs = [job.overrides for job in plan_jobs(self.config)]
         returned = []

@@ -15,7 +15,8 @@ GPU = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
     [
         ["machine", "agree"],
         pytest.param(
-            ["--minutes=40", "engine", "step", "many", "label", "augment", "students"], marks=pytest.mark.slow
+            ["--minutes=40", "engine", "step", "many", "label", "augment", "students", "overhead"],
+            marks=pytest.mark.slow,
         ),
     ],
 )

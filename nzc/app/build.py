@@ -19,13 +19,14 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from nzc.accounting import sanitised
 from nzc.accounting.calibration import calibrate
-from nzc.accounting.epsilon import SANITISED
-from nzc.app.config import check_values, name_of_people, refuse_unknown_keys
+from nzc.accounting.epsilon import BOUNDS, SANITISED
+from nzc.app.config import name_of_people, refuse_unknown_keys
 from nzc.app.errors import unknown_key
 from nzc.data import LABEL, Dataset
 from nzc.labeling.individual import shares
 from nzc.labeling.promise import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
+from nzc.labeling.randomness import KINDS as RNGS
 from nzc.mechanisms import Adjacency, NoisyArgmax
 from nzc.representation import Representation
 from nzc.runs.layout import flatten
@@ -36,7 +37,16 @@ from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.tracking import Tracker
 from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError, from_pydantic, in_a_line, within
+from nzc.validation import (
+    InputError,
+    between_0_and_1,
+    from_pydantic,
+    in_a_line,
+    one_of,
+    positive,
+    whole,
+    within,
+)  # fmt: skip
 
 #: What each group makes.
 KINDS: dict[str, type] = {
@@ -49,6 +59,20 @@ _OPTIONAL = ("dataset", "representation", "student", "tracking")
 _FACTORIES = ("network", "optimizer", "schedule")
 #: The noise parameters of aggregators. Without a budget, `scale` follows from the number of teachers.
 _NOISE = ("sigma", "gamma", "sigma1", "scale")
+
+
+def check_values(cfg: DictConfig) -> None:
+    """Raise InputError where a value of `Config` is out of range."""
+    whole(0, 2**32 - 1, seed=cfg.seed)
+    one_of(RNGS, rng=cfg.rng)
+    between_0_and_1(delta=cfg.delta)
+    one_of(BOUNDS, publish=cfg.publish)
+    whole(100, audit_trials=cfg.audit_trials)
+    whole(1, **{key: cfg[key] for key in ("queries", "answers") if cfg[key] is not None})
+    keys = ("wait", "budget.epsilon", "budget.total", "sanitise.beta", "sanitise.order")
+    positive(**{key: value for key in keys if (value := OmegaConf.select(cfg, key)) is not None})
+    if cfg.sanitise.order is not None and cfg.sanitise.order <= 1:
+        raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
 
 
 def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:

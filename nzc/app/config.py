@@ -13,10 +13,8 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from nzc.accounting.epsilon import BOUNDS
 from nzc.app.errors import unknown_key
-from nzc.labeling.randomness import KINDS
-from nzc.validation import InputError, between_0_and_1, one_of, positive, whole
+from nzc.validation import InputError
 
 _PACKAGE = Path(__file__).parents[1]
 #: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a checkout.
@@ -92,20 +90,6 @@ def refuse_unknown_keys(cfg: DictConfig) -> None:
                 raise unknown_key(prefix + key, value, known)
 
 
-def check_values(cfg: DictConfig) -> None:
-    """Raise InputError where a value of `Config` is out of range."""
-    whole(0, 2**32 - 1, seed=cfg.seed)
-    one_of(KINDS, rng=cfg.rng)
-    between_0_and_1(delta=cfg.delta)
-    one_of(BOUNDS, publish=cfg.publish)
-    whole(100, audit_trials=cfg.audit_trials)
-    whole(1, **{key: cfg[key] for key in ("queries", "answers") if cfg[key] is not None})
-    keys = ("wait", "budget.epsilon", "budget.total", "sanitise.beta", "sanitise.order")
-    positive(**{key: value for key in keys if (value := OmegaConf.select(cfg, key)) is not None})
-    if cfg.sanitise.order is not None and cfg.sanitise.order <= 1:
-        raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
-
-
 def name_of_people(cfg: DictConfig) -> str | None:
     """Return dataset.name, the user's own name of the people whom the private data are about; None: they have none."""
     name = OmegaConf.select(cfg, "dataset.name")
@@ -157,7 +141,7 @@ def _keys_help(*, _root_: Any) -> str:
         text = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         sections.append("\n".join([f"{group}: # {group}={choice}", *lines]))
-    return indent("\n\n".join(sections), "  ").replace("$", "$$")  # Hydra reads it as a string.Template
+    return indent("\n\n".join(sections), "  ")
 
 
 def compose_run(overrides: Sequence[str]) -> DictConfig:

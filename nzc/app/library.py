@@ -24,11 +24,12 @@ from omegaconf import OmegaConf
 from nzc.app.build import without_hydra
 from nzc.app.config import CONF, GROUPS, compose_run, register
 from nzc.app.errors import Stop, error_line, input_error
-from nzc.app.main import run_job
-from nzc.app.run import PRIVATE, prepare
+from nzc.app.main import do_job
+from nzc.app.run import prepare
 from nzc.app.sweep import SweepHooks, answer_interrupted
 from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
+from nzc.storage.files import PRIVATE
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
         ):  # fmt: skip
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
-            hydra.multirun("config", run_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False)
+            hydra.multirun("config", do_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False)
     except Stop as stop:
         if SweepHooks.ended is None:
             raise _error(stop, overrides) from None

@@ -27,9 +27,6 @@ from nzc.tracking import TrackedRun, Tracker, tracked_name, wait_at_most
 from nzc.tracking.record import read_record
 from nzc.validation import InputError
 
-#: Everything that a run writes is readable by its owner only, because most of it depends on votes.
-PRIVATE = 0o077
-
 
 @dataclass
 class PreparedJob:

@@ -21,6 +21,7 @@ from nzc.app.errors import Stop, error_line, input_error, reported
 from nzc.app.run import build_tracker
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
+from nzc.runs.prepare import forget_data
 from nzc.storage.files import OwnFolder, require_own
 from nzc.sweeps.frame import JOBS, is_seed, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, header_of, name_of, spec_of
@@ -53,6 +54,7 @@ class SweepHooks(Callback):
         return type(self), ()
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        forget_data()  # of an earlier command of this process
         self.config, self.folder = config, Path(config.hydra.sweep.dir)
         self.own = OwnFolder("hydra.sweep.dir", self.folder)
         with reported(), ExitStack() as undo:  # Hydra would make a warning of an error

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from nzc.data.images import is_image
 from nzc.settings import BelowOne, NotNegative
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 class RowWise(ABC):
     """Augments each row by random numbers of its own: rows of several teachers may be augmented in one call."""
 
+    any_device: ClassVar[bool] = False  # whether the generator may be that of a GPU
+
     @abstractmethod
     def draw(self, rows: int, rng: "Generator") -> "Tensor":
-        """Return the random numbers of so many rows, [rows, numbers], on the CPU."""
+        """Return the random numbers of so many rows, [rows, numbers], on the generator's device."""
 
     @abstractmethod
     def apply(self, x: "Tensor", drawn: "Tensor") -> "Tensor":
         """Augment float rows x [rows, ...] with the numbers drawn for them, on any device."""
 
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
-        """Augment float rows x [rows, ...]; `rng` is a CPU generator, whatever the device."""
+        """Augment float rows x [rows, ...]; `rng` is a CPU generator, or with `any_device` one of any device."""
         return self.apply(x, self.draw(len(x), rng)) if self.takes(x.shape[1:]) else x
 
     def takes(self, shape: Sequence[int]) -> bool:
@@ -43,11 +45,11 @@ class Affine(RowWise):
     shift: NotNegative = 0.0
     shear: NotNegative = 0.0
 
+    any_device = True
+
     def draw(self, rows: int, rng: "Generator") -> "Tensor":
         """Return six uniform numbers of each row, [rows, 6]."""
-        import torch
-
-        return torch.rand(6, rows, generator=rng).T
+        return _uniform(rng, 6, rows).T
 
     def takes(self, shape: Sequence[int]) -> bool:
         """Return whether rows of `shape` are images."""
@@ -62,9 +64,10 @@ class Affine(RowWise):
         turn = turn * math.radians(self.rotate)
         wide, high = 1 + wide * self.scale, 1 + high * self.scale
         cos, sin = torch.cos(turn), torch.sin(turn)
-        first = torch.stack([cos * wide, shear * self.shear - sin * high, 2 * self.shift * right], dim=1)
-        second = torch.stack([sin * wide, cos * high, 2 * self.shift * down], dim=1)
-        grid = F.affine_grid(torch.stack([first, second], dim=1), list(x.shape), align_corners=False)
+        first = cos * wide, shear * self.shear - sin * high, 2 * self.shift * right
+        second = sin * wide, cos * high, 2 * self.shift * down
+        maps = torch.stack([*first, *second], dim=1).view(-1, 2, 3)
+        grid = F.affine_grid(maps, list(x.shape), align_corners=False)
         return F.grid_sample(x, grid, align_corners=False)
 
 
@@ -89,42 +92,50 @@ class Strong:
     noise: NotNegative
     colour: NotNegative = 0.0
 
-    def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
-        """Augment float rows x [rows, ...]; `rng` is a CPU generator, whatever the device."""
-        distorted = self._image(x, rng) if is_image(x.shape[1:]) else self._features(x, rng)
-        return distorted.clamp_(x.min(), x.max())
+    any_device: ClassVar[bool] = True
 
-    def _image(self, x: "Tensor", rng: "Generator") -> "Tensor":
+    def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
+        """Augment float rows x [rows, ...]; `rng` is a generator of the CPU or of the device of x."""
+        least, most = x.aminmax()
+        distorted = self._image(x, rng, least, most) if is_image(x.shape[1:]) else self._features(x, rng)
+        return distorted.clamp_(least, most)
+
+    def _image(self, x: "Tensor", rng: "Generator", least: "Tensor", most: "Tensor") -> "Tensor":
         import torch
 
-        spread = x.max() - x.min()
-        if self.colour and not x[:, 0].equal(x[:, -1]):
-            x = self._recolored(x, rng)
+        if self.colour and x.shape[1] > 1 and not x[:, 0].equal(x[:, -1]):
+            x = self._recolored(x, rng, least, most)
         mean = x.mean((1, 2, 3), keepdim=True)
         if self.affine is not None:
             x = Affine(*(self.stretch * most for most in astuple(self.affine)))(x, rng)
-        contrast, brightness = (torch.rand(2, len(x), 1, 1, 1, generator=rng) * 2 - 1).to(x.device)
-        x = torch.lerp(mean, x, 1 + self.contrast * contrast) + self.brightness * spread * brightness
-        middle, size = torch.rand(2, 2, len(x), 1, generator=rng).to(x.device)
+        contrast, brightness = (_uniform(rng, 2, len(x), 1, 1, 1) * 2 - 1).to(x.device)
+        x = torch.lerp(mean, x, 1 + self.contrast * contrast) + self.brightness * (most - least) * brightness
+        middle, size = _uniform(rng, 2, 2, len(x), 1).to(x.device)
         down, across = (
             (torch.linspace(0, 1, side, device=x.device) - middle[i]).abs() < self.cutout / 2 * size[i]
             for i, side in enumerate(x.shape[2:])
         )
         return torch.where(down[:, None, :, None] & across[:, None, None, :], mean, x)
 
-    def _recolored(self, x: "Tensor", rng: "Generator") -> "Tensor":
+    def _recolored(self, x: "Tensor", rng: "Generator", least: "Tensor", most: "Tensor") -> "Tensor":
         import torch
 
-        least, most, mean = x.min(), x.max(), x.mean((2, 3), keepdim=True)
-        contrast, level = torch.rand(2, *x.shape[:2], 1, 1, generator=rng).to(x) * 2 - 1
+        mean = x.mean((2, 3), keepdim=True)
+        contrast, level = _uniform(rng, 2, *x.shape[:2], 1, 1).to(x) * 2 - 1
         x = torch.lerp(mean, x, 1 + self.colour * contrast) + 0.4 * self.colour * (most - least) * level
-        return torch.where(torch.rand(len(x), 1, 1, 1, generator=rng).to(x) < 0.5, least + most - x, x)
+        return torch.where(_uniform(rng, len(x), 1, 1, 1).to(x) < 0.5, least + most - x, x)
 
     def _features(self, x: "Tensor", rng: "Generator") -> "Tensor":
         import torch
 
         rows = x.flatten(1)
-        other = torch.randint(len(rows), rows.shape, generator=rng).to(x.device)
-        masked = torch.rand(rows.shape, generator=rng).to(x.device) < self.mask
-        noise = torch.randn(rows.shape, generator=rng).to(x.device)
+        other = torch.randint(len(rows), rows.shape, generator=rng, device=rng.device).to(x.device)
+        masked = _uniform(rng, *rows.shape).to(x.device) < self.mask
+        noise = torch.randn(rows.shape, generator=rng, device=rng.device).to(x.device)
         return (torch.where(masked, rows.gather(0, other), rows) + self.noise * noise).view_as(x)
+
+
+def _uniform(rng: "Generator", *shape: int) -> "Tensor":
+    import torch
+
+    return torch.rand(shape, generator=rng, device=rng.device)

@@ -16,7 +16,7 @@ from nzc.data.images import is_image
 from nzc.networks import as_input
 from nzc.representation.base import Encoder, Placement
 from nzc.settings import Count, CountOrZero, Positive, TwoOrMore
-from nzc.training.optimizer import OptimizerSettings, as_lightning
+from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
 from nzc.validation import within
@@ -85,7 +85,9 @@ class ContrastiveModule(LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         settings = OptimizerSettings(lr=self.config.lr, weight_decay=1e-4)
-        return as_lightning(*settings.make_optimizer(self.parameters(), self.config.steps))
+        optimizer, schedule = settings.make_optimizer(self.parameters(), self.config.steps)
+        assert schedule is not None
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def train_dataloader(self) -> DataLoader[Tensor]:
         size, steps = min(self.config.batch_size, len(self.x)), self.config.steps

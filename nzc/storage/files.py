@@ -11,6 +11,8 @@ from typing import IO, Any
 
 from nzc.validation import InputError
 
+#: The umask of a run: its owner only may read what it writes, because most of it depends on votes.
+PRIVATE = 0o077
 MARKER = ".nzc-made"  # marks a folder that nzc made. In others it changes nothing.
 
 

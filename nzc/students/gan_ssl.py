@@ -2,12 +2,12 @@
 
 import warnings
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import torch
-from pytorch_lightning.core.optimizer import LightningOptimizer
-from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -18,7 +18,6 @@ from nzc.settings import NotNegative, Positive, TwoOrMore
 from nzc.students.config import StudentData, StudentSettings
 from nzc.students.module import StudentModule, without_statistics
 from nzc.students.network import StudentConfig
-from nzc.training.optimizer import as_lightning
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
@@ -56,8 +55,7 @@ class GANSSL(StudentConfig):
 
     def losses(self, student: "Adversaries", x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         """Return the discriminator's losses and, as the last, the generator's. One pass gives the features of both."""
-        assert isinstance(student.network, nn.Sequential)
-        body, head = student.network[:-1], student.network[-1]
+        body, head = student.parts
         again = without_statistics(body)
         with torch.no_grad():
             p = head(again(student.augmented(u))).softmax(1)
@@ -92,7 +90,7 @@ class Adversaries(StudentModule):
     def __init__(self, config: StudentSettings, data: StudentData, seed: int, lr_generator: float) -> None:
         super().__init__(config, data, seed)
         assert config.network is not None
-        self.automatic_optimization, self.lr_generator = False, lr_generator
+        self.lr_generator = lr_generator
         shape = tuple(self.x.shape[1:])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -102,32 +100,33 @@ class Adversaries(StudentModule):
         self.low = nn.Buffer(as_input(self.x.amin(dims)), persistent=False)
         self.high = nn.Buffer(as_input(self.x.amax(dims)), persistent=False)
 
+    @cached_property
+    def parts(self) -> tuple[nn.Module, nn.Module]:
+        """The network below its head, which gives the features, and the head."""
+        assert isinstance(self.network, nn.Sequential)
+        return self.network[:-1], self.network[-1]
+
     def generated(self, rows: int) -> Tensor:
         """Return new generated rows [rows, ...] as networks take them."""
-        z = torch.rand(rows, LATENT, generator=self.rng).to(self.device)
+        z = torch.rand(rows, LATENT, generator=self.draws, device=self.draws.device)
         x: Tensor = self.low + (self.high - self.low) * self.generator(z)
         return x
 
-    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
-        x, u = (as_input(self.x[rows]) for rows in batch)
-        self.progress = batch_idx / self.config.steps
-        losses = self.config.losses(self, self.augmented(x), self.y[batch[0]], u)
-        self.losses = {name: loss.detach() for name, loss in losses.items()}  # keeps no graph until the next step
-        *terms, matching = losses.values()
-        optimizers: list[LightningOptimizer] = self.optimizers()  # type: ignore[assignment]
-        players = (self.network, torch.stack(terms).sum()), (self.generator, matching)
-        for (player, loss), optimizer in zip(players, optimizers, strict=True):
+    def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
+        *terms, matching = self.batch_losses(labeled, pool).values()
+        for (optimizer, _), weights, loss in zip(
+            self.optimizers_made, self.played, (torch.stack(terms).sum(), matching), strict=True
+        ):
             optimizer.zero_grad()
-            self.manual_backward(loss, inputs=list(player.parameters()), retain_graph=True)
-        for optimizer in optimizers:
-            optimizer.step()
-        for schedule in self.lr_schedulers() or ():  # type: ignore[union-attr]
-            schedule.step()
+            scaler.scale(loss).backward(inputs=weights, retain_graph=True)
+        for optimizer, _ in self.optimizers_made:
+            scaler.step(optimizer)
 
-    def configure_optimizers(self) -> list[OptimizerLRSchedulerConfig]:  # type: ignore[override]
-        steps, optimizers = self.config.steps, []
+    def make_optimizers(self) -> list[Any]:
+        steps, self.played = self.config.steps, [list(of.parameters()) for of in (self.network, self.generator)]
         falling = partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / steps))
-        for network, lr in ((self.network, self.config.lr), (self.generator, self.lr_generator)):
-            made = self.config.make_optimizer(network.parameters(), steps, lr, falling, betas=(0.5, 0.999))
-            optimizers.append(as_lightning(*made))
-        return optimizers
+        rates = self.config.lr, self.lr_generator
+        return [
+            self.config.make_optimizer(weights, steps, lr, falling, betas=(0.5, 0.999))
+            for weights, lr in zip(self.played, rates, strict=True)
+        ]

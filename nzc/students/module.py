@@ -3,36 +3,39 @@
 import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from pytorch_lightning import LightningModule
-from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
 from torch.func import functional_call
-from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
 from nzc import networks
 from nzc.networks import as_input
 from nzc.students.config import StudentData, StudentSettings
-from nzc.training.optimizer import as_lightning
 
 #: How many times a fit logs its curves and evaluates the held-out rows.
 EVALUATIONS = 50
 
-_Tensors = tuple[Tensor, ...] | list[Tensor]
-
 
 class StudentModule(LightningModule):
-    """A network that learns from `data` for `config.steps` batches, by the sum of `config.losses`."""
+    """A network that learns from `data` for `config.steps` batches, by the sum of `config.losses`.
+
+    A batch of Lightning's is a chunk of steps, because its loop and callbacks take as long as a small step. Within a
+    chunk nothing is copied to a GPU, and nothing waits for it.
+
+    rng    random numbers from the CPU; `draws`: from the device that the student learns on
+    """
 
     def __init__(self, config: StudentSettings, data: StudentData, seed: int) -> None:
         super().__init__()
         assert config.network is not None
+        self.automatic_optimization = False
         self.config, self.classes, self.mixed, self.seed = config, data.classes, data.mixed, seed
-        self.rng = torch.Generator().manual_seed(seed)
+        self.rng = self.draws = torch.Generator().manual_seed(seed)
         self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
         y = data.labels if data.soft is None else data.soft.astype(np.float32)
         self.labels, self.y = torch.from_numpy(data.labels), nn.Buffer(torch.from_numpy(y), persistent=False)
@@ -44,10 +47,9 @@ class StudentModule(LightningModule):
             torch.manual_seed(seed)
             shape, unlabeled = tuple(self.x.shape[1:]), config.unlabelled > 0
             self.network = networks.build(config.network, shape, data.classes, unlabeled)
-        self.averaged = None
-        if config.average:
-            update = partial(_move, config.average)
-            self.averaged = AveragedModel(self.network, multi_avg_fn=update).requires_grad_(False)
+        self.averaged = deepcopy(self.network).requires_grad_(False) if config.average else None
+        self.log_noise = nn.Buffer(torch.tensor(config.label_noise_rate / data.classes).log(), persistent=False)
+        self.steps_done = 0
         self.progress = 0.0  # share of the steps that are done
         self.losses: dict[str, Tensor] = {}
         self.curves: dict[str, Tensor] = {}  # further learning curves of a subclass
@@ -57,12 +59,16 @@ class StudentModule(LightningModule):
     @property
     def classifier(self) -> nn.Module:
         """The network that predicts: rows as networks take them → logits [rows, classes]."""
-        network: nn.Module = self.network if self.averaged is None else self.averaged.module
+        network: nn.Module = self.network if self.averaged is None else self.averaged
         return network
 
-    def augmented(self, x: Tensor) -> Tensor:
-        """Return rows [rows, ...] with the random augmentation of the settings."""
-        return x if self.config.augment is None else self.config.augment(x, self.rng)
+    def augmented(self, x: Tensor, augment: Callable[..., Any] | None = None) -> Tensor:
+        """Return rows [rows, ...] with a random augmentation; None: that of the settings."""
+        augment = augment or self.config.augment
+        if augment is None:
+            return x
+        augmented: Tensor = augment(x, self.draws if getattr(augment, "any_device", False) else self.rng)
+        return augmented
 
     def labeled_loss(self, logits: Tensor, y: Tensor) -> Tensor:
         """Return the cross-entropy of logits [rows, classes], with noise rate and decay applied.
@@ -71,25 +77,76 @@ class StudentModule(LightningModule):
         """
         noise, decay = self.config.label_noise_rate, self.config.labeled_loss_decay
         log_p = logits.log_softmax(1)
-        seen = torch.logaddexp(log_p + math.log1p(-noise), log_p.new_tensor(noise / self.classes).log())
+        seen = torch.logaddexp(log_p + math.log1p(-noise), self.log_noise)
         seen = seen.gather(1, y[:, None]) if y.ndim == 1 else (y * seen).sum(1)
         return -seen.mean() * (max(self.mixed, 1 - self.progress / decay) if decay else 1.0)
 
     def on_train_start(self) -> None:
         torch.manual_seed(self.seed)  # dropout uses the global generator
+        if self.device.type != "cpu":
+            self.draws = torch.Generator(self.device).manual_seed(self.seed)
+        self.optimizers_made = self.make_optimizers()
+        averaged, network = self.classifier, self.network
+        parts: Any = averaged.parameters(), network.parameters(), averaged.buffers(), network.buffers()
+        self.average: list[list[Tensor]] = [list(part) for part in parts]
 
-    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor | None:
-        labeled, pool = batch
-        self.progress = batch_idx / self.config.steps
+    def make_optimizers(self) -> list[Any]:
+        """Return each optimiser with its schedule, which may be None."""
+        return [self.config.make_optimizer(self.network.parameters(), self.config.steps)]
+
+    def training_step(self, chunk: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        """Take the steps of a chunk: numbers of labeled rows [steps, rows], and of pool rows."""
+        scaler = getattr(self.trainer.precision_plugin, "scaler", None) or GradScaler(enabled=False)
+        for labeled, pool in zip(*chunk, strict=True):
+            self.progress = self.steps_done / self.config.steps
+            torch.clear_autocast_cache()  # it has the weights before the last step
+            self.step(labeled, pool, scaler)
+            scaler.update()
+            for _, schedule in self.optimizers_made:
+                if schedule is not None:
+                    schedule.step()
+            if self.averaged is not None:
+                self._update_average(self.config.average, self.steps_done)
+            self.steps_done += 1
+        if (self.steps_done - 1) % self._period == 0:
+            self.evaluate(self.steps_done - 1)
+
+    def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
+        """Move the weights by the gradient of a batch, whose rows have these numbers."""
+        ((optimizer, _),) = self.optimizers_made
+
+        @torch.enable_grad()
+        def loss() -> Tensor:
+            optimizer.zero_grad()
+            total = torch.stack(list(self.batch_losses(labeled, pool).values())).sum()
+            scaler.scale(total).backward()
+            return total
+
+        if scaler.is_enabled():
+            loss()
+            scaler.step(optimizer)
+        else:
+            optimizer.step(loss)
+
+    def batch_losses(self, labeled: Tensor, pool: Tensor) -> dict[str, Tensor]:
+        """Return the terms of the loss of a batch, and keep their values."""
         x, u = as_input(self.x[labeled]), as_input(self.x[pool])
-        self.losses = self.config.losses(self, self.augmented(x), self.y[labeled], u)
-        return torch.stack(list(self.losses.values())).sum()
+        losses = self.config.losses(self, self.augmented(x), self.y[labeled], u)
+        self.losses = {name: loss.detach() for name, loss in losses.items()}
+        return losses
 
-    def on_train_batch_end(self, outputs: object, batch: object, batch_idx: int) -> None:
-        if self.averaged is not None:
-            self.averaged.update_parameters(self.network)
-        if batch_idx % max(1, self.config.steps // EVALUATIONS) == 0:
-            self.evaluate(batch_idx)
+    @torch.no_grad()
+    def _update_average(self, decay: float, step: int) -> None:
+        """Update the exponential moving average of the weights, whose decay is smaller in its first steps."""
+        averaged, weights, buffers, current = self.average
+        torch._foreach_lerp_(averaged, weights, max(1 - decay, 9 / (10 + step)) if step else 1.0)
+        if buffers:
+            torch._foreach_copy_(buffers, current)
+
+    @property
+    def _period(self) -> int:
+        """Steps from one evaluation to the next."""
+        return max(1, self.config.steps // EVALUATIONS)
 
     def evaluate(self, step: int) -> None:
         """Log the learning curves, and stop early where the held-out rows no longer improve."""
@@ -113,33 +170,29 @@ class StudentModule(LightningModule):
         if len(self.held_out):
             self.classifier.load_state_dict(self.best_weights)
 
-    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
-        return as_lightning(*self.config.make_optimizer(self.network.parameters(), self.config.steps))
+    def configure_optimizers(self) -> None:
+        """Return no optimiser: `on_train_start` makes it."""
 
     def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
-        """Return `steps` batches of (labeled row numbers, pool row numbers), each without repeats before all rows."""
+        """Return all row numbers, labeled and of the pool, without repeats before all rows, in chunks of steps."""
         config = self.config
         total = config.steps * config.batch_size
         if config.balance == 0:
             drawn = _epochs(len(self.labeled), total, self.rng)
         else:
             drawn = torch.multinomial(self.weights, total, True, generator=self.rng)
-        labeled = self.labeled[drawn].split(config.batch_size)
         pool = _epochs(len(self.x), config.steps * config.unlabelled, self.rng)
-        batches = zip(labeled, pool.view(config.steps, config.unlabelled), strict=True)
-        return DataLoader(list(batches), batch_size=None)  # type: ignore[arg-type]
+        rows = self.labeled[drawn].view(config.steps, -1), pool.view(config.steps, config.unlabelled)
+        ends = list(range(1, config.steps, self._period))
+        chunks = list(zip(*(part.tensor_split(ends) for part in rows), strict=True))
+        return DataLoader(chunks, batch_size=None)  # type: ignore[arg-type]
 
 
 def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:
     """Return the network as a function that does not update BatchNorm's running statistics."""
+    if next(network.buffers(), None) is None:
+        return network
     return lambda x: functional_call(network, {name: kept.clone() for name, kept in network.named_buffers()}, (x,))
-
-
-def _move(decay: float, averaged: _Tensors, current: _Tensors, number: Tensor | int) -> None:
-    """Update an exponential moving average, whose decay is smaller in its first steps."""
-    share = max(1 - decay, 9 / (10 + int(number)))
-    for mean, weight in zip(averaged, current, strict=True):
-        mean.lerp_(weight, share)
 
 
 def _epochs(rows: int, total: int, rng: torch.Generator) -> Tensor:

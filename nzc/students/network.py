@@ -28,7 +28,7 @@ class StudentConfig(StudentSettings):
     ) -> FittedStudent:
         module = self.student(data, seed)
         module.log_curves = None if log is None else partial(log, name)
-        trainer.fit(module, name, max_epochs=1)
+        trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
         return FittedStudent(module.classifier)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":

@@ -42,7 +42,7 @@ class SoftMatch(StudentConfig):
         with torch.no_grad():
             labels, weights = cast("PseudoLabels", student.pseudo_labels)(student.classifier(u))
         student.curves["weight"] = weights.mean()  # the effective share of the pool that is used
-        logits = student.network(torch.cat([x, self.strong(u, student.rng)]))
+        logits = student.network(torch.cat([x, student.augmented(u, self.strong)]))
         labeled, pool = logits.split([len(x), len(u)])
         return {
             "labelled": student.labeled_loss(labeled, y),

@@ -40,7 +40,7 @@ class VAT(StudentConfig):
     def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         u, v = student.augmented(u), student.augmented(u)
         seed = int(torch.randint(2**62, (), generator=student.rng))
-        start = torch.randn(v.shape, generator=student.rng).to(v)
+        start = torch.randn(v.shape, generator=student.draws, device=student.draws.device).to(v)
         log_p = with_seed(student.network, seed, u).log_softmax(1)
         network = partial(with_seed, without_statistics(student.network), seed)
         r = self.radius * direction(network, v, log_p.detach(), start, self.xi, self.power)
@@ -79,6 +79,20 @@ def _unit(x: Tensor) -> Tensor:
 
 def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
     """Return network(x), with the same dropout in every call with this seed."""
-    with torch.random.fork_rng(devices=[] if x.device.type == "cpu" else [x.device], device_type=x.device.type):
-        torch.manual_seed(seed)
+    rng = _global_generator(x.device)
+    before = rng.get_state()
+    rng.manual_seed(seed)
+    try:
         return network(x)
+    finally:
+        rng.set_state(before)
+
+
+def _global_generator(device: torch.device) -> torch.Generator:
+    """Return the generator that dropout uses on a device."""
+    if device.type == "cpu":
+        return torch.default_generator
+    if device.type == "mps":
+        return torch.mps._get_default_mps_generator()
+    generator: torch.Generator = torch.get_device_module(device).default_generators[device.index]
+    return generator

@@ -28,11 +28,14 @@ class TeacherEnsemble(LightningModule):
     Weights, batches and augmentation of teacher i depend on (seed, i) only.
     """
 
-    def __init__(self, settings: EnsembleSettings, splits: DataSplits, shards: list[Ints], work: Path) -> None:
+    def __init__(
+        self, settings: EnsembleSettings, splits: DataSplits, shards: list[Ints], work: Path, compiled: bool = False
+    ) -> None:
         super().__init__()
         self.automatic_optimization = False
         self.anchor = nn.Parameter(torch.zeros(1))  # strategies require a parameter; each teacher has its own
         self.settings, self.shards, self.classes, self.work = settings, shards, splits.classes, work
+        self.compiled = compiled
         x = splits.private.x
         self.x = torch.from_numpy(x) if isinstance(x, np.ndarray) else x  # processes of several devices share a tensor
         self.y, self.public = torch.from_numpy(splits.private.y), torch.from_numpy(splits.public.x[splits.to_label])
@@ -65,7 +68,7 @@ class TeacherEnsemble(LightningModule):
         if number == 0:
             cohort = [self.teacher(teacher) for teacher in teachers]
             precision = self.trainer.precision_plugin.forward_context
-            self.cohort = Stacked(cohort) if self.stacks else Threads(cohort, self._cores(), precision)
+            self.cohort = Stacked(cohort, self.compiled) if self.stacks else Threads(cohort, self._cores(), precision)
         self.cohort.train_pass()
         if number == self.settings.epochs - 1:
             for teacher, labels in zip(teachers, self.cohort.predict(self.public), strict=True):

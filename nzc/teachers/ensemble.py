@@ -47,6 +47,6 @@ class Ensemble(EnsembleSettings):
 
         shards = self.shards(splits)
         self.settle_empty(splits, shards, work)
-        engine = TeacherEnsemble(self, splits, shards, work)
+        engine = TeacherEnsemble(self, splits, shards, work, trainer.compile)
         options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False, "num_nodes": trainer.nodes}
-        trainer.fit(engine, "Teachers", teachers=len(missing(work, range(self.number(splits)))), **options)
+        trainer.fit(engine, "Teachers", total=len(missing(work, range(self.number(splits)))), **options)

@@ -19,10 +19,14 @@ from nzc.teachers.teacher import Teacher
 
 
 class Stacked:
-    """Weights stacked, [teachers, ...], and trained as one network under vmap; a convolution is `Unfolded`."""
+    """Weights stacked, [teachers, ...], and trained as one network under vmap; a convolution is `Unfolded`.
 
-    def __init__(self, teachers: list[Teacher]) -> None:
+    compiled  whether torch.compile makes the losses of a step
+    """
+
+    def __init__(self, teachers: list[Teacher], compiled: bool = False) -> None:
         self.teachers, self.first = teachers, teachers[0]
+        self.step_losses = torch.compile(self.losses, dynamic=False) if compiled else self.losses
         self.network = self.first.network
         self.parameters, self.buffers = stack_module_state([teacher.network for teacher in teachers])
         self.first.set_optimizer(list(self.parameters.values()))
@@ -44,7 +48,7 @@ class Stacked:
         """Train one pass of every teacher over its shard."""
         for x, y in self.batches():
             self.first.optimizer.zero_grad()
-            self.losses(x, y).sum().backward()
+            self.step_losses(x, y).sum().backward()
             self.first.step()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:

@@ -72,6 +72,7 @@ class Teacher:
     def step(self) -> None:
         """Update the parameters by their gradients, and then the learning rate."""
         self.optimizer.step()
+        torch.clear_autocast_cache()  # in bf16 it has the weights before this step
         if self.schedule is not None:
             self.schedule.step()
 

@@ -10,7 +10,6 @@ from nzc.settings import NotNegative, Positive
 from nzc.validation import InputError, in_a_line
 
 if TYPE_CHECKING:
-    from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
     from torch import Tensor
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
@@ -72,10 +71,3 @@ class OptimizerSettings:
             return optimizer, None
         takes_steps = "total_steps" in signature(make).parameters
         return optimizer, make(optimizer, total_steps=steps + 1) if takes_steps else make(optimizer)
-
-
-def as_lightning(optimizer: "Optimizer", schedule: "LRScheduler | None") -> "OptimizerLRSchedulerConfig":
-    """Return both as Lightning's configure_optimizers does; the schedule steps after every batch."""
-    if schedule is None:
-        return {"optimizer": optimizer}  # type: ignore[typeddict-item]
-    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -29,14 +29,19 @@ class TrainerSettings:
     the teachers and end.
     """
 
-    def __init__(self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, **options: Any) -> None:
+    def __init__(
+        self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, compile: bool = False, **options: Any
+    ) -> None:
         whole(1, 4096, threads=threads)
         whole(1, num_nodes=num_nodes)
         self.precision = str(options.get("precision", PRECISIONS[0]))
         one_of(PRECISIONS, precision=self.precision)
         for name in sorted(_RESERVED & options.keys()):
             raise InputError(name, options[name], "must not be given: nzc sets it itself, or trains without it")
+        if not isinstance(compile, bool):
+            raise InputError("compile", compile, "must be true or false")
         self.progress, self.threads, self.nodes, self.options = progress, threads, num_nodes, options
+        self.compile = compile  # the step of stacked teachers
 
     @property
     def is_worker(self) -> bool:
@@ -49,11 +54,11 @@ class TrainerSettings:
         asked_for_cpu = self.options.get("accelerator") == "cpu"  # no need to import torch then
         return "cpu" if asked_for_cpu else str(self._trainer().strategy.root_device.type)
 
-    def fit(self, module: "LightningModule", name: str, teachers: int | None = None, **options: Any) -> None:
-        """Fit `module`. The progress bar is called `name`, and counts `teachers`; None: batches."""
+    def fit(self, module: "LightningModule", name: str, total: int | None = None, **options: Any) -> None:
+        """Fit `module`. The progress bar is called `name`, and counts to `total`; None: batches."""
         from nzc.training.callbacks import Progress
 
-        trainer = self._trainer(callbacks=[Progress(name, self.progress, teachers)], **options)
+        trainer = self._trainer(callbacks=[Progress(name, self.progress, total)], **options)
         with warnings.catch_warnings(action="ignore"):
             try:
                 trainer.fit(module)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import SMALL, VOTES, Command, Nzc, contents, newest_folder
 
-from nzc.app.commands import COMMANDS
+from nzc.app import publish as publishing
 from nzc.app.publish import publish_run as publish
 from nzc.validation import InputError
 
@@ -130,8 +130,8 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path) -> None:
     moved = store.rename(here / "moved")
     command = ["publish", str(run), str(here / "again")]
     with pytest.raises(InputError, match="--store"):
-        COMMANDS["publish"](command[1:])
-    COMMANDS["publish"]([*command[1:], "--store", str(moved)])
+        publishing.publish(command[1:])
+    publishing.publish([*command[1:], "--store", str(moved)])
     for folder, dest, key in (
         (run, here, "DEST="), (run, run, "DEST="), (run, here / "votes.npy" / "x", "DEST="),
         (here, here / "x", "RUN="), (here / "nowhere", here / "x", "RUN="), (here / "outputs", here / "x", "RUN="),

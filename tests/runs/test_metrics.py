@@ -9,7 +9,7 @@ from conftest import SMALL, Nzc, tracked_runs
 from mlflow import MlflowClient
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, recall_score, roc_auc_score
 
-from nzc.app.main import _objective
+from nzc.app.job import _objective
 from nzc.runs.metrics import Metrics, unequal_classes, warnings_of
 from nzc.runs.result import RunResult
 from nzc.runs.summary import by_class

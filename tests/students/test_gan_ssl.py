@@ -89,7 +89,7 @@ def test_a_step_descends_both_losses_at_once() -> None:
     data = _data((6,))
     settings: dict[str, Any] = {"network": "mlp", "steps": 1, "optimizer": partial(torch.optim.SGD, lr=0.1)}
     moved, still = _fitted(data, **settings), _student(data, **settings)
-    labeled, pool = next(iter(still.train_dataloader()))
+    labeled, pool = (rows[0] for rows in next(iter(still.train_dataloader())))
     *terms, matching = LEARNER.losses(still, still.x[labeled], still.y[labeled], still.x[pool]).values()
     discriminator = (moved.network, still.network, torch.stack(terms).sum())
     for after, before, loss in (discriminator, (moved.generator, still.generator, matching)):

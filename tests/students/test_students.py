@@ -17,7 +17,7 @@ from nzc.data import Standardizer
 from nzc.data.augment import Strong
 from nzc.data.npz import Npz
 from nzc.mechanisms import ABSTAIN
-from nzc.students import FittedStudent, Student, StudentConfig, StudentData
+from nzc.students import FittedStudent, Student, StudentConfig, StudentData, module
 from nzc.students.export import RawInput, write_student
 from nzc.students.forest import Forest
 from nzc.students.gan_ssl import GANSSL
@@ -28,6 +28,7 @@ from nzc.students.sklearn import SklearnStudent
 from nzc.students.softmatch import SoftMatch
 from nzc.students.supervised import Supervised
 from nzc.students.vat import VAT
+from nzc.training.trainer import TrainerSettings
 
 PLAIN = Supervised(**COMMON | {"batch_size": 16, "patience": 10})
 
@@ -70,11 +71,23 @@ def test_a_step_in_double_precision_is_the_step_up_to_rounding(config: StudentCo
     for dtype in (torch.float32, torch.float64):
         student = config.student(replace(data, x=data.x.astype(str(dtype).removeprefix("torch."))), 0).to(dtype)
         student.on_train_start()
-        student.training_step(next(iter(student.train_dataloader())), 0).backward()
+        labeled, pool = next(iter(student.train_dataloader()))
+        torch.stack([*student.batch_losses(labeled[0], pool[0]).values()]).sum().backward()
         gradients = [weight.grad.double() for weight in student.network.parameters()]
         found.append([*(loss.detach().double() for loss in student.losses.values()), *gradients])
         assert gradients[0].abs().max() > 0
     torch.testing.assert_close(*found, rtol=1e-3, atol=1e-5)
+
+
+def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in bf16, where autocast keeps copies of the weights."""
+    weights = []
+    for evaluations in (1, 50):  # two chunks, and one for each step
+        monkeypatch.setattr(module, "EVALUATIONS", evaluations)
+        trainer = TrainerSettings(progress=False, accelerator="cpu", devices=1, precision="bf16-mixed")
+        student = replace(PLAIN, steps=12, average=0.9).fit(_data(), 0, trainer, "Student")
+        weights.append(student.classifier.state_dict())
+    torch.testing.assert_close(*weights, rtol=0, atol=0)
 
 
 def test_every_row_comes_once_before_any_comes_twice() -> None:
@@ -86,10 +99,9 @@ def test_every_row_comes_once_before_any_comes_twice() -> None:
 def test_batches_hold_labeled_rows_and_rows_of_the_whole_pool() -> None:
     data = _data()
     student = replace(PLAIN, unlabelled=50, steps=8).student(data, 0)
-    batches = list(student.train_dataloader())
-    assert [(len(labeled), len(pool)) for labeled, pool in batches] == [(16, 50)] * 8
-    assert max(int(labeled.max()) for labeled, _ in batches) < 120
-    assert set(torch.cat([pool for _, pool in batches]).tolist()) == set(range(200))
+    labeled, pool = (torch.cat(part) for part in zip(*student.train_dataloader(), strict=True))
+    assert labeled.shape == (8, 16) and pool.shape == (8, 50)
+    assert labeled.max() < 120 and set(pool.flatten().tolist()) == set(range(200))
 
 
 def test_the_labeled_loss_by_hand() -> None:
@@ -204,7 +216,7 @@ def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None
     np.testing.assert_allclose(data.shares, shrunk / 3 + (1 - shrunk) * often)
     drawn = replace(PLAIN, balance=1.0, steps=1000).student(data, 0).train_dataloader()
     expected = np.sqrt(data.shares) * (often > 0)
-    drawn_shares = np.bincount(labels[torch.cat([rows for rows, _ in drawn])], minlength=3) / 16000
+    drawn_shares = np.bincount(labels[torch.cat([rows.flatten() for rows, _ in drawn])], minlength=3) / 16000
     np.testing.assert_allclose(drawn_shares, expected / expected.sum(), atol=0.02)
 
 

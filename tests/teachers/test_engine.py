@@ -29,6 +29,7 @@ from nzc.teachers.teacher import Threads
 from nzc.training.trainer import TrainerSettings
 
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
+COMPILED = TrainerSettings(progress=False, accelerator="cpu", devices=1, compile=True)
 SETTINGS = Ensemble(count=5, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3,
                     augment=Affine(rotate=10))  # fmt: skip
 
@@ -55,6 +56,22 @@ def test_a_teacher_does_not_depend_on_those_beside_it(images: bool, splits: Data
     assert len({row.tobytes() for row in together}) == 5
     stacked = _predictions(replace(SETTINGS, stacked=True, parallel=3), splits, tmp_path / "c")
     assert (stacked == together).mean() > 0.99  # up to rounding
+
+
+def test_autocast_and_compilation_change_only_the_speed(
+    splits: DataSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Autocast keeps copies of the weights, which a pass of several steps must not use again."""
+    engine, weights = TeacherEnsemble(SETTINGS, splits, SETTINGS.shards(splits), tmp_path), []
+    for kept in (True, False):
+        cohort = Threads([engine.teacher(0)], 1, partial(torch.autocast, "cpu", torch.bfloat16, cache_enabled=kept))
+        cohort.train_pass()
+        weights.append(cohort.teachers[0].network.state_dict())
+    torch.testing.assert_close(*weights, rtol=0, atol=0)
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))  # others compile for a minute
+    stacked = replace(SETTINGS, stacked=True)
+    found = [_predictions(stacked, splits, tmp_path / str(of), COMPILED if of else QUIET) for of in (0, 1)]
+    assert (found[0] == found[1]).mean() > 0.99
 
 
 def _has_dropout(network: str) -> bool:

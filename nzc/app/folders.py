@@ -1,9 +1,6 @@
-"""The subcommands: nzc predict, report and sync; nzc plan, publish and store have files of their own."""
+"""The subcommands nzc report and nzc sync, for the folders of runs and sweeps."""
 
-import logging
-import os
 import sys
-from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -12,40 +9,12 @@ from filelock import Timeout
 from omegaconf import OmegaConf
 
 from nzc.app.errors import Parser
-from nzc.app.plan import plan
-from nzc.app.publish import publish
-from nzc.app.store import store
 from nzc.runs.formatting import show
 from nzc.runs.layout import SWEEP
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_table
 from nzc.tracking import Tracker, cause, send, unsent, wait_at_most
 from nzc.validation import InputError, in_a_line, positive
-
-
-def predict(arguments: list[str]) -> int:
-    """Print the predictions of a run's student for new records."""
-    parser = Parser("nzc predict", description="Print a label and its probability for each record of a file.")
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="outputs/… of a run, or a published folder")
-    parser.add_argument("file", metavar="FILE", type=Path, help="records as the run's public ones: CSV, Parquet, .npy")
-    chosen = parser.parse_args(arguments)
-    from nzc.students.predict import Student, write  # imports torch
-
-    logging.disable(logging.WARNING)  # torch would say in many lines why it cannot read a file
-    try:
-        student = Student(chosen.folder)
-    except Exception as error:  # torch and json raise many types
-        allowed = f"must have a student that can be read ({in_a_line(error, 200)})"
-        raise InputError("FOLDER", chosen.folder, allowed) from error
-    try:
-        write(student, str(chosen.file))
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError) as error:
-        allowed = f"must have records such as the student takes ({in_a_line(error, 200)})"
-        raise InputError("FILE", chosen.file, allowed) from error
-    return 0
 
 
 def report(arguments: list[str]) -> int:
@@ -111,9 +80,3 @@ def _stored_tracker(folder: Path, uri: str | None) -> Tracker:
     home = Path(tree["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
     with chdir(home if uri is None and home.is_dir() else "."):
         return MLflow(**values, system_metrics=False)  # they would be this machine's
-
-
-#: The subcommands by name.
-COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "plan": plan, "predict": predict, "publish": publish, "report": report, "store": store, "sync": sync,
-}  # fmt: skip
