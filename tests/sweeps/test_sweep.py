@@ -102,7 +102,10 @@ def test_every_sweep_file_composes_row_by_row(path: Path) -> None:
         # Rows that differ by numbers only compose alike.
         unlike = {re.sub(r"=[\d.e+-]+\b", "=", str(row.set)): row for row in expand_rows(sweep)}
         rows = [*unlike.values()] or [SweepRow()]
-        configs, mistakes = compose_jobs(sweep, [SweepJob(row, [f"+sweeps={path.stem}", *row.set]) for row in rows])
+        grid = (sweep.hydra.sweeper.get("params") or {}).items()
+        grid = [f"{key}={values}".split(",")[0] for key, values in grid if "(" not in str(values)]
+        own = [f"+sweeps={path.stem}", *grid]
+        configs, mistakes = compose_jobs(sweep, [SweepJob(row, [*own, *row.set]) for row in rows])
     assert mistakes == []
     assert check_keys(spec_of(sweep), configs) == []
     assert not any(OmegaConf.missing_keys(cfg.aggregator) for cfg in configs)

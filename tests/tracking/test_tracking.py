@@ -117,7 +117,7 @@ def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
     assert "delta=${oc.env:OWN_DELTA}" in parent.info.run_name
     text = (HOME / "docs/tracking.md").read_text()
     (lines,) = re.findall(r"^    import mlflow\n.*?^    print.*?\n", text, re.M | re.S)
-    exec(textwrap.dedent(lines).replace("mlflow.db", f"{Path.cwd()}/mlflow.db").replace("digits", "none"), {})
+    exec(textwrap.dedent(lines).replace("mlflow.db", f"{Path.cwd()}/mlflow.db").replace("digits", "votes"), {})
     listed = capfd.readouterr().out
     assert [len(re.findall(word, listed)) for word in ("seed=0", "seed=1")] == [1, 1]
 
