@@ -37,7 +37,7 @@ V at e^−ℓ (1 − η) is at most η larger. If v > 8, the label is that of K 
 that, and then everything, adds at most Φ(−8). Cells cover the rest, and K = 2 (v = ∞). These sum to `FAR`.
 
 6. Few pairs. Curves H are kept on a grid, where a chord is an upper bound again. Groups of pairs are replaced by the
-largest of their curves (`_merged`). Which pairs share a group affects how tight the bound is, never whether it holds.
+largest of their curves (`merged`). Which pairs share a group affects how tight the bound is, never whether it holds.
 K = 2 alone would not do: three outcomes with M about σ below a tie tell 0.5% more about d (Fisher information).
 """
 
@@ -46,9 +46,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.composition import ONE_THREAD
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, after_all, epsilon_of, induced, laws
+from nzc.accounting.merging import merged
 from nzc.types import Floats
 
 #: Larger μ, or more queries, get the ε of the noisy histograms.
@@ -59,9 +59,8 @@ _BELOW, _END = 3.0, 8.0
 FAR = 3e-14
 #: The largest finite loss in units of μ, and grid points per loss √(2/π) μ of a tie up to so many queries.
 _REACH, _POINTS = 9.5, {200: 8, 2_000: 5, MOST_QUERIES: 2}
-#: A group may have this much larger moments than the worst pair. The moments are E (p/q)^(β/μ); for Q queries, β up to
-#: `_HIGHEST`/√Q matter, and all up to 0.4 are used.
-_SLACK, _HIGHEST = 0.002, 15.0
+#: Laws are grouped by their moments E (p/q)^(β/μ). For Q queries, β up to `_HIGHEST`/√Q or 0.4 matter.
+_HIGHEST = 15.0
 _BETAS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
 #: Laws with losses up to these, in units of μ, are multiplied together.
 _BANDS = (2.2, 4.5, np.inf)
@@ -89,7 +88,7 @@ def bands(mu: float, step: float, highest: float = np.inf) -> list[Band]:
     """Return laws on the grid that dominate all queries; β up to `highest` decide how they are grouped."""
     reach = int(_REACH * mu / step)
     s = np.exp(step * np.arange(-reach, reach + 1))
-    curves = _merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, _BETAS[highest >= _BETAS] / mu)
+    curves = merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, _BETAS[highest >= _BETAS] / mu)
     p, infinite = laws(curves, s)
     furthest = np.where(p > 0, abs(np.arange(-reach, reach + 1)), 0).max(axis=1)
     found: list[Band]
@@ -199,35 +198,3 @@ def _censored(mu: float, s: Floats) -> Floats:
         h = ndtr(shift / 2 - np.log(scaled) / shift) - scaled * ndtr(-shift / 2 - np.log(scaled) / shift)
         curves.append(np.maximum((h * p_all).sum(axis=1) - np.maximum(1 - s, 0.0), 0.0) + (p[-1] + q[-1]))
     return np.array(curves)
-
-
-def _merged(curves: Floats, s: Floats, orders: Floats) -> Floats:
-    """Return curves that together dominate all: first neighbours join, then each the group that then grows least."""
-    slopes = np.diff(s ** (orders[:, None] + 1), axis=1) / np.diff(s)
-    moments = (np.pad(slopes, ((0, 0), (0, 1))) - np.pad(slopes, ((0, 0), (1, 0)))).T
-
-    def of(curves: Floats) -> Floats:  # in blocks, as larger products wait for other threads
-        rows = ONE_THREAD // moments.size
-        blocks = (curves[at : at + rows] @ moments for at in range(0, len(curves), rows))
-        return np.concatenate([np.zeros((0, len(orders))), *blocks])
-
-    moments /= of(curves).max(axis=0)
-    for first in (0, 1) * 6:
-        joined = np.maximum(curves[first:-1:2], curves[first + 1 :: 2])
-        fine = of(joined).max(axis=1) <= 1 + _SLACK / 2
-        kept = np.ones(len(curves), dtype=bool)
-        kept[first + 1 :: 2] = ~fine
-        curves = curves.copy()
-        curves[first:-1:2][fine] = joined[fine]
-        curves = curves[kept]
-    groups, sizes = np.zeros((0, len(s))), np.zeros((0, len(orders)))
-    for curve in curves[np.argsort(-of(curves).max(axis=1))]:
-        joined = np.maximum(groups, curve)
-        grown = of(joined)
-        growth = np.where(grown.max(axis=1) <= 1 + _SLACK, (grown - sizes).sum(axis=1), np.inf)
-        if growth.min(initial=np.inf) < np.inf:
-            at = growth.argmin()
-            groups[at], sizes[at] = joined[at], grown[at]
-        else:
-            groups, sizes = np.vstack([groups, curve]), np.vstack([sizes, of(curve[None])])
-    return groups
