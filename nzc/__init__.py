@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     __version__: str
     from nzc.accounting import Cost, Epsilon
     from nzc.accounting.calibration import calibrate
-    from nzc.app.run import run
+    from nzc.app.library import run, sweep
     from nzc.labeling.ledger import Ledger
     from nzc.labeling.ledger_entry import LedgerEntry
     from nzc.labeling.randomness import system_rng
@@ -41,11 +41,11 @@ __all__ = [
     "InteractiveScreen", "LNMax", "LaplaceNoise", "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise",
     "NoisyArgmax", "OwnCells", "PermuteAndFlip", "Plan", "PlannedRun", "Plurality", "RunResult", "Screen",
     "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit", "calibrate", "count_votes",
-    "read_sweep", "run", "system_rng",
+    "read_sweep", "run", "sweep", "system_rng",
 ]  # fmt: skip
 #: The modules of names that are not in nzc.mechanisms.
 _ELSEWHERE = {
-    "accounting": ("Cost", "Epsilon"), "accounting.calibration": ("calibrate",), "app.run": ("run",),
+    "accounting": ("Cost", "Epsilon"), "accounting.calibration": ("calibrate",), "app.library": ("run", "sweep"),
     "labeling.ledger": ("Ledger",), "labeling.ledger_entry": ("LedgerEntry",), "labeling.randomness": ("system_rng",),
     "mechanisms.plan": ("Plan", "PlannedRun"), "runs.result": ("RunResult",), "sweeps.table": ("read_sweep",),
     "validation": ("InputError",),
@@ -59,3 +59,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'nzc' has no attribute {name!r}")
     module = next((module for module, names in _ELSEWHERE.items() if name in names), "mechanisms")
     return getattr(import_module(f"nzc.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -20,12 +20,17 @@ LEAST, MOST = 1e-100, 1e100
 _PASSWORD = re.compile(r"""(://[^:/\s\\]*\\?:)[^\s"']+(?=@)""")
 
 
+#: What Python shows of an object without a text of its own, and of a class or function.
+_NAMELESS = re.compile(r"(?:_DeferredTarget\()?<(?:class |function )?'?([\w.]+)'?(?: object)?(?: at 0x\w+)?>\)?")
+
+
 class InputError(ValueError):
     """A value that cannot be used. The message is one line: `key=value: allowed`."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
         typed = {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))  # as one types it
+        typed = found[1] if (found := _NAMELESS.fullmatch(typed)) else typed
         super().__init__(one_line(f"{shortened(key, 100)}={shortened(masked(typed), 250)}: {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -94,7 +99,7 @@ def meant(name: str, known: Iterable[str], listed: Iterable[str] | None = None) 
         return -SequenceMatcher(None, other.casefold(), name.casefold()).ratio()
 
     names = sorted(known, key=unlike)
-    if names and unlike(names[0]) <= -0.6:
+    if names and unlike(names[0]) <= -0.7:
         return f"; did you mean {names[0]}?"
     return f": {', '.join(names if listed is None else sorted(listed, key=unlike))}"
 

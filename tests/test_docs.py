@@ -3,18 +3,18 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import Nzc
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import nzc as library
-from nzc.app.config import CONF, HOME, refuse_unknown_keys, register
+from nzc.app.config import HOME, compose_run, refuse_unknown_keys
+from nzc.app.library import Settings, as_overrides
 
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 #: Placeholders of the pages, and values that compose.
@@ -63,10 +63,7 @@ def test_every_command_composes(page: Path, tmp_path: Path, monkeypatch: pytest.
         if (words[:1] and words[0] in SUBCOMMANDS) or "hydra/launcher" in line:  # launchers are extras
             continue
         overrides = [_first_value(word) for word in words if not word.startswith("--") and word != "…"]
-        register()
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            cfg = compose("config", overrides, return_hydra_config=True)
-        refuse_unknown_keys(cfg)
+        refuse_unknown_keys(compose_run(overrides))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -74,8 +71,8 @@ def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     np.save("votes.npy", np.random.default_rng(0).multinomial(250, [0.82, *[0.02] * 9], 100))
-    run = library.run
-    monkeypatch.setattr(library, "run", lambda overrides: run([*overrides, *_small(overrides)]), raising=False)
+    for name in ("run", "sweep"):
+        monkeypatch.setattr(library, name, partial(_smaller, getattr(library, name)), raising=False)
     for name, smaller in {"audit": {"trials": 200}, "Plan": {"queries": (10, 20)}}.items():
         monkeypatch.setattr(library, name, partial(getattr(library, name), **smaller), raising=False)
     _write_files(page)
@@ -83,6 +80,12 @@ def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for language, title, content in _blocks(page):
         if language == "python" and not title:
             exec(content, namespace)
+
+
+def _smaller(function: Callable[[list[str]], object], settings: Settings = (), **more: object) -> object:
+    """Do what nzc.run or nzc.sweep does, in a short time."""
+    words = as_overrides(settings, more, grid=True)
+    return function([*words, *_small(words)])
 
 
 def _small(words: list[str]) -> list[str]:
@@ -121,11 +124,12 @@ def test_every_extension_runs(nzc: Nzc, line: str) -> None:
     assert all(result["answered"] for result in ran.results)
 
 
-def test_every_test_that_the_privacy_page_names_exists_in_the_file_it_names() -> None:
+@pytest.mark.parametrize("page", ["privacy.md", "proofs.md"])
+def test_every_test_that_a_page_names_exists_in_the_file_it_names(page: str) -> None:
     """`test_…`, then in the same sentence or list the file in backticks."""
     root = Path(__file__).parent.parent
     names: list[str] = []
-    for word in re.findall(r"`(test_\w+|tests/[\w/]+\.py)`", (root / "docs" / "privacy.md").read_text()):
+    for word in re.findall(r"`(test_\w+|tests/[\w/]+\.py)`", (root / "docs" / page).read_text()):
         if word.startswith("tests/"):
             text = (root / word).read_text()
             assert [name for name in names if f"def {name}(" not in text] == [], word
@@ -135,11 +139,21 @@ def test_every_test_that_the_privacy_page_names_exists_in_the_file_it_names() ->
     assert not names
 
 
-def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "long", "short", "left"),
+    [
+        ("label", "visits(20_000", "visits(4_000", "published/privacy.json"),
+        ("library", '[0.05, 0.1, 0.25, 1]}, "seed": range(3)', '[0.1, 0.25]}, "seed": range(2)', "outputs/sweeps"),
+    ],
+)
+def test_the_notebook_runs(
+    name: str, long: str, short: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    notebook = json.loads((HOME / "docs" / "notebooks" / "label.ipynb").read_text())
+    cells = json.loads((HOME / "docs" / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert long in "".join(sources)
     namespace: dict[str, object] = {}
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            exec("".join(cell["source"]).replace("visits(20_000", "visits(4_000"), namespace)
-    assert Path("published/privacy.json").is_file()
+    for source in sources:
+        exec(source.replace(long, short), namespace)
+    assert Path(left).exists()

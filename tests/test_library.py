@@ -2,21 +2,28 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TEACHERS
+from conftest import TEACHERS, tracked_runs
 from conftest import VOTES as VOTES_FILE
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlflow import MlflowClient
 from omegaconf.basecontainer import BaseContainer
 
 import nzc
 from nzc.accounting.rdp import ORDERS
+from nzc.app.library import as_overrides
 from nzc.runs import prepare
 from nzc.validation import InputError
 
@@ -107,7 +114,7 @@ def test_the_command_answers_without_slow_imports(tmp_path: Path) -> None:
 
 def test_every_public_name_exists_and_has_a_docstring() -> None:
     for name in nzc.__all__:
-        assert getattr(nzc, name).__doc__, name
+        assert getattr(nzc, name).__doc__ and name in dir(nzc), name
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         nzc.Nothing  # noqa: B018
     assert (Path(nzc.__file__).parent / "py.typed").is_file()
@@ -189,31 +196,91 @@ def _state() -> list[object]:
     """Return global state that a run could change: of Hydra, OmegaConf and the process."""
     os.umask(umask := os.umask(0))
     hydra = GlobalHydra.instance().is_initialized(), set(ConfigStore.instance().repo)
-    return [*hydra, set(BaseContainer._resolvers), umask, [*sys.path], [*sys.argv], Path.cwd()]
+    process = signal.getsignal(signal.SIGTERM), [*sys.path], [*sys.argv], Path.cwd(), "from_python" in sys.modules
+    return [*hydra, set(BaseContainer._resolvers), umask, *process]
+
+
+def _own_aggregator(sigma: int) -> None:
+    """Write an aggregator `mine` into the working directory."""
+    Path("from_python.py").write_text(f"import nzc\ndef aggregator():\n    return nzc.GNMax({sigma})\n")
+    Path("conf/aggregator").mkdir(parents=True)
+    Path("conf/aggregator/mine.yaml").write_text("_target_: from_python.aggregator\n")
 
 
 def test_a_run_from_python_leaves_no_state_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "from_python.py").write_text("import nzc\ndef aggregator(sigma):\n    return nzc.GNMax(sigma)\n")
-    (tmp_path / "conf/aggregator").mkdir(parents=True)
-    (tmp_path / "conf/aggregator/mine.yaml").write_text("_target_: from_python.aggregator\nsigma: 2\n")
+    _own_aggregator(sigma=2)
     before = _state()
-    result = nzc.run([*TEACHERS, "tracking=none", "student=none", "aggregator=mine", "figures=false"])
+    result = nzc.run(TEACHERS, tracking=None, student={"steps": 30}, aggregator="mine", queries=50, figures=False)
     assert _state() == before and not prepare._loaded  # nor private records, in memory or in a temporary file
     assert isinstance(result, nzc.RunResult) and result.epsilon.exact is not None
     assert result.folder is not None and result == nzc.RunResult.read(result.folder)
     assert (result.folder / ".hydra" / "config.yaml").is_file()
+    assert result.labels is not None and result.predictions is not None and result.probabilities is not None
+    written = np.loadtxt(result.folder / "labels.csv", delimiter=",", skiprows=1, dtype=int)
+    assert (result.labels[:50] == written[:, 1]).all() and (result.labels[50:] == nzc.ABSTAIN).all()
+    lines = [line.split(",") for line in (result.folder / "predictions.csv").read_text().splitlines()[1:]]
+    np.testing.assert_allclose(result.probabilities, np.array(lines)[:, 4:].astype(float), atol=1e-4)
+    assert [line[1] for line in lines[50:]] == [str(label) for label in result.predictions[50:]]
+    assert "labels" not in result.as_dict() and "array" not in repr(result)
+
+
+@pytest.mark.usefixtures("nzc")
+def test_a_sweep_from_python_is_that_of_the_command(
+    histograms: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Twice in a process, each time in another folder with a module of the same name."""
+    own = {"recipe": "papers", "dataset": None, "student": None, "teachers": "votes", "teachers.path": histograms}
+    for sigma in (5, 7):
+        (place := histograms.parent / str(sigma)).mkdir()
+        monkeypatch.chdir(place)
+        _own_aggregator(sigma)
+        before = _state()
+        jobs = nzc.sweep(own | {"aggregator": ["gnmax", "mine"]}, queries=range(10, 1000, 989), figures=False)
+        assert _state() == before
+        folder = Path(jobs.attrs["folder"])
+        assert folder.is_relative_to(place) and (folder / "report.html").is_file()
+        assert jobs.equals(nzc.read_sweep(folder)) and jobs["queries"].tolist() == [10, 999] * 2
+        assert jobs["failure"].isna().tolist() == [True, False] * 2 and "from 1 to 40" in jobs["failure"][1]
+        assert f"(sigma={sigma})" in jobs["mechanism"][2]
+        parent, *children = tracked_runs(MlflowClient(f"sqlite:///{place}/mlflow.db"))
+        assert len(children) == 4 and parent.data.metrics["jobs_failed"] == 2
+    assert capfd.readouterr().out == ""
+    with pytest.raises(InputError, match="sigm=1: must be one of the keys of aggregator"):
+        nzc.sweep(own, aggregator={"sigm": [1, 2]})
+
+
+@given(st.text() | st.none() | st.booleans() | st.floats(allow_nan=False) | st.lists(st.text() | st.integers()))
+@settings(derandomize=True, deadline=None, max_examples=150)
+def test_python_values_are_what_hydra_reads(value: object) -> None:
+    parse = OverridesParser.create().parse_override
+    assert parse(as_overrides({"a": {"b": value}}, {})[0]).value() == value
+    (word,) = as_overrides({}, {"key": [value, {"_target_": "x", "y": value}]}, grid=True)
+    read = [parse(f"++key={text}").value() for text in parse(word).sweep_string_iterator()]
+    assert read == [value, {"_target_": "x", "y": value}]
+
+
+def test_settings_are_flat_but_for_objects_of_a_group() -> None:
+    network = {"_target_": Path, "hidden": np.int64(3)}
+    words = as_overrides({"aggregator": "gnmax", "teachers": {"network": network}}, {"student": None, "rounds": (6, 4)})
+    assert words == [
+        "aggregator=gnmax", "++teachers.network={_target_:pathlib.Path,hidden:3}", "student=none", "rounds=[6,4]",
+    ]  # fmt: skip
+    assert as_overrides(["seed=1"], {"rounds": [(6, 4), None], "seed": np.arange(2)}, grid=True) == [
+        "seed=1", "rounds=[6,4],null", "seed=0,1",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
         (["seed=-1"], "seed=-1: must be"), (["sed=1"], "did you mean seed"), (["aggregator=foo"], "aggregator=foo"),
-        (["+sweeps=digits"], "sweeps are for the command line"), (["seed=1,2"], "seed"),
+        (["+sweeps=digits"], "nzc.sweep runs several"), (["seed=1,2"], "seed"), ("seed=1", "settings=seed=1: must be"),
+        ({"aggregator": 5}, "aggregator=5: must be"), ({"seed": object()}, "seed=<.*: must be"), (["student=7"], "=7:"),
     ],
 )  # fmt: skip
 def test_a_run_from_python_refuses_wrong_input(
-    overrides: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    overrides: Any, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=says):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nzc.accounting import composition, data_independent, sanitised
-from nzc.accounting.data_dependent import DataDependentBound
+from nzc.accounting.data_dependent import DataDependentBound, by_paper
 from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
 from nzc.accounting.exact import ExactCost
@@ -27,6 +27,8 @@ class Cost:
     bounded: tuple[tuple[DataDependentBound, AnyArray], ...] = field(repr=False)
     worst_case: tuple[tuple[int, WorstCaseCost], ...]  # pairs of a count and the cost of one release, for any votes
     delta_cost: float = 0.0  # the part of δ that the mechanism itself uses
+    #: What the papers' own numbers follow from (`data_dependent.by_paper`); (): no theorem. Private.
+    printed: tuple[tuple[DataDependentBound, AnyArray, Floats], ...] = field(default=(), repr=False)
     #: The ε that the authors claim, (queries, δ) → ε; None: they claim none of their own.
     claim: Callable[[int, float], float | None] | None = field(default=None, repr=False)
 
@@ -37,6 +39,7 @@ class Cost:
             bounded=self.bounded + other.bounded if self.bounded and other.bounded else (),
             worst_case=self.worst_case + other.worst_case,
             delta_cost=self.delta_cost + other.delta_cost,
+            printed=self.printed + other.printed if self.printed and other.printed else (),
             claim=other.claim,
         )
 
@@ -68,6 +71,7 @@ class Cost:
         """Return every ε at δ that needs no random draw; δ must lie strictly between 0 and 1."""
         between_0_and_1(delta=delta)
         exact, lower, order = self.exact_epsilon(delta)
+        claimed = None if self.claim is None else self.claim(self.queries, delta)
         costs = [bound.cost(histograms) for bound, histograms in self.bounded]
 
         def total(orders: Floats) -> Floats:
@@ -78,8 +82,9 @@ class Cost:
             exact_lower=lower,
             order=order,
             theorem=to_epsilon(total, delta)[0] if costs else None,
+            paper=by_paper(self.printed, delta) if self.printed else claimed,
             data_independent=self.data_independent(delta),
-            claimed=None if self.claim is None else self.claim(self.queries, delta),
+            claimed=claimed,
         )
 
     def published(self, delta: float, rough: bool = False) -> tuple[float, float]:

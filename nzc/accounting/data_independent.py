@@ -24,12 +24,13 @@ class WorstCaseCost:
     rdp: Callable[[Floats], Floats] = field(repr=False)  # the Rényi cost, orders → [orders]
     mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
+    many: Callable[[int, float], float] | None = None  # ε of so many such releases, (count, δ) → ε; None: not known
     pures: int = 1  # it is so many releases, each (ε₀/pures, 0)-private
     shown: Shown | None = None  # for a sharper composition of releases that all have one; None: none is known
 
     def same_as(self, other: "WorstCaseCost") -> bool:
         """Return whether both are one cost by all that is known of them."""
-        known = [(cost.mu, cost.pure, cost.pures, cost.shown) for cost in (self, other)]
+        known = [(cost.mu, cost.pure, cost.pures, cost.shown, cost.many) for cost in (self, other)]
         return known[0] == known[1] and np.array_equal(self.rdp(ORDERS), other.rdp(ORDERS))
 
 
@@ -73,6 +74,8 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
     bounds.append(gaussian(float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))), delta))
     if len(pure := {cost.pure / cost.pures for _, cost in parts}) == 1:
         bounds.append(optimal_pure(pure.pop(), sum(count * cost.pures for count, cost in parts), delta))
+    if (many := parts[0][1].many) is not None and not rough and all(cost.many == many for _, cost in parts):
+        bounds.append(many(sum(count for count, _ in parts), delta))
     shown = [(count, cost.shown) for count, cost in parts if cost.shown is not None]
     if len(shown) == len(parts) and not rough:
         bounds.append(together(shown, delta, min(bounds)))

@@ -15,6 +15,7 @@ class Epsilon:
     exact: float | None = None  # upper bound from the mechanism's own law at these votes; private
     exact_lower: float | None = None  # lower bound on the same: how tight it is; private; None: several rounds
     theorem: float | None = None  # the papers' data-dependent bound at these votes; private
+    paper: float | None = None  # the number that the papers print: their orders and conversion, or their claim; private
     data_independent: float | None = None  # upper bound for any votes, however many queries are answered; public
     sanitised: float | None = None  # the data-dependent bound, released with noise; public if `publish=sanitised`
     claimed: float | None = None  # what a paper claims where that is none of the above; not a bound

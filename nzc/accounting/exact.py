@@ -1,7 +1,7 @@
 """The exact Rényi cost of a query: its largest divergence to any histogram one vote away, in both directions.
 
 Every result is an upper bound: the error of the laws (`error_of`) and the rounding of the sums are added. Outcomes
-below e^-700 in both laws are ignored.
+below e^-700 in both laws are ignored. docs/proofs.md says why all of this holds.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The exact Rényi cost where every record counts in one histogram only (`mechanisms.adjacency.OwnCells`)."""
+"""The exact Rényi cost where every record counts in one histogram only (`OwnCells`; proof: docs/proofs.md)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -36,11 +36,14 @@ class JointCost(ABC):
 
 @dataclass(frozen=True, repr=False)
 class OwnCellsCost(JointCost):
-    """The cost where one record moves: of queries that a count moved in, left or entered. Others keep their law."""
+    """The cost where one record moves: of queries that a count moved in, left or entered. Others keep their law.
+
+    Where a record may change in its label only, no count leaves a histogram or enters another: None.
+    """
 
     moved: ExactCost
-    left: ExactCost
-    entered: ExactCost
+    left: ExactCost | None = None
+    entered: ExactCost | None = None
 
     @property
     def queries(self) -> int:  # type: ignore[override]
@@ -48,11 +51,11 @@ class OwnCellsCost(JointCost):
 
     def neighbourhoods(self, order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
         """Return the two dearest sets of neighbours at a Rényi order, for `composition.compose`."""
-        at, kinds = np.array([order]), (self.moved, self.left, self.entered)
-        moved, left, entered = (cost.per_query(at)[:, 0] for cost in kinds)
+        at = np.array([order])
+        moved = self.moved.per_query(at)[:, 0]
         sets: list[Iterable[tuple[Pairs, Ints]]] = [[self.moved.law(int(moved.argmax()))]]
-        if len(moved) > 1:
-            pair = left[:, None] + entered
+        if len(moved) > 1 and self.left is not None and self.entered is not None:
+            pair = self.left.per_query(at) + self.entered.per_query(at)[:, 0]
             np.fill_diagonal(pair, -1)
             leaves, enters = divmod(int(pair.argmax()), len(moved))
             sets.append([self.left.law(leaves), self.entered.law(enters)])
@@ -61,9 +64,10 @@ class OwnCellsCost(JointCost):
     def of_first(self, queries: int, orders: Floats) -> Floats:
         if not queries:
             return np.zeros(len(orders))
-        moved, left, entered = (cost.per_query(orders)[:queries] for cost in (self.moved, self.left, self.entered))
-        dearest = moved.max(axis=0)
-        if queries > 1:  # a count leaves the dearest histogram, and enters the dearest of the others; or the reverse
+        dearest = self.moved.per_query(orders)[:queries].max(axis=0)
+        if queries > 1 and self.left is not None and self.entered is not None:
+            # A count leaves the dearest histogram, and enters the dearest of the others; or the reverse.
+            left, entered = (cost.per_query(orders)[:queries] for cost in (self.left, self.entered))
             for one, other in ((left, entered), (entered, left)):
                 at = one.argmax(axis=0)
                 rest = other.copy()
@@ -74,11 +78,11 @@ class OwnCellsCost(JointCost):
 
 @dataclass(frozen=True, repr=False)
 class KnownCost(JointCost):
-    """A cost that is the same whatever the votes: that of noisy counts, and of several records that move."""
+    """A cost that is the same whatever the votes: that of noisy counts, and of several votes or records that move."""
 
     queries: int
-    of: Callable[[int], tuple[int, WorstCaseCost]]  # what so many queries cost: a count, and the cost of each
+    of: Callable[[int], tuple[tuple[int, WorstCaseCost], ...]]  # what so many queries cost: counts, and costs of each
 
     def of_first(self, queries: int, orders: Floats) -> Floats:
-        count, cost = self.of(queries)
-        return count * cost.rdp(orders) if count else np.zeros(len(orders))
+        parts = [count * cost.rdp(orders) for count, cost in self.of(queries) if count]
+        return np.asarray(np.sum([np.zeros(len(orders)), *parts], axis=0))

@@ -22,7 +22,8 @@ from nzc.accounting.calibration import calibrate
 from nzc.accounting.epsilon import SANITISED
 from nzc.app.config import check_values, name_of_people, refuse_unknown_keys
 from nzc.app.errors import unknown_key
-from nzc.data import Dataset
+from nzc.data import LABEL, Dataset
+from nzc.labeling.individual import shares
 from nzc.labeling.promise import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax
@@ -54,6 +55,10 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     """Return everything that a run needs, built and checked. `choices` are the chosen options of the groups."""
     refuse_unknown_keys(cfg)
     check_values(cfg)
+    _find_own_modules()
+    for group in KINDS:  # parts of the user's own, before data are read
+        if OmegaConf.is_config(cfg[group]):
+            _described(OmegaConf.to_container(cfg[group], resolve=True), group, own=True)
     if (dataset := build(cfg, "dataset", choices["dataset"])) is not None:
         check_data(dataset, cfg.queries)
     teachers: Teachers = build(cfg, "teachers")
@@ -63,7 +68,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         dataset=dataset,
         representation=build(cfg, "representation", choices["representation"]),
         teachers=teachers,
-        policy=build_policy(cfg, teachers.adjacency),
+        policy=build_policy(cfg, teachers),
         queries=cfg.queries,
         student=build(cfg, "student", choices["student"]),
         trainer=build(cfg, "trainer"),
@@ -74,11 +79,21 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     )
 
 
-def build_policy(cfg: DictConfig, adjacency: Adjacency) -> LabelingPolicy:
-    """Return the rules of labeling, of which ε follows, built and checked; `adjacency` is that of the teachers.
+def build_policy(cfg: DictConfig, teachers: Teachers) -> LabelingPolicy:
+    """Return the rules of labeling, of which ε follows, built and checked.
 
     The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`.
     """
+    with within("teachers"):
+        adjacency = teachers.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
+    groups, of_record = OmegaConf.select(cfg, "budget.groups"), {}
+    if groups is not None:
+        of_record = shares(OmegaConf.to_object(groups) if OmegaConf.is_config(groups) else groups, adjacency)
+        largest = max(share.budget for share in of_record.values())
+        if cfg.budget.epsilon not in (None, largest):  # a run stores the largest
+            raise InputError("budget.epsilon", cfg.budget.epsilon, "must be null where budget.groups gives every ε")
+        cfg.budget.epsilon = largest
+        adjacency = adjacency.times(max(share.weight for share in of_record.values()))
 
     def mechanism() -> NoisyArgmax:
         built: NoisyArgmax = build(cfg, "aggregator")
@@ -95,7 +110,8 @@ def build_policy(cfg: DictConfig, adjacency: Adjacency) -> LabelingPolicy:
             cfg.aggregator[free] = noise = calibrate(tried, cfg.budget.epsilon, cfg.delta, queries, free)
         labels = f"{queries} queries" if adjacency.everywhere else "all labels"
         spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
-        print(f"nzc: aggregator.{free}={noise:.6g}: {spent}", file=sys.stderr)
+        if not OmegaConf.select(cfg, "baseline"):
+            print(f"nzc: aggregator.{free}={noise:.6g}: {spent}", file=sys.stderr)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     return LabelingPolicy(
         mechanism=(built := mechanism()),
@@ -110,6 +126,7 @@ def build_policy(cfg: DictConfig, adjacency: Adjacency) -> LabelingPolicy:
         answers=cfg.answers,
         publish=cfg.publish,
         total=OmegaConf.select(cfg, "budget.total"),  # stored configurations of older versions have none
+        shares=of_record,
     )
 
 
@@ -155,8 +172,7 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
             return None
         or_none = f"; or {group}=none" if group in _OPTIONAL else ""
         raise InputError(f"{group}._target_", None, f"must name a class derived from {kind.__name__}{or_none}")
-    if (here := os.getcwd()) not in sys.path:  # a user's own modules
-        sys.path.append(here)
+    _find_own_modules()
     try:  # plain containers, because the keys of stored predictions describe them
         built = instantiate({group: _described(node, group)}, _convert_="all")[group]
     except InstantiationException as error:
@@ -168,14 +184,32 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
     return built
 
 
-def _described(node: Any, key: str) -> Any:
-    """Return a node with the `_partial_` that keys imply. InputError: a class or function has no such argument."""
+def _find_own_modules() -> None:
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
+
+
+def _is_own(target: object) -> bool:
+    return not str(target).startswith("nzc.")
+
+
+def _described(node: Any, key: str, own: bool = False) -> Any:
+    """Return a node with the `_partial_` that keys imply. InputError: a class or function has no such argument.
+
+    own  looks at the user's own classes and functions only, and requires that they exist; those of nzc import torch
+    """
     if isinstance(node, list):
-        return [_described(item, f"{key}.{at}") for at, item in enumerate(node)]
+        return [_described(item, f"{key}.{at}", own) for at, item in enumerate(node)]
     if not isinstance(node, dict):
         return node
-    described = {name: _described(value, f"{key}.{name}") for name, value in node.items()}
-    if "_target_" in node:
+    described = {name: _described(value, f"{key}.{name}", own) for name, value in node.items()}
+    if "_target_" in node and not (own and not _is_own(node["_target_"])):
+        if own:
+            try:
+                resolve_name(node["_target_"])
+            except Exception as error:  # a module may raise anything
+                must = f"must be a class or function that can be imported ({in_a_line(error)})"
+                raise InputError(f"{key}._target_", node["_target_"], must) from error
         if key.rpartition(".")[2] in _FACTORIES:
             described.setdefault("_partial_", True)
         known = _arguments(node["_target_"]) or list(node)
@@ -198,8 +232,14 @@ def _wrong_target(error: InstantiationException, cfg: DictConfig, group: str) ->
     cause = error.__cause__ or error
     if isinstance(cause, InputError):
         return cause.within(key)
+    target, node = OmegaConf.select(cfg, f"{key}._target_"), OmegaConf.select(cfg, key)
+    tree: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_dict(node) else {}
+    parts = {name: part.get("_target_", "nzc.") for name, part in tree.items() if isinstance(part, dict)}
+    if len(own := [name for name, made in parts.items() if _is_own(made)]) == 1 and not _is_own(target):
+        must = f"must make what {target} can use ({in_a_line(cause)})"
+        return InputError(f"{key}.{own[0]}._target_", parts[own[0]], must)
     must = f"must be a class or function that takes the settings beside it ({in_a_line(cause)})"
-    return InputError(f"{key}._target_", OmegaConf.select(cfg, f"{key}._target_"), must)
+    return InputError(f"{key}._target_", target, must)
 
 
 def _check_fields(built: Any, node: dict[str, Any], key: str) -> None:

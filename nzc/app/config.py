@@ -1,10 +1,12 @@
 """The configuration: types of its keys, where presets lie, and the text of `nzc --help`."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
@@ -36,6 +38,7 @@ class Paths:
 @dataclass
 class Budget:
     epsilon: float | None = None
+    groups: Any = None  # null, a mapping of names to ε, or a list of ε
     total: float | None = None
 
 
@@ -111,6 +114,13 @@ def name_of_people(cfg: DictConfig) -> str | None:
     return None if name is None else str(name).strip()
 
 
+def experiment_of(cfg: DictConfig, choices: Mapping[str, Any]) -> str:
+    """Return the name of a run's experiment: dataset.name, or the dataset, or the votes' file where there is none."""
+    dataset = str(choices["dataset"])
+    votes = str(OmegaConf.select(cfg, "teachers.path") or "votes.npy") if dataset == "none" else ""
+    return name_of_people(cfg) or Path(votes).stem or dataset
+
+
 def shows_private(cfg: DictConfig) -> bool:
     """Return whether output and tracking may depend on votes: tracking.private; true for tracking=none."""
     return bool(OmegaConf.select(cfg, "tracking.private", default=True))
@@ -148,6 +158,13 @@ def _keys_help(*, _root_: Any) -> str:
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         sections.append("\n".join([f"{group}: # {group}={choice}", *lines]))
     return indent("\n\n".join(sections), "  ").replace("$", "$$")  # Hydra reads it as a string.Template
+
+
+def compose_run(overrides: Sequence[str]) -> DictConfig:
+    """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part."""
+    register()
+    with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
+        return compose("config", [*overrides], return_hydra_config=True)
 
 
 def register() -> None:

@@ -5,7 +5,7 @@ import re
 import sys
 import traceback
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,6 +31,14 @@ class Parser(ArgumentParser):
         raise InputError(self.prog, " ".join(sys.argv[1:]) or "(nothing)", message)
 
 
+class Stop(SystemExit):
+    """The end of a command with an exit code, and `errors` to report. Hydra's callbacks let it pass."""
+
+    def __init__(self, code: int, *errors: object) -> None:
+        super().__init__(code)
+        self.errors = errors
+
+
 @contextmanager
 def reported(private: bool = True, otherwise: int = 1, folder: Path | None = None) -> Iterator[None]:
     """End the command with line and exit code of an error in this context (`error_line`); a traceback, if asked for.
@@ -46,14 +54,7 @@ def reported(private: bool = True, otherwise: int = 1, folder: Path | None = Non
                 write_error(folder, line)
         if TRACEBACK:
             traceback.print_exception(error)
-            sys.exit(code)
-        stop(code, line)
-
-
-def stop(code: int, *lines: object) -> NoReturn:
-    for line in lines:
-        print(f"nzc: {shortened(one_line(str(line)))}", file=sys.stderr)
-    sys.exit(code)
+        raise Stop(code, *([] if TRACEBACK else [line])) from error
 
 
 def error_line(error: Exception, private: bool = True, otherwise: int = 1) -> tuple[int, str]:
@@ -62,7 +63,7 @@ def error_line(error: Exception, private: bool = True, otherwise: int = 1) -> tu
     private    whether the line may have the message of a failure, which may quote private data
     otherwise  the code of a failure: 2 before a run begins, where Hydra raises many types
     """
-    code, line = 2, in_a_line(str(error).partition("Config search path")[0])  # Hydra's own sentence
+    code, line = 2, _sentence(error)
     if (wrong := input_error(error)) is not None:
         line = str(wrong)
     elif not isinstance(error, HydraException | yaml.YAMLError):
@@ -71,8 +72,11 @@ def error_line(error: Exception, private: bool = True, otherwise: int = 1) -> tu
     return code, shortened(one_line(line))
 
 
-def input_error(error: BaseException) -> InputError | None:
-    """Return the InputError that caused an error, or one made of OmegaConf's error; None: another error."""
+def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError | None:
+    """Return the InputError that caused an error, or one made of OmegaConf's error; None: another error.
+
+    words  the overrides, where they are not the words of the command line
+    """
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
@@ -82,14 +86,21 @@ def input_error(error: BaseException) -> InputError | None:
         if isinstance(link, OmegaConfBaseException):
             return _wrong_value(link, str(error))
     if "Config group override" in str(error):  # Hydra does not say which
-        typed = (part for part in sys.argv if re.match(r"[\w/]+=(null|true|false|[-+.\d{])", part))
+        typed = (part for part in words or sys.argv if re.match(r"[\w/]+=(null|true|false|[-+.\d{])", part))
         group, _, option = next(typed, "(group)=").partition("=")
         return InputError(group, option, "must be the name of an option; nzc --help lists them")
     if isinstance(error, MissingConfigException):
         group, _, option = (error.missing_cfg_file or "").removesuffix(".yaml").rpartition("/")
         if option in _EXTRAS:
             return InputError(group, option, f'must be installed: pip install "nzc[{_EXTRAS[option]}]"')
+        if group:
+            return InputError(group, option, _sentence(error))
     return None
+
+
+def _sentence(error: BaseException) -> str:
+    """Return Hydra's own sentence."""
+    return in_a_line(str(error).partition("Config search path")[0])
 
 
 def unknown_key(key: str, value: object, known: Iterable[str], of: str = "") -> InputError:

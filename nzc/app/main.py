@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 
 from nzc.app.commands import COMMANDS
 from nzc.app.config import CONF, register, shows_private
-from nzc.app.errors import TRACEBACK, error_line, reported
+from nzc.app.errors import TRACEBACK, Stop, error_line, reported
 from nzc.app.run import PRIVATE, PreparedJob, build_tracker, prepare, tracked
 from nzc.app.sweep import answer_interrupted
 from nzc.runs.formatting import show
@@ -27,7 +27,7 @@ from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_line, result_table
 from nzc.sweeps.frame import job_name
-from nzc.validation import InputError, meant
+from nzc.validation import InputError, meant, one_line, shortened
 from nzc.version import __version__
 
 STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
@@ -55,7 +55,11 @@ def main() -> None:
             register()
             forget_data()
             with answer_interrupted():
-                hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(_job)()
+                hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(run_job)()
+    except Stop as stop:
+        for error in stop.errors:
+            print(f"nzc: {shortened(one_line(str(error)))}", file=sys.stderr)
+        raise
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)
         sys.exit(130)
@@ -86,7 +90,7 @@ class RunHooks(Callback):
             RunHooks.prepared.take("hydra.run.dir", Path(config.hydra.run.dir))
 
 
-def _job(cfg: DictConfig) -> float | list[float] | None:
+def run_job(cfg: DictConfig) -> float | list[float] | None:
     """Run one job and return its values of `objective`. In a sweep, an error costs this job only."""
     _begin()
     settings = HydraConfig.get()

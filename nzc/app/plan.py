@@ -83,7 +83,7 @@ def _show_commands(warnings: list[str], recipe: str, of_tables: str, settings: l
         print(f"nzc: {warning}", file=sys.stderr)
     show("To run it, put your own names in place of the words in capitals. For arrays (images: dataset=folder):")
     show(f"nzc dataset=npz dataset.path=FILE recipe={recipe} {' '.join(settings)}")
-    show("For tables:")
+    show("For tables (add dataset.group=COLUMN if one person may have several rows):")
     files = "dataset.private=FILE dataset.public=FILE dataset.label=COLUMN"
     show(f"nzc dataset=table {files} recipe={of_tables} {' '.join(settings)}")
 

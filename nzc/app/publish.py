@@ -40,7 +40,7 @@ _CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
 _STUDENT = (STUDENT, STUDENT_INPUT, PREDICTIONS)
 _FACTS = (
     "dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours", "unit", "publish", "finished",
-    "learned_from", "grouped_by", "moved_votes", "voters",
+    "learned_from", "grouped_by", "moved_votes", "voters", "individual",
 )  # fmt: skip
 
 
@@ -102,9 +102,13 @@ def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], resu
             raise InputError("RUN", folder, f"must have the {name} that the run wrote; it has been changed")
     if len(entries) < len(facts["entries"]) or any(entry.kind != RELEASE for entry in entries):
         raise InputError("RUN", folder, f"must have its releases in {ledger.path}, where one is missing")
-    policy, stated = build_policy(cfg, build(cfg, "teachers").adjacency), result["epsilon"]["published"]
+    policy, stated = build_policy(cfg, build(cfg, "teachers")), result["epsilon"]["published"]
     drawn = policy.publish == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
-    promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else Promise(policy, facts["sizes"]).epsilon
+    promise, own = Promise(policy, facts["sizes"]), result.get("individual") or {}
+    promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else promise.epsilon
+    for group, epsilon in promise.individual.items():
+        if not own.get(group, 0) >= epsilon * (1 - 1e-9):
+            raise InputError(f"individual.{group}", own.get(group), f"must be at least {epsilon:.6g}")
     if not stated >= promised * (1 - 1e-9) or not math.isfinite(stated):
         allowed = f"must be at least {promised:.6g}, which follows from the configuration"
         raise InputError("epsilon.published", stated, allowed)

@@ -1,9 +1,8 @@
 """Run a composed configuration: prepare it, execute it in a folder, and track it."""
 
-import os
+import re
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -11,28 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.singleton import Singleton
-from hydra.errors import HydraException
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from nzc.app.build import build, build_components, run_params, without_hydra
-from nzc.app.config import CONF, name_of_people, register, shows_private
-from nzc.app.errors import input_error
+from nzc.app.build import build, build_components, run_params
+from nzc.app.config import experiment_of, shows_private
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
 from nzc.runs import pipeline
 from nzc.runs.layout import read_overrides
-from nzc.runs.prepare import PreparedRun, forget_data
+from nzc.runs.prepare import PreparedRun
 from nzc.runs.prepare import prepare as prepare_run
 from nzc.runs.result import RunResult
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.tracking import TrackedRun, Tracker, tracked_name, wait_at_most
-from nzc.validation import InputError, in_a_line
+from nzc.tracking.record import read_record
+from nzc.validation import InputError
 
 #: Everything that a run writes is readable by its owner only, because most of it depends on votes.
 PRIVATE = 0o077
@@ -84,15 +77,30 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep:
         require_writable("paths.ledger", Path(cfg.paths.ledger).absolute().parent)
     if not in_sweep:
         require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
-    prepared = prepare_run(build_components(cfg, choices, figures=not in_sweep))
+    components = build_components(cfg, choices, figures=not in_sweep)
+    try:
+        prepared = prepare_run(components)
+    except InputError as error:
+        raise _as_typed(cfg, error) from error
     if not shows_private(cfg):
         _require_publishable(prepared)
     elif line := prepared.session.ledger.stranger:
         print(f"nzc: {line}", file=sys.stderr)
     tracker = build_tracker(cfg)
     if tracker is not None and not (in_sweep or prepared.parts.trainer.is_worker):
-        tracker.check(name_of_people(cfg) or choices["dataset"])
+        tracker.check(experiment_of(cfg, choices))
     return PreparedJob(cfg, choices, prepared, tracker, begun)
+
+
+def _as_typed(cfg: DictConfig, error: InputError) -> InputError:
+    """Return an error with the key that has the value, where its own key only refers to that (`${dataset.network}`)."""
+    group, _, name = error.key.rpartition(".")
+    node: Any = OmegaConf.select(cfg, group) if group else None
+    if not OmegaConf.is_dict(node) or name not in node or not OmegaConf.is_interpolation(node, name):
+        return error
+    tree: Any = OmegaConf.to_container(node, resolve=False)
+    referred = re.fullmatch(r"\$\{([a-z_.]+)\}", str(tree[name]))
+    return InputError(referred[1], error.value, error.allowed) if referred else error
 
 
 def _require_publishable(prepared: PreparedRun) -> None:
@@ -123,41 +131,7 @@ def tracked(
     named = {f"{group}={choices[group]}": choices[group] for group in ("dataset", "aggregator")}
     typed = [override for override in read_overrides(folder) if override not in named]
     name = name or tracked_name([*named.values()], typed)
-    experiment = name_of_people(cfg) or choices["dataset"]
+    experiment = experiment_of(cfg, choices)
+    if sweep is not None and choices["dataset"] == "none":  # all votes of a sweep stand in its own experiment
+        experiment = read_record(sweep).get("experiment", experiment)
     return TrackedRun(tracker, folder, experiment, name, run_params(cfg, choices), sweep)
-
-
-def run(overrides: Sequence[str] = ()) -> RunResult:
-    """Do what `nzc OVERRIDE…` does, and return the result; `result.folder` holds everything else.
-
-    Nothing is printed but warnings and progress. Sweeps are for the command line. Hydra's global state, the umask and
-    `sys.path` are as before when this returns. InputError: a value cannot be used.
-    """
-    begun, state, umask, path = time.time(), Singleton.get_state(), os.umask(PRIVATE), sys.path.copy()
-    try:
-        GlobalHydra.instance().clear()
-        cfg = compose_run(overrides)
-        job = prepare(cfg, cfg.hydra.runtime.choices, begun)
-        job.take("hydra.run.dir", folder := Path(cfg.hydra.run.dir).absolute())
-        (stored := folder / ".hydra").mkdir(exist_ok=True)  # as Hydra does
-        OmegaConf.save(without_hydra(cfg), stored / "config.yaml")
-        OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), stored / "hydra.yaml")
-        OmegaConf.save(cfg.hydra.overrides.task, stored / "overrides.yaml")
-        return job.execute()
-    except (HydraException, OmegaConfBaseException) as error:
-        raise input_error(error) or InputError("overrides", " ".join(overrides), in_a_line(error)) from error
-    finally:
-        forget_data()  # its files may change before the next run of this process
-        os.umask(umask)
-        Singleton.set_state(state)
-        sys.path[:] = path
-
-
-def compose_run(overrides: Sequence[str]) -> DictConfig:
-    """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part."""
-    register()
-    with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
-        cfg = compose("config", list(overrides), return_hydra_config=True)
-    if cfg.hydra.mode == RunMode.MULTIRUN:
-        raise InputError("overrides", " ".join(overrides), "must describe one run; sweeps are for the command line")
-    return cfg

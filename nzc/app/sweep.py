@@ -1,5 +1,6 @@
 """A sweep: its jobs, the check of all keys before the first one, its parent run in the tracker, and its answer."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -15,13 +16,13 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.build import KINDS, build
-from nzc.app.config import name_of_people, refuse_unknown_keys, shows_private
-from nzc.app.errors import error_line, input_error, reported, stop
+from nzc.app.config import experiment_of, refuse_unknown_keys, shows_private
+from nzc.app.errors import Stop, error_line, input_error, reported
 from nzc.app.run import build_tracker
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
 from nzc.storage.files import OwnFolder, require_own
-from nzc.sweeps.frame import JOBS, write_jobs
+from nzc.sweeps.frame import JOBS, is_seed, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, header_of, name_of, spec_of
 from nzc.tracking import TrackedRun, tracked_name
 from nzc.tracking.record import RECORD
@@ -45,6 +46,7 @@ class SweepHooks(Callback):
     """Opens a parent run before the jobs of a sweep, and answers its question after them."""
 
     current: ClassVar["SweepHooks | None"] = None  # the sweep that is under way in this process
+    ended: ClassVar[Path | None] = None  # the folder of the last one that came to its end
 
     def __reduce__(self) -> Any:
         """Launchers send callbacks to their workers, which do not need this one's state."""
@@ -61,7 +63,7 @@ class SweepHooks(Callback):
             self.tracked = TrackedRun(
                 build_tracker(config),
                 self.folder,
-                experiment=name_of_people(config) or config.hydra.runtime.choices.dataset,
+                experiment=experiment_of(config, config.hydra.runtime.choices),
                 name=tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task)),
                 question=header.get("Question") or next(iter(header.values()), ""),
             )
@@ -80,6 +82,7 @@ class SweepHooks(Callback):
         SweepHooks.current = self
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        SweepHooks.ended = self.folder.absolute()
         jobs = self.answer()
         failed = int(jobs["error"].notna().sum())
         SweepHooks.current = None
@@ -88,7 +91,7 @@ class SweepHooks(Callback):
         if failed:
             from nzc.sweeps.table import failure_lines
 
-            stop(2, *failure_lines(jobs), f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
+            raise Stop(2, *failure_lines(jobs), f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
 
     def answer(self) -> "DataFrame":
         """Write table, figures and page of the finished jobs, and return all jobs."""
@@ -99,11 +102,13 @@ class SweepHooks(Callback):
         with optional("table"):
             (self.folder / layout.TABLE).write_text(sweep.table.markdown(), encoding="utf-8")
             write_csv(self.folder, sweep.jobs)
-        if shows_private(self.config):
+        if shows_private(self.config) and sys.stdout is not sys.stderr:  # nzc.sweep returns it
             show(sweep.table)
         with optional("figures"):
             for drawing in sweep.drawings if self.config.figures is not False else []:
                 drawing.plot(self.folder)
+                if drawing.joined:
+                    print(f"nzc: {drawing.joined}", file=sys.stderr)
         with optional("page"):
             show(str(write_page(sweep)), "dim")
         return sweep.jobs
@@ -130,8 +135,8 @@ def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     spec = spec_of(config)
     jobs = plan_jobs(config) if config.hydra.runtime.choices["hydra/sweeper"] == "rows" else []
     configs, mistakes = compose_jobs(config, jobs) if jobs else ([config], [])
-    if mistakes := [*mistakes, *map(str, check_keys(spec, configs))]:
-        stop(2, *mistakes)
+    if mistakes := [*mistakes, *check_keys(spec, configs)]:
+        raise Stop(2, *mistakes)
     return jobs
 
 
@@ -172,16 +177,18 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     typed, params = list(config.hydra.overrides.task), config.hydra.sweeper.get("params") or {}
     grid = _values(parser.parse_overrides([*(f"{key}={value}" for key, value in params.items()), *typed]))
-    jobs = []
+    jobs = list[SweepJob]()
     for point, row in product(product(*grid.values()), expand_rows(config) or [SweepRow()]):
         taken = {text.split("=", 1)[0] for text in row.set}
-        jobs.append(SweepJob(row, [*(text for text in point if text.split("=", 1)[0] not in taken), *row.set]))
+        job = SweepJob(row, [*(text for text in point if text.split("=", 1)[0] not in taken), *row.set])
+        jobs += [job] if job not in jobs else []  # the row's value of a key stands for all values of the grid
     return jobs
 
 
-def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[DictConfig], list[str]]:
-    """Return the configuration of each job that can be composed, and a line for each mistake in the others' keys."""
-    loader, composed, mistakes = GlobalHydra.instance().config_loader(), [], dict[object, tuple[str, list[str]]]()
+def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[DictConfig], list[InputError]]:
+    """Return the configuration of each job that can be composed, and the mistakes in the keys of the others."""
+    loader, composed = GlobalHydra.instance().config_loader(), []
+    mistakes: dict[object, tuple[InputError, list[str]]] = {}
     for job in jobs:
         try:
             cfg = loader.load_sweep_config(config, list(job.overrides))
@@ -190,15 +197,17 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
                 build(cfg, group)  # composition accepts any key after +
             composed.append(cfg)
         except Exception as error:  # Hydra's, OmegaConf's, or an InputError
-            wrong, line = input_error(error), error_line(error)[1]
-            same = line if wrong is None else (wrong.key, wrong.allowed)  # one line for all values of a grid
-            mistakes.setdefault(same, (line, []))[1].append(job.row.name or "")
-    rows = {line: ", ".join(filter(None, dict.fromkeys(names))) for line, names in mistakes.values()}
-    return composed, [f"{line} (row {names})" if names else line for line, names in rows.items()]
+            wrong = input_error(error, job.overrides)
+            wrong = wrong or InputError("overrides", " ".join(job.overrides), error_line(error)[1])
+            mistakes.setdefault((wrong.key, wrong.allowed), (wrong, []))[1].append(job.row.name or "")  # a grid's once
+    of = [(wrong, ", ".join(filter(None, dict.fromkeys(names)))) for wrong, names in mistakes.values()]
+    return composed, [
+        InputError(wrong.key, wrong.value, f"{wrong.allowed} (row {names})") if names else wrong for wrong, names in of
+    ]
 
 
 def _points(row: SweepRow, at: int) -> list[SweepRow]:
-    """Return a row for every combination of the values that it sets, named by the values of which there are several."""
+    """Return a row for every combination of the values that it sets, named by its values but the seed."""
     try:
         overrides = OverridesParser.create().parse_overrides(row.set)
     except HydraException as error:
@@ -208,7 +217,7 @@ def _points(row: SweepRow, at: int) -> list[SweepRow]:
         raise InputError(f"sweep.rows.{at}.set", row.set, "must set each key once")
     swept, points = [override.is_sweep_override() for override in overrides], []
     for point in product(*values.values()):
-        own = [text for text, several in zip(point, swept, strict=True) if several]
+        own = [text for text, several in zip(point, swept, strict=True) if several and not is_seed(text)]
         texts = [text if several else given for text, several, given in zip(point, swept, row.set, strict=True)]
         points.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=texts, paper=row.paper))
     return points

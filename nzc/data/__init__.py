@@ -1,6 +1,6 @@
 """Datasets, each divided into a private, a public and a test split. One dataset a file."""
 
-from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Embedding, Records, Split
+from nzc.data.splits import LABEL, UNKNOWN, Dataset, DataSplits, Embedding, Records, Split
 from nzc.data.standardizer import Standardizer
 
-__all__ = ["UNKNOWN", "DataSplits", "Dataset", "Embedding", "Records", "Split", "Standardizer"]
+__all__ = ["LABEL", "UNKNOWN", "DataSplits", "Dataset", "Embedding", "Records", "Split", "Standardizer"]

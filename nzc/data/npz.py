@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ _TYPES = {
     "role": ("U", "text"),
     "group": ("biufUS", "text or numbers"),
     "id": ("biufUS", "text or numbers"),
+    "budget": ("biufUS", "text or numbers"),
 }
 #: Text that stands for a missing value: what np.asarray(…, dtype=str) makes of one.
 _MISSING = ("", "nan", "None", "<NA>", "NaT")
@@ -33,7 +34,7 @@ _MISSING = ("", "nan", "None", "<NA>", "NaT")
 
 @dataclass(frozen=True)
 class Npz(Dataset):
-    """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role, group and id, each [rows].
+    """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role, group, id and budget, each [rows].
 
     path     an .npz file; or a folder with x.npy, y.npy and so on: each teacher then reads its own rows of x.npy, and
              the private rows are never in memory all at once
@@ -41,9 +42,9 @@ class Npz(Dataset):
     role     private, public or test (may be absent); the public rows of unknown class have y = −1
     group    whom a row is about, as numbers or text: one teacher learns from all private rows of a group
     id       the row's own name, as a number or text; without group and id a row is known by its number
+    budget   the group of people whose ε holds for the row, as a number or text (`budget.groups`)
     private  without roles, the share of the groups, or else of the rows; likewise public. The name of a group or row
              alone decides its split and its teacher; shares of names hold on average
-    unit     what ε protects: group or record; None: group where the file has groups
     overlap  what becomes of groups that have private rows and others: refuse, drop (their private rows), or allow
     classes  by default the largest y plus 1, private rows included; then every class must occur
     """
@@ -53,7 +54,6 @@ class Npz(Dataset):
     private: BelowOne
     public: Between0And1
     classes: TwoOrMore | None = None
-    unit: Literal["group", "record"] | None = None
     overlap: Overlap = "refuse"
 
     def check(self) -> int | None:
@@ -66,8 +66,6 @@ class Npz(Dataset):
             raise InputError("path", self.path, complaint)
         x, y, role = arrays["x"], arrays["y"].astype(np.int64), arrays.get("role")
         group, keys = (keys_of(arrays[name]) if name in arrays else None for name in ("group", "id"))
-        if group is None and self.unit == "group":
-            raise InputError("unit", self.unit, "must be record or null where the file has no array group")
         by_record = group is not None and self.unit == "record"
         if by_record:
             rows = "rows of one group go to several teachers, so ε protects a record, not a group"
@@ -89,6 +87,8 @@ class Npz(Dataset):
             Records(mine, y[where[0]]), public, test, self.classes or int(y.max()) + 1, where[1], standardizer,
             ids=texts_of(arrays["id"][chosen[1]]) if "id" in arrays else None, declared=self.classes is not None,
         )  # fmt: skip
+        if "budget" in arrays:
+            splits = replace(splits, budgets=texts_of(arrays["budget"][where[0]]))
         if group is not None and not by_record:
             return replace(splits, groups=group[where[0]], grouped_by="array `group`")
         return splits if keys is None else replace(splits, keys=keys[where[0]])

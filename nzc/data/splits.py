@@ -4,7 +4,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 SPLITS: tuple[Literal["private", "public", "test"], ...] = ("private", "public", "test")
 #: The keys of `data` in result.json.
-SummaryKey = Literal["private", "public", "test", "classes", "undeclared_classes", "digest", "public_files"]
+SummaryKey = Literal["private", "public", "test", "classes", "undeclared_classes", "digest", "public_files", "features"]
+#: The unit of privacy where labels alone are private.
+LABEL = "label"
+#: The pool has at most so many rows where features of private records join it: a representation compares all of them.
+_POOL = 20_000
 #: The label of a public row whose class is not known.
 UNKNOWN = -1
 
@@ -80,6 +84,10 @@ class DataSplits:
     asked: Ints | None = field(default=None, repr=False)  # the public rows that the teachers label; None: all of them
     keys: Ints | None = field(default=None, repr=False)  # [private] key of each record's own name
     grouped_by: str | None = None  # what names the groups: column `patient`, say
+    labels_only: bool = False  # whether labels alone are private, and the features of private records are public
+    budgets: AnyArray | None = field(default=None, repr=False)  # [private] name of each record's budget group, as text
+    weights: Ints | None = field(default=None, repr=False)  # [private] what follows of it (labeling.individual)
+    coins: AnyArray | None = field(default=None, repr=False)  # secret key of the samples of records; None: all vote
     declared: bool = True  # whether the classes are the user's statement; otherwise they are those of the rows
     warnings: tuple[str, ...] = ()  # what the user must know of the public rows; it may be published
 
@@ -92,6 +100,23 @@ class DataSplits:
     def to_label(self) -> Ints:
         """The numbers of the public rows that the teachers label."""
         return np.arange(len(self.public)) if self.asked is None else self.asked
+
+    @cached_property
+    def joined(self) -> Ints:
+        """The numbers of the private records whose features join the pool: none, unless labels alone are private.
+
+        A hash of the features alone decides which, and in which order: labels may decide the order of a file.
+        """
+        if not self.labels_only:
+            return np.zeros(0, np.int64)
+        hashes = [hashlib.sha256(row.tobytes()).digest() for part in blocks(self.private.x) for row in part]
+        free = max(0, _POOL - len(self.public))
+        return np.array(sorted(range(len(hashes)), key=hashes.__getitem__)[:free], np.int64)
+
+    @cached_property
+    def pool(self) -> AnyArray:
+        """The rows [pool, ...] that representation and student learn from: the public ones, then the `joined` ones."""
+        return np.concatenate([self.public.x, self.private.x[self.joined]]) if self.labels_only else self.public.x
 
     @cached_property
     def units(self) -> int:
@@ -109,8 +134,8 @@ class DataSplits:
     def digest(self) -> str:
         """SHA-256 of all rows of all splits, in order, and of the keys of groups or records, if there are any."""
         digest = self._of_private.copy()
-        names = () if self.names is None else (self.names,)
-        _take_in(digest, self.public.x, self.public.y, self.test.x, self.test.y, *names)
+        own = [part for part in (self.names, self.weights) if part is not None]
+        _take_in(digest, self.public.x, self.public.y, self.test.x, self.test.y, *own)
         return digest.hexdigest()
 
     @property
@@ -129,7 +154,9 @@ class DataSplits:
         """Sizes, classes, digest and digests of public files, as recorded in result.json, which is private."""
         files: dict[SummaryKey, Any] = {"public_files": self.public_files} if self.public_files else {}
         classes: dict[SummaryKey, Any] = {"classes": self.classes, "undeclared_classes": self.undeclared_classes}
-        return {**{name: len(getattr(self, name)) for name in SPLITS}, **files, **classes, "digest": self.digest}
+        joined: dict[SummaryKey, Any] = {"features": len(self.joined)} if self.labels_only else {}
+        sizes: dict[SummaryKey, Any] = {name: len(getattr(self, name)) for name in SPLITS}
+        return {**sizes, **joined, **files, **classes, "digest": self.digest}
 
 
 def _take_in(digest: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> None:
@@ -151,12 +178,14 @@ class Dataset(ABC):
     augment  augmentation that suits the rows: (x, torch.Generator) → x
     suits    values that suit this dataset, by preset of aggregator or student: {gnmax: {sigma: 15}}
     name     whom the private data are about, in the user's words: costs under one name add up in the ledger
+    unit     what ε protects: a group, a record, or its label alone; None: groups where there are some, else records
     """
 
     network: Any = field(default=None, compare=False)
     augment: Any = field(default=None, compare=False)
     suits: Any = field(default=None, compare=False)
     name: Any = field(default=None, compare=False)
+    unit: Literal["group", "record", "label"] | None = None
 
     def check(self) -> int | None:
         """Return within seconds how many rows are public; None: `load` will tell. InputError: a file is wrong."""
@@ -169,6 +198,16 @@ class Dataset(ABC):
     @abstractmethod
     def load(self) -> DataSplits:
         """Read the rows and divide them. The same settings always give the same splits."""
+
+    def read(self) -> DataSplits:
+        """Load the splits. InputError: `unit` does not suit them, such as a label where several belong to a group."""
+        splits = self.load()
+        if self.unit is not None and (self.unit == "group") != (splits.groups is not None):
+            has = "no groups: record, label or null"
+            if splits.groups is not None:
+                has = "groups: group, or null (for dataset=npz, or record)"
+            raise InputError("unit", self.unit, f"must suit a dataset that has {has}")
+        return replace(splits, labels_only=self.unit == LABEL)
 
 
 def choose(rows: int, private: int, public: int, seed: int) -> tuple[Ints, Ints, Ints]:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nzc.data.hashing import keys_of
+from nzc.data.hashing import keys_of, texts_of
 from nzc.data.rows import gather
 from nzc.data.splits import DataSplits, Records, Split
 from nzc.data.table_encoder import ColumnError, different, texts
 from nzc.data.table_files import TableFiles
-from nzc.data.table_fit import doubts, fit_encoder
+from nzc.data.table_fit import doubts, fit_encoder, remedy
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
@@ -34,22 +34,21 @@ class Table(TableFiles):
         assert self._public is not None
 
     def load(self) -> DataSplits:
-        public, (private, keys) = self._public, self._encoded("private")
+        public, (private, keys, budgets) = self._public, self._encoded("private")
         test = public.test
         if self.test is not None:
-            rows, _ = self._encoded("test")
+            rows, *_ = self._encoded("test")
             test = Split(rows.x[:], rows.y)
-        named: dict[str, Any] = {"keys": keys}
+        named: dict[str, Any] = {"keys": keys, "budgets": budgets}
         if self.group is not None:
-            named = {"groups": keys, "grouped_by": f"column `{self.group}`"}
+            named |= {"keys": None, "groups": keys, "grouped_by": f"column `{self.group}`"}
         return replace(public, private=private, test=test, private_file=digest_of(self.private), **named)
 
     @cached_property
     def _public(self) -> DataSplits:
         """The public rows; the other splits are empty yet. How columns are used is said: a wrong guess must be seen."""
         classes, public = self.facts.classes, pd.concat(self.chunks("public"), ignore_index=True)
-        special = (self.label, self.group, self.id, *self.drop)
-        inputs = public[[name for name in public if name not in special]]
+        inputs = public[[name for name in public if name not in self.special]]
         try:
             encoder = fit_encoder(inputs, self.columns or {}, self.categories, list(map(str, self.missing)))
             if not encoder.columns:
@@ -72,12 +71,13 @@ class Table(TableFiles):
             declared=self.classes is not None, warnings=warnings,
         )  # fmt: skip
 
-    def _encoded(self, key: str) -> tuple[Records, Ints | None]:
-        """Return features and classes of the rows of a file, and the keys of private rows that have names."""
+    def _encoded(self, key: str) -> tuple[Records, Ints | None, AnyArray | None]:
+        """Return features and classes of the rows of a file, and of private rows keys of names and budget groups."""
         path, facts, encoder = getattr(self, key), self.facts, self._public.encoder
         assert encoder is not None
         labels: list[Ints] = []
         keys: list[Ints] = []
+        budgets: list[AnyArray] = []
 
         def parts() -> Iterator[AnyArray]:
             for chunk in self.chunks(key):
@@ -86,17 +86,23 @@ class Table(TableFiles):
                 try:
                     features = encoder.encode(chunk)
                 except ColumnError as error:
-                    raise InputError(key, path, f"must have columns as in {self.public}: {error}") from error
+                    guessed = {f"column {of.name}": of for of in encoder.columns if not of.given}
+                    of = guessed.get(str(error).rpartition(": ")[0])
+                    typed = "" if of is None else f"; {remedy(of.name, of.kind)}"
+                    raise InputError(key, path, f"must have columns as in {self.public}: {error}{typed}") from error
                 labels.append(_numbers(chunk[self.label], facts.classes))
                 if key == "private" and self.named in chunk:
                     codes, names = different(chunk[self.named])
                     keys.append(keys_of(np.asarray(names))[codes])
+                if key == "private" and self.budget is not None:
+                    budgets.append(texts_of(chunk[self.budget].to_numpy(object, na_value="")))
                 yield features
 
         x = gather(parts())
         if not len(x):
             raise InputError(key, path, "must have rows")
-        return Records(x, np.concatenate(labels)), np.concatenate(keys) if keys else None
+        named, of = np.concatenate(keys) if keys else None, np.concatenate(budgets) if budgets else None
+        return Records(x, np.concatenate(labels)), named, of
 
 
 def _numbers(labels: pd.Series, classes: Sequence[str]) -> Ints:

@@ -48,6 +48,7 @@ class TableFiles(Dataset):
     id          column of the user's own row names, for predictions.csv; it is no feature
                 Of a private row, the name of its group alone decides its teacher, or else its id, where the private
                 file has this column too, or else its row number
+    budget      column that says whose ε holds for the row (`budget.groups`); it is no feature
     drop        further columns that are no features
     columns     column → number, comma (1.234,56), category, date, or a date format such as %d.%m.%Y; a value that is
                 none counts as missing. By default the public rows decide; what looks like an identifier is no feature
@@ -64,6 +65,7 @@ class TableFiles(Dataset):
     test: str | None = None
     group: str | None = None
     id: str | None = None
+    budget: str | None = None
     drop: list[str] = field(default_factory=list)
     columns: dict[str, Any] | None = None
     categories: TwoOrMore = 32
@@ -132,6 +134,11 @@ class TableFiles(Dataset):
         return None, frozenset()
 
     @property
+    def special(self) -> tuple[str | None, ...]:
+        """The columns that are no features."""
+        return self.label, self.group, self.id, self.budget, *self.drop
+
+    @property
     def named(self) -> str | None:
         """The column whose values alone decide the teachers, where the private file has it."""
         return self.id if self.group is None else self.group
@@ -157,13 +164,14 @@ class TableFiles(Dataset):
             raise InputError("public", self.public, allowed)
         for key, names, columns in (
             ("label", [self.label], private), ("group", [self.group], private), ("id", [self.id], public),
+            ("budget", [self.budget], private),
             ("drop", self.drop, [*private, *public]), ("columns", self.columns or {}, [*private, *public]),
         ):  # fmt: skip
             for name in names:
                 if name is not None and name not in columns:
                     path = self.private if columns is private else self.public
                     raise InputError(key, name, f"must be a column of {path}{meant(name, columns, shared)}")
-        special = (self.label, self.group, self.id, *self.drop)
+        special = self.special
         features = [name for name in public if name not in special]
         for key in [key for key in files if key != "public"]:
             absent = [name for name in (self.label, *features) if name not in files[key]]

@@ -40,17 +40,22 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
         numbers = _nearly(public[name])
         if numbers is not None and (wrong := int((np.isnan(numbers) & public[name].notna()).sum())):
             why = f"{wrong:,} of {len(public):,} public values {'is' if wrong == 1 else 'are'} not numeric"
-            file = f'set columns: {{"{name}": number}} in conf/dataset/mine.yaml'  # Hydra reads no such name in {}
-            remedy = f"type 'dataset.columns={{{name}: number}}'" if _PLAIN.fullmatch(name) else file
-            yield f"{name} is not used as a number, because {why}; {remedy} to take such values as missing"
+            yield f"{name} is not used as a number, because {why}; {remedy(name, NUMBER)}"
     found = {name: why for name, why in encoder.unused.items() if why.startswith(_IDENTIFIER)}
     if found and not grouped:
         most = min(found, key=lambda name: public[name].nunique())
         every = f"; so do {', '.join(sorted(found.keys() - {most}))}" if len(found) > 1 else ""
         group, *typed = [name if _PLAIN.fullmatch(name) else f'"{name}"' for name in (most, *found)]
-        remedy = f"If it says whom a row is about, type 'dataset.group={group}': without it, ε protects one row only"
+        unless = f"If it says whom a row is about, type 'dataset.group={group}': without it, ε protects one row only"
         unused = f"{most} is not used, because {found[most]}{every}"
-        yield f"{unused}. {remedy}. If not, type 'dataset.drop=[{','.join(typed)}]'"
+        yield f"{unused}. {unless}. If not, type 'dataset.drop=[{','.join(typed)}]'"
+
+
+def remedy(name: str, kind: str) -> str:
+    """Return what to type so that values of the column that are not of this kind count as missing."""
+    file = f'set columns: {{"{name}": {kind}}} in conf/dataset/mine.yaml'  # Hydra reads no such name in {}
+    typed = f"type 'dataset.columns={{{name}: {kind}}}'" if _PLAIN.fullmatch(name) else file
+    return f"{typed} to take such values as missing"
 
 
 def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
@@ -100,7 +105,7 @@ def _category(values: pd.Series, categories: int, given: bool) -> Column | str:
 
 def _identifies(numbers: Floats | None, counts: Ints) -> str | None:
     """Return why values look like those of an identifier: none is frequent; numbers are whole, and more than measured
-    ones would be, or scattered instead of on a grid. None: they do not.
+    ones would be, or scattered instead of on a grid, or far from 0. None: they do not.
 
     numbers  the different values in order; None: they are texts
     counts   how often each stands in the column
@@ -111,6 +116,7 @@ def _identifies(numbers: Floats | None, counts: Ints) -> str | None:
     if numbers is not None:
         gaps = np.diff(numbers)
         unlike = values == rows or values > max(1000, rows / 2) or np.median(gaps) > 5 * gaps.min()
+        unlike |= numbers[0] > 5 * np.ptp(numbers)  # numbers that were given one after another
         if not unlike or (numbers != np.floor(numbers)).any():
             return None
     return f"{_IDENTIFIER} ({values:,} values in {rows:,} public rows)"

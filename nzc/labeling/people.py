@@ -82,10 +82,12 @@ def stranger(ledger: Ledger, dataset: str, name: str | None, option: str, keys: 
     )
     if not most:
         return ""
-    known = min(names[other]) if named else f"NAME and nzc store --name NAME {other[:8]}"
+    known = min(names[other]) if named else name or min(names.get(dataset, ()), default="NAME")
+    typed = [f"{option}{known}"] * (known != name) + [f"nzc store --name {known} {other[:8]}"] * (not named)
     whose = f"the data named {known}" if named else f"data without a name ({other[:8]} in the ledger)"
     same = "If they are the same people, their costs add up only under one name"
-    return f"{100 * most:.3g} % of the groups or ids in these data are also in {whose}. {same}: type {option}{known}"
+    share = f"{100 * most:.3g} % of the groups or ids in these data are also in {whose}"
+    return f"{share}. {same}: type {' and '.join(typed)}"
 
 
 def _together(ledger: Ledger, dataset: str, name: str | None) -> set[str]:

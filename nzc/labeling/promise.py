@@ -3,17 +3,18 @@
 The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise → Cost.data_independent → data_independent.compose.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from nzc.accounting import Cost
-from nzc.accounting.data_independent import FREE, gaussian_cost
+from nzc.accounting.data_independent import FREE, gaussian, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
 from nzc.accounting.sanitised import Plan
+from nzc.labeling.individual import Share
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.randomness import SEEDED
 from nzc.mechanisms import NoisyArgmax
@@ -36,6 +37,7 @@ class LabelingPolicy:
     answers: int | None = None  # how many labels are released at most, in all rounds; None: no limit
     publish: str = DATA_INDEPENDENT  # or sanitised, which is a release of its own
     total: float | None = None  # ε that all published folders about the same people may have; None: no limit
+    shares: Mapping[str, Share] = field(default_factory=dict)  # individual budgets by the names of groups; {}: none
 
 
 class Promise:
@@ -56,13 +58,14 @@ class Promise:
         self.plan = self._sanitiser_plan()  # of the sanitised ε, a release of its own; None: it is not published
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.alike = all(mechanism == first for mechanism in self.mechanisms)
-        fits = policy.budget is not None and self._bound([OPEN] * rounds)[0] <= policy.budget
+        fits = policy.budget is not None and self._price(self.mechanisms, [OPEN] * rounds)[0] <= policy.budget
         at_first = OPEN if fits else self._filter(first)
         later = at_first if self.alike or fits else self._filter(policy.mechanism)
         self.filters = [at_first, *[later] * (len(sizes) - 1)]  # of each round; None: there is no budget
         if at_first is not None and later is not None and at_first.budget != later.budget:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
+        self.individual = self._individual()  # ε of a record of each budget group, at the δ of `bound`
 
     @property
     def epsilon(self) -> float:
@@ -72,14 +75,35 @@ class Promise:
     @cached_property
     def bound(self) -> tuple[float, float]:
         """ε and δ of everything that the session may release, whatever the votes; δ = 0 where the bound is pure."""
-        epsilon, delta = self._bound(self.filters)
+        epsilon, delta = self._price(self.mechanisms, self.filters)
         return epsilon if self.policy.budget is None else min(epsilon, self.policy.budget), delta
 
-    def _bound(self, filters: Sequence[PrivacyFilter | None]) -> tuple[float, float]:
-        """Return ε and δ of what these filters admit, where it is known beforehand how much that is."""
+    def _individual(self) -> dict[str, float]:
+        """Return the ε of each group. InputError: one exceeds what the group allows."""
+        policy, kept, epsilons = self.policy, self.filters[0], dict[str, float]()
+        largest = max((share.weight for share in policy.shares.values()), default=1)
+        screened = any(mechanism.screen is not None for mechanism in self.mechanisms)
+        finite = np.isfinite([cost.mu for mechanism in self.mechanisms for _, cost in mechanism.worst_case()]).all()
+        for name, share in policy.shares.items():
+            epsilon = self.epsilon
+            if share.weight < largest:
+                epsilon = self._price(
+                    [mechanism.between(share.adjacency) for mechanism in self.mechanisms], self.filters
+                )[0]
+                if kept is not None and screened and finite:  # the filter keeps Σμ² of the largest weight
+                    mu = float(np.sqrt(kept.budget)) * share.weight / largest
+                    epsilon = min(epsilon, gaussian(mu, policy.delta))
+            if epsilon > share.budget * (1 + 1e-9):
+                allowed = f"must be at least {epsilon:.6g}, which these labels cost such a record; or leave noise null"
+                raise InputError(f"budget.groups.{name}", share.budget, allowed)
+            epsilons[name] = epsilon
+        return epsilons
+
+    def _price(self, mechanisms: Sequence[NoisyArgmax], filters: Sequence[PrivacyFilter | None]) -> tuple[float, float]:
+        """Return ε and δ of all that the filters admit, with the price of these mechanisms; one of each a round."""
         policy, spent, cost = self.policy, 0.0, self.cost_of_bound
         left = sum(self.sizes) if policy.answers is None else policy.answers
-        for size, mechanism, privacy_filter in zip(self.sizes, self.mechanisms, filters, strict=True):
+        for size, mechanism, privacy_filter in zip(self.sizes, mechanisms, filters, strict=True):
             queries = size
             if privacy_filter is not None and mechanism.screen is None:  # then it is known how many it admits
                 queries = int(privacy_filter.admit(np.ones(size, dtype=bool), spent).sum())

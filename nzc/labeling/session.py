@@ -20,10 +20,11 @@ import numpy as np
 from nzc.accounting import Cost
 from nzc.accounting.privacy_filter import PrivacyFilter
 from nzc.accounting.rdp import ORDERS
+from nzc.labeling.individual import total_weight
 from nzc.labeling.promise import Promise
 from nzc.labeling.run_ledger import RunLedger, question
-from nzc.labeling.smoothing import expected_records, mixed, smooth
-from nzc.mechanisms import ABSTAIN, NoisyArgmax
+from nzc.labeling.smoothing import expected_records, mixed, smooth, with_sums
+from nzc.mechanisms import ABSTAIN, NoisyArgmax, OwnLabels
 from nzc.storage.fingerprint import describe
 from nzc.teachers import VoteHistograms
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -37,6 +38,7 @@ class QueryRound:
     rows: Ints  # [queries] asked rows of the pool, in the order of asking
     labels: Ints  # [queries] released labels, ABSTAIN where none was released
     counts: Ints | None  # [queries, classes] released noisy counts; None: the mechanism releases labels only
+    sums: Ints | None  # [queries] how many vote for each row, where that follows from public features; else None
     cost: Cost  # of all queries of the round where a screen decides where asking stops: it could have gone on
     drawn: Bools  # [queries of the cost] whether each of them had an answer
     spent: float  # what the round took from the budget, in the filter's unit
@@ -72,6 +74,14 @@ class LabelingSession:
         rng = np.random.default_rng([self.policy.seed, 4, number])
         return self.policy.selection.choose(left, self.promise.sizes[number], student_probs, rng, embedding)
 
+    def coins(self, rows: Ints) -> AnyArray | None:
+        """Return a secret key of 256 bits, for the samples of records that vote on these rows; None: all may vote."""
+        number = len(self.rounds)
+        if self.promise.mechanisms[number].adjacency.probability == 1:
+            return None
+        asked = self._key(number, rows, "samples")
+        return self.ledger.draw([8, number], asked, lambda rng: rng.integers(2**64, size=4, dtype=np.uint64))[0]
+
     def ask(self, votes: VoteHistograms, rows: Ints, student_probs: Floats | None = None) -> QueryRound:
         """Ask the rows that `choose` returned, by the student's class probabilities [pool, classes]."""
         number, policy, self.voters = len(self.rounds), self.policy, votes.teachers
@@ -96,7 +106,8 @@ class LabelingSession:
         released = probs, drawn.astype("<i8"), nonce, None if whole is None else drawn_for
         key = self._key(number, rows, votes.votes[rows], *released)
         labels, counts = mechanism.labels_of(drawn), drawn if mechanism.releases_counts else None
-        self.rounds.append(QueryRound(mechanism, rows, labels, counts, cost, passed, spent, key))
+        sums = votes.votes[rows].sum(axis=1) if isinstance(mechanism.adjacency, OwnLabels) else None
+        self.rounds.append(QueryRound(mechanism, rows, labels, counts, sums, cost, passed, spent, key))
         self.released[rows] = labels
         return self.rounds[-1]
 
@@ -135,11 +146,14 @@ class LabelingSession:
             self.probabilities = np.zeros((len(self.released), counts.shape[1]))
             self.probabilities[self.rows] = np.exp(noise.log_law(counts.astype(np.float64)))
         else:
-            expected = np.full(len(counts), float(self.voters))
-            if not self.policy.mechanism.adjacency.everywhere:
-                expected = expected_records(places, self.rows, self.voters)
-            released = counts.astype(np.float64), expected, noise.deviation
-            self.probabilities, self.mixed = smooth(places, self.rows, *released), mixed(*released)
+            released = counts.astype(np.float64), np.full(len(counts), float(self.voters)), noise.deviation
+            if not self.policy.mechanism.adjacency.everywhere:  # teachers differ about a row that has one class
+                voters = total_weight(self.voters, self.policy.shares, counts) if self.policy.shares else self.voters
+                released = released[0], expected_records(places, self.rows, voters), noise.deviation
+                if (sums := self.rounds[0].sums) is not None:
+                    released = with_sums(released[0], sums, noise.deviation)
+                self.mixed = mixed(*released)
+            self.probabilities = smooth(places, self.rows, *released, self.mixed)
         self.released[self.rows] = self.probabilities[self.rows].argmax(axis=1)
 
     def close(self, digests: Mapping[str, str]) -> None:

@@ -21,12 +21,18 @@ _SIZES = 0.5  # standard deviation of a class's share of all records about the e
 _CENTERS = 400  # so many public rows span the functions that the smoother knows
 
 
-def expected_records(places: Floats, rows: Ints, records: int) -> Floats:
+def expected_records(places: Floats, rows: Ints, records: float) -> Floats:
     """Return how many private records each cell should have [asked rows]: its share of the public rows says so."""
     return np.asarray(records * np.bincount(nearest(places, places[rows]), minlength=len(rows)) / len(places))
 
 
-def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_std: float) -> Floats:
+def with_sums(counts: Floats, sums: Ints, noise_std: float) -> tuple[Floats, Floats, float]:
+    """Return noisy counts, expected totals and noise where the sum of each row is public: its share of noise goes."""
+    excess = (counts.sum(axis=1) - sums) / counts.shape[1]
+    return counts - excess[:, None], sums.astype(np.float64), noise_std * (1 - 1 / counts.shape[1]) ** 0.5
+
+
+def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_std: float, mix: float = 0.0) -> Floats:
     """Return class probabilities of all public rows [public rows, classes], from noisy counts of the asked rows.
 
     The share of a class is a Gaussian process over the public space. A count is the mean share in a cell, the public
@@ -37,6 +43,7 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
     rows       the row numbers that were asked; counts: their noisy counts [asked rows, classes]
     expected   how many votes each asked row should have in all, from public facts: `expected_records`, or the teachers
     noise_std  standard deviation of the noise of one count
+    mix        how much classes mix in cells (`mixed`); 0: each row has one class, whatever the shares
     """
     cells, classes, prior = nearest(places, places[rows]), counts.shape[1], _overall(counts, expected, noise_std)
     order = np.argsort(cells, kind="stable")
@@ -69,7 +76,7 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
     features -= (trust[:, None] * signal)[cells]
     mean = prior + features @ weights + (trust[:, None] * rest)[cells]
     variance = ((features @ spread) ** 2).sum(axis=1) + smooth_variance * unseen + own * (1 - trust * expected)[cells]
-    return _probabilities(mean, variance, prior, smooth_variance + own, mixed(counts, expected, noise_std))
+    return _probabilities(mean, variance, prior, smooth_variance + own, mix)
 
 
 def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:

@@ -1,6 +1,6 @@
 """Mechanisms: a noisy argmax of vote histograms, composed of boost, noise and screen; numpy, scipy and mpmath only."""
 
-from nzc.mechanisms.adjacency import Adjacency, Boost, OwnCells
+from nzc.mechanisms.adjacency import Adjacency, Boost, OwnCells, OwnLabels
 
 from nzc.mechanisms.noise import (  # isort: skip
     ContinuousNoise, ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoNoise,
@@ -19,6 +19,6 @@ __all__ = [
     "ABSTAIN", "NZC", "Adjacency", "Boost", "Confident", "ContinuousNoise", "Counts", "CountsGaussian",
     "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "Interactive",
     "InteractiveScreen", "LNMax", "LaplaceNoise", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "NoisyCounts",
-    "OwnCells", "PermuteAndFlip", "Plurality", "Screen", "SparseScreen", "SparseStable", "StabilityScreen", "Stable",
-    "ThresholdScreen", "audit", "count_votes",
+    "OwnCells", "OwnLabels", "PermuteAndFlip", "Plurality", "Screen", "SparseScreen", "SparseStable",
+    "StabilityScreen", "Stable", "ThresholdScreen", "audit", "count_votes",
 ]  # fmt: skip

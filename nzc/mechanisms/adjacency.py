@@ -68,11 +68,41 @@ class Adjacency:
     """A unit of privacy is one voter on every query: its vote moves, n → n − e_a + e_b, in the histogram of each."""
 
     everywhere: ClassVar[bool] = True  # whether all histograms may differ; they then have one sum, which is public
+    votes: ClassVar[int] = 1  # how many votes of a unit may move on a query
+    probability: ClassVar[float] = 1.0  # with which a record has a vote on a query; it is secret whether it has
+    voters: ClassVar[str] = "teachers"  # who votes, in words
+
+    def times(self, weight: int) -> "Adjacency":
+        """Return what differs where a unit of privacy has so many voters, or counts so many times."""
+        return self if weight == 1 else SeveralVotes(weight)
 
     @property
     def rows(self) -> str:
         """On which rows the votes may differ, in words."""
         return "any number of rows"
+
+
+@dataclass(frozen=True)
+class SeveralVotes(Adjacency):
+    """A unit of privacy is in at most `votes` teachers: so many votes of every query may move, from any to any class.
+
+    All counts together then change by at most 2·votes, and by √2·votes in the l2 norm: a query costs at most what one
+    moved vote costs with noise so many times smaller.
+    """
+
+    votes: int  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class Sampled(Adjacency):
+    """A vote moves where the record that differs is in the secret sample of a query (`accounting.sampling`).
+
+    Votes without that record, with it and with its replacement are three histograms, each at most one moved vote from
+    the others: both records would take the place of the same one.
+    """
+
+    probability: float  # type: ignore[misc]
+    voters: ClassVar[str] = "neighbours"
 
 
 @dataclass(frozen=True)
@@ -82,15 +112,34 @@ class OwnCells(Adjacency):
     One replaced record takes a count from one histogram and adds one to another, or moves one within a histogram. Rows
     have unequal sums, which are private. However many queries are asked, their labels cost at most a mean shift of
     √2·records/σ (Gaussian noise), a pure 2γ·records (Laplace: γ for each count that changes), or a loss in a range of
-    2γ·records (Gumbel: ranges add). Several records may change one histogram. docs/privacy.md has the proofs.
+    2γ·records (Gumbel: ranges add). Several records may change one histogram. docs/proofs.md has the proofs.
     """
 
     records: int = 1
     everywhere: ClassVar[bool] = False
+    voters: ClassVar[str] = "records"
 
     def __post_init__(self) -> None:
         whole(1, per_group=self.records)
 
+    def times(self, weight: int) -> "OwnCells":
+        return OwnCells(self.records * weight)
+
     @property
     def rows(self) -> str:
         return f"at most {2 * self.records} asked rows"
+
+
+@dataclass(frozen=True)
+class OwnLabels(OwnCells):
+    """Own cells where a record may change in its label only: one vote moves within one histogram.
+
+    So all labels together cost as much as one. The sums of the rows follow from features, which are public.
+    """
+
+    def __post_init__(self) -> None:
+        whole(1, 1, "where labels alone are private", per_group=self.records)
+
+    @property
+    def rows(self) -> str:
+        return "one asked row"

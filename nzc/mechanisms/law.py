@@ -10,17 +10,18 @@ import numpy as np
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import FREE, UNBOUNDED, Kind, Shown, WorstCaseCost
+from nzc.accounting.data_independent import FREE, UNBOUNDED, Kind, Shown, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
-from nzc.mechanisms.adjacency import FAR, Adjacency, Boost, OwnCells
+from nzc.accounting.sampling import sampled
+from nzc.mechanisms.adjacency import FAR, Adjacency, Boost, OwnCells, OwnLabels
 from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
 from nzc.mechanisms.noise.base import require_total
 from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_labels, as_probabilities, as_votes, distinct
-from nzc.types import Bools, Floats, Ints
+from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
 UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of `cost` left out
@@ -79,11 +80,16 @@ class ArgmaxLaw:
 
     def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
         """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
-        cost = self.boost.worst_case(self.noise)
+        cost, plain = self.boost.worst_case(self.noise), self.boost.c == 0 and self.boost.shift == 1
+        if (votes := self.adjacency.votes) > 1:  # `shown` is of one vote that moves
+            known = plain and self.noise.concentrated
+            return labels, replace(self.noise.worst_case(votes), shown=None) if known else UNBOUNDED
         if not isinstance(self.adjacency, OwnCells):
             return labels, cost
+        if isinstance(self.adjacency, OwnLabels):
+            return min(labels, 1), cost
         count, records = 2, self.adjacency.records  # two counts change, in two histograms or in one
-        if self.boost.c == 0 and self.boost.shift == 1:
+        if plain:
             count, cost = self.noise.own_cells(records)
         elif records > 1:
             cost = UNBOUNDED
@@ -148,11 +154,17 @@ class PricedArgmax(ArgmaxLaw):
         votes = as_votes(votes, self.adjacency.everywhere)
         labels = as_labels(self.labels_of(np.asarray(labels)), votes)
         student_probs = as_probabilities(student_probs, votes)
-        screened = [] if self.screen is None else [self.screen.histograms(votes, student_probs)]
+        asked: list[AnyArray] = [votes]
+        shares = [np.ones(len(votes))]
+        if self.bounds and self.screen is not None:
+            asked = [self.screen.histograms(votes, student_probs), votes]
+            shares.append(np.exp(self.screen.log_answer(votes, student_probs)[0]))
+        released = [*asked[:-1], votes[labels != ABSTAIN]]
         return replace(
             self.promise(len(votes), len(votes)),
             exact=(self.exact(votes, student_probs),),
-            bounded=tuple(zip(self.bounds, [*screened, votes[labels != ABSTAIN]], strict=True)) if self.bounds else (),
+            bounded=tuple(zip(self.bounds, released, strict=True)) if self.bounds else (),
+            printed=tuple(zip(self.bounds, asked, shares, strict=True)) if self.bounds else (),
             claim=self.noise.claimed if self.boost.c > 0 else None,
         )
 
@@ -160,11 +172,14 @@ class PricedArgmax(ArgmaxLaw):
         """Return the exact Rényi cost of these queries, screening included."""
         votes = as_votes(votes, one_sum=False)
         cells = self.adjacency if isinstance(self.adjacency, OwnCells) else None
-        if self.releases_counts or (cells is not None and cells.records > 1):
-            return KnownCost(len(votes), lambda queries: self.worst_case(queries, queries)[1])
+        varied = self.adjacency.votes > 1 or self.adjacency.probability < 1
+        if self.releases_counts or varied or (cells is not None and cells.records > 1):
+            return KnownCost(len(votes), lambda queries: self.worst_case(queries, queries))
         moved = self._of_neighbours(votes, student_probs, self.pairs)
         if cells is None:
             return moved
+        if isinstance(cells, OwnLabels):
+            return OwnCellsCost(moved)
         single = [partial(self.counted_pairs, change=change) for change in (-1, 1)]
         return OwnCellsCost(moved, *(self._of_neighbours(votes, None, pairs) for pairs in single))
 
@@ -201,6 +216,8 @@ class PricedArgmax(ArgmaxLaw):
         self, teachers: int, classes: int, queries: int, trials: int, delta: float, rng: np.random.Generator
     ) -> float | None:
         """Return the lower bound of `nzc.audit`; None: there is no law to audit."""
+        if self.adjacency.probability < 1:  # the votes of a fixed pair are not sampled
+            return None
         largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
         pair = empirical.worst_pair(self.log_law, teachers, classes, largest)
         # No run of so few queries ends early; in own cells, a vote moves within one histogram.
@@ -215,7 +232,7 @@ class PricedArgmax(ArgmaxLaw):
     def bounds(self) -> tuple[DataDependentBound, ...]:
         """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies."""
         plain = self.boost.c == 0 and self.boost.shift == 1 and self.delta_cost is None
-        plain = plain and self.adjacency.everywhere and not self.releases_counts
+        plain = plain and self.adjacency == Adjacency() and not self.releases_counts
         parts = [self.noise.bound] if self.screen is None else [self.screen.bound, self.noise.bound]
         known = tuple(bound for bound in parts if bound is not None)
         return known if plain and len(known) == len(parts) else ()
@@ -227,9 +244,14 @@ class PricedArgmax(ArgmaxLaw):
     def worst_case(self, asked: int = 1, answered: int = 1) -> tuple[tuple[int, WorstCaseCost], ...]:
         """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
         label = (answered, FREE) if self.delta_cost is not None else self.worst_label(answered)
+        probability, shown = self.adjacency.probability, label[1].shown
         if self.screen is None:
-            return (self.paid(asked), FREE), label
-        ask, shown = self.screen.worst_case(), label[1].shown
+            whole = (self.paid(asked), FREE), label
+            return whole if probability == 1 else ((label[0], sampled(label[1], probability)), (0, FREE))
+        ask = self.screen.worst_case(self.adjacency.votes)
+        if probability < 1:
+            joint = gaussian_cost(float(np.hypot(ask.mu, label[1].mu)))  # of one sample
+            return (asked, sampled(joint, probability)), (0, FREE)
         if ask.mu < np.inf:
             ask = replace(ask, shown=Shown(Kind.BIT, ask.mu))
         if shown is not None and shown.kind is Kind.LABEL:

@@ -36,7 +36,8 @@ class NoisyArgmax(PricedArgmax):
             require_consistent(self.noise, self.boost.shift)
 
     def __repr__(self) -> str:
-        boost, adjacency = self.boost if self.boost.c else None, None if self.adjacency.everywhere else self.adjacency
+        boost = self.boost if self.boost.c else None
+        adjacency = None if self.adjacency == Adjacency() else self.adjacency
         parts = {"boost": boost, "screen": self.screen, "first": self.first, "adjacency": adjacency}
         shown = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -67,6 +68,10 @@ class NoisyArgmax(PricedArgmax):
         """Return this mechanism for votes with other neighbours. InputError: it has no price for them."""
         if self.screen is not None and not adjacency.everywhere:
             allowed = "must have no screen where records count in their own cells; or recipe=papers"
+            raise InputError("_target_", type(self.screen).__name__, allowed)
+        varied = adjacency.votes > 1 or adjacency.probability < 1
+        if self.screen is not None and varied and (self.one_round or self.delta_cost is not None):
+            allowed = "must have no such screen where a record is in several teachers (budget.groups) or in samples"
             raise InputError("_target_", type(self.screen).__name__, allowed)
         mechanism = copy(self)  # no second comparison of a user's noise with its law
         object.__setattr__(mechanism, "adjacency", adjacency)

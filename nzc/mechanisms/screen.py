@@ -88,9 +88,9 @@ class Screen(ABC):
         """Return how many of so many queries cost `worst_case` at most; here all."""
         return asked
 
-    def worst_case(self) -> data_independent.WorstCaseCost:
-        """Return the cost of one paid query, whatever the votes: Gaussian noise at mean shift 1/σ₁."""
-        return data_independent.gaussian_cost(1 / self.sigma1)
+    def worst_case(self, votes: int = 1) -> data_independent.WorstCaseCost:
+        """Return the cost of one paid query where so many votes move: Gaussian noise at mean shift votes/σ₁."""
+        return data_independent.gaussian_cost(votes / self.sigma1)
 
 
 class ThresholdScreen(Screen):

@@ -105,7 +105,7 @@ class SparseScreen(StabilityScreen):
     def bound(self) -> None:
         """None: the theorem is of a screen with Gaussian noise."""
 
-    def worst_case(self) -> WorstCaseCost:
+    def worst_case(self, votes: int = 1) -> WorstCaseCost:
         """Return the cost ρ(α) of one report, whatever the votes."""
         return WorstCaseCost(self._rdp, shown=Shown(Kind.REPORT, 1 / self.sigma1))
 

@@ -45,7 +45,7 @@ class Encoder(ABC):
 
 
 class Representation(Encoder):
-    """Learns a space from the public rows. Teachers may start from it, and rows to ask are chosen in it.
+    """Learns a space from the pool: public rows. Teachers may start from it, and rows to ask are chosen in it.
 
     Nothing private decides the space: where a private record lies depends on that record and the public rows only. So a
     changed record changes what its own teacher sees, and nothing else. A subclass is a dataclass.
@@ -55,7 +55,7 @@ class Representation(Encoder):
         """Return the places of all private and public rows; they are computed once."""
 
         def place(_: object) -> AnyArray:
-            placement = self.fit(splits.public.x, trainer)
+            placement = self.fit(splits.pool, trainer)
             parts = (part for x in (splits.private.x, splits.public.x) for part in blocks(x))
             return np.concatenate([placement(part) for part in parts if len(part)])
 
@@ -65,6 +65,7 @@ class Representation(Encoder):
             "precision": trainer.precision,
             "device": trainer.device_kind,
             **{field.name: describe(getattr(self, field.name)) for field in fields(self)},  # type: ignore[arg-type]
+            **({"joined": len(splits.joined)} if splits.labels_only else {}),
         }
         placed = store.fetch(request, place)
         return Embedding(private=placed[: len(splits.private)], public=placed[len(splits.private) :])

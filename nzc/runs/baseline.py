@@ -33,7 +33,7 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
     assert splits is not None
     place = Placement(nn.Flatten())
     if parts.representation is not None:
-        place = parts.representation.fit(splits.public.x, parts.trainer)
+        place = parts.representation.fit(splits.pool, parts.trainer)
     features = Placement(Scaled(place.network, splits.public.x))
     x, y = np.concatenate([features(part) for part in blocks(splits.private.x)], dtype=np.float64), splits.private.y
     learner = DPSGD.at(epsilon, policy.delta, splits.units)

@@ -13,13 +13,14 @@ from nzc.validation import in_a_line
 #: What each ε means, in the order of the table.
 EPSILONS = {
     "published": "the ε to state when you publish this run",
-    "exact": "these labels cost at most this; private",
-    "exact_lower": "these labels cost at least this; private",
+    "exact": "these labels cost at most this at these votes; private",
+    "exact_lower": "these labels cost at least this at these votes; private",
     "theorem": "these labels cost at most this by the papers' theorems; private",
+    "paper": "what their own paper would print: its orders and conversion, or its claim; private",
     "data_independent": "any labels of such a run cost at most this; may be published",
     "sanitised": "the cost of these labels, with noise so that it may be published",
     "claimed": "the paper's claim, which guarantees nothing",
-    "audited": "lower bound from many runs of the mechanism; may be published",
+    "audited": "such labels cost at least this at the worst votes, seen in many runs; may be published",
     "ledger_released": "this run and all releases before it cost at most this; private",
     "ledger_total": "the same, with all trials (runs with rng=seeded); private",
 }
@@ -28,6 +29,7 @@ ABOVE = {
     ("theorem", "published"): "the papers' theorems are looser than nzc's own bound",
     ("ledger_released", "exact"): "it counts earlier releases too, and sums of costs are known less closely",
     ("sanitised", "data_independent"): "the noise that was added can make it larger; nzc never picks the smaller one",
+    ("audited", "exact"): "one is of the worst votes that could have been, the other of these votes",
     ("audited", "claimed"): "so the claim does not hold",
 }
 #: Those that are lower bounds.
@@ -50,12 +52,26 @@ _NAMES = {
     "metrics.average_precision": "average precision",
     "epsilon": "ε",
     **{f"epsilon.{name}": f"ε {name.replace('_', '-')}" for name in EPSILONS},
+    "epsilon.paper": "ε by paper's method",
+}
+#: Whose accuracy it is, on the axes of figures.
+_ACCURACIES = {
+    "accuracy": "student accuracy",
+    "teachers.mean_accuracy": "teacher accuracy",
+    "teachers.ensemble_accuracy": "ensemble accuracy",
 }
 
 
 def heading(key: str) -> str:
     """Return the name of a key of result.json, or of the configuration, in tables and figures."""
     return f"recall of {key.removeprefix(RECALL)}" if key.startswith(RECALL) else _NAMES.get(key, key)
+
+
+def axis_name(key: str) -> str:
+    """Return the name of a key on an axis, with its unit."""
+    if "gap_above" in key:
+        return "queries (%)"
+    return f"{_ACCURACIES.get(key, heading(key))} (%)" if is_share(key) else heading(key)
 
 
 def is_share(key: str) -> bool:

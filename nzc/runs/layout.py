@@ -10,17 +10,18 @@ from nzc.storage.files import digest_of
 from nzc.validation import masked, masked_tree
 
 #: A run: its result; its released labels and noisy counts, exported student, what that takes, its predictions for all
-#: public rows, and its learning curves, all public; curve data that depend on votes. A run or a sweep: its figures.
+#: public rows, and its learning curves, all public; curve data that depend on votes; where labels alone are private,
+#: its predictions for private records, which are never published. A run or a sweep: its figures.
 RESULT, LABELS, COUNTS = "result.json", "labels.csv", "counts.csv"
 STUDENT, STUDENT_INPUT = "student.pt2", "student.json"
-PREDICTIONS, LEARNING_CURVES = "predictions.csv", "student.csv"
+PREDICTIONS, LEARNING_CURVES, OF_PRIVATE = "predictions.csv", "student.csv", "private_predictions.csv"
 CURVES, FIGURES = "curves.csv", "figures"
 #: A job of a sweep that failed: the file of the line that it printed; the line of a job that has not begun.
 ERROR, NOT_STARTED = "error.txt", "was not started"
 #: A sweep: its configuration; its table, for people and for programs; its page.
 SWEEP, TABLE, TABLE_CSV, PAGE = "multirun.yaml", "table.md", "table.csv", "report.html"
 #: All files that a run may leave, and the figures that it may draw.
-RUN_FILES = (RESULT, ERROR, LABELS, COUNTS, STUDENT, STUDENT_INPUT, PREDICTIONS, LEARNING_CURVES, CURVES)
+RUN_FILES = (RESULT, ERROR, LABELS, COUNTS, STUDENT, STUDENT_INPUT, PREDICTIONS, OF_PRIVATE, LEARNING_CURVES, CURVES)
 RUN_FIGURES = ("gaps", "cost", "confusion")
 
 

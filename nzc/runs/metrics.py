@@ -105,13 +105,14 @@ def warnings_of(
     accuracy: float | None,
     metrics: Metrics,
     remedy: str = "more queries or less noise",
+    others: Sequence[str] = (),
 ) -> list[str]:
     """Return what a reader of the accuracy must know, a line each. All but the first follow from public facts only.
 
     released  labels [pool], ABSTAIN where none was released; None: none were to be
     learned   labels [pool] that the student learned from, ABSTAIN where it had none; None: there is no student
     accuracy  the student's accuracy on the test split; None: it is not known
-    remedy    what to try for more and better labels
+    remedy    what to try for more and better labels; others: what else may help a class that is rare
     """
     lines = []
     if splits is not None and splits.undeclared_classes is not None:
@@ -135,12 +136,16 @@ def warnings_of(
         own = f"{percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)})"
         most = f"{percent(metrics.majority)} (balanced: {percent(chance)})"
         why = f"the student's accuracy is {own}, and always answering the most frequent class has {most}"
-        helps = "a larger ε" if released is None else f"{remedy}, teachers=logistic, or student.balance=1"
+        helps = _any_of(remedy, *others)
         if len(names) == 2 and metrics.balanced_accuracy > chance + 0.01:
             helps = "student.threshold=NUMBER, which trades recall for accuracy"
         lines.append(f"{why}: try {helps}")
     if missed := [f"{name} ({percent(share)})" for name, share in metrics.lowest if share < _MISSED]:
         why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
-        logistic = "" if released is None else " teachers=logistic,"
-        lines.append(f"{why}: try student.threshold=balanced,{logistic} or a larger ε")
+        lines.append(f"{why}: try {_any_of('student.threshold=balanced', *others[:1], 'a larger ε')}")
     return lines
+
+
+def _any_of(*choices: str) -> str:
+    """Return choices as in: a, b, or c."""
+    return ", or ".join(filter(None, [", ".join(choices[:-1]), choices[-1]]))

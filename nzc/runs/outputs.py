@@ -1,26 +1,47 @@
 """What a run leaves for others: the released labels, the student, and its predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nzc.data import DataSplits
+from nzc.data.rows import blocks
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.formatting import optional
-from nzc.runs.layout import COUNTS, LABELS, PREDICTIONS, STUDENT, STUDENT_INPUT
+from nzc.runs.layout import COUNTS, LABELS, OF_PRIVATE, PREDICTIONS, STUDENT, STUDENT_INPUT
 from nzc.runs.metrics import class_names
+from nzc.runs.prepare import PreparedRun
 from nzc.storage.files import write_private
 from nzc.students import FittedStudent
-from nzc.types import AnyArray, Ints
+from nzc.types import AnyArray, Floats, Ints
 
 #: The files that a student is published with.
 _CODE = [Path(__file__).parents[1] / name for name in ("students/predict.py", "data/table_encoder.py")]
 
 
-def write_labels(folder: Path, session: LabelingSession, splits: DataSplits | None, classes: int) -> None:
+def write_outputs(folder: Path, run: PreparedRun, student: FittedStudent | None, voters: str) -> dict[str, Any]:
+    """Write the files of labels and student, and return the arrays of a `RunResult` by name.
+
+    voters  the source of released labels in predictions.csv
+    """
+    session, splits, predictions, probabilities = run.session, run.splits, None, run.session.probabilities
+    uncovered = 0 if splits is None else len(splits.public) - len(session.released)  # votes may cover a part
+    labels = np.pad(session.released, (0, uncovered), constant_values=ABSTAIN)
+    _write_labels(folder, session, splits, run.classes)
+    if student is not None and splits is not None:
+        probabilities = student.probabilities(splits.public.x)
+        predictions = student.decide(probabilities)
+        _write_student(folder, student, probabilities, labels, splits, voters)
+    elif probabilities is not None:
+        probabilities = np.pad(probabilities, ((0, uncovered), (0, 0)))
+    return {"labels": labels, "predictions": predictions, "probabilities": probabilities}
+
+
+def _write_labels(folder: Path, session: LabelingSession, splits: DataSplits | None, classes: int) -> None:
     """Write labels.csv: the row's number, its released label, and what is known of the row; and counts.csv.
 
     origin: its row number in the one file of all splits, where rows have no names; id: the user's own name of it;
@@ -45,27 +66,31 @@ def write_labels(folder: Path, session: LabelingSession, splits: DataSplits | No
     _write_csv(folder / LABELS, columns)
 
 
-def write_student(folder: Path, student: FittedStudent, released: Ints, splits: DataSplits, voters: str) -> None:
+def _write_student(
+    folder: Path, student: FittedStudent, probabilities: Floats, released: Ints, splits: DataSplits, voters: str
+) -> None:
     """Write the student, and predictions.csv: a label for every public row, its source, and the classes' probabilities.
 
     The source is `voters` where the label was released, else the student. A network that torch.export does not accept
-    costs its own file only.
+    costs its own file only. Where labels alone are private, private records have their predictions in another file.
     """
     from nzc.students import export, predict  # import torch
 
-    names, probabilities = class_names(splits, splits.classes), student.probabilities(splits.public.x)
+    names = class_names(splits, splits.classes)
     labels, answered = student.decide(probabilities), np.flatnonzero(released != ABSTAIN)
     labels[answered] = released[answered]
     source = np.full(len(labels), "student", dtype=object)
     source[answered] = voters
-    shown = np.char.mod("%.4f", probabilities)
-    columns = {"label": np.array(names)[labels], "probability": shown[np.arange(len(labels)), labels], "source": source}
+    columns = _predictions(names, labels, probabilities, source=source)
     rows = {"row": np.arange(len(labels))}
     if splits.ids is not None:
         name = splits.id_column or "id"
         rows = {name if name not in columns else "id": splits.ids}
-    columns |= {f"p({name})": shown[:, at] for at, name in enumerate(names)}
     _write_csv(folder / PREDICTIONS, rows | columns)
+    if splits.labels_only:
+        of_private = np.concatenate([student.probabilities(part) for part in blocks(splits.private.x)])
+        columns = _predictions(names, student.decide(of_private), of_private)
+        _write_csv(folder / OF_PRIVATE, {"row": np.arange(len(of_private))} | columns)
     example = splits.public.x[:0]
     if splits.standardizer is not None:
         example = example.astype(splits.standardizer.dtype)
@@ -82,6 +107,13 @@ def student_code() -> dict[str, str]:
     code["predict.py"] = code["predict.py"].replace("from nzc.data.table_encoder", "from table_encoder")
     needs = [f"{name}=={version(name).split('+')[0]}" for name in ("torch", "numpy", "pandas", "pyarrow")]
     return code | {"requirements.txt": "\n".join(needs) + "\n"}
+
+
+def _predictions(names: Sequence[str], labels: Ints, probs: Floats, **columns: AnyArray) -> dict[str, AnyArray]:
+    """Return the columns of predicted labels [rows], and of probabilities [rows, classes]."""
+    shown = np.char.mod("%.4f", probs)
+    columns = {"label": np.array(names)[labels], "probability": shown[np.arange(len(labels)), labels], **columns}
+    return columns | {f"p({name})": shown[:, at] for at, name in enumerate(names)}
 
 
 def _write_csv(path: Path, columns: Mapping[str, AnyArray]) -> None:

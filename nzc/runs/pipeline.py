@@ -18,7 +18,7 @@ from nzc.runs.curves import POINTS, Curves, LearningCurves, curves_of, write_cur
 from nzc.runs.formatting import number, optional
 from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.metrics import Metrics, class_names, evaluate, share_right, warnings_of
-from nzc.runs.outputs import write_labels, write_student
+from nzc.runs.outputs import write_outputs
 from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import Clock, RoundResult, RunResult, versions
 from nzc.storage.files import make_own
@@ -61,9 +61,7 @@ def execute(
         learner.accuracy, learner.metrics = evaluate(learner.student, run.splits)
     result = _result(run, votes, rounds, epsilon, learner)
     result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
-    write_labels(folder, session, run.splits, run.classes)
-    if learner.student is not None and run.splits is not None:
-        write_student(folder, learner.student, session.released, run.splits, result.voters)
+    arrays = write_outputs(folder, run, learner.student, result.voters)
     learner.curves.write(folder)
     write_curves(folder, curves)
     result.waited(begun).write(folder)
@@ -75,7 +73,7 @@ def execute(
     result = result.waited(begun)  # with the time of the figures
     result.write(folder)
     session.close(digests(folder))
-    return result
+    return replace(result, **arrays)
 
 
 def train_worker(run: PreparedRun) -> None:
@@ -88,15 +86,16 @@ def train_worker(run: PreparedRun) -> None:
 
 
 def _represent(run: PreparedRun, stage: Clock) -> tuple[DataSplits | None, Floats | None]:
-    """Return the splits with the places of their rows in the public representation, and those of public rows."""
+    """Return the splits with the places of their rows in the public representation, and those of the pool."""
     parts, splits = run.parts, run.splits
     if parts.representation is None or splits is None:
         return splits, None
     splits = parts.teachers.counted(splits)
     with stage("representation"), within("representation"):
         embedding = parts.representation.embed(splits, parts.store, parts.trainer)
-    stage.done("representation", f"{len(splits.public):,} public rows placed")
-    return replace(splits, embedding=embedding), embedding.public
+    stage.done("representation", f"{len(splits.pool):,} public rows placed")
+    places = np.concatenate([embedding.public, embedding.private[splits.joined]])
+    return replace(splits, embedding=embedding), places
 
 
 def _vote(run: PreparedRun, splits: DataSplits | None, rows: Ints, stage: Clock) -> VoteHistograms:
@@ -105,7 +104,7 @@ def _vote(run: PreparedRun, splits: DataSplits | None, rows: Ints, stage: Clock)
     if isinstance(parts.policy.mechanism, GroundTruth) and run.truth is not None:
         return VoteHistograms.of_truth(run.truth, run.classes)
     if splits is not None and teachers.labels_asked_only:
-        splits = replace(splits, asked=rows)
+        splits = replace(splits, asked=rows, coins=run.session.coins(rows))
     with stage("teachers"):
         trained = teachers.train(splits, parts.store, parts.trainer)
     stage.done("teachers", f"{teachers.check(splits).teachers:,} ready")
@@ -132,9 +131,9 @@ def _label(run: PreparedRun, learner: "Learner", stage: Clock) -> tuple[VoteHist
 class Learner:
     """Fits the student to the labels so far and to the unlabeled public rows. It never sees a vote.
 
-    places   of the public rows in the public representation; None: there is none
+    places   of the pool in the public representation; None: there is none
     student  the last fit; None: no student is wanted, or there is no label
-    labels   [public] which that fit learned from; `sources`: the same in words
+    labels   [pool] which that fit learned from; `sources`: the same in words
     probs    class probabilities [public, classes] of the student of the round before; None: there was none
     """
 
@@ -157,13 +156,12 @@ class Learner:
         sources = [f"{released:,} released labels"]
         if own := int((labels != ABSTAIN).sum()) - released:
             sources.append(f"{own:,} labels of its own")
-        uncovered = len(splits.public) - len(labels)  # votes may cover a part
-        labels = np.concatenate([labels, np.full(uncovered, ABSTAIN)])
-        data = StudentData(splits.public.x, labels, splits.classes)
-        if session.probabilities is not None:
-            data = soft_labels(
-                data, np.pad(session.probabilities, ((0, uncovered), (0, 0))), student.spread, session.mixed
-            )
+        pool = len(splits.pool)  # votes may cover a part
+        labels = np.pad(labels, (0, pool - len(labels)), constant_values=ABSTAIN)
+        data = StudentData(splits.pool, labels, splits.classes)
+        if (probs := session.probabilities) is not None:
+            probs = np.pad(probs, ((0, pool - len(probs)), (0, 0)))
+            data = soft_labels(data, probs, student.spread, session.mixed)
         learn = partial(student.fit, seed=session.policy.seed, trainer=self.run.parts.trainer, log=self.curves)
         if student.folds > 1:
             data = clean_labels(data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name))
@@ -209,7 +207,10 @@ def _result(
     session, splits, policy, teachers = run.session, run.splits, run.session.policy, run.parts.teachers
     names, sizes = class_names(splits, run.classes), session.promise.sizes
     released = session.released if rounds else None
-    warnings = warnings_of(splits, released, learner.labels, names, learner.accuracy, learner.metrics, run.remedy)
+    warnings = warnings_of(splits, released, learner.labels, names, learner.accuracy, learner.metrics, *run.remedies)
+    learned = None
+    if splits is not None and learner.labels is not None:
+        learned = share_right(learner.labels[: len(splits.public)], splits.public.y)
     if (times := session.ledger.repeats) > 1:
         (each, delta), together = session.promise.bound, "both" if times == 2 else f"all {times}"
         total = f"{together} together cost at most ε = {number(times * each)} at δ = {times * delta:g}"
@@ -241,10 +242,9 @@ def _result(
         metrics=learner.metrics,
         warnings=[*([] if splits is None else splits.warnings), *run.warnings, *warnings],
         learned_from=learner.sources,
-        learned_accuracy=None
-        if splits is None or learner.labels is None
-        else share_right(learner.labels, splits.public.y),
+        learned_accuracy=learned,
         grouped_by=None if splits is None else splits.grouped_by,
         moved_votes=policy.mechanism.adjacency.rows,
-        voters="teachers" if policy.mechanism.adjacency.everywhere else "records",
+        individual=session.promise.individual,
+        voters=policy.mechanism.adjacency.voters,
     )

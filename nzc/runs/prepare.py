@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nzc.data import UNKNOWN, Dataset, DataSplits
+from nzc.labeling.individual import total_weight, weigh
 from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.run_ledger import RunLedger
@@ -67,14 +68,19 @@ class PreparedRun:
     warnings: list[str]
 
     @property
-    def remedy(self) -> str:
-        """What to try where labels are too few or too often wrong."""
+    def remedies(self) -> tuple[str, list[str]]:
+        """What to try where labels are too few or too often wrong, and what else where a rare class is missed."""
         policy, in_cells = self.session.policy, not self.session.policy.mechanism.adjacency.everywhere
+        others = ["teachers=logistic", "student.balance=1"]
+        if in_cells:  # teachers=logistic votes on a number of queries, which own cells do not need
+            others = ["recipe=tables"] * (self.splits is not None and self.splits.encoder is not None)
+        if self.parts.baseline:
+            return "a larger ε", []
         if policy.budget is None:
-            return "more queries or less noise"
+            return "more queries or less noise", others
         if any("noise" in line for line in self.warnings):
-            return "a larger ε or fewer queries"
-        return f"a larger ε or more queries with {price(in_cells)}"
+            return "a larger ε or fewer queries", others
+        return f"a larger ε or more queries with {price(in_cells)}", others
 
 
 def prepare(parts: RunComponents) -> PreparedRun:
@@ -87,6 +93,8 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if splits is not None and teachers.needs_dataset and len(np.unique(splits.private.y)) < 2:
         why = "all of them are of one class" if len(splits.private) else "it has none (teachers=votes needs none)"
         raise InputError("dataset", parts.names["dataset"], f"must have private rows of two or more classes; {why}")
+    names = None if splits is None else splits.names
+    splits = weigh(splits, policy.shares, teachers.takes_budgets and not parts.baseline)
     with within("teachers"):
         shape, truth = teachers.check(splits), teachers.truth(splits)
     with within("aggregator"):
@@ -96,11 +104,11 @@ def prepare(parts: RunComponents) -> PreparedRun:
         raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
     queries, adjacency = parts.queries, policy.mechanism.adjacency
     if queries is None and not adjacency.everywhere:
-        queries = rows_to_ask(shape.teachers, shape.classes, shape.rows, policy.mechanism.noise.deviation)
+        of = int(total_weight(shape.teachers, policy.shares)), shape.classes, shape.rows
+        queries = rows_to_ask(*of, policy.mechanism.noise.deviation)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
     digest, promise = teachers.private_digest(splits), Promise(policy, sizes)
-    ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait)
-    ledger.keys = None if splits is None else splits.names
+    ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait, keys=names)
     ledger.check(lambda: (*promise.bound, teachers.unit(splits)), policy.total)
     session = LabelingSession(promise, shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
@@ -128,7 +136,9 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | Non
     promise, policy, asked = session.promise, session.policy, sum(session.promise.sizes)
     mechanism, admits = promise.mechanisms[0], promise.filters[0]
     if in_cells := not mechanism.adjacency.everywhere:
-        answered, right = expected_in_cells(mechanism, shape.teachers, shape.classes, asked)
+        answered, right = expected_in_cells(
+            mechanism, int(total_weight(shape.teachers, policy.shares)), shape.classes, asked
+        )
     else:
         answered, right = expected(mechanism, *histograms(vote_shares(shape.classes), shape.teachers))
     labels, limit, records = answered * asked, None, None if splits is None else splits.units or None
@@ -177,7 +187,7 @@ def load(dataset: Dataset) -> DataSplits:
     """Load a dataset. The jobs of a sweep mostly share one, so the last one is kept until `forget_data`."""
     if not (_loaded and _loaded[0][0] == dataset):
         with lines(lambda: "the data are still being read"):
-            _loaded[:] = [(dataset, dataset.load())]
+            _loaded[:] = [(dataset, dataset.read())]
     return _loaded[0][1]
 
 

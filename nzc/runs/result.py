@@ -20,7 +20,7 @@ from nzc.runs.layout import RESULT, with_infinity
 from nzc.runs.metrics import Metrics
 from nzc.storage.files import write_private
 from nzc.teachers import base
-from nzc.types import StageLog
+from nzc.types import Floats, Ints, StageLog
 from nzc.version import __version__
 
 #: The keys of `seconds` in result.json: what the user waited in all; before the first stage, for imports and data; and
@@ -28,6 +28,10 @@ from nzc.version import __version__
 Stage = Literal["total", "preparation", "representation", "teachers", "votes", "labels", "accounting", "student"]
 #: The packages whose versions can change a result.
 _PACKAGES = {"torch": "torch", "lightning": "pytorch-lightning", "mlflow": "mlflow", "numpy": "numpy", "scipy": "scipy"}
+
+
+#: What a result has beside the content of result.json.
+_NOT_WRITTEN = ("folder", "labels", "predictions", "probabilities")
 
 
 class Clock:
@@ -98,12 +102,16 @@ class RunResult:
     publish     which bound was chosen to be published
     metrics     of the student on the test split
     warnings    what a reader of the accuracy must know, a line each
-    folder      the run's folder; it is not part of result.json
+    folder      the run's folder, which also has the student
+    labels      [public rows] released labels, -1 where none was released
+    predictions    [public rows] labels by the student
+    probabilities  [public rows, classes] by the student; without one, those that follow from released counts
     learned_from  in words: which labels the student learned from
     grouped_by     what names the groups that are the unit of privacy
     moved_votes    in words: on which rows the votes may differ at neighbours
     learned_accuracy  share of right labels among all that the student learned from
     voters         who votes: teachers, or records in their own cells
+    individual     ε of a record of each budget group, at the δ of `epsilon.published`; {}: all have that ε
     ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
     """
 
@@ -139,6 +147,10 @@ class RunResult:
     moved_votes: str | None = None
     voters: str = "teachers"
     learned_accuracy: float | None = None
+    labels: Ints | None = field(default=None, repr=False, compare=False)
+    predictions: Ints | None = field(default=None, repr=False, compare=False)
+    probabilities: Floats | None = field(default=None, repr=False, compare=False)
+    individual: dict[str, float] = field(default_factory=dict)
 
     @property
     def public(self) -> "RunResult":
@@ -176,11 +188,12 @@ class RunResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of result.json. Infinite numbers become "inf", and `order` is a key of its own."""
-        record = asdict(self)
-        del record["folder"]
+        record = {key: value for key, value in vars(self).items() if key not in _NOT_WRITTEN}
+        record["epsilon"] = asdict(self.epsilon)
         record["order"] = record["epsilon"].pop("order")
         record["accuracy_interval"] = self.interval
-        plain: dict[str, Any] = json.loads(json.dumps(record), parse_constant={"Infinity": "inf"}.get)  # NaN: None
+        text = json.dumps(record, default=asdict)
+        plain: dict[str, Any] = json.loads(text, parse_constant={"Infinity": "inf"}.get)  # NaN: None
         return plain
 
     def write(self, folder: Path) -> None:
@@ -207,6 +220,7 @@ def result_keys() -> list[str]:
 
     inside = {"teachers": get_args(base.SummaryKey), "data": get_args(splits.SummaryKey), "seconds": get_args(Stage)}
     inside |= {"epsilon": names(Epsilon), "metrics": names(Metrics)}
-    keys = [f"{name}.{key}".removesuffix(".") for name in names(RunResult) for key in inside.get(name, [""])]
-    other = {"epsilon.order": "order", "folder": "accuracy_interval", "metrics.recall": RECALL, "versions": "versions."}
+    written = [*(name for name in names(RunResult) if name not in _NOT_WRITTEN), "accuracy_interval"]
+    keys = [f"{name}.{key}".removesuffix(".") for name in written for key in inside.get(name, [""])]
+    other = {"epsilon.order": "order", "metrics.recall": RECALL, "versions": "versions.", "individual": "individual."}
     return [other.get(key, key) for key in keys]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rich.table import Column, Table
 
+from nzc.labeling.randomness import SEEDED
 from nzc.runs.formatting import ABOVE, EPSILONS, heading, number, percent
 from nzc.runs.result import RunResult
 
@@ -32,15 +33,23 @@ def _notes(result: RunResult) -> Iterator[str]:
     for (larger, smaller), why in ABOVE.items():
         above, below = (getattr(result.epsilon, name) for name in (larger, smaller))
         if None not in (above, below) and above > below and number(above) != number(below):
-            yield f"{heading(f'epsilon.{larger}')} is above {heading(f'epsilon.{smaller}')}: {why}."
+            yield f"{_named(result, larger)[0]} is above {_named(result, smaller)[0]}: {why}."
     yield f"The run took {result.seconds['total']:.1f} s."
+
+
+def _named(result: RunResult, name: str) -> tuple[str, str]:
+    """Return the name of an ε and what it means; seeded labels are a trial, which released nothing."""
+    if name == "ledger_released" and result.rng == SEEDED:
+        return "ε if released", "this run and all releases before it would cost at most this; private"
+    return heading(f"epsilon.{name}"), EPSILONS[name]
 
 
 def _protected(result: RunResult) -> str:
     """Return whom ε protects, in words."""
     if result.unit == "group":
         return f"all records of one value of the {result.grouped_by or 'group'} together"
-    return "the votes of one teacher" if result.unit == "teacher" else f"one {result.unit}"
+    others = {"teacher": "the votes of one teacher", "label": "the label of one record, not its features"}
+    return others.get(result.unit, f"one {result.unit}")
 
 
 def _student(result: RunResult) -> Iterator[Row]:
@@ -73,9 +82,12 @@ def _labels(result: RunResult) -> Iterator[Row]:
         mean, plurality = percent(teachers["mean_accuracy"]), percent(teachers["ensemble_accuracy"])
         shares = f"{mean} of their votes are right, and {plurality} of their pluralities"
         yield result.voters, f"{count:,}", "" if teachers["mean_accuracy"] is None else shares
-    refused = f"; {result.refused:,} more were not asked: the budget was spent" if result.refused else ""
+    asked, refused = result.queries - result.refused, ""
+    if result.refused:
+        paid = ", but are paid for: noise decided where asking ended" if "screen=" in result.mechanism else ""
+        refused = f"; {result.refused:,} more were not asked{paid or ': the budget or the answers were used up'}"
     rounds = f" in {len(result.rounds)} rounds" if len(result.rounds) > 1 else ""
-    yield "labels", f"{result.answered:,}", f"released for {result.queries - result.refused:,} queries{rounds}{refused}"
+    yield "labels", f"{result.answered:,}", f"released for {asked:,} queries{rounds}{refused}"
     learned = f"; {percent(result.learned_accuracy)} of all that the student learned from"
     spread = "" if result.learned_accuracy in (None, result.label_accuracy) else learned
     known = f"of those released{spread}"
@@ -87,10 +99,13 @@ def _labels(result: RunResult) -> Iterator[Row]:
 
 
 def _costs(result: RunResult) -> Iterator[Row]:
-    for name, meaning in EPSILONS.items():
+    for group, epsilon in result.individual.items():
+        yield f"ε of {group}", number(epsilon), f"for a {result.unit} of this budget group; may be published"
+    for name in EPSILONS:
         value = getattr(result.epsilon, name)
         if value is not None and name not in ("published", result.publish, "ledger_total"):  # two are `published`
-            yield heading(f"epsilon.{name}"), number(value, name), meaning
+            title, meaning = _named(result, name)
+            yield title, number(value, name), meaning
     if result.ledger_trials:
         total = number(result.epsilon.ledger_total)
         text = f"runs with rng=seeded; if others saw their labels, ε is {total} in all"
@@ -100,8 +115,8 @@ def _costs(result: RunResult) -> Iterator[Row]:
 def result_line(result: RunResult, name: str) -> str:
     """Return the result in one line, for the job `name` of a sweep."""
     name = name or f"{result.dataset} · {result.aggregator} · {result.student}"
-    accuracies = f"labels {percent(result.label_accuracy)}, student {percent(result.accuracy)}"
-    return f"{name}: {result.answered:,} released, {accuracies}, ε {number(result.epsilon.published)}"
+    labels = f"{result.answered:,} released, labels {percent(result.label_accuracy)}, " if result.queries else ""
+    return f"{name}: {labels}student {percent(result.accuracy)}, ε {number(result.epsilon.published)}"
 
 
 def describe(result: RunResult) -> str:
@@ -120,6 +135,8 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
         f"It is (ε, δ)-differentially private with ε = {facts['epsilon']} and δ = {_delta(result):g}, where one "
         f"private {result.unit} changes."
     )
+    if result.unit == "label":
+        text += " It learned from features of private records too: nothing protects these."
     return text, facts | {"delta": f"{_delta(result):g}", "aggregator": result.aggregator}
 
 

@@ -1,5 +1,6 @@
 """Figures that a sweep file declares: keys of its runs as lines, or one curve of each run; their captions."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -16,9 +17,9 @@ from matplotlib.transforms import blended_transform_factory
 from pandas import DataFrame, Series
 
 from nzc.runs.curves import AXES, read_curves
-from nzc.runs.formatting import heading, is_share, some
+from nzc.runs.formatting import axis_name, heading, is_share, some
 from nzc.runs.plots import BARS, COSTS, LINES, SIZE, new_figure
-from nzc.sweeps.frame import whole_key
+from nzc.sweeps.frame import is_seed, whole_key
 from nzc.sweeps.spec import SweepFigure
 from nzc.types import AnyArray
 
@@ -36,11 +37,13 @@ class Drawing:
              `by`. Where x is measured, runs that differ in their seed only are one point, at the mean of their x.
     curves   name and curve (x, y) of each job that has it
     caption  what it shows, how it shows several seeds, and what it leaves out
+    joined   a warning where a line joins points of different rows, with the `by` that mends it; empty where none does
     empty    why it is not drawn; empty where it is
     """
 
     figure: SweepFigure
     jobs: DataFrame
+    joined: str = field(default="", init=False)
     points: DataFrame = field(default_factory=DataFrame)
     curves: list[tuple[str, tuple[AnyArray, AnyArray]]] = field(default_factory=list)
 
@@ -58,7 +61,8 @@ class Drawing:
             text = "{1} against {0}, one line per run".format(*AXES[figure.curve])
         else:
             self.points = _points(figure, jobs)
-            notes, x, y = [], _names([str(figure.x)]), _names(figure.y)
+            self.joined = _joined(figure, self.finite, jobs)
+            notes, x, y = [self.joined] if self.joined else [], _names([str(figure.x)]), _names(figure.y)
             if len(lacking := self.points[self.points[["x", "y"]].isna().any(axis=1)]):
                 notes.append(f"Without a value, left out: {some(lacking['name'])}.")
             if len(edge := self.points.dropna(subset=["x", "y"]).drop(self.finite.index)):
@@ -105,8 +109,8 @@ def draw_lines(axes: Axes, drawing: Drawing) -> None:
             axes.plot(printed["x"], printed["paper"], **hollow)
         names = [group] if group and len(keys) == 1 else filter(None, [group, heading(key)])
         _line(axes, line, style, ", ".join(names))
-    axes.set_xlabel(heading(whole_key(str(figure.x))))
-    axes.set_ylabel(" · ".join(dict.fromkeys(_quantity(key) for key in keys)))
+    axes.set_xlabel(axis_name(whole_key(str(figure.x))))
+    axes.set_ylabel(" · ".join(dict.fromkeys("ε" if key.startswith("epsilon") else axis_name(key) for key in keys)))
     xs, ys = points["x"].tolist(), points["y"].tolist()
     if all(is_share(key) for key in keys):
         axes.yaxis.set_major_formatter(_PERCENT)
@@ -181,14 +185,6 @@ def _legend(axes: Axes, title: str | None = None, beside: bool = False) -> None:
     axes.legend(title=title, title_fontsize=8, handlelength=3, **where)
 
 
-def _quantity(key: str) -> str:
-    if key.endswith("accuracy"):
-        return "accuracy (%)"
-    if "gap_above" in key:
-        return "queries (%)"
-    return "ε" if key.startswith("epsilon") else f"{heading(key)} (%)" if is_share(key) else heading(key)
-
-
 def finite(points: DataFrame) -> DataFrame:
     """Return the points that are finite in x and y."""
     return points[np.isfinite(points[["x", "y"]]).all(axis=1)]
@@ -208,6 +204,30 @@ def _points(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
                 line["x"] = line["x"].groupby(line["name"]).transform("mean")
             lines.append(line)
     return pandas.concat(lines, ignore_index=True)
+
+
+def _joined(figure: SweepFigure, points: DataFrame, jobs: DataFrame) -> str:
+    """Return the warning of a `Drawing`: a line has runs of different words (aggregators), or several at one x."""
+    settings = {
+        name: dict(text.partition("=")[::2] for text in overrides if not is_seed(text))
+        for name, overrides in zip(jobs["name"], jobs["overrides"], strict=True)
+    }
+    mends: dict[str, None] = {}
+    for _, line in points.groupby("group"):
+        runs = [settings[name] for name in line["name"].unique()]
+        values = {key: {run.get(key) for run in runs} for run in runs for key in run if key not in figure.keys}
+        differ = [key for key, found in values.items() if len(found) > 1]
+        words = [
+            key for key in differ if any(value and not re.fullmatch(r"[-+.\de]+|null", value) for value in values[key])
+        ]
+        several = (line.groupby(["key", "x"])["name"].nunique() > 1).any()
+        mends |= dict.fromkeys(words or (differ if several else []))
+    if not mends:
+        return ""
+    rows = "row" not in figure.by and jobs["row"].nunique() > 1
+    by = [*figure.by, *([key for key in mends if key in jobs] or (["row"] if rows else mends))]
+    joins = f"Figure {figure.name} joins points that differ in {' and '.join(mends)}"
+    return f"{joins}: `by: [{', '.join(by)}]` parts them."
 
 
 def _names(keys: Iterable[str]) -> str:

@@ -41,7 +41,7 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
         jobs = [{"job": at, "row": {}, "overrides": read_overrides(folder / str(at))} for at in begun]
     common, rows = _common(jobs), []
     for at, job in enumerate(jobs):
-        own = [text for text in job["overrides"] if not text.startswith("seed=")]
+        own = [text for text in job["overrides"] if not is_seed(text)]
         facts = _job(folder / str(job.get("job", at)), job["row"], keys)
         rows.append(facts | {"name": _name(job["row"], own, common) or "run", "overrides": job["overrides"]})
     return DataFrame(rows, columns=None if rows else ["name", "error"], dtype=object)  # whole numbers stay whole
@@ -59,6 +59,11 @@ def _job(folder: Path, row: Mapping[str, Any], keys: Sequence[str]) -> dict[str,
     unknown = [key for key in map(whole_key, keys) if key not in job | result]
     config = OmegaConf.load(folder / ".hydra" / "config.yaml") if unknown else None
     return job | {key: setting(config, key) for key in unknown} | result | paper
+
+
+def is_seed(override: str) -> bool:
+    """Return whether an override sets the seed: runs that differ in it only are one line, mean ± deviation."""
+    return override.startswith("seed=")
 
 
 def job_name(folder: Path, at: int, overrides: Sequence[str]) -> str:
@@ -103,5 +108,5 @@ def _common(jobs: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _name(row: Mapping[str, Any], overrides: Iterable[str], common: set[str]) -> str:
-    known = {*common, *row.get("set", [])}
+    known = {*common, *(text for text in row.get("set", []) if not is_seed(text))}
     return ", ".join(filter(None, [row.get("name"), " ".join(text for text in overrides if text not in known)]))

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from nzc.sweeps.figures import Drawing
 
 #: What is no column: the ledger's sums also count what came before a run, and the lower bound is close to ε exact.
-_HIDDEN = ("ledger_released", "ledger_total", "exact_lower")
-_LAST = ["accuracy", "epsilon", *(f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN)]
+_HIDDEN = ("ledger_released", "ledger_total", "exact_lower", "paper")
+_LAST = ["accuracy", "epsilon", "epsilon.paper", *(f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN)]
 #: Columns of the CSV file that are no numbers of a run.
 _NOT_IN_CSV = ("folder", "run", "row", "overrides", "error")
 
@@ -147,6 +147,7 @@ def warning_lines(jobs: DataFrame) -> list[str]:
     lines = []
     for texts in kinds.values():
         first, names = next(iter(texts.values())), some(jobs["name"][list(texts)], 3)
+        first = f"for example: {first}" if len({*texts.values()}) > 1 else first
         lines.append(f"{len(texts)} of {len(jobs)} runs ({names}) warn: {first}")
     return lines
 
@@ -161,16 +162,23 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
     lists = results.map(lambda value: isinstance(value, list)).any()
     results = results[[name for name in results if not (name.startswith("paper.") or lists[name])]]
     set_keys = DataFrame(overrides, index=jobs.index)
+    results.update(set_keys[jobs["error"].notna()], overwrite=False)  # a job that failed has no result with its seed
     table = pandas.concat([lines, set_keys[[name for name in set_keys if name not in results]], results], axis=1)
     write_private(folder / TABLE_CSV, table.to_csv(index=False, lineterminator="\r\n"))
 
 
 def read_sweep(folder: str | Path) -> DataFrame:
-    """Return a sweep's table.csv as a pandas DataFrame, one row per job; InputError: it is no folder of a sweep."""
-    path = Path(folder) / TABLE_CSV
+    """Return a sweep's table.csv as a pandas DataFrame, one row per job; InputError: it is no folder of a sweep.
+
+    Columns: `job` (the number of its folder), `name`, `failure` (why it has no result), the keys that the sweep set,
+    and those of result.json, dotted. `attrs["folder"]` is the folder.
+    """
+    path = Path(folder).absolute() / TABLE_CSV
     if not path.is_file():
         raise InputError("folder", folder, f"must be the folder of a sweep, with {TABLE_CSV} in it")
-    return pandas.read_csv(path)
+    table = pandas.read_csv(path)
+    table.attrs["folder"] = str(path.parent)
+    return table
 
 
 def cell(key: str, values: Sequence[Any]) -> str:

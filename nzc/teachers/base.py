@@ -55,8 +55,9 @@ class VoteShape(NamedTuple):
     teachers: int
 
 
-#: What moves at most one vote a query: all records of one group, one record, or, where nzc trained nothing, a teacher.
-Unit = Literal["group", "record", "teacher"]
+#: What moves at most one vote a query: all records of one group, one record or its label alone, or, where nzc trained
+#: nothing, a teacher.
+Unit = Literal["group", "record", "label", "teacher"]
 
 
 class Teachers(ABC):
@@ -64,15 +65,17 @@ class Teachers(ABC):
 
     needs_dataset = True  # whether they need a dataset to learn from
     needs_embedding = False  # whether they learn in a public representation
+    takes_budgets = False  # whether records may have individual budgets
     labels_asked_only = False  # whether they label only the asked rows, which must be known before training
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Which vote histograms are neighbours."""
+    def adjacency(self, labels_only: bool = False) -> Adjacency:
+        """Return which vote histograms are neighbours; `labels_only`: where a record may change in its label only."""
         return Adjacency()
 
     def unit(self, splits: DataSplits | None) -> Unit:
         """Return the unit of privacy."""
+        if splits is not None and splits.labels_only:
+            return "label"
         return "record" if splits is None or splits.groups is None else "group"
 
     def neighbours(self, splits: DataSplits | None) -> str:
@@ -80,6 +83,8 @@ class Teachers(ABC):
         if self.unit(splits) == "group":
             which = f" (one value of the {splits.grouped_by})" if splits is not None and splits.grouped_by else ""
             return f"all records of one group{which} are replaced by one or more others"
+        if self.unit(splits) == "label":
+            return "the label of one record differs; the features of all records are public, and nothing protects them"
         if splits is not None and splits.keys is not None:
             return "one record differs, but keeps its name"
         return "one record differs"

@@ -7,7 +7,7 @@ import numpy as np
 from nzc.data import UNKNOWN, DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.data.splits import Records
-from nzc.mechanisms import OwnCells
+from nzc.mechanisms import OwnCells, OwnLabels
 from nzc.settings import Count, CountOrZero
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.base import Teachers, VoteShape
@@ -29,11 +29,11 @@ class Cells(Teachers):
     seed: CountOrZero = 0
 
     needs_embedding = True
+    takes_budgets = True
     labels_asked_only = True
 
-    @property
-    def adjacency(self) -> OwnCells:
-        return OwnCells(self.per_group)
+    def adjacency(self, labels_only: bool = False) -> OwnCells:
+        return (OwnLabels if labels_only else OwnCells)(self.per_group)
 
     def neighbours(self, splits: DataSplits | None) -> str:
         return f"{super().neighbours(splits)}; a record counts for the asked row that it is nearest to"
@@ -57,7 +57,8 @@ class Cells(Teachers):
         rows = np.argsort(splits.groups, kind="stable")[first[:, None] + places % sizes[:, None]]
         labels = np.where(numbers < sizes[:, None], splits.private.y[rows], UNKNOWN)
         chosen = Records(splits.private.x[rows.ravel()], labels.ravel())
-        return replace(splits, private=chosen, groups=np.repeat(names, self.per_group), keys=None)
+        own = None if splits.weights is None else splits.weights[rows.ravel()]
+        return replace(splits, private=chosen, groups=np.repeat(names, self.per_group), keys=None, weights=own)
 
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         """Return how many records of each class are nearest to each public row, [rows, classes]; 0 where not asked."""
@@ -65,7 +66,8 @@ class Cells(Teachers):
         places, labels = splits.embedding, splits.private.y
         counts = np.zeros((len(splits.public), splits.classes), np.int64)
         home = splits.to_label[nearest(places.private, places.public[splits.to_label])]
-        np.add.at(counts, (home[labels != UNKNOWN], labels[labels != UNKNOWN]), 1)
+        known, times = labels != UNKNOWN, np.ones(len(labels), np.int64) if splits.weights is None else splits.weights
+        np.add.at(counts, (home[known], labels[known]), times[known])
         return counts
 
 

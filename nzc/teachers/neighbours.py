@@ -1,49 +1,65 @@
-"""Teachers without training: each votes like the nearest record of its shard, in a public representation."""
+"""Records as teachers: of each query, the nearest records of a secret random sample vote with their own classes."""
 
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nzc.data import DataSplits
-from nzc.teachers.base import VoteShape
-from nzc.teachers.cells import nearest
-from nzc.teachers.sharded import ShardedTeachers, without_records
+from nzc.mechanisms.adjacency import Sampled
+from nzc.settings import Count, Share
+from nzc.storage.predictions import PredictionStore
+from nzc.teachers.base import Teachers, VoteShape
+from nzc.teachers.sharded import without_records
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
-from nzc.validation import InputError
+from nzc.validation import InputError, positive, whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neighbours(ShardedTeachers):
-    """`count` nearest-neighbour classifiers. Thousands of them cost seconds, and a dozen records make one good.
+class Neighbours(Teachers):
+    """Private-kNN (Zhu, Yu, Chandraker and Wang 2020): `count` votes a query, of the nearest records in a sample.
 
-    A vote depends on one shard's records and on public rows only, so one record moves at most one vote a query.
+    A record is in the sample of a query with probability `sampling`, whatever the others; who is in it is secret. Where
+    a record is replaced, the old one may leave and the new one may enter, each in place of the next nearest record: at
+    most one vote moves, and none where the record is not in the sample (`accounting.sampling`).
     """
 
+    count: Count
+    sampling: Share
+
     needs_embedding = True
-    code = (__name__, "nzc.teachers.cells", *ShardedTeachers.code)
+    labels_asked_only = True
+
+    def adjacency(self, labels_only: bool = False) -> Sampled:
+        return Sampled(self.sampling)
+
+    def neighbours(self, splits: DataSplits | None) -> str:
+        return f"{super().neighbours(splits)}; the nearest records of a random sample vote, a sample for each query"
 
     def check(self, splits: DataSplits | None) -> VoteShape:
-        if self.unit(splits) == "group":
-            # A group with more or fewer records changes the shape of products, and so the rounding of all places.
+        assert splits is not None
+        if self.unit(splits) == "group":  # several of its records may vote
             allowed = "must be other teachers where the dataset has groups (or, for dataset=npz, dataset.unit=record)"
             raise InputError("_target_", type(self).__name__, allowed)
-        return super().check(splits)
+        positive(sampling=self.sampling)
+        whole(1, max(1, int(splits.units * self.sampling)), "(the expected size of a sample)", count=self.count)
+        return VoteShape(len(splits.public), splits.classes, self.count)
 
-    def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        assert splits.embedding is not None
-        places = splits.embedding.private.tobytes() + splits.embedding.public.tobytes()
-        return {"embedding": sha256(places).hexdigest(), **super().request(splits, trainer)}
+    def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
+        """Return the votes [rows, classes]; none where not asked. Votes that a sample lacks have fixed classes."""
+        from randomgen import ChaCha
 
-    def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
-        assert splits.embedding is not None
-        private, public = splits.embedding.private, splits.embedding.public[splits.to_label]
-        shards, labels = self.shards(splits), splits.private.y.astype(np.min_scalar_type(splits.classes))
-        predictions = np.empty((len(shards), len(public)), labels.dtype)
-        for teacher, alone in enumerate(without_records(len(shards), splits.classes)):
-            shard = shards[teacher]
-            predictions[teacher] = labels[shard][nearest(public, private[shard])] if len(shard) else alone
-        return predictions
+        assert splits is not None and splits.embedding is not None
+        assert splits.coins is not None or self.sampling == 1
+        key = b"" if splits.coins is None else splits.coins.tobytes()
+        rng = np.random.Generator(ChaCha(key=int.from_bytes(key, "little"), rounds=20))
+        places, labels = splits.embedding, splits.private.y
+        votes = np.zeros((len(splits.public), splits.classes), np.int64)
+        for row in splits.to_label:
+            sample = np.flatnonzero(rng.random(len(labels)) < self.sampling)
+            distances = ((places.private[sample] - places.public[row]) ** 2).sum(axis=1)
+            own = without_records(self.count, splits.classes)
+            nearest = sample[distances.argsort(kind="stable")[: self.count]]  # the first of equally near ones
+            own[: len(nearest)] = labels[nearest]
+            votes[row] = np.bincount(own, minlength=splits.classes)
+        return votes

@@ -34,6 +34,7 @@ class ShardedTeachers(Teachers):
     label: Literal["all", "asked"] = "all"  # which public rows each teacher labels: all, or the rows of this run only
     records: Count = 1
 
+    takes_budgets = True
     #: Fields that change the speed only, or are in the store's key as the rows to label and the number of teachers.
     not_in_key: ClassVar[tuple[str, ...]] = ("parallel", "label", "records")
     #: The modules whose code every prediction depends on.
@@ -68,6 +69,8 @@ class ShardedTeachers(Teachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
         unit = self.unit(splits)
+        if splits.labels_only and self.stratify:
+            raise InputError("stratify", True, "must be false where labels are private: they would decide the teachers")
         if splits.names is not None and self.stratify:
             allowed = f"must be false where the dataset has names of {unit}s: the name alone decides the teacher"
             raise InputError("stratify", self.stratify, allowed)
@@ -80,7 +83,7 @@ class ShardedTeachers(Teachers):
 
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""
-        return partition(splits.private.y, self.number(splits), self.seed, self.stratify, splits.names)
+        return partition(splits.private.y, self.number(splits), self.seed, self.stratify, splits.names, splits.weights)
 
     def settle_empty(self, splits: DataSplits, shards: list[Ints], work: Path) -> None:
         """Write the predictions of teachers that have no record."""
@@ -135,7 +138,9 @@ def without_records(count: int, classes: int) -> Ints:
     return np.arange(count) % classes
 
 
-def partition(labels: Ints, count: int, seed: int, stratify: bool, names: Ints | None = None) -> list[Ints]:
+def partition(
+    labels: Ints, count: int, seed: int, stratify: bool, names: Ints | None = None, weights: Ints | None = None
+) -> list[Ints]:
     """Return `count` disjoint shards of row numbers that cover all rows, in sizes that differ by at most one row.
 
     Plain: by row number only, so a changed record changes one shard. Stratified: class by class; a record whose label
@@ -143,11 +148,16 @@ def partition(labels: Ints, count: int, seed: int, stratify: bool, names: Ints |
 
     With names [rows], keys of records or groups: a hash of seed and key decides the teacher, and rows of a shard are in
     the order of their keys. Whatever becomes of one record or group, all others reach the same teachers in the same
-    order. Such shards differ in size, and may be empty.
+    order. Such shards differ in size, and may be empty. With weights [rows] so many teachers learn from a row; those of
+    a smaller weight are the first of a larger one. Shards then overlap.
     """
     if names is not None:
-        teacher = (draw_by_key(names, seed, 1) % np.uint64(count)).astype(np.int64)
-        return np.split(np.lexsort((names, teacher)), np.bincount(teacher, minlength=count).cumsum()[:-1])
+        parts = [np.arange(len(names))]
+        parts += [] if weights is None else [np.flatnonzero(weights > copy) for copy in range(1, int(weights.max()))]
+        draws = [draw_by_key(names[part], seed, 1, *[copy] * (copy > 0)) for copy, part in enumerate(parts)]
+        rows, teacher = np.concatenate(parts), (np.concatenate(draws) % np.uint64(count)).astype(np.int64)
+        order = np.lexsort((names[rows], teacher))
+        return np.split(rows[order], np.bincount(teacher, minlength=count).cumsum()[:-1])
     order = np.random.default_rng([seed, 1]).permutation(len(labels))
     if stratify:
         order = order[np.argsort(labels[order], kind="stable")]

@@ -57,6 +57,9 @@ class VoteFile(Teachers):
         return labels.astype(np.int64)
 
     def check(self, splits: DataSplits | None) -> VoteShape:
+        if splits is not None and splits.labels_only:
+            allowed = "must not be given with dataset.unit=label: nzc has not seen which labels made the votes"
+            raise InputError("path", self.path, allowed)
         rows, classes = self._on_public(splits).shape
         if splits is not None and classes != splits.classes:
             raise InputError("path", self.path, f"must have the dataset's {splits.classes} classes, not {classes}")

@@ -149,7 +149,7 @@ class MLflow(Tracker):
         values |= {
             name: record["metrics"][name] for name in ("majority", "balanced_accuracy", "auc", "average_precision")
         }
-        values |= by_class("recall", result.metrics.recall)
+        values |= by_class("recall", result.metrics.recall) | by_class("epsilon_of", result.individual)
         values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
         self._log_values(values, {MLFLOW_RUN_NOTE: describe(result)})
         if (data := result.data) is not None:  # name, sizes and digest, but no row

@@ -11,7 +11,16 @@ from scipy.stats import laplace, norm
 import nzc
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.exact import Pairs, error_of, largest_divergence
-from nzc.mechanisms import Adjacency, Boost, GaussianNoise, LaplaceNoise, NoisyArgmax, OwnCells, ThresholdScreen
+from nzc.mechanisms import (
+    Adjacency,
+    Boost,
+    GaussianNoise,
+    LaplaceNoise,
+    NoisyArgmax,
+    OwnCells,
+    OwnLabels,
+    ThresholdScreen,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +69,7 @@ def test_many_histograms_together_cost_what_each_costs_alone():
 
 
 DELTA = 1e-3
-ONE = OwnCells()
+ONE, LABELS = OwnCells(), OwnLabels()
 MECHANISMS = [
     nzc.GNMax(1.5), nzc.Gumbel(0.4), nzc.PermuteAndFlip(0.4), nzc.LNMax(0.5), nzc.NZC(c=2, gamma=0.1),
     NoisyArgmax(GaussianNoise(2), Boost(1)),
@@ -86,10 +95,11 @@ def _neighbours(votes, records=1):
             yield other
 
 
+@pytest.mark.parametrize("adjacency", [ONE, LABELS], ids=repr)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
-def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism):
+def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism, adjacency):
     """Second route: the largest δ at ε exact and ε published, over all neighbours; ε lower is below the true ε."""
-    rng, mechanism = np.random.default_rng(0), mechanism.between(ONE)
+    rng, mechanism = np.random.default_rng(0), mechanism.between(adjacency)
     for total in (0, 3, 30):
         votes = np.array([rng.multinomial(total + row, [0.5, 0.3, 0.2]) for row in range(3)])
         cost = mechanism.cost(votes, votes.argmax(axis=1))
@@ -97,6 +107,7 @@ def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism):
         assert epsilon.exact <= epsilon.data_independent * (1 + 1e-9) and epsilon.data_independent <= published
         here = _joint(mechanism, votes)
         pairs = [pair for other in _neighbours(votes) for there in [_joint(mechanism, other)]
+                 if adjacency is ONE or (other.sum(axis=1) == votes.sum(axis=1)).all()  # one label differs
                  for pair in ((here, there), (there, here))]  # fmt: skip
         assert max(brute.excess(p, q, epsilon.exact) for p, q in pairs) <= DELTA * (1 + 1e-9)
         if np.isfinite(published):
@@ -124,6 +135,9 @@ def test_own_cells_cost_the_same_however_many_rows_are_asked():
             cost = mechanism.between(ONE).promise(asked, asked)
             assert cost.published(1e-5) == (pytest.approx(price, rel=1e-12), 0)
             assert mechanism.between(OwnCells(3)).promise(asked, asked).published(1e-5)[0] == pytest.approx(3 * price)
+            assert mechanism.between(LABELS).promise(asked, asked).published(1e-5) == (pytest.approx(price), 0)
+    boosted, one = NoisyArgmax(GaussianNoise(5), Boost(1)), gaussian(2 * np.sqrt(2) / 5, 1e-5)
+    assert boosted.between(LABELS).promise(500, 500).published(1e-5)[0] == pytest.approx(one)  # ONE: that of two labels
     for mechanism in (nzc.GNMax(5), nzc.CountsGaussian(5)):  # a mean shift of √2/σ
         epsilon = gaussian(np.sqrt(2) / 5, 1e-5)
         assert mechanism.between(ONE).promise(500, 500).published(1e-5) == (pytest.approx(epsilon), 1e-5)
@@ -133,7 +147,7 @@ def test_own_cells_cost_the_same_however_many_rows_are_asked():
 @pytest.mark.parametrize("mechanism", [nzc.Gumbel(0.5), nzc.Counts(0.5), nzc.CountsGaussian(2), nzc.GNMax(2)], ids=repr)
 def test_an_audit_of_own_cells_stays_below_the_promise(mechanism):
     settings = {"teachers": 20, "classes": 3, "trials": 20_000, "rng": np.random.default_rng(0)}
-    for adjacency in (ONE, Adjacency()):
+    for adjacency in (ONE, LABELS, Adjacency()):
         own = mechanism.between(adjacency)
         promised = own.worst_case_epsilon(3, 1e-5)
         assert 0.2 * promised < nzc.audit(own, queries=3, **settings) < promised
@@ -147,7 +161,7 @@ def test_noisy_counts_by_enumeration(mechanism):
     law = noise.cdf(numbers + 0.5) - noise.cdf(numbers - 0.5)
     here = np.outer(law[1:-1], law[1:-1]).ravel()
     there = np.outer(law[:-2], law[2:]).ravel()
-    for adjacency, queries in ((Adjacency(), 1), (ONE, 1), (ONE, 9)):
+    for adjacency, queries in ((Adjacency(), 1), (ONE, 1), (LABELS, 9), (ONE, 9)):
         epsilon, delta = mechanism.between(adjacency).promise(queries, queries).published(DELTA)
         assert max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon)) <= delta + 1e-12
     assert brute.excess(here, there, 0.95 * epsilon) > delta
@@ -159,3 +173,5 @@ def test_a_screen_has_no_price_in_own_cells():
             mechanism.between(ONE)
     with pytest.raises(nzc.InputError, match=r"^per_group=0: "):
         OwnCells(0)
+    with pytest.raises(nzc.InputError, match=r"^per_group=2: "):
+        OwnLabels(2)

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from nzc.app.build import build_components
-from nzc.app.config import CONF, GROUPS
+from nzc.app.config import CONF, GROUPS, compose_run
 from nzc.app.errors import error_line
-from nzc.app.run import compose_run
 from nzc.runs import plots
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
 
@@ -27,6 +26,9 @@ NULL = "queries=20 budget.epsilon=1"
 CONFIDENT = "aggregator=confident aggregator.threshold=40 aggregator.sigma1=1 aggregator.sigma=null"
 PLAN = "plan --teachers 100 --classes 4 --epsilon 30 --queries 8"
 NEAR_ZERO = "recipe=near_zero teachers=logistic tracking=mlflow trainer.accelerator=cpu"
+OWN_NOISE = (
+    "~aggregator.sigma aggregator._target_=nzc.NoisyArgmax +aggregator.noise={_target_:builtins.dict} recipe=papers"
+)
 #: Arguments, and what the line contains.
 WRONG = [
     ("aggregator=foo", "aggregator/foo", "lnmax"),
@@ -57,6 +59,11 @@ WRONG = [
     ("aggregator._target_=nzc.Nothing", "aggregator._target_=nzc.Nothing", "class or function"),
     ("aggregator._target_=mine.lost", "aggregator._target_=mine.lost", "wrong backend"),
     ("student.optimizer={_target_: torch.optim.SGD, lrr: 1}", "student.optimizer.lrr=1", "did you mean lr?"),
+    # Parts of one's own, before any file is read
+    ("dataset=npz dataset.path=no.npz student.optimizer={_target_:no.such}", "student.optimizer._target_=no.such", ""),
+    ("dataset=npz dataset.path=no.npz student._target_=mine.Missing", "student._target_=mine.Missing", "imported"),
+    (OWN_NOISE, "aggregator.noise._target_=builtins.dict", "must make what nzc.NoisyArgmax can use"),
+    ("recipe=papers dataset.network={_target_:mine.Wide}", "dataset.network=Wide:", "[rows, 10], not"),
     ("delta=nan", "delta=nan", "between 0 and 1"),
     ("queries=401", "queries=401", "from 1 to 400"),
     ("teachers.count=2.5", "teachers.count=2.5", "whole number"),
@@ -107,6 +114,9 @@ WRONG = [
 OWN_NETWORK = """def Own():
     from torch.nn import Flatten, Linear, Sequential, Softmax
     return Sequential(Flatten(), Linear(64, 10), Softmax(1))
+def Wide():
+    from torch.nn import Flatten
+    return Flatten()
 """
 
 

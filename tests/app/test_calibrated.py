@@ -1,7 +1,8 @@
 """Noise that is null: the run finds the noise that spends the budget, and says what it chose."""
 
 import pytest
-from conftest import VOTES, Nzc
+from conftest import VOTES, Nzc, tracked_runs
+from mlflow import MlflowClient
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
 CONFIDENT = ["aggregator=confident", "aggregator.threshold=40", "aggregator.sigma1=200", "aggregator.sigma=null"]
@@ -33,3 +34,17 @@ def test_a_screen_and_a_number_of_answers_are_counted(nzc: Nzc) -> None:
     every = nzc(*FILE, *CONFIDENT, "rounds=[20]", "budget.epsilon=1")
     sigma = [float(ran.err.split("=")[1].split(":")[0]) for ran in (few, every)]
     assert sigma[0] < 0.5 * sigma[1]  # ten times as many labels need about √10 times the noise
+
+
+@pytest.mark.usefixtures("histograms")
+def test_a_run_of_votes_says_what_is_paid_for_and_has_an_experiment_of_its_own(nzc: Nzc) -> None:
+    screen = ["aggregator=confident", "aggregator.threshold=30", "aggregator.sigma1=5", "aggregator.sigma=20"]
+    ran = nzc(*FILE, *screen, "queries=40", "answers=2", "tracking=mlflow")
+    assert ran.result["answered"] == 2 <= 40 - ran.result["refused"] < 40
+    assert f"{ran.result['refused']} more were not asked, but are paid for" in ran.out
+    assert "ε if released" in ran.out and "ledger-released" not in ran.out  # seeded noise is a trial
+    asked = nzc(*FILE, "aggregator=gnmax", "queries=40", "answers=2").out
+    assert "38 more were not asked: the budget or the answers were used up" in asked
+    client = MlflowClient(f"sqlite:///{ran.folder}/mlflow.db")
+    assert [run.data.params["dataset"] for run in tracked_runs(client)] == ["none"]
+    assert client.get_experiment_by_name("votes") is not None and client.get_experiment_by_name("none") is None

@@ -77,6 +77,7 @@ class Kind:
             "replaced": other,
             "renamed": replace(one, name=self.new_name),
             "one more": one,
+            "relabeled": replace(one, label=other.label),
         }
         records[at] = changed[change]
         if change == "one more":  # its name changes the type of an array of all names
@@ -174,6 +175,15 @@ KINDS = {
         ROWS, _private(_names(ROWS)), _npz("id"), (*CHANGES, "renamed"), [*NPZ, *SHARES], "4", NEW[_private(NEW)][0]
     ),
     "npz with group": Kind(ROWS, _private(GROUPS), _npz("group", "id"), (*CHANGES, "one more"), [*NPZ, *SHARES], "4"),
+    "labels": Kind(
+        ROWS, ROLES == "private", _npz("role"), ("relabeled", "new class"),
+        [*CELLS, "query_choice=representative", "dataset.unit=label"], "4",
+    ),
+    "labels of images": Kind(
+        IMAGES, _private(_names(IMAGES), ".png"), _write_images, ("relabeled",),
+        ["dataset=folder", "dataset.path=images", "dataset.grey=true", *SHARES, *LINEAR, "dataset.unit=label"],
+        "[yes,no,'may be',never]",
+    ),
     "cells of groups": Kind(
         ROWS, _private(GROUPS), _npz("group", "id"), (*CHANGES, "one more"), [*CELLS, *SHARES], "4"
     ),

@@ -14,12 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import TEACHERS, VOTES, Nzc, tracked_runs
-from hydra import compose, initialize_config_dir
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from mlflow import MlflowClient
 
-from nzc.app import config
+from nzc.app.config import compose_run
 
 PLUGINS = {"slurm": "submitit", "ray_cluster": "ray", "joblib": "joblib"}
 NZC = [sys.executable, "-m", "nzc"]
@@ -34,9 +33,7 @@ def test_a_preset_builds_its_launcher_or_says_what_to_install(nzc: Nzc, histogra
         assert (ran.code, len(ran.err.strip().splitlines())) == (2, 1)
         assert f'must be installed: pip install "nzc[{plugin}]"' in ran.err
         return
-    config.register()
-    with initialize_config_dir(str(config.CONF), version_base="1.3"):
-        cfg = compose("config", [f"hydra/launcher={launcher}"], return_hydra_config=True)
+    cfg = compose_run([f"hydra/launcher={launcher}"])
     cfg.hydra.sweep.dir = "sweep"
     assert isinstance(Plugins.instance()._instantiate(cfg.hydra.launcher), Launcher)
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import VOTES, Command, Nzc
-from hydra import compose, initialize_config_dir
 
 import nzc
-from nzc.app.config import CONF, register
+from nzc.app.config import compose_run
 
 NEEDED = ["plan", "--teachers", "100", "--classes", "4", "--epsilon", "30"]  # little noise: calibrated in an instant
 QUICK = [*NEEDED, "--queries", "8"]
@@ -86,10 +85,8 @@ def test_a_weak_plan_is_warned_of() -> None:
 def test_the_command_shows_a_plan_and_what_to_type(command: Command) -> None:
     code, out, err = command(*QUICK, "--delta", "1e-6")
     assert code == 0 and not err and "→" in out
-    register()
     for line, dataset in zip([line for line in out.splitlines() if line[:4] == "nzc "], ("npz", "table"), strict=True):
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            cfg = compose("config", shlex.split(line)[1:], return_hydra_config=True)
+        cfg = compose_run(shlex.split(line)[1:])
         assert (cfg.aggregator.sigma, cfg.budget.epsilon, cfg.queries, cfg.delta) == (None, 30.0, 8, 1e-6)
         assert (cfg.teachers.count, cfg.hydra.runtime.choices.dataset) == (100, dataset)
 

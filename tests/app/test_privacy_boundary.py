@@ -125,6 +125,7 @@ def _private(ran: Ran, store: Path) -> dict[str, list[bytes]]:
         "votes by class": _array(votes[:20, 0]),
         "exact": _number(result["epsilon"]["exact"]),
         "theorem": _number(result["epsilon"]["theorem"]),
+        "paper": _number(result["epsilon"]["paper"]),
         "ledger": _number(result["epsilon"]["ledger_total"]),
         "teachers": _number(mean),
         "digest": [str(result["data"]["digest"])[:36].encode()],
@@ -179,7 +180,7 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, ma
 
     # And they are found where they are.
     private = contents(here / "data.npz", here / ".nzc", here / "outputs")
-    own = {"predictions", "exact", "theorem", "ledger", "teachers", "digest"}
+    own = {"predictions", "exact", "theorem", "paper", "ledger", "teachers", "digest"}
     assert _found(secrets, private) >= own | {"record"}
     ran = nzc(*(word for word in command if not word.startswith("student")), "student=none", "tracking.private=true")
     sent = _found(_private(ran, here / ".nzc"), contents(here / "mlflow.db", here / "mlartifacts"))
@@ -289,7 +290,7 @@ def test_the_public_part_of_a_result_is_known_key_by_key(nzc: Nzc, histograms: P
     assert {key for key, value in record.items() if value is not None} == {
         "dataset", "aggregator", "student", "seed", "rng", "mechanism", "delta", "queries", "answered", "refused",
         "reinforced", "label_accuracy", "teachers", "epsilon", "rounds", "neighbours", "unit", "publish", "seconds",
-        "finished", "versions", "metrics", "warnings", "moved_votes", "voters",
+        "finished", "versions", "metrics", "warnings", "moved_votes", "voters", "individual",
     }  # fmt: skip
     assert {name for name, value in record["epsilon"].items() if value is not None} == {
         "published", "published_delta", "data_independent"

@@ -17,8 +17,8 @@ KEYS = {
 }  # fmt: skip
 TEACHERS_KEYS = {"count", "mean_accuracy", "ensemble_accuracy", "gap_above_2", "gap_above_3"}
 EPSILONS = {
-    "published", "published_delta", "exact", "exact_lower", "theorem", "data_independent", "sanitised", "claimed",
-    "audited", "ledger_released", "ledger_total",
+    "published", "published_delta", "exact", "exact_lower", "theorem", "paper", "data_independent", "sanitised",
+    "claimed", "audited", "ledger_released", "ledger_total",
 }  # fmt: skip
 FILE = [*VOTES, "teachers.path=votes.npy"]
 

@@ -44,6 +44,10 @@ KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
     "array of groups": ([*NPZ, "dataset.path=grouped.npz", *TREES], ("group", "array `group`", ANY)),
     "column of groups": ([*TABLE, "dataset.group=patient_nbr", *TREES], ("group", "column `patient_nbr`", ANY)),
     "cells": ([*CELLS, "dataset.path=plain.npz"], ("record", None, TWO)),
+    "cells, labels": ([*CELLS, "dataset.path=plain.npz", "dataset.unit=label"], ("label", None, "one asked row")),
+    "neighbours": ([text.replace("aggregator.gamma", "aggregator.sigma") for text in CELLS]
+                   + ["dataset.path=plain.npz", "teachers=neighbours", "teachers.count=9", "aggregator=gnmax"],
+                   ("record", None, ANY)),
     "cells of groups": ([*CELLS, "dataset.path=grouped.npz"], ("group", "array `group`", TWO)),
     "votes": ([*VOTES, "teachers.path=votes.npy", "rng=system"], ("teacher", None, ANY)),
 }  # fmt: skip
@@ -56,21 +60,30 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     facts = dict(zip(("unit", "grouped_by", "moved_votes"), values, strict=True))
     ran = nzc(*settings)
     assert ran.code == 0, ran.err
+    data, labels_only = ran.result["data"], kind == "cells, labels"
     if kind.startswith("cells"):  # its student learns from labels that are spread
-        assert ran.result["learned_from"] == f"6 released labels, spread to {ran.result['data']['public']} rows"
+        rows = data["public"] + labels_only * data["private"]
+        assert ran.result["learned_from"] == f"6 released labels, spread to {rows} rows"
         assert (ran.result["epsilon"]["published"], ran.result["epsilon"]["published_delta"]) == (4, 0)
     publish_run(newest_folder(ran), tmp_path / "published", name="clinic")
     assert (tmp_path / "published" / "counts.csv").exists() == kind.startswith("cells")
     privacy = json.loads((tmp_path / "published" / "privacy.json").read_text())
     assert {key: privacy[key] for key in facts} == {key: ran.result[key] for key in facts} == facts
     text = " ".join((tmp_path / "published" / "README.md").read_text().split())
+    assert ("Features have no protection" in text) == ("nothing protects" in privacy["neighbours"]) == labels_only
+    assert labels_only == ("features of public rows and of private records" in text)
+    known = pd.read_csv(newest_folder(ran) / "private_predictions.csv") if labels_only else None
+    assert known is None or len(known) == data["private"] == data["features"]
+    assert not (tmp_path / "published" / "private_predictions.csv").exists()
     differ = "neighbours, counts differ" if kind.startswith("cells") else "teacher votes differently"
+    differ = "at most one vote for each row differs" if kind == "neighbours" else differ
     assert f"{differ}, on {facts['moved_votes']}." in text
     named = facts["grouped_by"] and f"one value of the {facts['grouped_by'].replace('`', chr(39))}"
     assert (named is None) == ("one value of" not in text)
     assert named is None or (named in text and facts["grouped_by"] in privacy["neighbours"])
     assert ("whose votes came from a file" in text) == (kind == "votes")
-    assert ("learned from its own part" in text) == (kind not in ("votes", "cells", "cells of groups"))
+    trained = kind not in ("votes", "neighbours", *[k for k in KINDS if "cells" in k])
+    assert ("learned from its own part" in text) == trained
 
     run = newest_folder(ran)  # as an older version has left it
     record = json.loads((run / "result.json").read_text())

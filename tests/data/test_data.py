@@ -1,16 +1,21 @@
 """Splits and shards are disjoint and seeded; features are standardised at every scale."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeClassifier
 
-from nzc.app import config
+from nzc.app.config import compose_run
 from nzc.data.digits import Digits
-from nzc.data.splits import choose
+from nzc.data.splits import Records, choose
 from nzc.data.standardizer import Standardizer
 from nzc.teachers.sharded import partition
+from nzc.teachers.sklearn import Sklearn
+from nzc.teachers.votes import VoteFile
+from nzc.validation import InputError
 
 
 @given(st.integers(3, 500), st.integers(0, 9), st.data())
@@ -46,6 +51,25 @@ def test_a_changed_record_changes_one_shard_only() -> None:
         np.testing.assert_array_equal(shard, same)
 
 
+def test_labels_decide_nothing_public(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where labels alone are private: neither they, nor an order of rows that follows from them, change the pool."""
+    monkeypatch.setattr("nzc.data.splits._POOL", 500)
+    splits, rng = Digits(0, 300, 400, unit="label").read(), np.random.default_rng(0)
+    assert splits.labels_only and (splits.pool[:400] == splits.public.x).all() and len(splits.pool) == 500
+    assert (splits.pool[400:] == splits.private.x[splits.joined]).all() and splits.summary["features"] == 100
+    order = rng.permutation(300)
+    other = replace(splits, private=Records(splits.private.x[order], rng.integers(0, 10, 300)))
+    assert (other.pool == splits.pool).all()
+    plain = Digits(0, 300, 400).read()
+    assert plain.pool is plain.public.x and not len(plain.joined) and "features" not in plain.summary
+    trees = Sklearn(count=4, seed=0, estimator=DecisionTreeClassifier())
+    assert [trees.unit(of) for of in (splits, plain)] == ["label", "record"]
+    assert "nothing protects" in trees.neighbours(splits)
+    for teachers, key in (replace(trees, stratify=True), "stratify"), (VoteFile("votes.npy"), "path"):
+        with pytest.raises(InputError, match=f"^{key}="):
+            teachers.check(splits)
+
+
 def test_stratified_shards_have_every_class_alike() -> None:
     labels = np.repeat(np.arange(5), 40)
     for shard in partition(labels, 8, 0, stratify=True):
@@ -62,10 +86,7 @@ def test_digits_are_divided_by_their_seed() -> None:
 @pytest.mark.parametrize("dataset", ["digits", "npz", "folder", "glyph"])
 def test_private_records_stay_private_whatever_the_seed(dataset: str) -> None:
     """Else the ledger would see as many datasets as there are seeds."""
-    config.register()
-    with initialize_config_dir(str(config.CONF), version_base="1.3"):
-        cfg = compose("config", overrides=[f"dataset={dataset}", "seed=3"])
-    assert cfg.dataset.seed == 0
+    assert compose_run([f"dataset={dataset}", "seed=3"]).dataset.seed == 0
 
 
 @pytest.mark.parametrize("value", [1e300, -1e300, 3e38, np.inf])

@@ -147,12 +147,15 @@ def test_without_groups_the_record_is_the_unit(npz: Npz) -> None:
     splits = npz.load()
     assert splits.groups is None
     assert splits.units == len(splits.private) == 150
-    with pytest.raises(InputError, match=r"unit=group: .* no array group"):
-        replace(npz, unit="group").load()
+    assert replace(npz, unit="record").read().digest == splits.digest
+    with pytest.raises(InputError, match=r"unit=group: .* no groups"):
+        replace(npz, unit="group").read()
 
 
 def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: pytest.CaptureFixture[str]) -> None:
     by_group = npz.load()
+    with pytest.raises(InputError, match=r"^unit=label: "):  # several labels of a group may differ
+        replace(npz, unit="label").read()
     assert not capsys.readouterr().err
     by_record = replace(npz, unit="record").load()
     assert capsys.readouterr().err.startswith("nzc: dataset.unit=record: ")

@@ -192,6 +192,7 @@ COLUMNS: dict[str, tuple[Callable[[np.random.Generator], Any], bool]] = {
     "patients with several rows": (lambda rng: [f"P{number}" for number in rng.integers(0, 1100, 5000)], True),
     "numbers of patients": (lambda rng: rng.integers(0, 5000, 5000), True),
     "scattered numbers": (lambda rng: rng.integers(10**6, 10**8, 1200)[rng.integers(0, 1200, 5000)], True),
+    "numbers given in turn": (lambda rng: rng.integers(7_000_000, 7_003_000, 5000), True),
     "row numbers": (lambda rng: np.arange(5000), True),
     "notes": (lambda rng: [f"note {number}" for number in rng.integers(0, 10**9, 5000)], True),
     "ages": (lambda rng: rng.integers(18, 95, 5000), False),

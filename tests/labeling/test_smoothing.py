@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nzc.labeling import smoothing
-from nzc.labeling.smoothing import expected_records, mixed, smooth
+from nzc.labeling.smoothing import expected_records, mixed, smooth, with_sums
 from nzc.mechanisms import Counts
 from nzc.mechanisms.rows import expected_in_cells, rows_to_ask
 
@@ -56,7 +56,8 @@ def test_large_noise_leaves_the_shares_of_all_records() -> None:
     places, _ = _clusters(rng, 4, 100)
     rows, shares, noise_std = np.arange(200), np.array([0.7, 0.2, 0.1, 0.0]), 1_500.0
     counts = 2_000 * shares + noise_std * rng.standard_normal((200, 4))
-    probs = smooth(places, rows, counts, np.full(200, 2_000.0), noise_std)
+    released = counts, np.full(200, 2_000.0), noise_std
+    probs = smooth(places, rows, *released, mixed(*released))
     assert np.abs(probs.mean(axis=0) - shares).max() < 0.1 and np.mean(probs.argmax(axis=1) == 0) > 0.9
     assert np.allclose(smooth(places, rows, 0 * counts, np.full(200, 2_000.0), 1e9), 0.25, atol=1e-3)
 
@@ -154,3 +155,14 @@ def test_right_labels_are_expected_by_the_law_of_the_noise() -> None:
     assert expected_in_cells(mechanism, 1_200, 4, 10, 0.5) == (1, simulated)
     assert expected_in_cells(mechanism, 10**6, 10, 10) == (1, pytest.approx(1))
     assert expected_in_cells(mechanism, 1, 10, 1_000) == (1, pytest.approx(0.1, abs=0.01))
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_public_sums_take_their_share_of_noise_away(classes: int) -> None:
+    """Second route: the noise of a difference to the mean of independent noise has 1 − 1/classes of its variance."""
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 100, (20_000, classes))
+    counts, sums, noise_std = with_sums(votes + rng.laplace(scale=3, size=votes.shape), votes.sum(axis=1), 3 * 2**0.5)
+    assert np.allclose(counts.sum(axis=1), sums) and (sums == votes.sum(axis=1)).all()
+    assert (counts - votes).std() == pytest.approx(noise_std, rel=0.02)
+    assert noise_std**2 == pytest.approx(18 * (1 - 1 / classes))

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from conftest import Nzc, newest_folder
 from sklearn.datasets import make_blobs, make_circles
-from sklearn.neighbors import KNeighborsClassifier
 from torch import Generator, Tensor, cat, from_numpy, randn
 
 from nzc.data import DataSplits, Embedding, Split
@@ -131,48 +130,12 @@ def _placed(private: int = 90, public: int = 40) -> DataSplits:
     return replace(_rings(private, public), embedding=Embedding(places[:private], places[private:]))
 
 
-@pytest.mark.parametrize("count", [1, 30, 90])
-def test_each_teacher_is_a_nearest_neighbour_classifier_of_its_shard(count: int, tmp_path: Path) -> None:
-    splits = _placed()
-    teachers = Neighbours(count=count, seed=3)
-    found = teachers.train(splits, PredictionStore(tmp_path), QUIET)
-    assert splits.embedding is not None
-    for predictions, shard in zip(found, teachers.shards(splits), strict=True):
-        reference = KNeighborsClassifier(1).fit(splits.embedding.private[shard], splits.private.y[shard])
-        assert np.array_equal(predictions, reference.predict(splits.embedding.public))
-
-
-def test_one_record_moves_one_vote_a_query(tmp_path: Path) -> None:
-    assert _queries_moved(Neighbours(count=30, seed=3), np.arange(40), tmp_path) > 2
-
-
-def _queries_moved(teachers: Neighbours, rows: np.ndarray, tmp_path: Path) -> int:
-    """Return on how many of the rows one record moves a vote, at most; it moves one a row."""
-    rng, splits = np.random.default_rng(1), replace(_placed(), asked=rows)
-    assert splits.embedding is not None
-
-    def votes(places: np.ndarray, labels: np.ndarray, at: str) -> np.ndarray:
-        embedding = Embedding(places, splits.embedding.public)
-        changed = replace(splits, private=Split(splits.private.x, labels), embedding=embedding)
-        counted = teachers.vote(changed, teachers.train(changed, PredictionStore(tmp_path / at), QUIET)).votes
-        assert not np.delete(counted, rows, axis=0).any()  # rows that nobody asks have no votes
-        return counted[rows]
-
-    before = votes(splits.embedding.private, splits.private.y, "before")
-    assert (before.sum(axis=1) == teachers.number(splits)).all()
-    queries = []
-    for trial in range(40):
-        places, labels, row = splits.embedding.private.copy(), splits.private.y.copy(), int(rng.integers(90))
-        places[row], labels[row] = 2 * rng.normal(size=3), rng.integers(2)
-        moved = abs(votes(places, labels, str(trial)) - before).sum(axis=1)
-        assert moved.max() <= 2
-        queries.append(int((moved > 0).sum()))
-    return max(queries)
-
-
 def test_groups_are_refused() -> None:
     with pytest.raises(InputError, match=r"^_target_=Neighbours: must be other teachers where the dataset has groups"):
-        Neighbours(count=30, seed=3).check(replace(_placed(), groups=np.arange(90) // 2))
+        Neighbours(count=30, sampling=0.5).check(replace(_placed(), groups=np.arange(90) // 2))
+    for wrong in ({"count": 46, "sampling": 0.5}, {"count": 1, "sampling": 0.0}):
+        with pytest.raises(InputError):
+            Neighbours(**wrong).check(_placed())
     with pytest.raises(InputError, match=r"^representation\.dimensions=400: "):
         replace(SPECTRAL, dimensions=400).check(_rings().public.x)
 

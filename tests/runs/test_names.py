@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 import nzc as nzc_
 from nzc.app.build import build
-from nzc.app.config import CONF, register
+from nzc.app.config import CONF, compose_run
 from nzc.mechanisms import NoisyArgmax, OwnCells
 from nzc.runs.names import name_of
 
@@ -26,10 +25,7 @@ NEEDED = {
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_preset_is_called_by_its_option(group: str, option: str) -> None:
-    register()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        overrides = ["recipe=papers", f"{group}={option}", *NEEDED.get(option, [])]
-        cfg = compose("config", overrides)
+    cfg = compose_run(["recipe=papers", f"{group}={option}", *NEEDED.get(option, [])])
     assert name_of(build(cfg, group)) == {"torchvision": "kmnist"}.get(option, option)
 
 

@@ -60,6 +60,37 @@ def test_without_by_a_line_joins_the_runs_of_one_row_where_rows_are_sweeps() -> 
     assert set(drawn.points["group"]) == {""} and "one line per" not in drawn.caption
 
 
+def test_a_line_that_joins_different_rows_names_the_by_that_parts_them() -> None:
+    def jobs(*settings: list[str], **same: object) -> DataFrame:
+        made = [{"name": str(own), "row": str(own), "overrides": own, "accuracy": 0.5, **same} for own in settings]
+        return _jobs(
+            *({**job, "epsilon.exact": at + 1.0, "queries": 9, "aggregator": at} for at, job in enumerate(made))
+        )
+
+    def warned(jobs: DataFrame, **declared: object) -> str:
+        return Drawing(SweepFigure.model_validate({"name": "f", "y": "accuracy", **declared}), jobs).joined
+
+    unlike, alike = (
+        jobs(["aggregator=lnmax"], ["aggregator=gnmax", "aggregator.sigma=9"]),
+        jobs(["delta=1"], ["delta=2"]),
+    )
+    assert "differ in aggregator: `by: [aggregator]`" in warned(unlike, x="epsilon.exact")
+    assert warned(unlike, x="epsilon.exact", by="aggregator") == warned(alike, x="epsilon.exact") == ""  # a frontier
+    assert "differ in delta: `by: [row]`" in warned(alike, x="queries")  # a mean of two settings
+    assert warned(alike, x="delta") == warned(jobs(["seed=1"], ["seed=2"], name="one"), x="queries") == ""
+    assert "`by: [row, delta]`" in warned(jobs(["delta=1"], ["delta=2"], row="one"), x="queries", by="row")
+
+
+def test_axes_say_whose_accuracy_it_is() -> None:
+    keys = ["accuracy", "teachers.mean_accuracy"]
+    jobs = _jobs({"name": "a", "label_accuracy": 0.5, "accuracy": 0.5, "teachers.mean_accuracy": 0.5})
+    axes = _axes(jobs, x="label_accuracy", y=keys)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (
+        "label accuracy (%)",
+        "student accuracy (%) · teacher accuracy (%)",
+    )
+
+
 def test_warnings_of_seeds_are_one_line_without_regard_to_their_numbers() -> None:
     said = [["90.1 % are right"], ["90.2 % are right", "few labels"], [], None]
     jobs = _jobs(*({"name": f"job {at // 2}", "accuracy": 0.5, "warnings": of} for at, of in enumerate(said)))

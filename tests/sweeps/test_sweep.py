@@ -74,6 +74,9 @@ def _interrupted(*_: object) -> None:
         # A row may be a grid, and the command line has the last word.
         ('aggregator=lnmax, "aggregator.gamma=0.1,0.2"', "delta: '1e-5,1e-6'", ["delta=1e-4"], 3,
          ["first, aggregator.gamma=0.1", "first, aggregator.gamma=0.2", "second"]),
+        # Its seeds are averaged; those of the command line are not for it.
+        ('aggregator=plurality, "seed=0,1"', "", ["seed=7,8"],
+         ["first, seed=0", "first, seed=1", "second, seed=7", "second, seed=8"], ["first", "second"]),
         ("aggregator=plurality", "", ["+sweep.only=eco"], ["second"], ["second"]),
     ],
 )  # fmt: skip

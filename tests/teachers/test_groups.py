@@ -10,11 +10,10 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from nzc.data import DataSplits, Embedding, Split
+from nzc.data import DataSplits, Split
 from nzc.mechanisms import count_votes
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.ensemble import Ensemble
-from nzc.teachers.neighbours import Neighbours
 from nzc.teachers.sharded import ShardedTeachers, partition
 from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile
@@ -114,16 +113,12 @@ def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
     assert some_vote_moved
 
 
-@pytest.mark.parametrize("nearest", [False, True], ids=["trees", "nearest"])
-def test_where_records_have_names_one_that_goes_changes_one_teacher(nearest: bool) -> None:
+def test_where_records_have_names_one_that_goes_changes_one_teacher() -> None:
     """Also where many teachers have no record: these vote for the class of their own number."""
     splits = replace(_table(np.random.default_rng(0), 60, 60), groups=None, keys=np.arange(60))
-    places = Embedding(splits.private.x.astype(float), splits.public.x.astype(float))
     fewer = _without(replace(splits, groups=splits.keys), np.arange(60) != 7)
-    embedding = replace(places, private=places.private[fewer.groups])
-    fewer = replace(fewer, groups=None, keys=fewer.groups, embedding=embedding)
-    teachers = Neighbours(count=40, seed=0) if nearest else replace(TREES, count=40)
-    before, after = (_predictions(teachers, of) for of in (replace(splits, embedding=places), fewer))
+    fewer, teachers = replace(fewer, groups=None, keys=fewer.groups), replace(TREES, count=40)
+    before, after = (_predictions(teachers, of) for of in (splits, fewer))
     empty = [teacher for teacher, shard in enumerate(teachers.shards(splits)) if not len(shard)]
     assert 2 < len(empty) < 20
     assert all((before[teacher] == teacher % 3).all() for teacher in empty)

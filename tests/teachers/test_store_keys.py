@@ -23,7 +23,6 @@ from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.teachers.ensemble import Ensemble
-from nzc.teachers.neighbours import Neighbours
 from nzc.teachers.sharded import ShardedTeachers
 from nzc.teachers.sklearn import Sklearn
 from nzc.training.trainer import TrainerSettings
@@ -33,7 +32,6 @@ NETWORK = {"network": "mlp", "batch_size": 16, "lr": 0.01}
 TEACHERS = [
     Ensemble(count=5, epochs=3, weight_decay=0.01, seed=3, **NETWORK),
     Sklearn(count=5, estimator=DecisionTreeClassifier(), seed=3),
-    Neighbours(count=5, seed=3),
 ]
 STRONG = Strong(None, 1, 0, 0, 0, 0.3, 0.1)
 ENCODER = Contrastive(width=16, steps=20, temperature=0.2, seed=0, augment=STRONG, **NETWORK)
@@ -79,7 +77,7 @@ def test_every_kind_of_teachers_and_representation_is_here() -> None:
     stored = {kind for kind in _all_kinds(teachers, Teachers) if hasattr(kind, "stored_request")}
     assert stored == {type(kind) for kind in TEACHERS}
     others = {kind.__name__ for kind in _all_kinds(teachers, Teachers) - stored}
-    assert others == {"VoteFile", "Cells"}  # they store nothing
+    assert others == {"VoteFile", "Cells", "Neighbours"}  # they store nothing
     assert _all_kinds(representation, representation.Encoder) == {Spectral, Contrastive, Pretrained}
 
 
@@ -105,11 +103,11 @@ def test_number_of_teachers_rows_and_classes_are_in_the_key(kind: ShardedTeacher
 
 def test_a_field_of_a_subclass_is_in_the_key() -> None:
     @dataclass(frozen=True, kw_only=True)
-    class Several(Neighbours):
+    class Several(Sklearn):
         nearest: int = 1
 
-    kinds = [Several(count=5, seed=3, nearest=nearest) for nearest in (1, 3)]
-    assert len({_key(each, _splits()) for each in (*kinds, TEACHERS[2])}) == 3
+    kinds = [Several(count=5, estimator=DecisionTreeClassifier(), seed=3, nearest=nearest) for nearest in (1, 3)]
+    assert len({_key(each, _splits()) for each in (*kinds, TEACHERS[1])}) == 3
 
 
 def test_every_field_of_a_representation_is_in_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""Privacy amplification: each release uses a secret Poisson sample of the records. Neighbours: one record is replaced.
+
+Each record is in the sample with probability q. Let S be the sample of all records but the one that differs, x or x′.
+S may be revealed, as its law is the same for both. Then P = (1 − q) A(S) + q A(S + x), P′ = (1 − q) A(S) + q A(S + x′).
+For γ = 1 + q (e^ε − 1) ≥ 1, with H_γ(P ‖ P′) = ∫ (P − γ P′)₊ and some mixture M of A(S) and A(S + x′),
+
+    H_γ(P ‖ P′) = q H_(e^ε)(A(S + x) ‖ M) ≤ q max {H_(e^ε)(A(S + x) ‖ A(S)), H_(e^ε)(A(S + x) ‖ A(S + x′))}
+
+(advanced joint convexity; Balle, Barthe, Gaboardi 2018, Theorem 2). So it is enough that the three laws A are at a mean
+shift μ of each other at most (Gaussian noise), or (ε₀, 0)-private: the release then is log(1 + q(e^ε₀ − 1))-private.
+With Gaussian noise the bound is H_γ(P* ‖ Q*), P* = (1 − q) N(0, 1) + q N(μ, 1), Q* = N(0, 1). For γ < 1,
+H_γ(P ‖ P′) = 1 − γ + γ H_(1/γ)(P′ ‖ P) ≤ H_γ(Q* ‖ P*). So a pair of laws dominates all: where z > μ/2, that is P* > Q*,
+it has P* and Q* once in this order and once swapped; and the rest, with equal probability under both (cf. Zhu, Dong and
+Wang 2022). A pair that dominates every release, whatever came before, may be composed in place of them.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.special import log_ndtr, logsumexp, ndtr
+
+from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost, pure_cost
+from nzc.accounting.exact import IMPOSSIBLE, Pairs, largest_divergence
+from nzc.types import Floats
+
+#: Intervals of z, up to where P* has less than e^-700; cells of the loss; parts of δ for rounding (a coin of 53 bits
+#: included), and for what is cut off.
+_INTERVALS, _END, _CELLS, _ROUNDING, _CUT = 2_000, 37.6, 2**17, 1e-6, 1e-9
+
+
+def sampled(cost: WorstCaseCost, probability: float) -> WorstCaseCost:
+    """Return the cost of a release from a Poisson sample, where the same release from all records has this cost."""
+    if probability == 1:
+        return cost
+    if cost.mu < 10:
+        law = SampledGaussian(probability, float(cost.mu))
+        return WorstCaseCost(law.rdp, many=law)
+    if cost.mu < np.inf:  # far from private, sampled or not
+        return replace(cost, shown=None)
+    return pure_cost(float(np.log1p(probability * (1 + 1e-12) * np.expm1(cost.pure)))) if cost.pure < 700 else UNBOUNDED
+
+
+@dataclass(frozen=True)
+class SampledGaussian:
+    """Gaussian noise at mean shift μ, of a Poisson sample. Called with (releases, δ) it returns their ε, rounded up."""
+
+    probability: float
+    mu: float
+
+    @cached_property
+    def law(self) -> Pairs:
+        """The dominating pair. Each interval of z becomes its two ends, with the same P* and Q*: H can only grow."""
+        z = np.linspace(self.mu / 2, self.mu + _END, _INTERVALS + 1)
+        ratio = 1 + self.probability * np.expm1(self.mu * (z - self.mu / 2))
+        beyond, shifted = ndtr(-z), ndtr(self.mu - z)
+        q = beyond[:-1] - beyond[1:]
+        excess = self.probability * (shifted[:-1] - shifted[1:] - q) - (ratio[:-1] - 1) * q  # P* less ratio · Q*
+        wide = np.diff(ratio)
+        upper = np.clip(np.divide(excess, wide, out=q.copy(), where=wide > 0), 0, q)
+        own = np.pad(q - upper, (0, 1)) + np.pad(upper, (1, 0))
+        rest = 1 - beyond[0] - (beyond[0] + self.probability * (shifted[0] - beyond[0]))
+        with np.errstate(divide="ignore"):
+            log_q, log_rest = np.log(own), np.log(max(rest, 0.0))
+        log_p = log_q + np.log(ratio)
+        here, there = np.concatenate([log_p, log_q, [log_rest]]), np.concatenate([log_q, log_p, [log_rest]])
+        return Pairs(np.zeros(1, np.int64), here[None], there[None], np.ones((1, len(here))))
+
+    def rdp(self, orders: Floats) -> Floats:
+        """Return the Rényi cost of one release, [orders]. Beyond the intervals P*/Q* is at most s e^(μz − μ²/2)."""
+        s = self.probability + (1 - self.probability) * np.exp(-self.mu * (self.mu / 2 + _END))
+        whole, ahead = orders * self.mu**2 / 2, orders - 1
+        beyond = ahead * whole + orders * np.log(s) + log_ndtr(orders * self.mu - self.mu - _END)
+        within = ahead * largest_divergence(self.law, 1, orders)[0]
+        return np.asarray(np.minimum(np.logaddexp(within, beyond) / ahead, whole))
+
+    def __call__(self, releases: int, delta: float) -> float:
+        return _composed(self, releases, delta)
+
+
+@lru_cache(maxsize=256)
+def _composed(of: SampledGaussian, releases: int, delta: float) -> float:
+    """Return ε at δ of so many releases, rounded up, from the law of the sum of their losses.
+
+    Losses lie on a grid; a chord in e^−loss divides what lies between (`composition`). The FFT is of the law times e^(λ
+    loss), so its error is small beside δ where the sum is near ε. What is beyond the grid's upper end counts to δ
+    (Chernoff); what is below its lower end comes out above, which can only enlarge δ.
+    """
+    there = of.law.there[0]
+    kept = np.maximum(log_p := of.law.here[0], there) > IMPOSSIBLE
+    log_p, loss = log_p[kept], log_p[kept] - there[kept]
+    tilts = np.geomspace(1e-3, 1e5, 300)
+    moments = releases * np.array([max(logsumexp(log_p + tilt * loss), 0.0) for tilt in tilts])
+    end = float(((moments - np.log(_CUT * delta)) / tilts).min())
+    best = int(((moments - np.log(delta)) / tilts).argmin())
+    tilt, step = float(tilts[best]), end / (_CELLS // 2 - 2)
+    inside = loss < end
+    cell = np.maximum(np.floor(loss[inside] / step), 2 - _CELLS // 2).astype(np.int64)
+    downward = np.clip(np.expm1(np.minimum((cell + 1) * step - loss[inside], step)) / np.expm1(step), 0, 1)
+    law = np.zeros(_CELLS)
+    for places, share in ((cell, downward), (cell + 1, 1 - downward)):
+        np.add.at(law, places % _CELLS, share * np.exp(log_p[inside] + tilt * places * step - moments[best] / releases))
+    total = law.sum()
+    sums = np.fft.irfft(np.fft.rfft(law / total) ** releases, _CELLS)[: _CELLS // 2].clip(0)  # of losses from 0 on
+    losses = step * np.arange(len(sums))
+    with np.errstate(divide="ignore"):
+        log_sums = np.log(sums) - tilt * losses + moments[best] + releases * np.log(total)
+    more, less = (np.cumsum(np.exp(np.minimum(part[::-1], 300)))[::-1] for part in (log_sums, log_sums - losses))
+    with np.errstate(over="ignore", invalid="ignore"):
+        reached = more - np.exp(losses) * less
+    allowed = delta * (1 - _ROUNDING - _CUT) - releases * float(np.exp(log_p[~inside]).sum())
+    above = np.flatnonzero(~(reached <= allowed))
+    at = int(above[-1]) + 1 if len(above) else 0
+    return float(losses[at]) * (1 + 1e-9) if at < len(losses) else np.inf

@@ -1,0 +1,181 @@
+"""Runs and sweeps from Python: settings become overrides, and the process is left as it was."""
+
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.core.singleton import Singleton
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+
+from nzc.app.build import without_hydra
+from nzc.app.config import CONF, GROUPS, compose_run, register
+from nzc.app.errors import Stop, error_line, input_error
+from nzc.app.main import run_job
+from nzc.app.run import PRIVATE, prepare
+from nzc.app.sweep import SweepHooks, answer_interrupted
+from nzc.runs.prepare import forget_data
+from nzc.runs.result import RunResult
+from nzc.validation import InputError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+#: Overrides KEY=VALUE, or values by key: nested, dotted or both.
+Settings = Sequence[str] | Mapping[str, Any]
+
+
+def run(settings: Settings = (), /, **more: Any) -> RunResult:
+    """Do what `nzc KEY=VALUE …` does, and return the result; `result.folder` holds everything else.
+
+        result = nzc.run(queries=5, aggregator="gnmax", tracking="none")
+        result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count": 50}})
+        result = nzc.run(["aggregator=gnmax", "aggregator.sigma=3"])
+        result.accuracy, result.epsilon.published, result.labels, result.predictions, result.probabilities
+
+    settings  the keys of `nzc --help` with Python values (None, numbers, text, lists, mappings); or overrides as typed
+    more      the same by keyword; the dots of a key are nested mappings: aggregator={"sigma": 3}
+
+    Nothing is printed but warnings and progress. Hydra's global state, the umask and `sys.path` are as before when this
+    returns. InputError: a value cannot be used.
+    """
+    begun, overrides = time.time(), as_overrides(settings, more)
+    with _undone(overrides):
+        cfg = compose_run(overrides)
+        if cfg.hydra.mode == RunMode.MULTIRUN:
+            raise InputError("settings", " ".join(overrides), "must describe one run; nzc.sweep runs several")
+        job = prepare(cfg, cfg.hydra.runtime.choices, begun)
+        job.take("hydra.run.dir", folder := Path(cfg.hydra.run.dir).absolute())
+        (stored := folder / ".hydra").mkdir(exist_ok=True)  # as Hydra does
+        OmegaConf.save(without_hydra(cfg), stored / "config.yaml")
+        OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), stored / "hydra.yaml")
+        OmegaConf.save(cfg.hydra.overrides.task, stored / "overrides.yaml")
+        return job.execute()
+
+
+def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
+    """Do what `nzc --multirun KEY=VALUE,VALUE …` does, and return its table (`nzc.read_sweep`): a row for each job.
+
+        jobs = nzc.sweep({"aggregator": ["lnmax", "gnmax"], "seed": range(3)}, recipe="papers")
+        jobs.groupby("aggregator")[["accuracy", "epsilon.exact"]].mean()
+        nzc.sweep(["+sweeps=digits"])
+
+    settings, more  as of `nzc.run`; each list, range or array is a grid of values, and a tuple is one value: a list
+
+    The sweep is tracked, and its folder, `jobs.attrs["folder"]`, has the page report.html. A job that failed is a row
+    with its error in the column `failure`. InputError: a key or value of the grid is wrong; then no job has begun.
+    """
+    from nzc.sweeps.table import read_sweep  # imports pandas
+
+    overrides, SweepHooks.ended = as_overrides(settings, more, grid=True), None
+    try:
+        with (
+            _undone(overrides), initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"),
+            redirect_stdout(sys.stderr), answer_interrupted(),
+        ):  # fmt: skip
+            hydra = GlobalHydra.instance().hydra
+            assert hydra is not None
+            hydra.multirun("config", run_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False)
+    except Stop as stop:
+        if SweepHooks.ended is None:
+            raise _error(stop, overrides) from None
+    return read_sweep(SweepHooks.ended or "")
+
+
+@contextmanager
+def _undone(overrides: Sequence[str]) -> Iterator[None]:
+    """Leave the process as it was after a run or a sweep, and raise Hydra's errors as InputErrors."""
+    state, umask, path, known = Singleton.get_state(), os.umask(PRIVATE), sys.path.copy(), set(sys.modules)
+    at_stop, here = signal.getsignal(signal.SIGTERM), Path.cwd()
+    try:
+        GlobalHydra.instance().clear()
+        register()
+        yield
+    except Exception as error:
+        wrong = input_error(error, overrides)
+        if wrong is None and isinstance(error, HydraException):
+            wrong = InputError("settings", " ".join(overrides), error_line(error)[1])
+        if wrong is None or wrong is error:
+            raise
+        raise wrong from None  # Hydra's traceback would only hide the line
+    finally:
+        forget_data()  # its files may change before the next run of this process, and so may the user's own modules
+        for name in sys.modules.keys() - known:
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == here:
+                del sys.modules[name]
+        os.umask(umask)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, at_stop or signal.SIG_DFL)
+        Singleton.set_state(state)
+        sys.path[:] = path
+
+
+def _error(stop: Stop, overrides: Sequence[str]) -> BaseException:
+    """Return the error that stopped a sweep, with those of other keys as notes."""
+    if stop.__cause__ is not None:
+        return input_error(stop.__cause__, overrides) or stop.__cause__
+    first, *others = stop.errors
+    assert isinstance(first, InputError)
+    for other in others:
+        first.add_note(str(other))
+    return first
+
+
+def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False) -> list[str]:
+    """Return settings as Hydra's overrides KEY=VALUE; with `grid`, KEY=VALUE,VALUE for a list, a range or an array."""
+    if isinstance(settings, str):
+        raise InputError("settings", settings, "must be a mapping, or a list of KEY=VALUE")
+    words = [] if isinstance(settings, Mapping) else [*settings]
+    for key, value in [*(_flat(settings) if isinstance(settings, Mapping) else ()), *_flat(more)]:
+        values = [*value] if grid and isinstance(value, list | range | np.ndarray) else [value]
+        if key in GROUPS:
+            values = ["none" if name is None else name for name in values]
+            if wrong := [name for name in values if not isinstance(name, str)]:
+                raise InputError(key, wrong[0], "must be the name of an option; nzc --help lists them")
+        if not values:
+            raise InputError(key, "[]", "must have a value")
+        key = f"++{key}" if any(isinstance(each, Mapping) for each in values) and key[0] not in "+~" else key
+        words.append(f"{key}={','.join(_text(key, each) for each in values)}")
+    return words
+
+
+def _flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a nested mapping by dotted keys. A mapping that describes an object of a group is a value."""
+    for name, value in tree.items():
+        key = f"{above}{name}"
+        if isinstance(value, Mapping) and (key in GROUPS or "_target_" not in value):
+            yield from _flat(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _text(key: str, value: Any) -> str:
+    """Return a Python value in Hydra's grammar. InputError: the grammar has no such value."""
+    value = value.tolist() if hasattr(value, "tolist") else value  # of numpy
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple | range):
+        return f"[{','.join(_text(key, each) for each in value)}]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{name}:{_text(str(name), each)}" for name, each in value.items()) + "}"
+    if callable(value):
+        value = f"{value.__module__}.{value.__qualname__}"
+    if not isinstance(value, str | Path):
+        raise InputError(key, value, "must be None, a number, text, a list or a mapping")
+    plain = re.fullmatch(r"(?!(null|true|false|inf|nan)$)[a-z_/][\w./-]*", str(value), re.ASCII | re.IGNORECASE)
+    return str(value) if plain else QuotedString(str(value), Quote.single).with_quotes()

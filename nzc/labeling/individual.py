@@ -1,0 +1,87 @@
+"""Individual budgets: records have an ε by the group of people that they belong to (`budget.groups`).
+
+A group has a whole weight, about in proportion to its ε. In own cells a record counts so many times; of other teachers
+so many learn from it. docs/privacy.md has the prices (Boenisch et al. 2023: weighting and upsampling).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nzc.data import DataSplits
+from nzc.data.hashing import keys_of, texts_of
+from nzc.mechanisms import Adjacency
+from nzc.types import Ints
+from nzc.validation import InputError, positive
+
+#: Weights of at most `_FINEST` keep at least `_ENOUGH` of the proportion of each budget.
+_FINEST, _ENOUGH = 100, 0.95
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a group of people allows, and what follows from it."""
+
+    budget: float  # ε
+    weight: int
+    adjacency: Adjacency  # the neighbours where a record of this group changes
+
+
+def shares(groups: Any, adjacency: Adjacency) -> dict[str, Share]:
+    """Return the share of each group by name, from `budget.groups`: a mapping of names to ε, or a list of ε."""
+    if not isinstance(groups, Mapping):
+        groups = {name: name for name in (groups if isinstance(groups, list) else [groups])}
+    for name, epsilon in groups.items():
+        positive(**{f"budget.groups.{name}": epsilon})
+    named = dict(zip(texts_of(np.array([*groups], dtype=object)), groups.values(), strict=True))
+    return {name: Share(named[name], weight, adjacency.times(weight)) for name, weight in weights(named).items()}
+
+
+def weights(budgets: Mapping[str, float]) -> dict[str, int]:
+    """Return the smallest whole weights in the proportion of the budgets, at most 5 % below it, and never above."""
+    largest = max(budgets.values())
+    for top in range(1, _FINEST + 1):
+        whole = {name: int(top * budget / largest * (1 + 1e-12)) for name, budget in budgets.items()}
+        if all(weight >= _ENOUGH * top * budgets[name] / largest for name, weight in whole.items()):
+            return whole
+    allowed = f"must be at least 1/{_FINEST} of the largest, {largest:g}"
+    raise InputError("budget.groups", min(budgets.values()), allowed)
+
+
+def weigh(splits: DataSplits | None, of: Mapping[str, Share], taken: bool) -> DataSplits | None:
+    """Return the splits with the weight of each private record. A group of records has its smallest.
+
+    Every record then has a name, so that no weight changes where other records go. InputError quotes no record.
+    taken: whether what learns from these records knows of budgets.
+    """
+    if of and not taken:
+        raise InputError("budget.groups", [*of], "must be null with these teachers, and with a baseline")
+    if splits is None or (splits.budgets is None and not of):
+        return splits
+    if not of:
+        raise InputError("budget.groups", None, "must give the ε of each group that the records have as their budget")
+    if splits.budgets is None:
+        allowed = "must be null where records have no budget (dataset.budget of a table, an array `budget` of npz)"
+        raise InputError("budget.groups", [*of], allowed)
+    if unknown := int((~np.isin(splits.budgets.astype(str), [*of])).sum()):
+        raise InputError("budget.groups", [*of], f"must name the group of every record; {unknown:,} have another one")
+    own = np.array([of[name].weight for name in splits.budgets])
+    if splits.groups is not None:
+        _, unit = np.unique(splits.groups, return_inverse=True)
+        least = np.full(int(unit.max()) + 1, own.max())
+        np.minimum.at(least, unit, own)
+        own = least[unit]
+    keys = splits.keys if splits.names is not None else keys_of(np.arange(len(own)))
+    return replace(splits, weights=own, keys=keys)
+
+
+def total_weight(records: int, of: Mapping[str, Share], counts: Ints | None = None) -> float:
+    """Return how many counts so many records have in own cells, as released noisy counts [rows, classes] say.
+
+    Without counts: the mean of the groups. How many records each group has is private.
+    """
+    own = [share.weight for share in of.values()] or [1]
+    expected = records * float(np.mean(own)) if counts is None else float(counts.sum())
+    return float(np.clip(expected, records * min(own), records * max(own)))
