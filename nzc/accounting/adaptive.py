@@ -31,8 +31,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from nzc.accounting import gaussian_argmax, sparse_reports
-from nzc.accounting.data_independent import Kind, Shown, gaussian
 from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, Bit, after_all, epsilon_of, induced, laws
+from nzc.accounting.shown import Kind, Shown, gaussian
 from nzc.types import Floats
 
 #: A block has at most so many queries. Its law keeps losses up to ε at this share of δ, divided by the blocks.

@@ -2,34 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr, logsumexp
+from scipy.special import gammaln, logsumexp
 
+from nzc.accounting.adaptive import together
 from nzc.accounting.rdp import ORDERS, to_epsilon
+from nzc.accounting.shown import Kind as Kind
+from nzc.accounting.shown import Shown as Shown
+from nzc.accounting.shown import gaussian as gaussian
 from nzc.types import Floats
 
 _DETERMINISTIC = 700.0  # e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
-
-
-class Kind(Enum):
-    """What a release shows, and the unit of its size, where composition beyond `rdp`, `mu` and `pure` is known."""
-
-    LABEL = "argmax of counts with Gaussian noise, at a mean shift μ"
-    SCREENED = "the same, where a bit of its own allows it"
-    BIT = "one bit of Gaussian noise, at a mean shift μ"
-    RANGE = "an outcome whose privacy loss lies in a range of this width"
-    REPORT = "a report of the sparse vector technique, at Gumbel noise of inverse scale"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A kind of release with its size."""
-
-    kind: Kind
-    size: float
 
 
 @dataclass(frozen=True)
@@ -93,8 +78,6 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
         bounds.append(many(sum(count for count, _ in parts), delta))
     shown = [(count, cost.shown) for count, cost in parts if cost.shown is not None]
     if len(shown) == len(parts) and not rough:
-        from nzc.accounting.adaptive import together  # it uses this module
-
         bounds.append(together(shown, delta, min(bounds)))
     return min(bounds)
 
@@ -146,25 +129,3 @@ def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return float(high * (1 + 1e-9))
-
-
-def gaussian(mu: float, delta: float) -> float:
-    """Return the exact ε of Gaussian noise at mean shift μ, rounded up (Balle and Wang 2018, Theorem 8)."""
-    from scipy.optimize import brentq  # takes a fifth of a second to import
-
-    if mu == 0:
-        return 0.0
-    if not mu <= 1e6:
-        return np.inf
-
-    def excess(eps: float) -> float:
-        log_first, log_second = log_ndtr(-eps / mu + mu / 2), eps + log_ndtr(-eps / mu - mu / 2)
-        rounding = 1e-14 * (1 - log_first)  # dominates the difference where μ is tiny
-        return float(log_first + np.log(-np.expm1(min(log_second - log_first, 0.0) - rounding)) - np.log(delta))
-
-    if excess(0.0) <= 0:
-        return 0.0
-    top = 1.0
-    while excess(top) > 0:
-        top *= 2
-    return float(brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-12, maxiter=2000)) * (1 + 1e-9)

@@ -46,9 +46,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.data_independent import gaussian
 from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, after_all, epsilon_of, induced, laws
 from nzc.accounting.merging import merged
+from nzc.accounting.shown import gaussian
 from nzc.types import Floats
 
 #: Larger μ, or more queries, get the ε of the noisy histograms.

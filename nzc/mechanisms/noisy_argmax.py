@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nzc.accounting.cost import Cost
-from nzc.accounting.data_independent import WorstCaseCost, pure_cost
+from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms.adjacency import Adjacency
 from nzc.mechanisms.law import PricedArgmax
@@ -115,8 +115,6 @@ class NoisyCounts(NoisyArgmax):
 
     def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
         count, cost = super().worst_label(labels)
-        if isinstance(self.noise, LaplaceNoise):  # two counts change, each of which has noise of its own
-            return count, pure_cost(cost.pure, pures=2)
         return count, replace(cost, shown=None)  # which is about the argmax
 
     def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nzc.accounting.data_dependent import DataDependentBound, laplace_bound
+from nzc.accounting.data_independent import WorstCaseCost, pure_cost
 from nzc.accounting.exact_noise import LAPLACE
 from nzc.mechanisms.noise.base import ScaledNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
@@ -19,6 +20,10 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
 
     standard = LAPLACE
     reach = 720.0
+
+    def worst_case(self, shift: float) -> WorstCaseCost:
+        """A label follows from the noisy counts. Those that rise rise by `shift` in all, others fall by as much."""
+        return pure_cost(2 * self.gamma * shift, pures=2)
 
     @property
     def unit(self) -> float:
