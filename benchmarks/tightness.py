@@ -8,6 +8,7 @@ An adversary chooses histograms of three classes after every outcome, by dynamic
 import sys
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,8 @@ def pairs(mechanism: NoisyArgmax, deviation: float) -> tuple[Floats, Floats]:
     one, other = (np.round(deviation * at).astype(int) for at in np.meshgrid(GAPS, GAPS))
     votes = np.stack([one.ravel(), other.ravel(), np.zeros(one.size, int)], axis=1)
     votes = np.unique(votes - votes.max(axis=1, keepdims=True), axis=0) + BASE
-    if (screen := mechanism.screen) is not None:
+    screen: Any = mechanism.screen
+    if screen is not None:
         votes = np.concatenate([votes + round(at * screen.sigma1) for at in PASSES])
     if mechanism.delta_cost is not None:  # the label itself is paid from δ, and the screen looks at the gap
         ahead = [2 * round(screen.threshold + at * screen.sigma1) + 2 for at in PASSES]
@@ -63,14 +65,14 @@ def laplace_counts(gamma: float, queries: int, stated: float) -> float:
 
 
 def sparse(cutoff: int, teachers: int) -> Attack:  # very many queries of one small rate
-    mechanism = nzc.SparseStable(cutoff, teachers, DELTA)
+    mechanism: Any = nzc.SparseStable(cutoff, teachers, DELTA)
     h, left, stated = 1 / mechanism.screen.sigma1, DELTA * 0.9, mechanism.worst_case_epsilon(10**7, DELTA)
     step = min(h / 40, stated / 500)
     grid = np.arange(-1.4 * stated, max(0.6 * stated, 8 * h), step)
     value, rate = (start := np.maximum(-np.expm1(-grid), 0)), 4 * step / -np.expm1(-h)
 
     def moved(of: Floats, loss: float) -> Floats:
-        return np.interp(grid + loss, grid, of, left=of[0], right=1.0)
+        return np.asarray(np.interp(grid + loss, grid, of, left=of[0], right=1.0))
 
     for _ in range(cutoff):
         before, options, gain = start, [], 1.0
@@ -85,7 +87,7 @@ def sparse(cutoff: int, teachers: int) -> Attack:  # very many queries of one sm
 
 
 def attacks(counts: list[int]) -> Iterator[Attack]:
-    made = [(nzc.GNMax(sigma), sigma) for sigma in (20, 40, 200)]
+    made: list[tuple[NoisyArgmax, float]] = [(nzc.GNMax(sigma), sigma) for sigma in (20, 40, 200)]
     scaled = product((nzc.LNMax, nzc.Gumbel, nzc.PermuteAndFlip), (0.02, 0.1, 0.5))
     made += [(kind(gamma), 1 / gamma) for kind, gamma in scaled]
     made += [(nzc.Confident(BASE, *both), both[1]) for both in ((150, 40), (40, 40), (30, 60), (300, 20))]

@@ -33,7 +33,8 @@ from _nzc import compose, show_table
 from rich.progress import track
 
 from nzc.accounting import Epsilon, audit
-from nzc.app.build import build, build_components
+from nzc.app.build import build
+from nzc.app.components import build_components
 from nzc.data import DataSplits
 from nzc.mechanisms import ABSTAIN, NoisyArgmax, count_votes
 from nzc.runs.formatting import number, percent

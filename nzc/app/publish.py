@@ -21,7 +21,8 @@ from jinja2 import StrictUndefined, Template
 from omegaconf import OmegaConf
 
 from nzc.accounting.epsilon import SANITISED
-from nzc.app.build import build, build_policy
+from nzc.app.build import build
+from nzc.app.components import build_policy
 from nzc.app.config import name_of_people
 from nzc.app.errors import Parser
 from nzc.labeling import people

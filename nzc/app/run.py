@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.build import build, build_components, run_params
+from nzc.app.build import build, run_params
+from nzc.app.components import build_components
 from nzc.app.config import experiment_of, shows_private
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage

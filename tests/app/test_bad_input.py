@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from nzc.app.build import build_components
+from nzc.app.components import build_components
 from nzc.app.config import CONF, GROUPS, compose_run
 from nzc.app.errors import error_line
 from nzc.runs import plots
