@@ -181,8 +181,8 @@ def test_wrong_labels_and_probabilities_are_refused() -> None:
 def test_calibrated_noise_spends_the_budget_and_no_more(mechanism: object, queries: int, epsilon: float) -> None:
     noise = nzc.calibrate(mechanism, epsilon=epsilon, delta=1e-5, queries=queries)  # type: ignore[arg-type]
     built = mechanism(**{nzc.accounting.calibration._free(mechanism): noise})  # type: ignore[operator, arg-type]
-    least = 1e-3 if mechanism is nzc.GNMax else 1e-5
-    assert epsilon * (1 - least) <= built.worst_case_epsilon(queries, 1e-5) <= epsilon
+    numeric = getattr(mechanism, "func", mechanism) in (nzc.GNMax, nzc.Gumbel, nzc.Stable, nzc.Confident)
+    assert epsilon * (1 - (1e-3 if numeric else 1e-5)) <= built.worst_case_epsilon(queries, 1e-5) <= epsilon
 
 
 def test_noise_that_cannot_be_enough_is_refused() -> None:
@@ -276,7 +276,8 @@ def test_settings_are_flat_but_for_objects_of_a_group() -> None:
     [
         (["seed=-1"], "seed=-1: must be"), (["sed=1"], "did you mean seed"), (["aggregator=foo"], "aggregator=foo"),
         (["+sweeps=digits"], "nzc.sweep runs several"), (["seed=1,2"], "seed"), ("seed=1", "settings=seed=1: must be"),
-        ({"aggregator": 5}, "aggregator=5: must be"), ({"seed": object()}, "seed=<.*: must be"), (["student=7"], "=7:"),
+        ({"aggregator": 5}, "aggregator=5: must be"), ({"seed": object()}, "seed=object: must be"),
+        (["student=7"], "=7:"),
     ],
 )  # fmt: skip
 def test_a_run_from_python_refuses_wrong_input(

@@ -24,9 +24,11 @@ class WorstCaseCost:
     rdp: Callable[[Floats], Floats] = field(repr=False)  # the Rényi cost, orders → [orders]
     mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
-    many: Callable[[int, float], float] | None = None  # ε of so many such releases, (count, δ) → ε; None: not known
+    #: ε of so many such releases, (count, δ) → ε; None: not known
+    many: Callable[[int, float], float] | None = field(default=None, repr=False)
     pures: int = 1  # it is so many releases, each (ε₀/pures, 0)-private
-    shown: Shown | None = None  # for a sharper composition of releases that all have one; None: none is known
+    #: For a sharper composition of releases that all have one; None: none is known.
+    shown: Shown | None = field(default=None, repr=False)
 
     def same_as(self, other: "WorstCaseCost") -> bool:
         """Return whether both are one cost by all that is known of them."""

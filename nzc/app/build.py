@@ -92,13 +92,13 @@ def _find_own_modules() -> None:
 
 
 def _is_own(target: object) -> bool:
-    return not str(target).startswith("nzc.")
+    return not str(target).startswith(("nzc.", "sklearn."))
 
 
 def _described(node: Any, key: str, own: bool = False) -> Any:
     """Return a node with the `_partial_` that keys imply. InputError: a class or function has no such argument.
 
-    own  looks at the user's own classes and functions only, and requires that they exist; those of nzc import torch
+    own  looks at the user's own classes and functions only, and requires that they exist: others take long to import
     """
     if isinstance(node, list):
         return [_described(item, f"{key}.{at}", own) for at, item in enumerate(node)]

@@ -66,7 +66,7 @@ class Plan:
         >>> import nzc
         >>> plan = nzc.Plan(teachers=1000, classes=10, epsilon=0.5, agreement=0.9, queries=(20, 100))
         >>> [(row.aggregator, row.queries, round(row.right)) for row in plan.rows]
-        [('gnmax', 20, 20), ('gnmax', 100, 100), ('lnmax', 20, 20), ('lnmax', 100, 98)]
+        [('gnmax', 20, 20), ('gnmax', 100, 100), ('lnmax', 20, 20), ('lnmax', 100, 100)]
     """
 
     teachers: int

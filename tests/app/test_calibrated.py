@@ -13,7 +13,7 @@ CONFIDENT = ["aggregator=confident", "aggregator.threshold=40", "aggregator.sigm
     ("aggregator", "least"),
     [
         (["aggregator=gnmax", "aggregator.sigma=null"], 1 - 1e-3),
-        (["aggregator=sparse_stable"], 1 - 2e-5),
+        (["aggregator=sparse_stable"], 1 - 1e-3),
     ],
 )
 def test_the_noise_spends_the_budget(nzc: Nzc, aggregator: list[str], least: float) -> None:

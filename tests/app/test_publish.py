@@ -39,7 +39,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     assert (privacy["rng"], privacy["delta"], privacy["answered"]) == ("system", 1e-5, result["answered"])
     assert privacy["asked"] == result["queries"] - result["refused"]
     text = (dest / "README.md").read_text()
-    for fact in ("δ = 1e-05", "GaussianNoise(sigma=15)", "the budget ε = 9", *map(str, privacy["epsilon"].values())):
+    for fact in ("δ = 1e-05", "GaussianNoise(sigma=15)", "budget, ε = 9", *map(str, privacy["epsilon"].values())):
         assert fact in text
     inside = {name.split("/data/")[-1]: data for name, data in contents(dest / "student.pt2")}
     weights = json.loads(inside["weights/model_weights_config.json"])["config"]
