@@ -31,6 +31,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from nzc.accounting import gaussian_argmax, sparse_reports
+from nzc.accounting.composition import LARGEST
 from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, Bit, after_all, epsilon_of, induced, laws
 from nzc.accounting.shown import Kind, Shown, gaussian
 from nzc.types import Floats
@@ -59,7 +60,7 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     mu = float(np.sqrt(sum(group[0] * np.sum(np.square(size)) for group, size in zip(groups, sizes, strict=True))))
     known = gaussian(mu, delta) if queries <= _MOST and largest <= _LARGEST else 0.0
     left = delta * (1 - ROUNDING_OF_DELTA) - queries * _FAR - (0 if single else sum(blocks) * _OF_BLOCK)
-    if known == 0 or left < delta / 2 or max(label for _, label in sizes) > gaussian_argmax.LARGEST_MU:
+    if not 0 < known <= LARGEST or left < delta / 2 or max(label for _, label in sizes) > gaussian_argmax.LARGEST_MU:
         return np.inf
     step = _TIE * largest / _POINTS
     grid = step * np.arange(-int((1.25 * known + 2 * largest) / step), int((0.35 * known + 4 * largest) / step) + 1.0)

@@ -46,6 +46,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
+from nzc.accounting.composition import LARGEST
 from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, after_all, epsilon_of, induced, laws
 from nzc.accounting.merging import merged
 from nzc.accounting.shown import gaussian
@@ -75,7 +76,7 @@ def epsilon(queries: int, mu: float, delta: float) -> float:
         return 0.0
     known = gaussian(mu * float(np.sqrt(queries)), delta) if delta > 0 else np.inf
     left = delta * (1 - ROUNDING_OF_DELTA) - queries * FAR
-    if known == 0 or not mu <= LARGEST_MU or queries > MOST_QUERIES or left < delta / 2:
+    if not 0 < known <= LARGEST or not mu <= LARGEST_MU or queries > MOST_QUERIES or left < delta / 2:
         return known
     step = mu * float(np.sqrt(2 / np.pi)) / next(points for most, points in _POINTS.items() if queries <= most)
     ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)

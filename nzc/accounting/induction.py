@@ -21,7 +21,7 @@ ROUNDING, ROUNDING_OF_DELTA = 1e-11, 1e-6
 
 def after_all(grid: Floats) -> Floats:
     """Return V when no query is left: (1 − e^−ℓ)₊."""
-    return np.maximum(-np.expm1(-grid), 0.0)
+    return np.asarray(-np.expm1(-np.maximum(grid, 0.0)))
 
 
 def induced(value: Floats, queries: int, bands: Sequence[Band], bit: Bit | None = None) -> Floats:

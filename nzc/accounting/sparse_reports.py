@@ -27,6 +27,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from nzc.accounting.composition import LARGEST
 from nzc.accounting.induction import ROUNDING_OF_DELTA, after_all, epsilon_of
 from nzc.types import Floats
 
@@ -40,7 +41,7 @@ _GAIN, _ROUNDS = 1e-13, 50
 def epsilon(reports: int, inverse_scale: float, delta: float, known: float) -> float:
     """Return an upper bound on ε at δ of so many reports; inf where none is found. `known` is an upper bound."""
     h = inverse_scale
-    if not (_SMALLEST <= h <= _LARGEST and 0 < known < np.inf and reports <= max(_POINTS)):
+    if not (_SMALLEST <= h <= _LARGEST and 0 < known <= LARGEST and reports <= max(_POINTS)):
         return np.inf
     m = next(points for most, points in _POINTS.items() if reports <= most)
     left = delta * (1 - ROUNDING_OF_DELTA) - reports * (m + 2) * np.exp(h) * 2 * _GAIN

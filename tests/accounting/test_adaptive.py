@@ -179,3 +179,8 @@ def test_limits():
         20, DELTA, rough=True
     )
     assert sparse_reports.epsilon(5_000, 0.1, DELTA, 30.0) == np.inf
+
+
+@pytest.mark.parametrize("mechanism", [nzc.Gumbel(30), nzc.GNMax(3), nzc.Confident(200, 1, 3)], ids=repr)
+def test_large_costs_are_not_above_the_rough_bound(mechanism: nzc.NoisyArgmax) -> None:
+    assert 0 < mechanism.worst_case_epsilon(10_000, 1e-5) <= mechanism.worst_case_epsilon(10_000, 1e-5, rough=True)
