@@ -52,14 +52,14 @@ from nzc.accounting.merging import merged
 from nzc.accounting.shown import gaussian
 from nzc.types import Floats
 
-#: Larger μ, or more queries, get the ε of the noisy histograms.
-LARGEST_MU, MOST_QUERIES = 0.5, 20_000
+#: Larger μ, or more queries, get the ε of the noisy histograms here; `adaptive` composes more queries in blocks.
+LARGEST_MU, MOST_QUERIES = 0.5, 2_000
 #: Means this far below the threshold are censored; larger |d| and v are far away.
 _BELOW, _END = 3.0, 8.0
 #: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8) for μ ≤ 0.5, and 1e-14.
 FAR = 3e-14
 #: The largest finite loss in units of μ, and grid points per loss √(2/π) μ of a tie up to so many queries.
-_REACH, _POINTS = 9.5, {200: 8, 2_000: 5, MOST_QUERIES: 2}
+_REACH, _POINTS = 9.5, {200: 8, MOST_QUERIES: 5}
 #: Laws are grouped by their moments E (p/q)^(β/μ). For Q queries, β up to `_HIGHEST`/√Q or 0.4 matter.
 _HIGHEST = 15.0
 _BETAS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
