@@ -30,7 +30,7 @@ from math import ceil
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting import gaussian_argmax, sparse_reports
+from nzc.accounting import gaussian_argmax, laplace_argmax, sparse_reports
 from nzc.accounting.composition import LARGEST
 from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, Bit, after_all, epsilon_of, induced, laws
 from nzc.accounting.shown import Kind, Shown, gaussian
@@ -60,14 +60,14 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     mu = float(np.sqrt(sum(group[0] * np.sum(np.square(size)) for group, size in zip(groups, sizes, strict=True))))
     known = gaussian(mu, delta) if queries <= _MOST and largest <= _LARGEST else 0.0
     left = delta * (1 - ROUNDING_OF_DELTA) - queries * _FAR - (0 if single else sum(blocks) * _OF_BLOCK)
-    if not 0 < known <= LARGEST or left < delta / 2 or max(label for _, label in sizes) > gaussian_argmax.LARGEST_MU:
+    if not 0 < known <= LARGEST or left < delta / 2 or not all(label is None or _may(label) for _, _, label in groups):
         return np.inf
     step = _TIE * largest / _POINTS
     grid = step * np.arange(-int((1.25 * known + 2 * largest) / step), int((0.35 * known + 4 * largest) / step) + 1.0)
     value = after_all(grid)
     for (count, bit, label), number, size in zip(groups, blocks, sizes, strict=True):
         # Tiny shifts are raised, so that they show on the grid: more is revealed.
-        of_labels = () if label is None else gaussian_argmax.bands(max(size[1], largest / 10), step)
+        of_labels = () if label is None else _labels(label, largest / 10 * label.size / size[1], step)
         of_bit = None if bit is None else _bit(bit.kind, max(bit.size, largest / 1e3), step)
         if single:
             value = induced(value, count, of_labels, of_bit)
@@ -108,7 +108,16 @@ def _size(shown: Shown | None) -> float:
     """Return the mean shift of Gaussian noise whose bit at a tie has this loss."""
     if shown is None:
         return 0.0
-    return shown.size / 2 / _TIE if shown.kind is Kind.RANGE else shown.size
+    return shown.size / {Kind.RANGE: 2 * _TIE, Kind.LAPLACE: _TIE}.get(shown.kind, 1.0)
+
+
+def _may(label: Shown) -> bool:
+    return label.size <= (laplace_argmax.LARGEST if label.kind is Kind.LAPLACE else gaussian_argmax.LARGEST_MU)
+
+
+def _labels(label: Shown, least: float, step: float) -> Sequence[Band]:
+    bands = laplace_argmax.bands if label.kind is Kind.LAPLACE else gaussian_argmax.bands
+    return bands(max(label.size, least), step)
 
 
 def _block(queries: int, of_labels: Sequence[Band], bit: Bit | None, step: float, reach: int) -> Band:

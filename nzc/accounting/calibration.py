@@ -21,14 +21,15 @@ def calibrate(
 
     mechanism  builds one from one free argument: `nzc.GNMax`, `partial(nzc.Confident, threshold=200, sigma1=150)`
     parameter  name of that argument, where several are free and the others have defaults
-    rough      leave out the numeric bound of these three, so that the noise is up to a fifth too large, in milliseconds
+    rough      leave out the numeric bound of these, so that the noise is up to two fifths too large, in milliseconds
 
-    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; (1 − 1e-3) for GNMax, Gumbel and screens. With a
-    `first` (nzc.Interactive) that holds however the queries are divided. InputError: no noise up to 1e15 is enough.
+    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; (1 − 1e-3) for LNMax, GNMax, Gumbel and
+    screens. With a `first` (nzc.Interactive) that holds however the queries are divided. InputError: no noise up to
+    1e15 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
-        0.005996...
+        0.00838...
     """
     positive(epsilon=epsilon)
     between_0_and_1(delta=delta)

@@ -12,6 +12,7 @@ class Kind(Enum):
 
     LABEL = "argmax of counts with Gaussian noise, at a mean shift μ"
     SCREENED = "the same, where a bit of its own allows it"
+    LAPLACE = "argmax of counts with Laplace noise, at an inverse scale"
     BIT = "one bit of Gaussian noise, at a mean shift μ"
     RANGE = "an outcome whose privacy loss lies in a range of this width"
     REPORT = "a report of the sparse vector technique, at Gumbel noise of inverse scale"

@@ -32,7 +32,7 @@ def histograms(teachers, classes, rng, count):
 @pytest.mark.parametrize("delta", [1e-1, 1e-2, 1e-5])
 @pytest.mark.parametrize("mechanism", [
     nzc.Confident(20, 3, 4), nzc.Confident(14, 12, 5), nzc.Confident(14, 4, 30), nzc.Interactive(8, 4, 4, 0.9),
-    nzc.Gumbel(0.3), nzc.Gumbel(0.02), nzc.Stable(15, 3),
+    nzc.Gumbel(0.3), nzc.Gumbel(0.02), nzc.Stable(15, 3), nzc.LNMax(0.3), nzc.LNMax(0.02),
 ], ids=repr)  # fmt: skip
 @pytest.mark.parametrize("answers", [1, 3])
 def test_no_attack_by_enumeration_exceeds_the_bound(mechanism, delta, answers):
@@ -135,7 +135,7 @@ def test_different_rounds_compose():
     assert dear_first.worst_case_epsilon(40, DELTA) >= nzc.LNMax(0.5).worst_case_epsilon(40, DELTA)
     late = nzc.NoisyArgmax(nzc.mechanisms.GumbelNoise(0.1), first=nzc.Gumbel(0.5))
     assert late.worst_case_epsilon(40, DELTA) >= nzc.Gumbel(0.5).worst_case_epsilon(40, DELTA)
-    spoilt = nzc.GNMax(50).promise(10, 10) + nzc.LNMax(0.1).promise(10, 10)  # no joint bound is known
+    spoilt = nzc.GNMax(50).promise(10, 10) + nzc.Counts(0.1).promise(10, 10)  # no joint bound is known
     assert spoilt.data_independent(DELTA) == spoilt.data_independent(DELTA, rough=True)
 
 

@@ -6,7 +6,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from nzc.accounting import data_independent
 from nzc.mechanisms import NoisyArgmax
-from nzc.mechanisms.presets import Confident, CountsGaussian, GNMax, Gumbel, LNMax
+from nzc.mechanisms.presets import Confident, Counts, CountsGaussian, GNMax, Gumbel, LNMax
 
 DELTA = 1e-5
 
@@ -36,11 +36,22 @@ def test_gaussian_noise() -> None:
 @pytest.mark.parametrize(("gamma", "releases"), [(0.05, 100), (0.05, 1000), (0.5, 20)])
 def test_laplace_noise(gamma: float, releases: int) -> None:
     """Two counts change by one. nzc knows of each that it is pure; randomised response is the worst of what is."""
-    found = LNMax(gamma).promise(releases, releases).data_independent(DELTA)
+    found = Counts(gamma).promise(releases, releases).data_independent(DELTA)
     response = pld.from_randomized_response(2 / (1 + np.exp(gamma)), 2, value_discretization_interval=1e-5)
     laplace = pld.from_laplace_mechanism(1 / gamma, value_discretization_interval=1e-5)
     assert peer((laplace, 2 * releases)) < found == pytest.approx(peer((response, 2 * releases)), rel=4e-3)
     assert found == data_independent.optimal_pure(gamma, 2 * releases, DELTA)
+
+
+@pytest.mark.parametrize(("gamma", "releases"), [(0.05, 100), (0.02, 1000)])
+def test_labels_with_laplace_noise(gamma: float, releases: int) -> None:
+    """Two classes at a tie tell about most."""
+    one, other = (np.exp(LNMax(gamma).log_law(np.array([votes]))[0, :2]) for votes in ((50, 50), (49, 51)))
+    tie = pld.from_two_probability_mass_functions(
+        *(dict(enumerate(np.log(law))) for law in (one, other)), value_discretization_interval=1e-5
+    )
+    label = LNMax(gamma).promise(releases, releases).data_independent(DELTA)
+    assert peer((tie, releases)) <= label <= 1.05 * peer((tie, releases))
 
 
 @pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40), Gumbel(0.05)], ids=["laplace", "gaussian", "gumbel"])

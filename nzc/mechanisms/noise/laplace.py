@@ -1,11 +1,11 @@
 """Laplace noise: LNMax (PATE 2017) and NZC."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nzc.accounting.data_dependent import DataDependentBound, laplace_bound
-from nzc.accounting.data_independent import WorstCaseCost, pure_cost
+from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, pure_cost
 from nzc.accounting.exact_noise import LAPLACE
 from nzc.mechanisms.noise.base import ScaledNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
@@ -23,7 +23,8 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         """A label follows from the noisy counts. Those that rise rise by `shift` in all, others fall by as much."""
-        return pure_cost(2 * self.gamma * shift, pures=2)
+        cost = pure_cost(2 * self.gamma * shift, pures=2)
+        return replace(cost, shown=Shown(Kind.LAPLACE, self.gamma)) if shift == 1 else cost
 
     @property
     def unit(self) -> float:
