@@ -13,7 +13,7 @@ Lower bound. One neighbour of each query is fixed. Losses are rounded to a grid,
 merged; P and Q of what was merged are exact. Merging is post-processing, so δ can only fall.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,14 +21,13 @@ from itertools import pairwise
 import numpy as np
 
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, cores, error_of
+from nzc.accounting.induction import LARGEST, after_all, induced
 from nzc.types import Floats, Ints
 
 _KEPT = 12  # so many neighbours of a query are kept by each of two orders; `_dominating` stands for the others
 _POINTS, _MOST = 800.0, 2000.0  # grid points per ε for 1,000 queries, and for any number at most
 _FINER = 3  # how much finer the grid of the lower bound is
 _ROUNDING = 1e-6  # relative error allowed for the rounding of all laws and sums
-LARGEST = 300.0  # larger total losses count as infinite
-ONE_THREAD = 2**18  # OpenBLAS computes products of so many multiplications in the calling thread; others only wait
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,44 +94,18 @@ def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: floa
 
 def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step: float, ends: tuple[int, int]) -> float:
     """Return the upper bound, from V on a grid of losses between the two ends, in steps."""
-    grid = step * np.arange(ends[0], ends[1] + 1)
-    value = -np.expm1(-np.maximum(grid, 0))
+    grid: Floats = step * np.arange(ends[0], ends[1] + 1.0)
+    value = after_all(grid)
     for count, law in laws:
         offsets, weights, infinite = _few(*_kernel(law, step, min(len(grid), int(LARGEST / step))), step, order)
         used = np.flatnonzero(weights.any(axis=0))
         offsets, weights = offsets[used], np.ascontiguousarray(weights[:, used])
-        group: list[tuple[int, Ints | slice, Floats, Floats]]
-        group = [(int(offsets[0]), offsets - offsets[0], weights, infinite)]
-        for _ in range(count):
-            value = earlier(value, group)
+        value = induced(value, count, [(int(offsets[0]), offsets - offsets[0], weights, infinite)])
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
         return 0.0 if at else np.inf
     share = (delta - value[at - 1]) / (value[at] - value[at - 1])
     return max(0.0, float(np.log(1 - share + share * np.exp(-step)) - grid[at - 1]))
-
-
-def earlier(value: Floats, laws: Sequence[tuple[int, Ints | slice, Floats, Floats]]) -> Floats:
-    """Return V_(t−1) from V_t, both [points].
-
-    laws   in groups: the offset of the first loss, in grid points; which offsets from there on have a weight; the
-           weights [laws, offsets]; and those of infinite losses [laws]
-    """
-    points = len(value)
-    widths = [max(2, min(points, ONE_THREAD // weights.size)) for *_, weights, _ in laws]
-    spans = [weights.shape[1] if isinstance(used, slice) else int(used[-1]) + 1 for _, used, weights, _ in laws]
-    below = max(0, max(-start for start, *_ in laws))
-    above = max(start + span for (start, *_), span in zip(laws, spans, strict=True))
-    padded = np.ones(below + points + max(above, 0) + max(widths))
-    padded[:below], padded[below : below + points] = value[0], value
-    largest, item = np.zeros(points), padded.itemsize
-    for (start, used, weights, infinite), width, span in zip(laws, widths, spans, strict=True):
-        shape = -(-points // width), span, width
-        windows = np.lib.stride_tricks.as_strided(padded[below + start :], shape, (width * item, item, item))
-        means = weights @ np.ascontiguousarray(windows[:, used])
-        means += infinite[:, None]
-        np.maximum(largest, means.max(axis=1).ravel()[:points], out=largest)
-    return np.minimum(largest, 1.0, out=largest)
 
 
 def _kernel(law: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Floats]:

@@ -10,6 +10,7 @@ from nzc.accounting.data_dependent import DataDependentBound, by_paper
 from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
 from nzc.accounting.exact import ExactCost
+from nzc.accounting.induction import LARGEST
 from nzc.accounting.own_cells import JointCost
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.accounting.sanitised import Plan
@@ -125,7 +126,7 @@ class Cost:
         if self.delta_cost > 0 or self.exact[0].paid is not None:
             return exact, None, order
         if exact < np.inf:  # e^-1000 counts as 0: an infinite loss is LARGEST at least
-            lower = min(lower, composition.LARGEST)
+            lower = min(lower, LARGEST)
         if lower > exact * (1 + 1e-6) + 1e-9:
             allowed = f"must hold for any votes; the law at these votes shows ε ≥ {lower:.6g} at δ={delta:g}"
             raise InputError("worst_case", self.data_independent(delta), allowed)

@@ -1,8 +1,8 @@
 """ε of labels by an argmax with Gaussian noise, whatever the votes: less than the ε of the noisy histograms.
 
 A query releases argmax_j (n_j + N(0, σ²)) over K ≥ 2 classes. One voter moves a vote from a class a to a class b, or
-the reverse. Histograms, a and b may differ from query to query, and may depend on earlier labels. This is the proof
-that `epsilon` is an upper bound on ε at δ. Noise is divided by σ: h = 1/σ, μ = √2/σ. Φ and φ belong to N(0, 1).
+the reverse. Histograms, a and b may differ from query to query, and may depend on earlier labels. This proves
+that `adaptive.epsilon` bounds ε at δ from above. Noise is divided by σ: h = 1/σ, μ = √2/σ. Φ and φ belong to N(0, 1).
 
 1. Three outcomes. Let X_a and X_b be the noisy counts of a and b less M, the largest noisy count of another class. M
 has the same law at both neighbours and is independent of the counts of a and b, so it may be revealed. Then three
@@ -46,42 +46,21 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.composition import LARGEST
-from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, after_all, epsilon_of, induced, laws
-from nzc.accounting.merging import merged
-from nzc.accounting.shown import gaussian
+from nzc.accounting.induction import ROUNDING, Band, laws, merged
 from nzc.types import Floats
 
-#: Larger μ, or more queries, get the ε of the noisy histograms here; `adaptive` composes more queries in blocks.
-LARGEST_MU, MOST_QUERIES = 0.5, 2_000
+LARGEST_MU = 0.5  # a larger μ gets the ε of the noisy histograms
 #: Means this far below the threshold are censored; larger |d| and v are far away.
 _BELOW, _END = 3.0, 8.0
 #: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8) for μ ≤ 0.5, and 1e-14.
 FAR = 3e-14
-#: The largest finite loss in units of μ, and grid points per loss √(2/π) μ of a tie up to so many queries.
-_REACH, _POINTS = 9.5, {200: 8, MOST_QUERIES: 5}
-#: Laws are grouped by their moments E (p/q)^(β/μ). For Q queries, β up to `_HIGHEST`/√Q or 0.4 matter.
-_HIGHEST = 15.0
+_REACH = 9.5  # the largest finite loss in units of μ
+#: Laws are grouped by their moments E (p/q)^(β/μ).
 _BETAS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
 #: Laws with losses up to these, in units of μ, are multiplied together.
 _BANDS = (2.2, 4.5, np.inf)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ROOT = float(np.sqrt(2))
-
-
-@lru_cache(maxsize=256)  # a run asks for the same ε several times
-def epsilon(queries: int, mu: float, delta: float) -> float:
-    """Return an upper bound on ε at δ of `queries` labels at mean shift μ, for any votes (proof: see the module)."""
-    if queries <= 0:
-        return 0.0
-    known = gaussian(mu * float(np.sqrt(queries)), delta) if delta > 0 else np.inf
-    left = delta * (1 - ROUNDING_OF_DELTA) - queries * FAR
-    if not 0 < known <= LARGEST or not mu <= LARGEST_MU or queries > MOST_QUERIES or left < delta / 2:
-        return known
-    step = mu * float(np.sqrt(2 / np.pi)) / next(points for most, points in _POINTS.items() if queries <= most)
-    ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
-    grid, found = step * np.arange(ends[0], ends[1] + 1.0), bands(mu, step, max(0.4, _HIGHEST / queries**0.5))
-    return min(known, epsilon_of(induced(after_all(grid), queries, found), grid, left))
 
 
 @lru_cache(maxsize=8)
@@ -92,14 +71,15 @@ def bands(mu: float, step: float, highest: float = np.inf) -> list[Band]:
     curves = merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, _BETAS[highest >= _BETAS] / mu)
     p, infinite = laws(curves, s)
     furthest = np.where(p > 0, abs(np.arange(-reach, reach + 1)), 0).max(axis=1)
-    found: list[Band]
-    found, before = [], -1
+    found: list[Band] = []
+    before = -1
     for limit in _BANDS:
         now = reach if limit == np.inf else int(limit * mu / step)
         inside = (furthest > before) & (furthest <= now)
-        found.append((now, np.ascontiguousarray(p[inside, reach - now : reach + now + 1]), infinite[inside]))
+        own = np.ascontiguousarray(p[inside, reach - now : reach + now + 1])
+        found += [(-now, slice(None), own, infinite[inside])] if len(own) else []
         before = now
-    return [band for band in found if len(band[1])]
+    return found
 
 
 def _corners(mu: float) -> tuple[Floats, Floats]:
