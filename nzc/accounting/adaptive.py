@@ -157,12 +157,8 @@ def _corners(kind: Kind, size: float) -> tuple[tuple[Floats, Floats], tuple[Floa
     first = np.clip((fall_p - slope[1:] * fall_q) / (slope[:-1] - slope[1:]), 0.0, fall_q)
     p, q = p[:-1] + slope[:-1] * first, q[:-1] + first
     rest_p, rest_q = rest_p[1:] + slope[1:] * (fall_q - first), rest_q[1:] + fall_q - first
-    larger, smaller = 1 + ROUNDING, 1 - ROUNDING
     inside, outside = (
-        (np.append(p, q) * larger, np.append(q, p) * smaller),
-        (
-            np.append(rest_p, rest_q) * larger,
-            np.append(rest_q, rest_p) * smaller,
-        ),
+        (np.append(one, other) * (1 + ROUNDING), np.append(other, one) * (1 - ROUNDING))
+        for one, other in ((p, q), (rest_p, rest_q))
     )
     return inside, outside

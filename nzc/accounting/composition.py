@@ -6,8 +6,7 @@ neighbours of the private dataset; each query may have another neighbouring hist
 
 Upper bound. V_T(ℓ) = (1 − e^−ℓ)₊, and V_(t−1)(ℓ) is the largest E_P V_t(ℓ + L) over the neighbours of query t. Then
 δ(ε) ≤ V_0(−ε): the maximum lets an adversary choose each neighbour after seeing the earlier labels. Every V is convex
-and decreasing in u = e^−ℓ, because V_T is, and means and maxima keep both. So a chord between two points of a grid in ℓ
-is an upper bound of V between them. Below the grid V is at most V at its lowest point; above the grid it is at most 1.
+and decreasing in u = e^−ℓ, because V_T is, and means and maxima keep both. That is what `induction` needs.
 
 Lower bound. One neighbour of each query is fixed. Losses are rounded to a grid, and outcomes of the same total are
 merged; P and Q of what was merged are exact. Merging is post-processing, so δ can only fall.
@@ -21,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, cores, error_of
-from nzc.accounting.induction import LARGEST, after_all, induced
+from nzc.accounting.induction import LARGEST, after_all, chord, induced
 from nzc.types import Floats, Ints
 
 _KEPT = 12  # so many neighbours of a query are kept by each of two orders; `_dominating` stands for the others
@@ -42,7 +41,7 @@ def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, orde
     """Return a lower and an upper bound on ε at δ.
 
     laws   of distinct histograms and their neighbours, and how many queries share each histogram, [histograms]
-    guess  an ε of the same size, which sets the grid; it is replaced where the result is much smaller; inf: unknown
+    guess  an ε of the same size, which sets the grid; inf: unknown
     order  the Rényi order at which the guess was found; it ranks neighbours
     """
     forth: list[tuple[int, Neighbours]] = []
@@ -54,9 +53,8 @@ def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, orde
     if not forth:
         return 0.0, 0.0
     with ThreadPoolExecutor(min(2, cores())) as pool:
-        bounds = pool.map(lambda direction: _one_direction(direction, delta, guess, order), (forth, back))
-        lows, highs = zip(*bounds, strict=True)
-    return max(lows), max(highs)
+        bounds = list(pool.map(lambda laws: _one_direction(laws, delta, guess, order), (forth, back)))
+    return max(low for low, _ in bounds), max(high for _, high in bounds)
 
 
 def _neighbours(
@@ -109,17 +107,16 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
 
 
 def _kernel(law: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Floats]:
-    """Return the laws on the grid, offsets and weights, and the weight of infinite losses [neighbours]. E u is kept."""
+    """Return the laws on the grid: offsets, weights, and those of infinite losses [neighbours]."""
     infinite = law.loss >= far * step
-    p, loss = np.where(infinite, 0.0, law.p), np.where(infinite, 0.0, np.maximum(law.loss, -far * step))
-    cell = np.floor(loss / step).astype(np.int64)
-    upward = np.clip(np.expm1(np.minimum(step, cell * step + step - loss)) / np.expm1(step), 0.0, 1.0)
+    p = np.where(infinite, 0.0, law.p)
+    cell, share = chord(np.where(infinite, 0.0, np.maximum(law.loss, -far * step)), step)
     first = int(cell.min())
     width = int(cell.max()) + 2 - first
-    at = np.arange(len(p))[:, None] * width + cell - first
+    at = (np.arange(len(p))[:, None] * width + cell - first).ravel()
     weights = np.zeros(len(p) * width)
-    weights += np.bincount(at.ravel(), (p * upward).ravel(), len(weights))
-    weights += np.bincount(at.ravel() + 1, (p * (1 - upward)).ravel(), len(weights))
+    weights += np.bincount(at, (p * share).ravel(), len(weights))
+    weights += np.bincount(at + 1, (p * (1 - share)).ravel(), len(weights))
     return first + np.arange(width), weights.reshape(len(p), width), (law.p * infinite).sum(axis=1)
 
 
@@ -183,14 +180,10 @@ def _lower(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
 
 def _shifted(mass: Floats, shifts: Ints, own: Floats) -> Floats:
     """Return Σ own[k] · mass moved up by shifts[k] cells, [2, cells]; the outermost cells collect what leaves."""
-    cells = mass.shape[1]
-    if len(shifts) == 1 and shifts[0] == 0:
-        return mass * own
-    first = min(0, int(shifts[0]))
-    total = np.zeros((2, cells + max(0, int(shifts[-1])) - first))
-    for shift, weight in zip(shifts - first, own.T, strict=True):
+    cells, below, above = mass.shape[1], max(0, -int(shifts[0])), max(0, int(shifts[-1]))
+    total = np.zeros((2, below + cells + above))
+    for shift, weight in zip(shifts + below, own.T, strict=True):
         total[:, shift : shift + cells] += weight[:, None] * mass
-    result = total[:, -first : cells - first].copy()
-    result[:, 0] += total[:, :-first].sum(axis=1) if first else 0.0
-    result[:, -1] += total[:, cells - first :].sum(axis=1)
-    return result
+    total[:, below] += total[:, :below].sum(axis=1)
+    total[:, below + cells - 1] += total[:, below + cells :].sum(axis=1)
+    return total[:, below : below + cells]

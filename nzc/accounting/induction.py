@@ -22,6 +22,12 @@ _ONE_THREAD = 2**18  # OpenBLAS computes products of so many multiplications in 
 _SLACK = 0.002  # a group of `merged` may have this much larger moments than the worst curve
 
 
+def chord(loss: Floats, step: float, lowest: float = -np.inf) -> tuple[Ints, Floats]:
+    """Return the grid point below each loss, from `lowest` on, and its share; the rest is that of the point above."""
+    cell = np.maximum(np.floor(loss / step), lowest)
+    return cell.astype(np.int64), np.clip(np.expm1(np.minimum(step, cell * step + step - loss)) / np.expm1(step), 0, 1)
+
+
 def after_all(grid: Floats) -> Floats:
     """Return V when no query is left: (1 − e^−ℓ)₊."""
     return np.asarray(-np.expm1(-np.maximum(grid, 0.0)))
