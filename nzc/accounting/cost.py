@@ -46,21 +46,13 @@ class Cost:
 
     def dearer(self, other: "Cost") -> "Cost":
         """Return the most that some queries of this release and the rest of the other cost; both have equally many."""
-        both = [[(count, release) for count, release in cost.worst_case if count] for cost in (self, other)]
-        same = len(both[0]) == len(both[1]) and all(
-            count == other_count and release.same_as(other_release)
-            for (count, release), (other_count, other_release) in zip(*both, strict=True)
-        )
-        if same and self.delta_cost == other.delta_cost:
+        costs = self, other
+        known = [[(count, *each.known()) for count, each in cost.worst_case if count] for cost in costs]
+        if known[0] == known[1] and self.delta_cost == other.delta_cost:
             return self
-
-        def rdp(orders: Floats) -> Floats:
-            zero = np.zeros(len(orders))
-            return np.maximum(*(sum((count * release.rdp(orders) for count, release in parts), zero) for parts in both))
-
-        mu = max(float(np.sqrt(sum(count * release.mu**2 for count, release in parts))) for parts in both)
-        delta_cost = max(self.delta_cost, other.delta_cost)
-        return Cost(self.queries, None, (), ((1, WorstCaseCost(rdp, mu)),), delta_cost)
+        one, two = (data_independent.added(cost.worst_case) for cost in costs)
+        most = WorstCaseCost(lambda orders: np.maximum(one.rdp(orders), two.rdp(orders)), max(one.mu, two.mu))
+        return Cost(self.queries, None, (), ((1, most),), max(self.delta_cost, other.delta_cost))
 
     def rdp(self, orders: Floats) -> Floats:
         """Return the exact Rényi cost, [orders]; inf where the mechanism has no law."""

@@ -11,7 +11,7 @@ from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import FREE, Kind, Shown, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
-from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
+from nzc.accounting.own_cells import JointCost, known_cost, own_cells_cost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sampling import sampled
@@ -60,14 +60,16 @@ class PricedArgmax(ArgmaxLaw):
         cells = self.adjacency if isinstance(self.adjacency, OwnCells) else None
         varied = self.adjacency.votes > 1 or self.adjacency.probability < 1
         if self.releases_counts or varied or (cells is not None and cells.records > 1):
-            return KnownCost(len(votes), lambda queries: self.worst_case(queries, queries))
+            return known_cost(len(votes), lambda queries: self.worst_case(queries, queries))
         moved = self._of_neighbours(votes, student_probs, self.pairs)
         if cells is None:
             return moved
         if isinstance(cells, OwnLabels):
-            return OwnCellsCost(moved)
-        single = [partial(self.counted_pairs, change=change) for change in (-1, 1)]
-        return OwnCellsCost(moved, *(self._of_neighbours(votes, None, pairs) for pairs in single))
+            return own_cells_cost(moved)
+        left, entered = (
+            self._of_neighbours(votes, None, partial(self.counted_pairs, change=change)) for change in (-1, 1)
+        )
+        return own_cells_cost(moved, (left, entered))
 
     def _of_neighbours(
         self, votes: Ints, student_probs: Floats | None, pairs: Callable[[HistogramBatch], Pairs]
