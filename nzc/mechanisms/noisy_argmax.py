@@ -69,8 +69,7 @@ class NoisyArgmax(PricedArgmax):
         if self.screen is not None and not adjacency.everywhere:
             allowed = "must have no screen where records count in their own cells; or recipe=papers"
             raise InputError("_target_", type(self.screen).__name__, allowed)
-        varied = adjacency.votes > 1 or adjacency.probability < 1
-        if self.screen is not None and varied and (self.one_round or self.delta_cost is not None):
+        if self.screen is not None and not adjacency.known and (self.one_round or self.delta_cost is not None):
             allowed = "must have no such screen where a record is in several teachers (budget.groups) or in samples"
             raise InputError("_target_", type(self.screen).__name__, allowed)
         mechanism = copy(self)  # no second comparison of a user's noise with its law

@@ -8,15 +8,16 @@ import numpy as np
 
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
-from nzc.accounting.data_dependent import DataDependentBound
+from nzc.accounting.data_dependent import DataDependentBound, gaps
 from nzc.accounting.data_independent import FREE, Kind, Shown, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.own_cells import JointCost, known_cost, own_cells_cost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sampling import sampled
-from nzc.mechanisms.adjacency import Adjacency, OwnCells, OwnLabels
+from nzc.mechanisms.adjacency import FAR, Adjacency, OwnCells, OwnLabels
 from nzc.mechanisms.law import ArgmaxLaw
+from nzc.mechanisms.noise import NoNoise
 from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_labels, as_probabilities, as_votes, distinct
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
@@ -58,8 +59,7 @@ class PricedArgmax(ArgmaxLaw):
         """Return the exact Rényi cost of these queries, screening included."""
         votes = as_votes(votes, one_sum=False)
         cells = self.adjacency if isinstance(self.adjacency, OwnCells) else None
-        varied = self.adjacency.votes > 1 or self.adjacency.probability < 1
-        if self.releases_counts or varied or (cells is not None and cells.records > 1):
+        if self.releases_counts or not self.adjacency.known or (cells is not None and cells.records > 1):
             return known_cost(len(votes), lambda queries: self.worst_case(queries, queries))
         moved = self._of_neighbours(votes, student_probs, self.pairs)
         if cells is None:
@@ -77,7 +77,10 @@ class PricedArgmax(ArgmaxLaw):
         """Return the exact Rényi cost of each query, where `pairs` gives its neighbours."""
         if student_probs is not None:
             student_probs = None if self.screen is None else self.screen.relevant_probs(votes, student_probs)
-        batches, inverse = distinct(votes, student_probs, self.ordered(votes))
+        ordered = np.zeros(len(votes), dtype=bool)  # where class order matters: near a tie that the index breaks
+        if self.boost.c > 0 or isinstance(self.noise, NoNoise):
+            ordered = gaps(votes)[:, 0] <= FAR
+        batches, inverse = distinct(votes, student_probs, ordered)
         return ExactCost(
             [(batch.places, partial(pairs, batch)) for batch in batches],
             inverse,
@@ -119,8 +122,8 @@ class PricedArgmax(ArgmaxLaw):
     @property
     def bounds(self) -> tuple[DataDependentBound, ...]:
         """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies."""
-        plain = self.boost.c == 0 and self.boost.shift == 1 and self.delta_cost is None
-        plain = plain and self.adjacency == Adjacency() and not self.releases_counts
+        plain = self.boost.plain and self.adjacency == Adjacency()
+        plain = plain and self.delta_cost is None and not self.releases_counts
         parts = [self.noise.bound] if self.screen is None else [self.screen.bound, self.noise.bound]
         known = tuple(bound for bound in parts if bound is not None)
         return known if plain and len(known) == len(parts) else ()
