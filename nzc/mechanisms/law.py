@@ -87,11 +87,8 @@ class ArgmaxLaw:
         row, a, b = np.nonzero(exists)
         votes, probs = batch.votes, None if batch.student_probs is None else batch.student_probs[row]
         if self.screen is not None and self.delta_cost is not None:
-            here, there = (
-                self.screen.log_answer(votes, batch.student_probs),
-                self.screen.log_answer(moved[exists], probs),
-            )
-            return _pairs(row, np.stack(here, axis=-1), np.stack(there, axis=-1))
+            bits = self.screen.log_answer(votes, batch.student_probs), self.screen.log_answer(moved[exists], probs)
+            return _pairs(row, *(np.stack(both, axis=-1) for both in bits))
         noise, boost = self.noise, self.boost
         if isinstance(noise, ContinuousNoise) and (boost.c == 0 or gaps(votes)[:, 0].min() > FAR):
             delta = boost.scale(votes)
