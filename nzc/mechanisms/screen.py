@@ -1,13 +1,14 @@
 """Screens: a noisy test decides which queries are answered."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from nzc.accounting import data_dependent, data_independent
+from nzc.accounting.data_dependent import DataDependentBound, gaussian_bound
+from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import InputError, between_0_and_1, not_negative, positive
@@ -65,12 +66,12 @@ class Screen(ABC):
         return log_ndtr(ahead), log_ndtr(-ahead)
 
     @property
-    def bound(self) -> data_dependent.DataDependentBound | None:
+    def bound(self) -> DataDependentBound | None:
         """The data-dependent bound for asking one query, to be taken at `histograms`; None: there is no theorem.
 
         A moved vote shifts the statistic by 1 instead of two counts by 1 each: GNMax's bound with noise √2 σ₁.
         """
-        return data_dependent.gaussian_bound(np.sqrt(2) * self.sigma1)
+        return gaussian_bound(np.sqrt(2) * self.sigma1)
 
     def histograms(self, votes: Ints, student_probs: Floats | None) -> Floats:
         """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as this screen does.
@@ -88,9 +89,10 @@ class Screen(ABC):
         """Return how many of so many queries cost `worst_case` at most; here all."""
         return asked
 
-    def worst_case(self, votes: int = 1) -> data_independent.WorstCaseCost:
+    def worst_case(self, votes: int = 1) -> WorstCaseCost:
         """Return the cost of one paid query where so many votes move: Gaussian noise at mean shift votes/σ₁."""
-        return data_independent.gaussian_cost(votes / self.sigma1)
+        cost = gaussian_cost(votes / self.sigma1)
+        return replace(cost, shown=Shown(Kind.BIT, cost.mu)) if cost.mu < np.inf else cost
 
 
 class ThresholdScreen(Screen):
