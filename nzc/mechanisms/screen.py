@@ -106,8 +106,8 @@ class ThresholdScreen(Screen):
 class InteractiveScreen(ThresholdScreen):
     """Answer where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold (Scalable PATE 2018, Algorithm 2).
 
-    p are the student's probabilities, 0 without a student. Where a query is not answered and the student's largest
-    probability is above `confidence`, the student's own label is used.
+    p are the student's probabilities, 0 without a student. Where there is no answer and the student's largest
+    probability is above `confidence`, its own label is used.
     """
 
     confidence: float

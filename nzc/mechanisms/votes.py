@@ -30,11 +30,8 @@ def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     given = f"{array.dtype} {list(array.shape)}"
     if array.ndim != 2 or array.shape[1] < 2:
         raise InputError("votes", given, "must be histograms [queries, 2 or more classes]")
-    kind = array.dtype.kind
-    if kind not in "iuf" or (kind == "f" and not (np.isfinite(array) & (array == np.rint(array))).all()):
-        raise InputError("votes", given, "must be whole numbers: how many teachers voted for each class")
-    if array.size and (array.min() < 0 or float(array.max()) > 2**31):
-        raise InputError("votes", given, f"must be counts from 0 to {2**31:,}")
+    if array.dtype.kind not in "iuf" or not ((array >= 0) & (array <= 2**31) & (array == np.rint(array))).all():
+        raise InputError("votes", given, f"must be whole numbers from 0 to {2**31:,}: votes for each class")
     counts: Ints = array.astype(np.int64)
     sums = counts.sum(axis=1)
     if one_sum and (wrong := np.flatnonzero((sums != sums[:1]) | (sums < 1))).size:
@@ -100,7 +97,7 @@ def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple
     Histograms that differ only in class order count as one, unless `ordered` [queries] marks them. Classes are of one
     kind where their counts are equal, and their probabilities if any.
     """
-    parts: list[AnyArray] = [votes.astype(np.int64), *([] if student_probs is None else [student_probs])]
+    parts: list[AnyArray] = [votes, *([] if student_probs is None else [student_probs])]
     order = np.lexsort([-part for part in reversed(parts)], axis=-1)
     order[ordered] = np.arange(votes.shape[1])
     parts = [np.take_along_axis(part, order, axis=1) for part in parts]
