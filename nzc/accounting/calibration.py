@@ -21,10 +21,10 @@ def calibrate(
 
     mechanism  builds one from one free argument: `nzc.GNMax`, `partial(nzc.Confident, threshold=200, sigma1=150)`
     parameter  name of that argument, where several are free and the others have defaults
-    rough      leave out the numeric bound of these three, so that the noise is up to a fifth too large, in milliseconds
+    rough      leave out the numeric bound of GNMax, Gumbel and screens: up to a fifth too much noise, in milliseconds
 
-    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; (1 − 1e-3) for GNMax, Gumbel and screens. With a
-    `first` (nzc.Interactive) that holds however the queries are divided. InputError: no noise up to 1e15 is enough.
+    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; (1 − 1e-3) with that bound. InputError: no noise
+    up to 1e15 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -62,10 +62,8 @@ def calibrate(
 
 
 def _refined(cost: Callable[[float], float], enough_for: Callable[[float], float], epsilon: float) -> float:
-    """Return less noise than is enough by a rough bound, at a precise ε of at most `epsilon`.
-
-    The noise at which both bounds have the same ε is in about the same ratio for all ε: here, first, 0.82.
-    """
+    """Return less noise than is enough by a rough bound, at a precise ε of at most `epsilon`."""
+    # The noise at which both bounds have the same ε is in about the same ratio for all ε: first, 0.82.
     enough, target, ratio = enough_for(epsilon), enough_for(epsilon * (1 - 3e-4)), 0.82
     grows = target > enough  # whether more noise is a larger value
     for _ in range(12):

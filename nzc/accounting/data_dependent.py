@@ -50,8 +50,8 @@ def laplace_bound(gamma: float) -> DataDependentBound:
 def by_paper(released: Sequence[tuple[DataDependentBound, AnyArray, Floats]], delta: float) -> float:
     """Return ε at δ by the papers' own method: their orders, and the conversion of Mironov 2017, Proposition 3.
 
-    released  a bound, histograms [queries, classes], and the probability that each is answered [queries]: as in the
-              authors' scripts, a label behind a screen costs its share. Gaussian noise decides the orders of a mixture.
+    Of a bound, histograms [queries, classes], and the probability that each is answered [queries]: as in the authors'
+    scripts, a label behind a screen costs its share. Gaussian noise decides the orders of a mixture.
     """
     orders = max((bound.orders for bound, _, _ in released), key=len)
     rdp = sum(share @ bound.cost(histograms)(orders) for bound, histograms, share in released)
@@ -80,8 +80,7 @@ def log_flip_gaussian(votes: AnyArray, sigma: float) -> Floats:
 def laplace_rdp(log_q: Floats, orders: Floats, gamma: float) -> Floats:
     """Return the Rényi cost of a (2γ, 0)-private query with flip probability at most q, [queries, orders].
 
-    PATE 2017, Theorems 2 and 3; the paper's moment l is (α − 1) times the cost at order α = l + 1. Theorem 3 requires
-    q ≤ 1/(e^(2γ) + 1). Elsewhere the cost is the data-independent min(2γ, 2γ²α).
+    PATE 2017, Theorem 3 (its moment l is (α − 1) times the cost at α = l + 1); where q > 1/(e^(2γ) + 1), Theorem 2.
     """
     pure, more = 2 * gamma, orders - 1
     independent = np.minimum(pure, pure**2 * orders / 2)

@@ -33,10 +33,8 @@ def cores() -> int:
 
 
 def error_of(log_p: Floats) -> Floats:
-    """Return how far a computed log-probability may be from the true one: 4e-14 at 1/2, 4e-12 at e^-700.
-
-    A nearly certain outcome (log p near 0) is computed from all others, so its error is relative to log p itself.
-    """
+    """Return how far a computed log-probability may be from the true one: 4e-14 at 1/2, 4e-12 at e^-700."""
+    # A nearly certain outcome (log p near 0) is computed from all others, so its error is relative to log p itself.
     size = np.where(np.isfinite(log_p), np.abs(log_p), 0.0)
     depth = np.maximum(size, -np.log(np.maximum(size, 1e-323)))
     return np.asarray(np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth))
@@ -44,12 +42,12 @@ def error_of(log_p: Floats) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Pairs:
-    """Laws of pairs of neighbouring histograms."""
+    """Laws of pairs of neighbouring histograms; all but `query` are [pairs, outcomes]."""
 
     query: Ints  # [pairs] the query that a pair belongs to, ascending
-    here: Floats  # [pairs, outcomes] log-probabilities at the votes
-    there: Floats  # [pairs, outcomes] log-probabilities one vote away
-    copies: Floats  # [pairs, outcomes] how many outcomes each entry stands for
+    here: Floats  # log-probabilities at the votes
+    there: Floats  # log-probabilities one vote away
+    copies: Floats  # how many outcomes each entry stands for
 
 
 def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
