@@ -1,4 +1,4 @@
-"""Empirical audit: a lower bound on every ε that holds for any votes, from runs at a neighbouring pair of histograms."""
+"""Empirical audit: a lower bound on every ε that holds for any votes, from runs at a pair of neighbours."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -110,12 +110,11 @@ class _Candidates(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Pairs) -> "_Candidates":
-        query = np.repeat(pairs.query, 2)
-        shape = (len(query), pairs.here.shape[1])
-        errors = error_of(pairs.here), error_of(pairs.there)
-        log_p, error_p = (np.stack(both, axis=1).reshape(shape) for both in ((pairs.here, pairs.there), errors))
-        log_q, error_q = (np.stack(both[::-1], axis=1).reshape(shape) for both in ((pairs.here, pairs.there), errors))
-        copies = np.repeat(pairs.copies, 2, axis=0)
+        query, copies = np.repeat(pairs.query, 2), np.repeat(pairs.copies, 2, axis=0)
+        laws = np.stack([pairs.here, pairs.there], axis=1)  # both directions of each pair
+        log_p, log_q = (both.reshape(copies.shape) for both in (laws, laws[:, ::-1]))
+        error_p = error_of(laws)
+        error_p, error_q = (both.reshape(copies.shape) for both in (error_p, error_p[:, ::-1]))
         absent = (copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
         with np.errstate(invalid="ignore", divide="ignore"):
             log_ratio = np.where(absent, 0.0, log_p - log_q)

@@ -23,7 +23,7 @@ class SparseScreen(StabilityScreen):
 
     d is the distance to instability, in votes, and the label is the plurality (see `StabilityScreen`). A query is
     reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold − d)/b), b = σ₁. Every draw is independent, and the
-    threshold has no noise. Stable queries cost nothing, however many there are. After `cutoff` reports all labels are −1.
+    threshold has no noise. Stable queries cost nothing, however many there are; a run ends after `cutoff` reports.
 
     Theorem. Let two neighbours differ in one teacher, hence by one moved vote in each query. Queries may be chosen in
     turn, each after the labels so far. Let α > 1 with α(1 − e^(−1/b)) < 1, and let c be `cutoff`, or the number of
@@ -35,10 +35,10 @@ class SparseScreen(StabilityScreen):
     Proof. Fix both neighbours, D and D′; one vote changes d by at most 1, hence log Λ by at most 1/b.
 
     1. Bits. They follow from what an adversary sees that watches a clock (`accounting.sparse_reports`, step 1): events
-       come at rate 1 under D′ and r under D, with log r in [−1/b, 1/b], until j = c of them have come, or one in each
-       query. Let L be the likelihood ratio. It grows by (1 − r) L dt while nothing happens; an event multiplies it by r.
-       So under D′ the mean of L^α V^(c−j) grows by r^α/V − s times its value, s = 1 + α(r − 1) > 0. By step 2 this is
-       at most 0: E′ L^α ≤ V^c, and the bits have Rényi cost ρ(α). The roles of D and D′ may be swapped.
+       come at rate 1 under D′ and r under D, with log r in [−1/b, 1/b]; c of them at most. After j events let L be the
+       likelihood ratio. It grows by (1 − r) L dt while nothing happens, and an event makes it r L. So under D′ the mean
+       of L^α V^(c−j) grows at a rate of r^α/V − s of itself, s = 1 + α(r − 1) > 0. By step 2 this is at most 0: E′ L^α
+       is at most V^c in the end, and the bits have Rényi cost ρ(α). The roles of D and D′ may be swapped.
     2. The worst r. With u = log r, h(u) = log(r^α/s) has h(0) = h′(0) = 0 and h″(u) = α(α − 1) e^u/s² > 0, so it is
        largest at an end. There √(h″) is proportional to 1/(α e^(u/2) − (α − 1) e^(−u/2)), whose denominator is above 0
        and increases with u; so h″(−u) ≥ h″(u), hence h(−u) ≥ h(u) for u ≥ 0. So r^α/s ≤ V = e^h(−1/b), and V ≥ 1.
