@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from inspect import Parameter, signature
 from typing import Any
 
@@ -35,30 +35,31 @@ def calibrate(
     whole(1, queries=queries)
     name = parameter or _free(mechanism)
 
+    @cache
     def cost(value: float, rough: bool = True) -> float:
         return float(mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough))
 
     values = [2.0**power for power in range(-50, 51)]
     if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
         values.reverse()
-    costs = [cost(value) for value in values]
-    if min(costs) > epsilon:
-        allowed = f"must be above {min(costs):.3g}: {name} alone cannot make {queries} queries cheaper"
-        if math.isinf(min(costs)):
-            allowed = f"must be null, because no {name} gives a finite ε"
-        raise InputError("epsilon", epsilon, allowed)
-    if costs[0] <= epsilon:
-        return values[0]
 
     def enough_for(budget: float) -> float:
-        at = next(at for at, price in enumerate(costs) if price <= budget)
+        at = next((at for at, value in enumerate(values) if cost(value) <= budget), None)
+        if at is None:
+            least = min(map(cost, values))
+            allowed = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
+            if math.isinf(least):
+                allowed = f"must be null, because no {name} gives a finite ε"
+            raise InputError("epsilon", epsilon, allowed)
         enough, short = values[at], values[max(at - 1, 0)]
         while abs(math.log(enough / short)) > 1e-11:
             middle = math.sqrt(enough * short)
             enough, short = (middle, short) if cost(middle) <= budget else (enough, middle)
         return enough
 
-    return enough_for(epsilon) if rough else _refined(partial(cost, rough=False), enough_for, epsilon)
+    if rough or cost(values[0]) <= epsilon:
+        return enough_for(epsilon)
+    return _refined(partial(cost, rough=False), enough_for, epsilon)
 
 
 def _refined(cost: Callable[[float], float], enough_for: Callable[[float], float], epsilon: float) -> float:

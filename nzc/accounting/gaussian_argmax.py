@@ -90,7 +90,9 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     left, right, low, high = np.broadcast_arrays(d[:-1, None] - mu / 2, d[1:, None] + mu / 2, v[:-1], v[1:])
     of_a, of_b = _derivatives(left, right, low, high), _derivatives(-right, -left, low, high)
     rise_a, rise_b = _derivatives(left, left, low, high)[4], _derivatives(-right, -right, low, high)[4]
-    above, below = np.exp(mu * rise_a / _first(left, low)), np.exp(-mu * rise_b / _first(-right, low))  # ends of p/q
+    p_a, q_a = (_first(*np.meshgrid(d + side, v, indexing="ij")) for side in (mu / 2, -mu / 2))
+    p_b, q_b = q_a[::-1], p_a[::-1]  # F_b is F_a at −d, and d is symmetric
+    above, below = np.exp(mu * rise_a / q_a[:-1, :-1]), np.exp(-mu * rise_b / p_b[1:, :-1])  # ends of p/q
     far = np.maximum(above - 1, 1 - below)
     wide, tall = np.diff(d)[:, None] ** 2, np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `FAR`
     used = high >= _nearest(left, right) - _ROOT * _BELOW
@@ -102,8 +104,6 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
 
     d_all, v_all = np.meshgrid(d, v, indexing="ij")
     x, y, half = (v_all + d_all) / _ROOT, (v_all - d_all) / _ROOT, mu / _ROOT / 2
-    p_a, q_a = _first(d_all + mu / 2, v_all), _first(d_all - mu / 2, v_all)
-    p_b, q_b = q_a[::-1], p_a[::-1]  # F_b is F_a at −d, and d is symmetric
     p_c, q_c = ndtr(-x - half) * ndtr(-y + half), ndtr(-x + half) * ndtr(-y - half)
     # p_c becomes p_c + e_b − e_a. Where c is the rarer outcome, the smaller of both is raised instead.
     e_a, e_b = np.where(p_c > p_a, e_a, np.maximum(e_a, e_b)), np.where(p_c > p_b, e_b, np.maximum(e_a, e_b))
@@ -159,7 +159,8 @@ def _curves(p: Floats, q: Floats, s: Floats) -> Floats:
     """Return H(s) − (1 − s)₊ [pairs, points]."""
     curves = np.zeros((len(p), len(s)))
     for own_p, own_q in zip(p.T[..., None], q.T[..., None], strict=True):
-        curves += np.maximum(np.where(s < 1, own_q * s - own_p, own_p - own_q * s), 0.0)
+        gaps = own_p - own_q * s
+        curves += np.maximum(np.negative(gaps, out=gaps, where=s < 1), 0.0)
     # If the p sum to more than 1 or the q to less, H is larger below 1 by this.
     return np.asarray(curves + (s < 1) * np.maximum(p.sum(axis=1) - 1 - s[:, None] * (q.sum(axis=1) - 1), 0.0).T)
 
