@@ -88,11 +88,12 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     up = np.concatenate([np.linspace(-_ROOT * _BELOW, 2.5, 34), np.geomspace(2.5, _END, 12)[1:]])
     d, v = np.concatenate([-ahead[:0:-1], ahead]), np.append(up, 40.0)  # 40 is ∞: Φ(−40) vanishes
     left, right, low, high = np.broadcast_arrays(d[:-1, None] - mu / 2, d[1:, None] + mu / 2, v[:-1], v[1:])
-    of_a, of_b = _derivatives(left, right, low, high), _derivatives(-right, -left, low, high)
-    rise_a, rise_b = _derivatives(left, left, low, high)[4], _derivatives(-right, -right, low, high)[4]
-    p_a, q_a = (_first(*np.meshgrid(d + side, v, indexing="ij")) for side in (mu / 2, -mu / 2))
+    d_all, v_all = np.meshgrid(d, v, indexing="ij")
+    p_a, q_a = _first(d_all + mu / 2, v_all), _first(d_all - mu / 2, v_all)
     p_b, q_b = q_a[::-1], p_a[::-1]  # F_b is F_a at −d, and d is symmetric
-    above, below = np.exp(mu * rise_a / q_a[:-1, :-1]), np.exp(-mu * rise_b / p_b[1:, :-1])  # ends of p/q
+    of_a, rise = _derivatives(left, right, low, high), _derivatives(left, left, low, high)[4]
+    of_b = (each[::-1] for each in of_a)
+    above, below = np.exp(mu * rise / q_a[:-1, :-1]), np.exp(-mu * rise[::-1] / p_b[1:, :-1])  # ends of p/q
     far = np.maximum(above - 1, 1 - below)
     wide, tall = np.diff(d)[:, None] ** 2, np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `FAR`
     used = high >= _nearest(left, right) - _ROOT * _BELOW
@@ -102,7 +103,6 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     )
     needed = _spread(used.astype(np.float64)) > 0
 
-    d_all, v_all = np.meshgrid(d, v, indexing="ij")
     x, y, half = (v_all + d_all) / _ROOT, (v_all - d_all) / _ROOT, mu / _ROOT / 2
     p_c, q_c = ndtr(-x - half) * ndtr(-y + half), ndtr(-x + half) * ndtr(-y - half)
     # p_c becomes p_c + e_b − e_a. Where c is the rarer outcome, the smaller of both is raised instead.
