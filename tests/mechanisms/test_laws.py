@@ -38,13 +38,6 @@ def test_every_law_sums_to_one(name):
     np.testing.assert_allclose(np.exp(law).sum(axis=1), 1, rtol=1e-13)
 
 
-@pytest.mark.parametrize("classes", [2, 10, 150])
-@pytest.mark.parametrize("noise", [GaussianNoise(40), LaplaceNoise(0.05), ExponentialNoise(0.05)], ids=str)
-def test_many_tied_classes_are_equally_likely(noise, classes):
-    law = NoisyArgmax(noise).log_law(np.full((1, classes), 33))[0, :-1]
-    np.testing.assert_allclose(law, -np.log(classes), rtol=0, atol=1e-13)
-
-
 def test_ties_break_to_the_lowest_class():
     votes = np.array([[5, 8, 8], [7, 7, 7], [0, 0, 21]])
     boosted = NoisyArgmax(NoNoise(), Boost(c=10))
@@ -96,15 +89,6 @@ def test_exponential_noise_is_permute_and_flip(classes, gamma):
             law[:, at] += reached * taken[:, at]
             reached = reached * (1 - taken[:, at])
     np.testing.assert_allclose(np.exp(ExponentialNoise(gamma).log_law(votes)), law, rtol=1e-12)
-
-
-@pytest.mark.parametrize("gamma", [0.01, 0.1, 1.0])
-def test_permute_and_flip_is_never_worse_than_the_exponential_mechanism(gamma):
-    votes = np.concatenate([histograms(10), *(np.eye(10)[:1] * top for top in (0, 1, 300))])
-    behind = votes.max(axis=1, keepdims=True) - votes
-    ours, gumbel = (np.exp(noise(gamma).log_law(votes)) for noise in (ExponentialNoise, GumbelNoise))
-    for error in (behind, behind > 0, behind > 3, behind > 30):  # votes lost, and how probable so great a loss is
-        assert ((ours * error).sum(axis=1) <= (gumbel * error).sum(axis=1) + 1e-13).all()
 
 
 @pytest.mark.parametrize("gamma", [0.01, 0.3, 2.0])
