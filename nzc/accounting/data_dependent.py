@@ -1,7 +1,4 @@
-"""The papers' data-dependent bounds, in log space, from an upper bound q on Pr[the label is not the plurality].
-
-The moments accountant of PATE 2017 is `laplace_rdp` at the orders MOMENTS; Scalable PATE 2018 takes RENYI_ORDERS.
-"""
+"""The papers' data-dependent bounds, in log space, from an upper bound q on Pr[the label is not the plurality]."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +9,8 @@ from scipy.special import log_ndtr, logsumexp
 
 from nzc.types import AnyArray, Floats
 
-#: The orders over which the papers minimise: moments l = α − 1 from 1 to 8 in 2017; in 2018 those of the authors'
-#: scripts (tensorflow/privacy, research/pate_2018/ICLR2018).
+#: The orders over which the papers minimise: moments l = α − 1 from 1 to 8 in 2017 (the moments accountant); in 2018
+#: those of the authors' scripts (tensorflow/privacy, research/pate_2018/ICLR2018).
 MOMENTS: Floats = np.arange(2.0, 10.0)
 RENYI_ORDERS: Floats = np.concatenate([np.arange(2.0, 101.0, 0.5), np.geomspace(100, 500, 100)])
 

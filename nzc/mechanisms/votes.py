@@ -72,23 +72,21 @@ class HistogramBatch:
 
     def moved(self) -> tuple[Ints, Bools]:
         """Return the votes after one vote moved, [queries, from kind, to kind, classes], and which moves exist."""
-        (queries, kinds), last = self.representative.shape, self.votes.shape[1] - 1
-        moved = np.broadcast_to(self.votes[:, None, None, :], (queries, kinds, kinds, last + 1)).copy()
-        row, a, b = np.ogrid[:queries, :kinds, :kinds]
-        source, target = self.representative[row, a], self.representative[row, b]
-        target = np.where(a == b, np.minimum(target + 1, last), target)  # a kind's next class need not exist
-        exists = (self.votes[row, source] >= 1) & ((a != b) | (self.copies[row, a] > 1))
-        moved[row, a, b, source] -= 1
-        moved[row, a, b, target] += 1
-        return moved, exists
+        source, target = self.representative[:, :, None], self.representative[:, None, :]
+        same = np.eye(self.representative.shape[1], dtype=bool)
+        exists = ~same | (self.copies[:, :, None] > 1)
+        target = np.where(same & exists, target + 1, target)  # another class of the same kind
+        moved = self.votes[:, None, None, :] - self._one(source) + self._one(target)
+        return moved, exists & (moved >= 0).all(axis=3)
 
     def counted(self, change: int) -> tuple[Ints, Bools]:
         """Return the votes after one count changed by ±1, [queries, kind, classes], and which changes exist."""
-        (queries, kinds), classes = self.representative.shape, self.votes.shape[1]
-        counted = np.broadcast_to(self.votes[:, None, :], (queries, kinds, classes)).copy()
-        row, kind = np.ogrid[:queries, :kinds]
-        counted[row, kind, self.representative] += change
+        counted = self.votes[:, None, :] + change * self._one(self.representative)
         return counted, np.asarray((counted >= 0).all(axis=2))
+
+    def _one(self, place: Ints) -> Ints:
+        """Return one vote for each class, [..., classes]."""
+        return np.eye(self.votes.shape[1], dtype=np.int64)[place]
 
 
 def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple[list[HistogramBatch], Ints]:
