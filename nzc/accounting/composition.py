@@ -33,6 +33,7 @@ _ROUNDING = 1e-6  # relative error allowed for the rounding of all laws and sums
 class Neighbours:
     """The laws of all neighbours of one histogram, in one direction."""
 
+    count: int  # how many queries share the histogram
     p: Floats  # [neighbours, outcomes] probabilities
     loss: Floats  # [neighbours, outcomes] privacy losses; inf where q = 0
 
@@ -44,12 +45,11 @@ def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, orde
     guess  an ε of the same size, which sets the grid; inf: unknown
     order  the Rényi order at which the guess was found; it ranks neighbours
     """
-    forth: list[tuple[int, Neighbours]] = []
-    back: list[tuple[int, Neighbours]] = []
+    forth: list[Neighbours] = []
+    back: list[Neighbours] = []
     for pairs, counts in laws:
-        here, there = ((law, error_of(law)) for law in (pairs.here, pairs.there))
-        forth += _neighbours(pairs, here, there, counts)
-        back += _neighbours(pairs, there, here, counts)
+        forth += _neighbours(pairs, pairs.here, pairs.there, counts)
+        back += _neighbours(pairs, pairs.there, pairs.here, counts)
     if not forth:
         return 0.0, 0.0
     with ThreadPoolExecutor(min(2, cores())) as pool:
@@ -57,26 +57,23 @@ def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, orde
     return max(low for low, _ in bounds), max(high for _, high in bounds)
 
 
-def _neighbours(
-    pairs: Pairs, p: tuple[Floats, Floats], q: tuple[Floats, Floats], counts: Ints
-) -> Iterator[tuple[int, Neighbours]]:
-    """Yield how many queries share each histogram, and its neighbours in one direction, from laws and their errors."""
-    absent = (pairs.copies == 0) | (np.maximum(p[0], q[0]) < IMPOSSIBLE)
+def _neighbours(pairs: Pairs, log_p: Floats, log_q: Floats, counts: Ints) -> Iterator[Neighbours]:
+    absent, error_p = (pairs.copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE), error_of(log_p)
     with np.errstate(invalid="ignore"):
-        loss = np.where(absent, 0.0, p[0] - q[0] + p[1] + q[1])
-    own_p = np.where(absent, 0.0, np.exp(p[0] + p[1]) * pairs.copies)
+        loss = np.where(absent, 0.0, log_p - log_q + error_p + error_of(log_q))
+    p = np.where(absent, 0.0, np.exp(log_p + error_p) * pairs.copies)
     edges = np.searchsorted(pairs.query, np.arange(len(counts) + 1))
     for count, (start, end) in zip(counts.tolist(), pairwise(edges), strict=True):
         if end > start:
-            yield count, Neighbours(own_p[start:end], loss[start:end])
+            yield Neighbours(count, p[start:end], loss[start:end])
 
 
-def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: float, order: float) -> tuple[float, float]:
-    certain = [(count, (law.p * np.isposinf(law.loss)).sum(axis=1).max()) for count, law in laws]
+def _one_direction(laws: list[Neighbours], delta: float, guess: float, order: float) -> tuple[float, float]:
+    certain = [(law.count, (law.p * np.isposinf(law.loss)).sum(axis=1).max()) for law in laws]
     if -np.expm1(sum(count * np.log1p(-min(p, 1 - 1e-16)) for count, p in certain)) >= delta:
         return np.inf, np.inf  # the loss is infinite with probability δ or more
     guess, order = (guess, order) if np.isfinite(guess) else (10.0, 2.0)
-    queries = sum(count for count, _ in laws)
+    queries = sum(law.count for law in laws)
     points = min(_POINTS * (queries / 1000) ** (1 / 3), _MOST)
     low, high = 0.0, np.inf
     while True:
@@ -90,15 +87,15 @@ def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: floa
         guess = upper
 
 
-def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step: float, ends: tuple[int, int]) -> float:
+def _upper(laws: list[Neighbours], delta: float, order: float, step: float, ends: tuple[int, int]) -> float:
     """Return the upper bound, from V on a grid of losses between the two ends, in steps."""
     grid: Floats = step * np.arange(ends[0], ends[1] + 1.0)
     value = after_all(grid)
-    for count, law in laws:
+    for law in laws:
         offsets, weights, infinite = _few(*_kernel(law, step, min(len(grid), int(LARGEST / step))), step, order)
         used = np.flatnonzero(weights.any(axis=0))
         offsets, weights = offsets[used], np.ascontiguousarray(weights[:, used])
-        value = induced(value, count, [(int(offsets[0]), offsets - offsets[0], weights, infinite)])
+        value = induced(value, law.count, [(int(offsets[0]), offsets - offsets[0], weights, infinite)])
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
         return 0.0 if at else np.inf
@@ -153,11 +150,11 @@ def _dominating(curve: Floats, total: float, x: Floats) -> Floats:
     return np.asarray(q * x * max(1.0, short))
 
 
-def _lower(laws: list[tuple[int, Neighbours]], delta: float, order: float, step: float, cells: int) -> float:
+def _lower(laws: list[Neighbours], delta: float, order: float, step: float, cells: int) -> float:
     """Return the lower bound for one neighbour of each query, the one of the largest Rényi divergence at `order`."""
     mass, infinite = np.zeros((2, 2 * cells + 1)), 0.0  # under P and under Q
     mass[:, cells] = 1.0
-    for count, law in laws:
+    for law in laws:
         moments = (law.p * np.exp(np.minimum((order - 1) * law.loss, LARGEST))).sum(axis=1)
         own_p, loss = law.p[moments.argmax()], law.loss[moments.argmax()]
         finite = (own_p > 0) & (loss < np.inf)
@@ -165,7 +162,7 @@ def _lower(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
         # A p near the smallest float64 has few digits; its q is rounded up, which lowers δ.
         own_q = np.exp(np.log(own_p[finite]) - loss[finite]) * np.where(own_p[finite] < 1e-300, 1.01, 1.0)
         own = np.stack([np.bincount(at, weights) for weights in (own_p[finite], own_q)]).astype(np.float64)
-        for _ in range(count):
+        for _ in range(law.count):
             infinite += float(mass[0].sum() * own_p[~finite].sum())
             mass = _shifted(mass, shifts.astype(np.int64), own)
     p, q = mass[0], np.maximum(mass[1], 1e-300)  # a probability that underflows is rounded up
