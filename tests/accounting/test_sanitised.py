@@ -5,13 +5,11 @@ import itertools
 import mpmath
 import numpy as np
 import pytest
-from conftest import published_votes
 from scipy.special import ndtr
 from scipy.stats import binom
 
 from nzc.accounting import sanitised
 from nzc.accounting.data_dependent import gaussian_bound, laplace_bound
-from nzc.accounting.rdp import to_epsilon
 from nzc.accounting.sanitised import Plan
 from nzc.mechanisms import ThresholdScreen
 
@@ -156,12 +154,3 @@ def test_realised_answers_compose_at_a_fixed_order(order):
         for other in {max(first - 1, 0), min(first + 1, teachers)}:
             p, q = outcomes(first), outcomes(other)
             assert (p**order * q ** (1 - order) * np.exp(-(order - 1) * spent)).sum() <= 1 + 1e-12
-
-
-@pytest.mark.parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
-def test_published_votes(name, queries, delta):
-    votes, bound = published_votes(name, queries), gaussian_bound(40)
-    plan = sanitised.plan([(queries, bound)], delta)
-    got = sanitised.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
-    theorem = to_epsilon(lambda orders: bound.rdp(bound.log_flip(votes), orders).sum(axis=0), delta)[0]
-    assert theorem < plan.convert(got, delta) < 1.5 * theorem
