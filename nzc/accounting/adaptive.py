@@ -81,10 +81,7 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
 
 
 def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> float:
-    """Return an upper bound on ε at δ of so many releases of each kind in any order; inf where none is known.
-
-    known  another upper bound
-    """
+    """Return an upper bound on ε at δ of so many releases in any order; inf: none found. `known` is another one."""
     counts: dict[Shown, int] = {}
     for count, shown in parts:
         counts[shown] = counts.get(shown, 0) + count

@@ -94,8 +94,7 @@ class Cost:
     def exact_epsilon(self, delta: float) -> tuple[float | None, float | None, float | None]:
         """Return the exact ε at δ, a lower bound on it, and the best Rényi order; None where there is none.
 
-        One round of queries is composed exactly (`composition`). Of several rounds the Rényi costs add
-        (`rdp.adaptive_epsilon`), because the queries of one may depend on the labels of another.
+        One round is composed exactly (`composition`). Of several the Rényi costs add, as queries may depend on labels.
         """
         if self.exact is None:
             return None, None, None
@@ -132,7 +131,7 @@ class Cost:
 def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:
     """Return how ε grows from query to query: labels released so far [points], and ε at δ [points] by its name.
 
-    rounds   the cost of each round, and which of its queries were answered, in the order of asking
+    A round is its cost, and which of its queries were answered, in the order of asking.
     """
     ends = np.unique(np.linspace(0, sum(len(answered) for _, answered in rounds), points + 1).astype(np.int64))[1:]
     released, left, before = np.zeros_like(ends), np.full(len(ends), delta), 0

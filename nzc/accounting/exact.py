@@ -171,11 +171,8 @@ class ExactCost:
     def total(self, orders: Floats) -> Floats:
         """Return the cost of all queries, [orders]. That at `rdp.ORDERS` is kept."""
         times = np.bincount(self.inverse)
-        if not len(times):
-            return np.zeros(len(orders))
-        kept = [(self._at_orders, times)] if orders is ORDERS else None
-        parts = kept or ((costs, times[places]) for places, costs in self._costs(orders))
-        total = np.asarray(sum(times @ costs for costs, times in parts))
+        parts = [(np.arange(len(times)), self._at_orders)] if orders is ORDERS else self._costs(orders)
+        total = sum((times[places] @ costs for places, costs in parts), np.zeros(len(orders)))
         return self._limited(total, np.asarray(len(self.inverse)), orders)
 
     def first(self, counts: Ints) -> Floats:

@@ -53,10 +53,9 @@ class NoisyArgmax(PricedArgmax):
     def release(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
         """Return one label per query, [queries]; ABSTAIN (−1) where a query is not answered.
 
-        Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`.
-
-        rng            `nzc.system_rng()` for labels to be published: who knows a seed can subtract its noise
-        student_probs  the student's class probabilities, [queries, classes]; None while there is no student
+        Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`, drawn by
+        `nzc.system_rng()`: who knows a seed can subtract its noise. `student_probs` are the student's class
+        probabilities, [queries, classes]; None while there is no student.
         """
         votes = as_votes(votes, self.adjacency.everywhere)
         labels = self.draw(votes, rng, as_probabilities(student_probs, votes))

@@ -16,10 +16,7 @@ from nzc.validation import InputError, between_0_and_1, not_negative, positive
 
 @dataclass(frozen=True)
 class Screen(ABC):
-    """Answer where statistic + N(0, σ₁²) ≥ threshold. One moved vote changes the statistic by at most 1.
-
-    The statistic is not rounded: rounding half to even would let it change by 2.
-    """
+    """Answer where statistic + N(0, σ₁²) ≥ threshold. One moved vote changes the statistic by at most 1."""
 
     threshold: float
     sigma1: float
@@ -32,7 +29,7 @@ class Screen(ABC):
 
     @abstractmethod
     def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
-        """Return the statistic, [...], of sensitivity 1, from votes and student probabilities [..., classes]."""
+        """Return the statistic, [...], of sensitivity 1, not rounded, at votes and probabilities [..., classes]."""
 
     def relevant_probs(self, votes: Ints, student_probs: Floats) -> Floats | None:
         """Return the probabilities, inf where no neighbour's statistic depends on them; None: none ever does."""
@@ -67,11 +64,8 @@ class Screen(ABC):
 
     @property
     def bound(self) -> DataDependentBound | None:
-        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there is no theorem.
-
-        A moved vote shifts the statistic by 1 instead of two counts by 1 each: GNMax's bound with noise √2 σ₁.
-        """
-        return gaussian_bound(np.sqrt(2) * self.sigma1)
+        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there is no theorem."""
+        return gaussian_bound(np.sqrt(2) * self.sigma1)  # a moved vote shifts one number by 1, instead of two counts
 
     def histograms(self, votes: Ints, student_probs: Floats | None) -> Floats:
         """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as this screen does.

@@ -16,10 +16,7 @@ from nzc.validation import positive
 
 @dataclass(frozen=True)
 class GaussianNoise(ContinuousNoise):
-    """N(0, σ²) on every count. σ is the standard deviation in votes, not a noise multiplier.
-
-    A moved vote shifts two counts, an l2 distance of √2. So one label costs α/σ² (Scalable PATE 2018, Proposition 8).
-    """
+    """N(0, σ²) on every count, σ in votes: a moved vote shifts two counts, √2 in the l2 norm, so a label costs α/σ²."""
 
     sigma: float
     concentrated = True
