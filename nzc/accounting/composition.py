@@ -139,10 +139,8 @@ def _hockey_stick(weights: Floats, x: Floats) -> Floats:
 
 
 def _dominating(curve: Floats, total: float, x: Floats) -> Floats:
-    """Return a law on the grid whose H is nowhere below `curve`, and whose q sum to `total` or more.
-
-    Every V is a mixture of functions (1 − x u)₊, so a law with a larger H at every x has a larger E_P V.
-    """
+    """Return a law on the grid whose H is nowhere below `curve`, and whose q sum to `total` or more."""
+    # Every V is a mixture of functions (1 − x u)₊, so a law with a larger H at every x has a larger E_P V.
     slopes = np.append((curve[:-1] - curve[1:]) / np.diff(x), 0.0)
     q = np.maximum(np.append(total, slopes[:-1]) - slopes, 0.0)
     reached = _hockey_stick((q * x)[None], x)[0]

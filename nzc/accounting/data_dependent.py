@@ -75,10 +75,8 @@ def log_flip_gaussian(votes: AnyArray, sigma: float) -> Floats:
 
 
 def laplace_rdp(log_q: Floats, orders: Floats, gamma: float) -> Floats:
-    """Return the Rényi cost of a (2γ, 0)-private query with flip probability at most q, [queries, orders].
-
-    PATE 2017, Theorem 3 (its moment l is (α − 1) times the cost at α = l + 1); where q > 1/(e^(2γ) + 1), Theorem 2.
-    """
+    """Return the Rényi cost of a (2γ, 0)-private query with flip probability at most q, [queries, orders]."""
+    # PATE 2017, Theorem 3 (its moment l is (α − 1) times the cost at α = l + 1); where q > 1/(e^(2γ) + 1), Theorem 2.
     pure, more = 2 * gamma, orders - 1
     independent = np.minimum(pure, pure**2 * orders / 2)
     rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
@@ -91,10 +89,8 @@ def laplace_rdp(log_q: Floats, orders: Floats, gamma: float) -> Floats:
 
 
 def gaussian_rdp(log_q: Floats, orders: Floats, sigma: float) -> Floats:
-    """Return the Rényi cost of argmax(n + N(0, σ²)) with flip probability at most q, [queries, orders].
-
-    Scalable PATE 2018, Theorem 6 with μ₁ and μ₂ of Proposition 10. Where its conditions fail: α/σ² (Proposition 8).
-    """
+    """Return the Rényi cost of argmax(n + N(0, σ²)) with flip probability at most q, [queries, orders]."""
+    # Scalable PATE 2018, Theorem 6 with μ₁ and μ₂ of Proposition 10. Where its conditions fail: α/σ² (Proposition 8).
     independent = orders / sigma**2
     rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
     mu2 = sigma * np.sqrt(-log_q)

@@ -72,10 +72,10 @@ def added(parts: Iterable[tuple[int, WorstCaseCost]]) -> WorstCaseCost:
 def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the compositions that apply.
 
-    Rényi composition always applies. Gaussian noise composes exactly (Dong, Roth, Su 2019, Corollary 2), and so do
-    (ε₀, 0)-private releases of one ε₀ (Kairouz, Oh, Viswanath 2015). What is `shown` composes by induction
-    (`adaptive`), which takes up to a second and is left out by `rough`. For δ ≤ 0 the result is inf.
+    For δ ≤ 0 it is inf. `rough` leaves out composition by induction, which takes up to a second.
     """
+    # Rényi composition always applies. Gaussian noise composes exactly (Dong, Roth, Su 2019, Corollary 2), and so do
+    # (ε₀, 0)-private releases of one ε₀ (Kairouz, Oh, Viswanath 2015). What is `shown` composes by induction.
     if delta <= 0:
         return np.inf
     parts = [(count, cost) for count, cost in parts if count and cost is not FREE]
@@ -94,21 +94,17 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
 
 
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
-    """Return the largest Rényi divergence of an ε₀-private release, [orders] (Mironov 2017, Proposition 5).
-
-    It is that of randomised response: log(1 + (e^(αε₀) − 1)(1 − e^((1−α)ε₀))/(1 + e^ε₀))/(α − 1).
-    """
+    """Return the largest Rényi divergence of an ε₀-private release, [orders] (Mironov 2017, Proposition 5)."""
+    # It is that of randomised response: log(1 + (e^(αε₀) − 1)(1 − e^((1−α)ε₀))/(1 + e^ε₀))/(α − 1).
     up, down = orders * epsilon0, (orders - 1) * epsilon0
     log_more = up + np.log(-np.expm1(-up)) + np.log(-np.expm1(-down)) - np.logaddexp(0, epsilon0)
     return np.asarray(np.logaddexp(0, log_more) / (orders - 1) * (1 + 1e-12))
 
 
 def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
-    """Return the largest Rényi divergence of a release with privacy loss in a range η, [orders]; at most αη²/8.
-
-    The worst pair has two outcomes with losses t and t − η (Dong, Durfee, Rogers 2020, Lemma 3.4). Its divergence is
-    log(B e^((α−1)t) + e^(αt) (e^(−αη) − B e^(−η)))/(α − 1) with B = (1 − e^(−αη))/(1 − e^(−η)), taken at the best t.
-    """
+    """Return the largest Rényi divergence of a release with privacy loss in a range η, [orders]; at most αη²/8."""
+    # The worst pair has two outcomes with losses t and t − η (Dong, Durfee, Rogers 2020, Lemma 3.4). Its divergence is
+    # log(B e^((α−1)t) + e^(αt) (e^(−αη) − B e^(−η)))/(α − 1) with B = (1 − e^(−αη))/(1 − e^(−η)), taken at the best t.
     log_b = np.log(np.expm1(-orders * eta) / np.expm1(-eta))
     ahead = orders - 1
     t = np.log(ahead / orders) + np.log(-np.expm1(-orders * eta)) + eta - np.log(-np.expm1(-ahead * eta))

@@ -171,12 +171,10 @@ def _whole(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def _precise_normal(mp: Any, u: Any) -> Any:
-    """Return Φ⁻¹(u) by Newton's method on g(z) = log Φ(z) − log u, z ≤ 0; for u above 1/2 by symmetry.
-
-    g increases and is concave, with g′ ≥ g′(0) > 0.79 and −1 < g″ < 0 (the Mills ratio). Φ(z) ≤ e^(−z²/2)/2, so the
-    first z is below the root. Tangents of a concave function keep it there. A step s from an error e ≤ 1 leaves an
-    error e − s ≤ 0.64 e². So a last step below 2^-b leaves an error below 2^(3−2b).
-    """
+    """Return Φ⁻¹(u) by Newton's method on g(z) = log Φ(z) − log u, z ≤ 0; for u above 1/2 by symmetry."""
+    # g increases and is concave, with g′ ≥ g′(0) > 0.79 and −1 < g″ < 0 (the Mills ratio). Φ(z) ≤ e^(−z²/2)/2, so the
+    # first z is below the root. Tangents of a concave function keep it there. A step s from an error e ≤ 1 leaves an
+    # error e − s ≤ 0.64 e². So a last step below 2^-b leaves an error below 2^(3−2b).
     tail = min(u, 1 - u)
     z, step = -mp.sqrt(-2 * mp.log(tail)), mp.mpf(1)
     while step > mp.ldexp(1, -mp.prec // 2):

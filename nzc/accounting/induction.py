@@ -70,10 +70,8 @@ def epsilon_of(value: Floats, grid: Floats, delta: float) -> float:
 
 
 def laws(curves: Floats, s: Floats) -> tuple[Floats, Floats]:
-    """Return probabilities [laws, points] and those of infinite losses [laws] of curves H(s) − (1 − s)₊ on the grid.
-
-    H = `infinite` + Σ q (s_j − s)₊ has these slopes; the first one leads to H(0) ≥ 1.
-    """
+    """Return probabilities [laws, points] and those of infinite losses [laws] of curves H(s) − (1 − s)₊ on the grid."""
+    # H = `infinite` + Σ q (s_j − s)₊ has these slopes; the first one leads to H(0) ≥ 1.
     infinite = curves[:, -1]
     slopes = -np.diff(curves, axis=1) / np.diff(s) + (s[:-1] < 1)
     slopes = np.column_stack([1 - (curves[:, 0] - infinite) / s[0], slopes, np.zeros(len(curves))])

@@ -26,11 +26,9 @@ CHOICES: Floats = ORDERS[np.searchsorted(ORDERS, 1 + 1.5 ** np.arange(-2, 19))]
 
 
 def adaptive_epsilon(rdp: Floats, delta: float) -> float:
-    """Return ε at δ of releases that were chosen one after another, from their total Rényi cost [len(CHOICES)].
-
-    The best order then depends on labels released before. Each order α holds by itself at its part of δ:
-    E exp((α − 1)(L − Σρ(α))) ≤ 1 for the privacy loss L (Feldman and Zrnic 2021); the parts add up to δ.
-    """
+    """Return ε at δ of releases that were chosen one after another, from their total Rényi cost [len(CHOICES)]."""
+    # The best order then depends on labels released before. Each order α holds by itself at its part of δ:
+    # E exp((α − 1)(L − Σρ(α))) ≤ 1 for the privacy loss L (Feldman and Zrnic 2021); the parts add up to δ.
     return max(0.0, float(cks(rdp, CHOICES, delta / len(CHOICES)).min()))
 
 
@@ -60,10 +58,8 @@ def to_epsilon(rdp: Callable[[Floats], Floats], delta: float, orders: Floats = O
 
 
 def _lowest(ahead: Floats, values: Floats, at: int) -> float:
-    """Return a lower bound on ε between the orders `at` and `at + 1`; `ahead` is α − 1.
-
-    (α − 1) ε(α) is convex, and so above the lines through the two orders before and the two orders after.
-    """
+    """Return a lower bound on ε between the orders `at` and `at + 1`; `ahead` is α − 1."""
+    # (α − 1) ε(α) is convex, and so above the lines through the two orders before and the two orders after.
     lines = []
     for first in (at - 1, at + 1):
         t, g = ahead[first : first + 2], (ahead * values)[first : first + 2]

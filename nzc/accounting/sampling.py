@@ -81,11 +81,9 @@ class SampledGaussian:
 
 @lru_cache(maxsize=256)
 def _composed(of: SampledGaussian, releases: int, delta: float) -> float:
-    """Return ε at δ of so many releases, rounded up, from the law of the sum of their losses on a grid (`chord`).
-
-    The FFT is of the law times e^(λ loss), so its error is small beside δ where the sum is near ε. What is beyond the
-    grid's upper end counts to δ (Chernoff); what is below its lower end comes out above, which can only enlarge δ.
-    """
+    """Return ε at δ of so many releases, rounded up, from the law of the sum of their losses on a grid (`chord`)."""
+    # The FFT is of the law times e^(λ loss), so its error is small beside δ where the sum is near ε. What is beyond the
+    # grid's upper end counts to δ (Chernoff); what is below its lower end comes out above, which can only enlarge δ.
     there = of.law.there[0]
     kept = np.maximum(log_p := of.law.here[0], there) > IMPOSSIBLE
     log_p, loss = log_p[kept], log_p[kept] - there[kept]

@@ -117,10 +117,8 @@ def sanitise(
 
 
 def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
-    """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y comes out.
-
-    It is rounded up to coarse steps, because the lowest bits could tell f̂ from its neighbours (Mironov 2012).
-    """
+    """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y comes out."""
+    # It is rounded up to coarse steps, because the lowest bits could tell f̂ from its neighbours (Mironov 2012).
     if isinstance(rng, ExactGenerator):
         noise = ExactNoise(NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP))
         return float(rng.round_up(noise, (log_bound + plan.beta * plan.margin) / _STEP)) * _STEP
