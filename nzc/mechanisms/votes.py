@@ -31,7 +31,7 @@ def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     if array.ndim != 2 or array.shape[1] < 2:
         raise InputError("votes", given, "must be histograms [queries, 2 or more classes]")
     if array.dtype.kind not in "iuf" or not ((array >= 0) & (array <= 2**31) & (array == np.rint(array))).all():
-        raise InputError("votes", given, f"must be whole numbers from 0 to {2**31:,}: votes for each class")
+        raise InputError("votes", given, f"must be whole numbers, counts from 0 to {2**31:,}")
     counts: Ints = array.astype(np.int64)
     sums = counts.sum(axis=1)
     if one_sum and (wrong := np.flatnonzero((sums != sums[:1]) | (sums < 1))).size:
