@@ -1,9 +1,7 @@
 """Privacy accounting for releases from vote histograms; numpy, scipy and mpmath only.
 
-Moments accountant (PATE 2017) and Rényi accounting (Scalable PATE 2018): `data_dependent`. ε of any Rényi cost: `rdp`.
-
-Conventions: votes are [queries, classes], orders are [orders] and all above 1, a Rényi cost is [queries, orders].
-Two vote histograms are neighbours when one teacher's vote moves from one class to another: n → n − e_a + e_b.
+Votes are [queries, classes], orders [orders] and all above 1, a Rényi cost [queries, orders]. Two vote histograms are
+neighbours when one teacher's vote moves from one class to another: n → n − e_a + e_b.
 """
 
 from nzc.accounting.cost import Cost

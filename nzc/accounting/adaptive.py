@@ -31,17 +31,18 @@ import numpy as np
 from scipy.special import ndtr
 
 from nzc.accounting import gaussian_argmax, laplace_argmax, sparse_reports
-from nzc.accounting.composition import LARGEST
-from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, Bit, after_all, epsilon_of, induced, laws
+from nzc.accounting.induction import LARGEST, OF_DELTA, ROUNDING, Band, Bit, after_all, epsilon_of, induced, laws
 from nzc.accounting.shown import Kind, Shown, gaussian
 from nzc.types import Floats
 
 #: A block has at most so many queries. Its law keeps losses up to ε at this share of δ, divided by the blocks.
 _BLOCK, _SHARE = 200, 1e-3
-#: What a query adds to V at most (step 1, and labels far away), and what a block adds by rounding.
-_FAR, _OF_BLOCK = 4 * 7e-16 + gaussian_argmax.FAR, 1e-12
-#: Grid points per loss of a tie. Larger shifts, ranges, or numbers of queries get another bound.
-_POINTS, _LARGEST, _MOST = 8, 2.0, 100_000
+#: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
+_ALONE = 2_000
+#: What a bit adds to V at most (step 1), and what a block adds by rounding.
+_FAR, _OF_BLOCK = 4 * 7e-16, 1e-12
+#: Larger shifts, ranges, or numbers of queries get another bound.
+_LARGEST, _MOST = 2.0, 100_000
 #: Where tangents touch the Gaussian curve, besides the ends, and how many touch the other one.
 _Z, _TANGENTS = np.concatenate([np.arange(-7.0, -4), np.arange(-4, -2, 0.5), np.arange(-2, 0.1, 0.25)]), 25
 _TIE = float(np.sqrt(2 / np.pi))  # the loss of a bit at a tie, in units of μ
@@ -50,26 +51,32 @@ _TIE = float(np.sqrt(2 / np.pi))  # the loss of a bit at a tie, in units of μ
 Queries = tuple[int, Shown | None, Shown | None]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # a run asks for the same ε several times
 def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     """Return an upper bound on ε at δ of all queries in any order, for any votes; inf where it is not known."""
-    blocks = [ceil(count / _BLOCK) for count, _, _ in groups]
-    single = blocks == [1]
+    alone = (
+        len(groups) == 1
+        and groups[0][2] is not None
+        and groups[0][2].kind in (Kind.LABEL, Kind.LAPLACE)
+        and groups[0][0] <= _ALONE
+    )
+    blocks = [1 if alone else ceil(count / _BLOCK) for count, _, _ in groups]
     sizes = [(_size(bit), _size(label)) for _, bit, label in groups]
     queries, largest = sum(count for count, _, _ in groups), max(map(max, sizes))
     mu = float(np.sqrt(sum(group[0] * np.sum(np.square(size)) for group, size in zip(groups, sizes, strict=True))))
     known = gaussian(mu, delta) if queries <= _MOST and largest <= _LARGEST else 0.0
-    left = delta * (1 - ROUNDING_OF_DELTA) - queries * _FAR - (0 if single else sum(blocks) * _OF_BLOCK)
+    left = delta * (1 - OF_DELTA) - queries * (gaussian_argmax.FAR + (0 if alone else _FAR))
+    left -= 0 if blocks == [1] else sum(blocks) * _OF_BLOCK
     if not 0 < known <= LARGEST or left < delta / 2 or not all(label is None or _may(label) for _, _, label in groups):
         return np.inf
-    step = _TIE * largest / _POINTS
+    step = _TIE * largest / (5 if alone and queries > _BLOCK else 8)
     grid = step * np.arange(-int((1.25 * known + 2 * largest) / step), int((0.35 * known + 4 * largest) / step) + 1.0)
-    value = after_all(grid)
+    value, highest = after_all(grid), max(0.4, 15 / queries**0.5) if alone else np.inf  # which β matter
     for (count, bit, label), number, size in zip(groups, blocks, sizes, strict=True):
         # Tiny shifts are raised, so that they show on the grid: more is revealed.
-        of_labels = () if label is None else _labels(label, largest / 10 * label.size / size[1], step)
+        of_labels = () if label is None else _labels(label, largest / 10 * label.size / size[1], step, highest)
         of_bit = None if bit is None else _bit(bit.kind, max(bit.size, largest / 1e3), step)
-        if single:
+        if blocks == [1]:
             value = induced(value, count, of_labels, of_bit)
             continue
         each = ceil(count / number)
@@ -79,24 +86,17 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
 
 
 def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> float:
-    """Return an upper bound on ε at δ of so many releases of each kind in any order; inf where none is known.
-
-    known  another upper bound
-    """
+    """Return an upper bound on ε at δ of so many releases in any order; inf: none found. `known` is another one."""
     counts: dict[Shown, int] = {}
     for count, shown in parts:
         counts[shown] = counts.get(shown, 0) + count
-    bits, labels = ([shown for shown in counts if shown.kind is kind] for kind in (Kind.BIT, Kind.SCREENED))
-    first = parts[0][1]
     if any(shown.kind is Kind.REPORT for shown in counts):
-        return sparse_reports.epsilon(counts[first], first.size, delta, known) if len(counts) == 1 else np.inf
-    if len(counts) == 1 and first.kind is Kind.LABEL and counts[first] <= gaussian_argmax.MOST_QUERIES:
-        return gaussian_argmax.epsilon(counts[first], first.size, delta)
-    apart: dict[Shown, Queries] = {
-        shown: (count, shown, None) if shown.kind in (Kind.BIT, Kind.RANGE) else (count, None, shown)
-        for shown, count in counts.items()
-    }
+        (first, count), *others = counts.items()
+        return np.inf if others else sparse_reports.epsilon(count, first.size, delta, known)
+    is_bit = {shown: shown.kind in (Kind.BIT, Kind.RANGE) for shown in counts}
+    apart = {shown: (count, shown, None) if is_bit[shown] else (count, None, shown) for shown, count in counts.items()}
     found = [epsilon(tuple(apart.values()), delta)]
+    bits, labels = ([shown for shown in counts if shown.kind is kind] for kind in (Kind.BIT, Kind.SCREENED))
     if len(bits) == len(labels) == 1:
         (bit,), (label,) = bits, labels
         behind = [(counts[bit], bit, label), *(group for shown, group in apart.items() if shown not in (bit, label))]
@@ -115,9 +115,9 @@ def _may(label: Shown) -> bool:
     return label.size <= (laplace_argmax.LARGEST if label.kind is Kind.LAPLACE else gaussian_argmax.LARGEST_MU)
 
 
-def _labels(label: Shown, least: float, step: float) -> Sequence[Band]:
+def _labels(label: Shown, least: float, step: float, highest: float) -> Sequence[Band]:
     bands = laplace_argmax.bands if label.kind is Kind.LAPLACE else gaussian_argmax.bands
-    return bands(max(label.size, least), step)
+    return bands(max(label.size, least), step, highest)
 
 
 def _block(queries: int, of_labels: Sequence[Band], bit: Bit | None, step: float, reach: int) -> Band:
@@ -127,7 +127,7 @@ def _block(queries: int, of_labels: Sequence[Band], bit: Bit | None, step: float
     at = slice(int(1.3 * reach) - reach, int(1.3 * reach) + reach + 1)
     s = np.exp(-grid[at][::-1])
     p, infinite = laws((value[at][::-1] - np.maximum(1 - s, 0.0))[None], s)
-    return reach, p, infinite
+    return -reach, slice(None), p, infinite
 
 
 @lru_cache(maxsize=8)
@@ -168,12 +168,8 @@ def _corners(kind: Kind, size: float) -> tuple[tuple[Floats, Floats], tuple[Floa
     first = np.clip((fall_p - slope[1:] * fall_q) / (slope[:-1] - slope[1:]), 0.0, fall_q)
     p, q = p[:-1] + slope[:-1] * first, q[:-1] + first
     rest_p, rest_q = rest_p[1:] + slope[1:] * (fall_q - first), rest_q[1:] + fall_q - first
-    larger, smaller = 1 + ROUNDING, 1 - ROUNDING
     inside, outside = (
-        (np.append(p, q) * larger, np.append(q, p) * smaller),
-        (
-            np.append(rest_p, rest_q) * larger,
-            np.append(rest_q, rest_p) * smaller,
-        ),
+        (np.append(one, other) * (1 + ROUNDING), np.append(other, one) * (1 - ROUNDING))
+        for one, other in ((p, q), (rest_p, rest_q))
     )
     return inside, outside

@@ -1,7 +1,4 @@
-"""Empirical audit: a lower bound on every ε that holds for any votes, from running a mechanism on a neighbouring pair.
-
-The pair follows from public facts, so the result may be published.
-"""
+"""Empirical audit: a lower bound on every ε that holds for any votes, from runs at a pair of neighbours."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,8 +22,8 @@ class Contradiction(RuntimeError):
 def lower_bound(sample_p: Sampler, sample_q: Sampler, trials: int, delta: float, rng: np.random.Generator) -> float:
     """Return ε ≥ log((Pr_P[event] − δ)/Pr_Q[event]) by Clopper–Pearson intervals; 0: nothing was found.
 
-    Half of the trials choose direction and event, the other half are counted. So with 95 % confidence, the mechanism is
-    not (ε′, δ)-private for any smaller ε′, whatever the samplers do.
+    Half of the trials choose direction and event, the other half are counted. So with 95 % confidence no smaller ε
+    holds at δ, whatever the samplers do.
     """
     whole(at_least=2, trials=trials)
     between_0_and_1(delta=delta)
@@ -58,12 +55,9 @@ def worst_pair(
 ) -> tuple[Ints, Ints]:
     """Find the neighbouring histograms, [classes] each, whose answers differ most; from public facts only.
 
-    log_law   log-probabilities [queries, outcomes] of every outcome at votes [queries, classes]
-    largest   further values of the largest count to try, such as a screen's threshold
-
-    The difference is the larger Rényi divergence of order 2: higher orders weigh events that are too rare for an audit.
-    Class 0 has an even share of the votes or more; the others are spread over 1, 2 or all other classes, and one of
-    them gets a vote of class 0.
+    Class 0 has an even share of the votes or more, or one of `largest`; the others are spread over 1, 2 or all other
+    classes, and one of them gets a vote of class 0. Answers differ by the larger Rényi divergence of order 2: higher
+    orders weigh events that are too rare for an audit. `log_law` maps votes to log-probabilities [queries, outcomes].
     """
     whole(at_least=1, teachers=teachers)
     whole(at_least=2, classes=classes)
@@ -93,8 +87,7 @@ def audit(
 ) -> float:
     """Return the lower bound for a run of `queries` queries, all at the pair: one teacher may change every vote.
 
-    draw      what is released [queries, ...] at votes [queries, classes]
-    evidence  the log-likelihood ratio of what was released, [queries]; a wrong one weakens the bound only
+    `draw` releases [queries, ...] at votes [queries, classes]; `evidence` is the log-likelihood ratio of each query.
     """
     whole(at_least=1, queries=queries)
     chunk = max(1, 2_000_000 // (queries * len(pair[0])))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from inspect import Parameter, signature
 from typing import Any
 
@@ -21,11 +21,10 @@ def calibrate(
 
     mechanism  builds one from one free argument: `nzc.GNMax`, `partial(nzc.Confident, threshold=200, sigma1=150)`
     parameter  name of that argument, where several are free and the others have defaults
-    rough      leave out the numeric bound of these, so that the noise is up to two fifths too large, in milliseconds
+    rough      leave out the numeric bound of LNMax, GNMax, Gumbel and screens: up to two fifths too much noise, at once
 
-    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; (1 − 1e-3) for LNMax, GNMax, Gumbel and
-    screens. With a `first` (nzc.Interactive) that holds however the queries are divided. InputError: no noise up to
-    1e15 is enough.
+    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; (1 − 1e-3) with that bound. InputError: no noise
+    up to 1e15 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -36,37 +35,36 @@ def calibrate(
     whole(1, queries=queries)
     name = parameter or _free(mechanism)
 
+    @cache
     def cost(value: float, rough: bool = True) -> float:
         return float(mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough))
 
     values = [2.0**power for power in range(-50, 51)]
     if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
         values.reverse()
-    costs = [cost(value) for value in values]
-    if min(costs) > epsilon:
-        allowed = f"must be above {min(costs):.3g}: {name} alone cannot make {queries} queries cheaper"
-        if math.isinf(min(costs)):
-            allowed = f"must be null, because no {name} gives a finite ε"
-        raise InputError("epsilon", epsilon, allowed)
-    if costs[0] <= epsilon:
-        return values[0]
 
     def enough_for(budget: float) -> float:
-        at = next(at for at, price in enumerate(costs) if price <= budget)
+        at = next((at for at, value in enumerate(values) if cost(value) <= budget), None)
+        if at is None:
+            least = min(map(cost, values))
+            allowed = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
+            if math.isinf(least):
+                allowed = f"must be null, because no {name} gives a finite ε"
+            raise InputError("epsilon", epsilon, allowed)
         enough, short = values[at], values[max(at - 1, 0)]
         while abs(math.log(enough / short)) > 1e-11:
             middle = math.sqrt(enough * short)
             enough, short = (middle, short) if cost(middle) <= budget else (enough, middle)
         return enough
 
-    return enough_for(epsilon) if rough else _refined(partial(cost, rough=False), enough_for, epsilon)
+    if rough or cost(values[0]) <= epsilon:
+        return enough_for(epsilon)
+    return _refined(partial(cost, rough=False), enough_for, epsilon)
 
 
 def _refined(cost: Callable[[float], float], enough_for: Callable[[float], float], epsilon: float) -> float:
-    """Return less noise than is enough by a rough bound, at a precise ε of at most `epsilon`.
-
-    The noise at which both bounds have the same ε is in about the same ratio for all ε: here, first, 0.82.
-    """
+    """Return less noise than is enough by a rough bound, at a precise ε of at most `epsilon`."""
+    # The noise at which both bounds have the same ε is in about the same ratio for all ε: first, 0.82.
     enough, target, ratio = enough_for(epsilon), enough_for(epsilon * (1 - 3e-4)), 0.82
     grows = target > enough  # whether more noise is a larger value
     for _ in range(12):

@@ -6,14 +6,13 @@ neighbours of the private dataset; each query may have another neighbouring hist
 
 Upper bound. V_T(ℓ) = (1 − e^−ℓ)₊, and V_(t−1)(ℓ) is the largest E_P V_t(ℓ + L) over the neighbours of query t. Then
 δ(ε) ≤ V_0(−ε): the maximum lets an adversary choose each neighbour after seeing the earlier labels. Every V is convex
-and decreasing in u = e^−ℓ, because V_T is, and means and maxima keep both. So a chord between two points of a grid in ℓ
-is an upper bound of V between them. Below the grid V is at most V at its lowest point; above the grid it is at most 1.
+and decreasing in u = e^−ℓ, because V_T is, and means and maxima keep both. That is what `induction` needs.
 
 Lower bound. One neighbour of each query is fixed. Losses are rounded to a grid, and outcomes of the same total are
 merged; P and Q of what was merged are exact. Merging is post-processing, so δ can only fall.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,20 +20,20 @@ from itertools import pairwise
 import numpy as np
 
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, cores, error_of
+from nzc.accounting.induction import LARGEST, after_all, chord, induced
 from nzc.types import Floats, Ints
 
 _KEPT = 12  # so many neighbours of a query are kept by each of two orders; `_dominating` stands for the others
 _POINTS, _MOST = 800.0, 2000.0  # grid points per ε for 1,000 queries, and for any number at most
 _FINER = 3  # how much finer the grid of the lower bound is
 _ROUNDING = 1e-6  # relative error allowed for the rounding of all laws and sums
-LARGEST = 300.0  # larger total losses count as infinite
-ONE_THREAD = 2**18  # OpenBLAS computes products of so many multiplications in the calling thread; others only wait
 
 
 @dataclass(frozen=True, repr=False)
 class Neighbours:
     """The laws of all neighbours of one histogram, in one direction."""
 
+    count: int  # how many queries share the histogram
     p: Floats  # [neighbours, outcomes] probabilities
     loss: Floats  # [neighbours, outcomes] privacy losses; inf where q = 0
 
@@ -43,43 +42,38 @@ def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, orde
     """Return a lower and an upper bound on ε at δ.
 
     laws   of distinct histograms and their neighbours, and how many queries share each histogram, [histograms]
-    guess  an ε of the same size, which sets the grid; it is replaced where the result is much smaller; inf: unknown
+    guess  an ε of the same size, which sets the grid; inf: unknown
     order  the Rényi order at which the guess was found; it ranks neighbours
     """
-    forth: list[tuple[int, Neighbours]] = []
-    back: list[tuple[int, Neighbours]] = []
+    forth: list[Neighbours] = []
+    back: list[Neighbours] = []
     for pairs, counts in laws:
-        here, there = ((law, error_of(law)) for law in (pairs.here, pairs.there))
-        forth += _neighbours(pairs, here, there, counts)
-        back += _neighbours(pairs, there, here, counts)
+        forth += _neighbours(pairs, pairs.here, pairs.there, counts)
+        back += _neighbours(pairs, pairs.there, pairs.here, counts)
     if not forth:
         return 0.0, 0.0
     with ThreadPoolExecutor(min(2, cores())) as pool:
-        bounds = pool.map(lambda direction: _one_direction(direction, delta, guess, order), (forth, back))
-        lows, highs = zip(*bounds, strict=True)
-    return max(lows), max(highs)
+        bounds = list(pool.map(lambda laws: _one_direction(laws, delta, guess, order), (forth, back)))
+    return max(low for low, _ in bounds), max(high for _, high in bounds)
 
 
-def _neighbours(
-    pairs: Pairs, p: tuple[Floats, Floats], q: tuple[Floats, Floats], counts: Ints
-) -> Iterator[tuple[int, Neighbours]]:
-    """Yield how many queries share each histogram, and its neighbours in one direction, from laws and their errors."""
-    absent = (pairs.copies == 0) | (np.maximum(p[0], q[0]) < IMPOSSIBLE)
+def _neighbours(pairs: Pairs, log_p: Floats, log_q: Floats, counts: Ints) -> Iterator[Neighbours]:
+    absent, error_p = (pairs.copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE), error_of(log_p)
     with np.errstate(invalid="ignore"):
-        loss = np.where(absent, 0.0, p[0] - q[0] + p[1] + q[1])
-    own_p = np.where(absent, 0.0, np.exp(p[0] + p[1]) * pairs.copies)
+        loss = np.where(absent, 0.0, log_p - log_q + error_p + error_of(log_q))
+    p = np.where(absent, 0.0, np.exp(log_p + error_p) * pairs.copies)
     edges = np.searchsorted(pairs.query, np.arange(len(counts) + 1))
     for count, (start, end) in zip(counts.tolist(), pairwise(edges), strict=True):
         if end > start:
-            yield count, Neighbours(own_p[start:end], loss[start:end])
+            yield Neighbours(count, p[start:end], loss[start:end])
 
 
-def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: float, order: float) -> tuple[float, float]:
-    certain = [(count, (law.p * np.isposinf(law.loss)).sum(axis=1).max()) for count, law in laws]
+def _one_direction(laws: list[Neighbours], delta: float, guess: float, order: float) -> tuple[float, float]:
+    certain = [(law.count, (law.p * np.isposinf(law.loss)).sum(axis=1).max()) for law in laws]
     if -np.expm1(sum(count * np.log1p(-min(p, 1 - 1e-16)) for count, p in certain)) >= delta:
         return np.inf, np.inf  # the loss is infinite with probability δ or more
     guess, order = (guess, order) if np.isfinite(guess) else (10.0, 2.0)
-    queries = sum(count for count, _ in laws)
+    queries = sum(law.count for law in laws)
     points = min(_POINTS * (queries / 1000) ** (1 / 3), _MOST)
     low, high = 0.0, np.inf
     while True:
@@ -93,18 +87,15 @@ def _one_direction(laws: list[tuple[int, Neighbours]], delta: float, guess: floa
         guess = upper
 
 
-def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step: float, ends: tuple[int, int]) -> float:
+def _upper(laws: list[Neighbours], delta: float, order: float, step: float, ends: tuple[int, int]) -> float:
     """Return the upper bound, from V on a grid of losses between the two ends, in steps."""
-    grid = step * np.arange(ends[0], ends[1] + 1)
-    value = -np.expm1(-np.maximum(grid, 0))
-    for count, law in laws:
+    grid: Floats = step * np.arange(ends[0], ends[1] + 1.0)
+    value = after_all(grid)
+    for law in laws:
         offsets, weights, infinite = _few(*_kernel(law, step, min(len(grid), int(LARGEST / step))), step, order)
         used = np.flatnonzero(weights.any(axis=0))
         offsets, weights = offsets[used], np.ascontiguousarray(weights[:, used])
-        group: list[tuple[int, Ints | slice, Floats, Floats]]
-        group = [(int(offsets[0]), offsets - offsets[0], weights, infinite)]
-        for _ in range(count):
-            value = earlier(value, group)
+        value = induced(value, law.count, [(int(offsets[0]), offsets - offsets[0], weights, infinite)])
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
         return 0.0 if at else np.inf
@@ -112,41 +103,17 @@ def _upper(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
     return max(0.0, float(np.log(1 - share + share * np.exp(-step)) - grid[at - 1]))
 
 
-def earlier(value: Floats, laws: Sequence[tuple[int, Ints | slice, Floats, Floats]]) -> Floats:
-    """Return V_(t−1) from V_t, both [points].
-
-    laws   in groups: the offset of the first loss, in grid points; which offsets from there on have a weight; the
-           weights [laws, offsets]; and those of infinite losses [laws]
-    """
-    points = len(value)
-    widths = [max(2, min(points, ONE_THREAD // weights.size)) for *_, weights, _ in laws]
-    spans = [weights.shape[1] if isinstance(used, slice) else int(used[-1]) + 1 for _, used, weights, _ in laws]
-    below = max(0, max(-start for start, *_ in laws))
-    above = max(start + span for (start, *_), span in zip(laws, spans, strict=True))
-    padded = np.ones(below + points + max(above, 0) + max(widths))
-    padded[:below], padded[below : below + points] = value[0], value
-    largest, item = np.zeros(points), padded.itemsize
-    for (start, used, weights, infinite), width, span in zip(laws, widths, spans, strict=True):
-        shape = -(-points // width), span, width
-        windows = np.lib.stride_tricks.as_strided(padded[below + start :], shape, (width * item, item, item))
-        means = weights @ np.ascontiguousarray(windows[:, used])
-        means += infinite[:, None]
-        np.maximum(largest, means.max(axis=1).ravel()[:points], out=largest)
-    return np.minimum(largest, 1.0, out=largest)
-
-
 def _kernel(law: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Floats]:
-    """Return the laws on the grid, offsets and weights, and the weight of infinite losses [neighbours]. E u is kept."""
+    """Return the laws on the grid: offsets, weights, and those of infinite losses [neighbours]."""
     infinite = law.loss >= far * step
-    p, loss = np.where(infinite, 0.0, law.p), np.where(infinite, 0.0, np.maximum(law.loss, -far * step))
-    cell = np.floor(loss / step).astype(np.int64)
-    upward = np.clip(np.expm1(np.minimum(step, cell * step + step - loss)) / np.expm1(step), 0.0, 1.0)
+    p = np.where(infinite, 0.0, law.p)
+    cell, share = chord(np.where(infinite, 0.0, np.maximum(law.loss, -far * step)), step)
     first = int(cell.min())
     width = int(cell.max()) + 2 - first
-    at = np.arange(len(p))[:, None] * width + cell - first
+    at = (np.arange(len(p))[:, None] * width + cell - first).ravel()
     weights = np.zeros(len(p) * width)
-    weights += np.bincount(at.ravel(), (p * upward).ravel(), len(weights))
-    weights += np.bincount(at.ravel() + 1, (p * (1 - upward)).ravel(), len(weights))
+    weights += np.bincount(at, (p * share).ravel(), len(weights))
+    weights += np.bincount(at + 1, (p * (1 - share)).ravel(), len(weights))
     return first + np.arange(width), weights.reshape(len(p), width), (law.p * infinite).sum(axis=1)
 
 
@@ -172,10 +139,8 @@ def _hockey_stick(weights: Floats, x: Floats) -> Floats:
 
 
 def _dominating(curve: Floats, total: float, x: Floats) -> Floats:
-    """Return a law on the grid whose H is nowhere below `curve`, and whose q sum to `total` or more.
-
-    Every V is a mixture of functions (1 − x u)₊, so a law with a larger H at every x has a larger E_P V.
-    """
+    """Return a law on the grid whose H is nowhere below `curve`, and whose q sum to `total` or more."""
+    # Every V is a mixture of functions (1 − x u)₊, so a law with a larger H at every x has a larger E_P V.
     slopes = np.append((curve[:-1] - curve[1:]) / np.diff(x), 0.0)
     q = np.maximum(np.append(total, slopes[:-1]) - slopes, 0.0)
     reached = _hockey_stick((q * x)[None], x)[0]
@@ -183,11 +148,11 @@ def _dominating(curve: Floats, total: float, x: Floats) -> Floats:
     return np.asarray(q * x * max(1.0, short))
 
 
-def _lower(laws: list[tuple[int, Neighbours]], delta: float, order: float, step: float, cells: int) -> float:
+def _lower(laws: list[Neighbours], delta: float, order: float, step: float, cells: int) -> float:
     """Return the lower bound for one neighbour of each query, the one of the largest Rényi divergence at `order`."""
     mass, infinite = np.zeros((2, 2 * cells + 1)), 0.0  # under P and under Q
     mass[:, cells] = 1.0
-    for count, law in laws:
+    for law in laws:
         moments = (law.p * np.exp(np.minimum((order - 1) * law.loss, LARGEST))).sum(axis=1)
         own_p, loss = law.p[moments.argmax()], law.loss[moments.argmax()]
         finite = (own_p > 0) & (loss < np.inf)
@@ -195,7 +160,7 @@ def _lower(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
         # A p near the smallest float64 has few digits; its q is rounded up, which lowers δ.
         own_q = np.exp(np.log(own_p[finite]) - loss[finite]) * np.where(own_p[finite] < 1e-300, 1.01, 1.0)
         own = np.stack([np.bincount(at, weights) for weights in (own_p[finite], own_q)]).astype(np.float64)
-        for _ in range(count):
+        for _ in range(law.count):
             infinite += float(mass[0].sum() * own_p[~finite].sum())
             mass = _shifted(mass, shifts.astype(np.int64), own)
     p, q = mass[0], np.maximum(mass[1], 1e-300)  # a probability that underflows is rounded up
@@ -210,14 +175,10 @@ def _lower(laws: list[tuple[int, Neighbours]], delta: float, order: float, step:
 
 def _shifted(mass: Floats, shifts: Ints, own: Floats) -> Floats:
     """Return Σ own[k] · mass moved up by shifts[k] cells, [2, cells]; the outermost cells collect what leaves."""
-    cells = mass.shape[1]
-    if len(shifts) == 1 and shifts[0] == 0:
-        return mass * own
-    first = min(0, int(shifts[0]))
-    total = np.zeros((2, cells + max(0, int(shifts[-1])) - first))
-    for shift, weight in zip(shifts - first, own.T, strict=True):
+    cells, below, above = mass.shape[1], max(0, -int(shifts[0])), max(0, int(shifts[-1]))
+    total = np.zeros((2, below + cells + above))
+    for shift, weight in zip(shifts + below, own.T, strict=True):
         total[:, shift : shift + cells] += weight[:, None] * mass
-    result = total[:, -first : cells - first].copy()
-    result[:, 0] += total[:, :-first].sum(axis=1) if first else 0.0
-    result[:, -1] += total[:, cells - first :].sum(axis=1)
-    return result
+    total[:, below] += total[:, :below].sum(axis=1)
+    total[:, below + cells - 1] += total[:, below + cells :].sum(axis=1)
+    return total[:, below : below + cells]

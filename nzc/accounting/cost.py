@@ -10,6 +10,7 @@ from nzc.accounting.data_dependent import DataDependentBound, by_paper
 from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.epsilon import Epsilon
 from nzc.accounting.exact import ExactCost
+from nzc.accounting.induction import LARGEST
 from nzc.accounting.own_cells import JointCost
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.accounting.sanitised import Plan
@@ -45,21 +46,13 @@ class Cost:
 
     def dearer(self, other: "Cost") -> "Cost":
         """Return the most that some queries of this release and the rest of the other cost; both have equally many."""
-        both = [[(count, release) for count, release in cost.worst_case if count] for cost in (self, other)]
-        same = len(both[0]) == len(both[1]) and all(
-            count == other_count and release.same_as(other_release)
-            for (count, release), (other_count, other_release) in zip(*both, strict=True)
-        )
-        if same and self.delta_cost == other.delta_cost:
+        costs = self, other
+        known = [[(count, *each.known()) for count, each in cost.worst_case if count] for cost in costs]
+        if known[0] == known[1] and self.delta_cost == other.delta_cost:
             return self
-
-        def rdp(orders: Floats) -> Floats:
-            zero = np.zeros(len(orders))
-            return np.maximum(*(sum((count * release.rdp(orders) for count, release in parts), zero) for parts in both))
-
-        mu = max(float(np.sqrt(sum(count * release.mu**2 for count, release in parts))) for parts in both)
-        delta_cost = max(self.delta_cost, other.delta_cost)
-        return Cost(self.queries, None, (), ((1, WorstCaseCost(rdp, mu)),), delta_cost)
+        one, two = (data_independent.added(cost.worst_case) for cost in costs)
+        most = WorstCaseCost(lambda orders: np.maximum(one.rdp(orders), two.rdp(orders)), max(one.mu, two.mu))
+        return Cost(self.queries, None, (), ((1, most),), max(self.delta_cost, other.delta_cost))
 
     def rdp(self, orders: Floats) -> Floats:
         """Return the exact Rényi cost, [orders]; inf where the mechanism has no law."""
@@ -101,8 +94,7 @@ class Cost:
     def exact_epsilon(self, delta: float) -> tuple[float | None, float | None, float | None]:
         """Return the exact ε at δ, a lower bound on it, and the best Rényi order; None where there is none.
 
-        One round of queries is composed exactly (`composition`). Of several rounds the Rényi costs add
-        (`rdp.adaptive_epsilon`), because the queries of one may depend on the labels of another.
+        One round is composed exactly (`composition`). Of several the Rényi costs add, as queries may depend on labels.
         """
         if self.exact is None:
             return None, None, None
@@ -125,7 +117,7 @@ class Cost:
         if self.delta_cost > 0 or self.exact[0].paid is not None:
             return exact, None, order
         if exact < np.inf:  # e^-1000 counts as 0: an infinite loss is LARGEST at least
-            lower = min(lower, composition.LARGEST)
+            lower = min(lower, LARGEST)
         if lower > exact * (1 + 1e-6) + 1e-9:
             allowed = f"must hold for any votes; the law at these votes shows ε ≥ {lower:.6g} at δ={delta:g}"
             raise InputError("worst_case", self.data_independent(delta), allowed)
@@ -139,7 +131,7 @@ class Cost:
 def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:
     """Return how ε grows from query to query: labels released so far [points], and ε at δ [points] by its name.
 
-    rounds   the cost of each round, and which of its queries were answered, in the order of asking
+    A round is its cost, and which of its queries were answered, in the order of asking.
     """
     ends = np.unique(np.linspace(0, sum(len(answered) for _, answered in rounds), points + 1).astype(np.int64))[1:]
     released, left, before = np.zeros_like(ends), np.full(len(ends), delta), 0

@@ -1,7 +1,4 @@
-"""The papers' data-dependent bounds, in log space, from an upper bound q on Pr[the label is not the plurality].
-
-The moments accountant of PATE 2017 is `laplace_rdp` at the orders MOMENTS; Scalable PATE 2018 takes RENYI_ORDERS.
-"""
+"""The papers' data-dependent bounds, in log space, from an upper bound q on Pr[the label is not the plurality]."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +9,8 @@ from scipy.special import log_ndtr, logsumexp
 
 from nzc.types import AnyArray, Floats
 
-#: The orders over which the papers minimise: moments l = α − 1 from 1 to 8 in 2017; in 2018 those of the authors'
-#: scripts (tensorflow/privacy, research/pate_2018/ICLR2018).
+#: The orders over which the papers minimise: moments l = α − 1 from 1 to 8 in 2017 (the moments accountant); in 2018
+#: those of the authors' scripts (tensorflow/privacy, research/pate_2018/ICLR2018).
 MOMENTS: Floats = np.arange(2.0, 10.0)
 RENYI_ORDERS: Floats = np.concatenate([np.arange(2.0, 101.0, 0.5), np.geomspace(100, 500, 100)])
 
@@ -50,8 +47,8 @@ def laplace_bound(gamma: float) -> DataDependentBound:
 def by_paper(released: Sequence[tuple[DataDependentBound, AnyArray, Floats]], delta: float) -> float:
     """Return ε at δ by the papers' own method: their orders, and the conversion of Mironov 2017, Proposition 3.
 
-    released  a bound, histograms [queries, classes], and the probability that each is answered [queries]: as in the
-              authors' scripts, a label behind a screen costs its share. Gaussian noise decides the orders of a mixture.
+    Of a bound, histograms [queries, classes], and the probability that each is answered [queries]: as in the authors'
+    scripts, a label behind a screen costs its share. Gaussian noise decides the orders of a mixture.
     """
     orders = max((bound.orders for bound, _, _ in released), key=len)
     rdp = sum(share @ bound.cost(histograms)(orders) for bound, histograms, share in released)
@@ -78,11 +75,8 @@ def log_flip_gaussian(votes: AnyArray, sigma: float) -> Floats:
 
 
 def laplace_rdp(log_q: Floats, orders: Floats, gamma: float) -> Floats:
-    """Return the Rényi cost of a (2γ, 0)-private query with flip probability at most q, [queries, orders].
-
-    PATE 2017, Theorems 2 and 3; the paper's moment l is (α − 1) times the cost at order α = l + 1. Theorem 3 requires
-    q ≤ 1/(e^(2γ) + 1). Elsewhere the cost is the data-independent min(2γ, 2γ²α).
-    """
+    """Return the Rényi cost of a (2γ, 0)-private query with flip probability at most q, [queries, orders]."""
+    # PATE 2017, Theorem 3 (its moment l is (α − 1) times the cost at α = l + 1); where q > 1/(e^(2γ) + 1), Theorem 2.
     pure, more = 2 * gamma, orders - 1
     independent = np.minimum(pure, pure**2 * orders / 2)
     rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
@@ -95,10 +89,8 @@ def laplace_rdp(log_q: Floats, orders: Floats, gamma: float) -> Floats:
 
 
 def gaussian_rdp(log_q: Floats, orders: Floats, sigma: float) -> Floats:
-    """Return the Rényi cost of argmax(n + N(0, σ²)) with flip probability at most q, [queries, orders].
-
-    Scalable PATE 2018, Theorem 6 with μ₁ and μ₂ of Proposition 10. Where its conditions fail: α/σ² (Proposition 8).
-    """
+    """Return the Rényi cost of argmax(n + N(0, σ²)) with flip probability at most q, [queries, orders]."""
+    # Scalable PATE 2018, Theorem 6 with μ₁ and μ₂ of Proposition 10. Where its conditions fail: α/σ² (Proposition 8).
     independent = orders / sigma**2
     rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
     mu2 = sigma * np.sqrt(-log_q)

@@ -1,6 +1,6 @@
 """Upper bounds that hold for any votes. They follow from public facts: noise, queries asked, labels released."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,16 +24,13 @@ class WorstCaseCost:
     rdp: Callable[[Floats], Floats] = field(repr=False)  # the Rényi cost, orders → [orders]
     mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
-    #: ε of so many such releases, (count, δ) → ε; None: not known
-    many: Callable[[int, float], float] | None = field(default=None, repr=False)
+    many: Callable[[int, float], float] | None = field(default=None, repr=False)  # (releases, δ) → ε; None: not known
     pures: int = 1  # it is so many releases, each (ε₀/pures, 0)-private
-    #: For a sharper composition of releases that all have one; None: none is known.
-    shown: Shown | None = field(default=None, repr=False)
+    shown: Shown | None = field(default=None, repr=False)  # for a sharper composition of releases that all have one
 
-    def same_as(self, other: "WorstCaseCost") -> bool:
-        """Return whether both are one cost by all that is known of them."""
-        known = [(cost.mu, cost.pure, cost.pures, cost.shown, cost.many) for cost in (self, other)]
-        return known[0] == known[1] and np.array_equal(self.rdp(ORDERS), other.rdp(ORDERS))
+    def known(self) -> tuple[object, ...]:
+        """Return all that is known of the cost, to be compared with that of another."""
+        return self.mu, self.pure, self.pures, self.shown, self.many, self.rdp(ORDERS).tolist()
 
 
 #: The cost of a release without a bound, and the cost of no release.
@@ -60,20 +57,32 @@ def bounded_range_cost(eta: float) -> WorstCaseCost:
     return WorstCaseCost(partial(bounded_range_rdp, eta), pure=eta, shown=Shown(Kind.RANGE, eta))
 
 
+def added(parts: Iterable[tuple[int, WorstCaseCost]]) -> WorstCaseCost:
+    """Return the Rényi cost and the mean shift of all releases, given as (count, cost of one): μ² = Σ μᵢ²."""
+    counted = [(count, cost) for count, cost in parts if count]
+
+    def rdp(orders: Floats) -> Floats:
+        return np.asarray(
+            np.sum([np.zeros(len(orders)), *(count * cost.rdp(orders) for count, cost in counted)], axis=0)
+        )
+
+    return WorstCaseCost(rdp, float(np.sqrt(sum(count * cost.mu**2 for count, cost in counted))))
+
+
 def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the compositions that apply.
 
-    Rényi composition always applies. Gaussian noise composes exactly: μ² = Σ μᵢ² (Dong, Roth, Su 2019, Corollary 2).
-    (ε₀, 0)-private releases of one ε₀ compose optimally (Kairouz, Oh, Viswanath 2015). What is `shown` composes by
-    induction (`adaptive`), which takes up to a second and is left out by `rough`. For δ ≤ 0 the result is inf.
+    For δ ≤ 0 it is inf. `rough` leaves out composition by induction, which takes up to a second.
     """
+    # Rényi composition always applies. Gaussian noise composes exactly (Dong, Roth, Su 2019, Corollary 2), and so do
+    # (ε₀, 0)-private releases of one ε₀ (Kairouz, Oh, Viswanath 2015). What is `shown` composes by induction.
     if delta <= 0:
         return np.inf
     parts = [(count, cost) for count, cost in parts if count and cost is not FREE]
     if not parts:
         return 0.0
-    bounds = [to_epsilon(lambda orders: np.sum([count * cost.rdp(orders) for count, cost in parts], axis=0), delta)[0]]
-    bounds.append(gaussian(float(np.sqrt(sum(count * cost.mu**2 for count, cost in parts))), delta))
+    whole = added(parts)
+    bounds = [to_epsilon(whole.rdp, delta)[0], gaussian(whole.mu, delta)]
     if len(pure := {cost.pure / cost.pures for _, cost in parts}) == 1:
         bounds.append(optimal_pure(pure.pop(), sum(count * cost.pures for count, cost in parts), delta))
     if (many := parts[0][1].many) is not None and not rough and all(cost.many == many for _, cost in parts):
@@ -85,22 +94,17 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
 
 
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
-    """Return the largest Rényi divergence of an ε₀-private release, [orders] (Mironov 2017, Proposition 5).
-
-    Randomised response reaches it: p^α q^(1−α) + q^α p^(1−α) − 1 = (e^(αε₀) − 1)(1 − e^((1−α)ε₀))/(1 + e^ε₀), where
-    nothing cancels on the right side.
-    """
+    """Return the largest Rényi divergence of an ε₀-private release, [orders] (Mironov 2017, Proposition 5)."""
+    # It is that of randomised response: log(1 + (e^(αε₀) − 1)(1 − e^((1−α)ε₀))/(1 + e^ε₀))/(α − 1).
     up, down = orders * epsilon0, (orders - 1) * epsilon0
     log_more = up + np.log(-np.expm1(-up)) + np.log(-np.expm1(-down)) - np.logaddexp(0, epsilon0)
     return np.asarray(np.logaddexp(0, log_more) / (orders - 1) * (1 + 1e-12))
 
 
 def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
-    """Return the largest Rényi divergence of a release with privacy loss in a range η, [orders]; at most αη²/8.
-
-    The worst pair has two outcomes with losses t and t − η (Dong, Durfee, Rogers 2020, Lemma 3.4). Its divergence is
-    log(B e^((α−1)t) + e^(αt) (e^(−αη) − B e^(−η)))/(α − 1) with B = (1 − e^(−αη))/(1 − e^(−η)), taken at the best t.
-    """
+    """Return the largest Rényi divergence of a release with privacy loss in a range η, [orders]; at most αη²/8."""
+    # The worst pair has two outcomes with losses t and t − η (Dong, Durfee, Rogers 2020, Lemma 3.4). Its divergence is
+    # log(B e^((α−1)t) + e^(αt) (e^(−αη) − B e^(−η)))/(α − 1) with B = (1 − e^(−αη))/(1 − e^(−η)), taken at the best t.
     log_b = np.log(np.expm1(-orders * eta) / np.expm1(-eta))
     ahead = orders - 1
     t = np.log(ahead / orders) + np.log(-np.expm1(-orders * eta)) + eta - np.log(-np.expm1(-ahead * eta))
@@ -111,7 +115,7 @@ def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
 def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
     """Return the exact ε of `releases` (ε₀, 0)-private releases, rounded up (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
 
-    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k, which randomised response reaches; by bisection.
+    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k is that of randomised response; by bisection.
     """
     if not epsilon0 < _DETERMINISTIC:
         return np.inf

@@ -33,10 +33,8 @@ def cores() -> int:
 
 
 def error_of(log_p: Floats) -> Floats:
-    """Return how far a computed log-probability may be from the true one: 4e-14 at 1/2, 4e-12 at e^-700.
-
-    A nearly certain outcome (log p near 0) is computed from all others, so its error is relative to log p itself.
-    """
+    """Return how far a computed log-probability may be from the true one: 4e-14 at 1/2, 4e-12 at e^-700."""
+    # A nearly certain outcome (log p near 0) is computed from all others, so its error is relative to log p itself.
     size = np.where(np.isfinite(log_p), np.abs(log_p), 0.0)
     depth = np.maximum(size, -np.log(np.maximum(size, 1e-323)))
     return np.asarray(np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth))
@@ -44,12 +42,12 @@ def error_of(log_p: Floats) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Pairs:
-    """Laws of pairs of neighbouring histograms."""
+    """Laws of pairs of neighbouring histograms; all but `query` are [pairs, outcomes]."""
 
     query: Ints  # [pairs] the query that a pair belongs to, ascending
-    here: Floats  # [pairs, outcomes] log-probabilities at the votes
-    there: Floats  # [pairs, outcomes] log-probabilities one vote away
-    copies: Floats  # [pairs, outcomes] how many outcomes each entry stands for
+    here: Floats  # log-probabilities at the votes
+    there: Floats  # log-probabilities one vote away
+    copies: Floats  # how many outcomes each entry stands for
 
 
 def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
@@ -112,12 +110,11 @@ class _Candidates(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Pairs) -> "_Candidates":
-        query = np.repeat(pairs.query, 2)
-        shape = (len(query), pairs.here.shape[1])
-        errors = error_of(pairs.here), error_of(pairs.there)
-        log_p, error_p = (np.stack(both, axis=1).reshape(shape) for both in ((pairs.here, pairs.there), errors))
-        log_q, error_q = (np.stack(both[::-1], axis=1).reshape(shape) for both in ((pairs.here, pairs.there), errors))
-        copies = np.repeat(pairs.copies, 2, axis=0)
+        query, copies = np.repeat(pairs.query, 2), np.repeat(pairs.copies, 2, axis=0)
+        laws = np.stack([pairs.here, pairs.there], axis=1)  # both directions of each pair
+        log_p, log_q = (both.reshape(copies.shape) for both in (laws, laws[:, ::-1]))
+        error_p = error_of(laws)
+        error_p, error_q = (both.reshape(copies.shape) for both in (error_p, error_p[:, ::-1]))
         absent = (copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
         with np.errstate(invalid="ignore", divide="ignore"):
             log_ratio = np.where(absent, 0.0, log_p - log_q)
@@ -174,11 +171,8 @@ class ExactCost:
     def total(self, orders: Floats) -> Floats:
         """Return the cost of all queries, [orders]. That at `rdp.ORDERS` is kept."""
         times = np.bincount(self.inverse)
-        if not len(times):
-            return np.zeros(len(orders))
-        kept = [(self._at_orders, times)] if orders is ORDERS else None
-        parts = kept or ((costs, times[places]) for places, costs in self._costs(orders))
-        total = np.asarray(sum(times @ costs for costs, times in parts))
+        parts = [(np.arange(len(times)), self._at_orders)] if orders is ORDERS else self._costs(orders)
+        total = sum((times[places] @ costs for places, costs in parts), np.zeros(len(orders)))
         return self._limited(total, np.asarray(len(self.inverse)), orders)
 
     def first(self, counts: Ints) -> Floats:

@@ -12,10 +12,9 @@ Proof.
 
 1. One draw. Let U = 0.b₁b₂… have the generator's bits. Then U is uniform and F⁻¹(U) has the law of Z. Once b bits are
    known, as a whole number k, U lies in [k/2^b, (k + 1)/2^b]. So Z lies between the quantiles at these two ends.
-2. Stages. The first stage knows 53 bits of each draw and computes in float64. It bounds each noisy number
-   x = score + factor·s·Z by low ≤ x ≤ high (3), and answers only if the answer is the same for all numbers within these
-   bounds. That answer is the one of the real numbers x themselves, whatever the later bits are. Else the second stage
-   draws 1,024 further bits of the same draws, and computes with more digits (4).
+2. Stages. The first stage knows 53 bits of each draw. In float64 it bounds each noisy number x = score + factor·s·Z by
+   low ≤ x ≤ high (3), and answers only if all numbers within these bounds have that answer, as the real x then do.
+   Else the second stage draws 1,024 further bits of the same draws, and computes with more digits (4).
 3. Bounds in float64. The ends of U are multiples of 2^-53, hence float64 numbers, and so are 1 − U and 2U. A quantile
    function's error is at most 2^-33 (1 + |z|) (`StandardLaw`). score − origin is one rounded operation, so its relative
    error is at most 2^-53; origin is the largest score of the query, the threshold, or 0. The products and sums that
@@ -23,15 +22,14 @@ Proof.
    which the bounds are widened, and by 2^-1000 for products that are no normal float64 numbers.
 4. Bounds of the second stage. With b = 1,077 bits known, quantiles have an error of at most 2^-b (1 + |z|), and are
    rounded to a multiple of 2^-b. The bounds are widened by 2^-b (2 + |z|) factor·s. All else is rational arithmetic.
-5. No answer. If the bounds of the second stage leave the answer open, the number with the largest lower
-   bound wins. Let x and x′ be two of the noisy numbers, in units of factor·s. The probability is 2^(2−b) that one
-   of the draws lies in its first or last cell [k/2^b, (k + 1)/2^b]. Otherwise both noises lie within ±750. Let w be the
-   width between the quantiles at the ends of the cell of x′. Given that cell, those U for which the bounds of x and x′
-   overlap have probability at most w + 2^(2−b)·752 + 2^(1−b), because the density of Z is at most 1. The mean of w is
-   at most 2^-b·1,500, because the inner cells together are 1,500 wide. In sum, two numbers are undecided with
-   probability below 2^(13−b), and some two of K with probability below K²·2^(13−b) < K²·2^-1000. A threshold replaces
-   x′, with w = 0. So does each point of a grid: fewer than 2^51 points are within ±750 if factor·s is at most 2^40
-   steps, and 2^51·2^(13−b) < 2^-1000. ∎
+5. No answer. If the second stage leaves the answer open, the number with the largest lower bound wins. Let x and x′
+   be two of the noisy numbers, in units of factor·s. With probability 2^(2−b) one of the draws lies in its first or
+   last cell [k/2^b, (k + 1)/2^b]. Otherwise both noises lie within ±750. Let w be the width between the quantiles at
+   the ends of the cell of x′. Given that cell, those U for which the bounds of x and x′ overlap have probability at
+   most w + 2^(2−b)·752 + 2^(1−b), as the density of Z is at most 1. The mean of w is at most 2^-b·1,500, as the inner
+   cells together are 1,500 wide. In sum, two numbers are undecided with probability below 2^(13−b), and some two of K
+   with probability below K²·2^(13−b) < K²·2^-1000. A threshold replaces x′, with w = 0. So does each point of a grid:
+   fewer than 2^51 are within ±750 if factor·s is at most 2^40 steps, and 2^51·2^(13−b) < 2^-1000. ∎
 
 The constants hold for the four laws of this module. If the quantiles of another law at 2^-1077 and 1 − 2^-1077 lie
 outside ±750, the distance grows in proportion.
@@ -58,8 +56,7 @@ _Verdict = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
 class StandardLaw:
     """A law with a density of at most 1, by its quantile function F⁻¹.
 
-    quantile  z = F⁻¹(u) of a float64 array of multiples of 2^-53 from 0 to 1. The error must be at most
-              2^-33 (1 + |z|). That of scipy's `ndtri` and of numpy's `log` is ten thousand times smaller
+    quantile  z = F⁻¹(u) of a float64 array of multiples of 2^-53 from 0 to 1, with an error of 2^-33 (1 + |z|) at most
     precise   `precise(mp, u)` is z = F⁻¹(u) by the mpmath context `mp`. u is a multiple of 2^-b within (0, 1), mp.prec
               is 2b, and the error must be at most 2^-b (1 + |z|)
     """
@@ -174,12 +171,10 @@ def _whole(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def _precise_normal(mp: Any, u: Any) -> Any:
-    """Return Φ⁻¹(u) by Newton's method on g(z) = log Φ(z) − log u, z ≤ 0; for u above 1/2 by symmetry.
-
-    g increases and is concave, with g′ ≥ g′(0) > 0.79 and −1 < g″ < 0 (the Mills ratio). Φ(z) ≤ e^(−z²/2)/2, so the
-    first z is below the root. Tangents of a concave function keep it there. A step s from an error e ≤ 1 leaves an
-    error e − s ≤ 0.64 e². So a last step below 2^-b leaves an error below 2^(3−2b).
-    """
+    """Return Φ⁻¹(u) by Newton's method on g(z) = log Φ(z) − log u, z ≤ 0; for u above 1/2 by symmetry."""
+    # g increases and is concave, with g′ ≥ g′(0) > 0.79 and −1 < g″ < 0 (the Mills ratio). Φ(z) ≤ e^(−z²/2)/2, so the
+    # first z is below the root. Tangents of a concave function keep it there. A step s from an error e ≤ 1 leaves an
+    # error e − s ≤ 0.64 e². So a last step below 2^-b leaves an error below 2^(3−2b).
     tail = min(u, 1 - u)
     z, step = -mp.sqrt(-2 * mp.log(tail)), mp.mpf(1)
     while step > mp.ldexp(1, -mp.prec // 2):

@@ -1,8 +1,8 @@
 """ε of labels by an argmax with Gaussian noise, whatever the votes: less than the ε of the noisy histograms.
 
 A query releases argmax_j (n_j + N(0, σ²)) over K ≥ 2 classes. One voter moves a vote from a class a to a class b, or
-the reverse. Histograms, a and b may differ from query to query, and may depend on earlier labels. This is the proof
-that `epsilon` is an upper bound on ε at δ. Noise is divided by σ: h = 1/σ, μ = √2/σ. Φ and φ belong to N(0, 1).
+the reverse. Histograms, a and b may differ from query to query, and may depend on earlier labels. This proves
+that `adaptive.epsilon` bounds ε at δ from above. Noise is divided by σ: h = 1/σ, μ = √2/σ. Φ and φ belong to N(0, 1).
 
 1. Three outcomes. Let X_a and X_b be the noisy counts of a and b less M, the largest noisy count of another class. M
 has the same law at both neighbours and is independent of the counts of a and b, so it may be revealed. Then three
@@ -46,42 +46,19 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.composition import LARGEST
-from nzc.accounting.induction import ROUNDING, ROUNDING_OF_DELTA, Band, after_all, epsilon_of, induced, laws
-from nzc.accounting.merging import merged
-from nzc.accounting.shown import gaussian
+from nzc.accounting.induction import ROUNDING, Band, at_corners, curves_of, laws, merged
 from nzc.types import Floats
 
-#: Larger μ, or more queries, get the ε of the noisy histograms here; `adaptive` composes more queries in blocks.
-LARGEST_MU, MOST_QUERIES = 0.5, 2_000
+LARGEST_MU = 0.5  # a larger μ gets the ε of the noisy histograms
 #: Means this far below the threshold are censored; larger |d| and v are far away.
 _BELOW, _END = 3.0, 8.0
 #: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8) for μ ≤ 0.5, and 1e-14.
 FAR = 3e-14
-#: The largest finite loss in units of μ, and grid points per loss √(2/π) μ of a tie up to so many queries.
-_REACH, _POINTS = 9.5, {200: 8, MOST_QUERIES: 5}
-#: Laws are grouped by their moments E (p/q)^(β/μ). For Q queries, β up to `_HIGHEST`/√Q or 0.4 matter.
-_HIGHEST = 15.0
-_BETAS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
+_REACH = 9.5  # the largest finite loss in units of μ
 #: Laws with losses up to these, in units of μ, are multiplied together.
 _BANDS = (2.2, 4.5, np.inf)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ROOT = float(np.sqrt(2))
-
-
-@lru_cache(maxsize=256)  # a run asks for the same ε several times
-def epsilon(queries: int, mu: float, delta: float) -> float:
-    """Return an upper bound on ε at δ of `queries` labels at mean shift μ, for any votes (proof: see the module)."""
-    if queries <= 0:
-        return 0.0
-    known = gaussian(mu * float(np.sqrt(queries)), delta) if delta > 0 else np.inf
-    left = delta * (1 - ROUNDING_OF_DELTA) - queries * FAR
-    if not 0 < known <= LARGEST or not mu <= LARGEST_MU or queries > MOST_QUERIES or left < delta / 2:
-        return known
-    step = mu * float(np.sqrt(2 / np.pi)) / next(points for most, points in _POINTS.items() if queries <= most)
-    ends = -int((1.25 * known + 2 * mu) / step), int((0.35 * known + 4 * mu) / step)
-    grid, found = step * np.arange(ends[0], ends[1] + 1.0), bands(mu, step, max(0.4, _HIGHEST / queries**0.5))
-    return min(known, epsilon_of(induced(after_all(grid), queries, found), grid, left))
 
 
 @lru_cache(maxsize=8)
@@ -89,17 +66,18 @@ def bands(mu: float, step: float, highest: float = np.inf) -> list[Band]:
     """Return laws on the grid that dominate all queries; β up to `highest` decide how they are grouped."""
     reach = int(_REACH * mu / step)
     s = np.exp(step * np.arange(-reach, reach + 1))
-    curves = merged(np.vstack([_curves(*_corners(mu), s), _censored(mu, s)]), s, _BETAS[highest >= _BETAS] / mu)
+    curves = merged(np.vstack([curves_of(*_corners(mu), s), _censored(mu, s)]), s, mu, highest)
     p, infinite = laws(curves, s)
     furthest = np.where(p > 0, abs(np.arange(-reach, reach + 1)), 0).max(axis=1)
-    found: list[Band]
-    found, before = [], -1
+    found: list[Band] = []
+    before = -1
     for limit in _BANDS:
         now = reach if limit == np.inf else int(limit * mu / step)
         inside = (furthest > before) & (furthest <= now)
-        found.append((now, np.ascontiguousarray(p[inside, reach - now : reach + now + 1]), infinite[inside]))
+        own = np.ascontiguousarray(p[inside, reach - now : reach + now + 1])
+        found += [(-now, slice(None), own, infinite[inside])] if len(own) else []
         before = now
-    return [band for band in found if len(band[1])]
+    return found
 
 
 def _corners(mu: float) -> tuple[Floats, Floats]:
@@ -108,35 +86,28 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     up = np.concatenate([np.linspace(-_ROOT * _BELOW, 2.5, 34), np.geomspace(2.5, _END, 12)[1:]])
     d, v = np.concatenate([-ahead[:0:-1], ahead]), np.append(up, 40.0)  # 40 is ∞: Φ(−40) vanishes
     left, right, low, high = np.broadcast_arrays(d[:-1, None] - mu / 2, d[1:, None] + mu / 2, v[:-1], v[1:])
-    of_a, of_b = _derivatives(left, right, low, high), _derivatives(-right, -left, low, high)
-    rise_a, rise_b = _derivatives(left, left, low, high)[4], _derivatives(-right, -right, low, high)[4]
-    above, below = np.exp(mu * rise_a / _first(left, low)), np.exp(-mu * rise_b / _first(-right, low))  # ends of p/q
+    d_all, v_all = np.meshgrid(d, v, indexing="ij")
+    p_a, q_a = _first(d_all + mu / 2, v_all), _first(d_all - mu / 2, v_all)
+    p_b, q_b = q_a[::-1], p_a[::-1]  # F_b is F_a at −d, and d is symmetric
+    of_a, rise = _derivatives(left, right, low, high), _derivatives(left, left, low, high)[4]
+    of_b = (each[::-1] for each in of_a)
+    above, below = np.exp(mu * rise / q_a[:-1, :-1]), np.exp(-mu * rise[::-1] / p_b[1:, :-1])  # ends of p/q
     far = np.maximum(above - 1, 1 - below)
     wide, tall = np.diff(d)[:, None] ** 2, np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `FAR`
     used = high >= _nearest(left, right) - _ROOT * _BELOW
     e_a, e_b = (
-        _spread(np.where(used, wide * (far * dd + above * mu * ddd) + tall * (far * vv + above * mu * vvd), 0.0) / 8)
+        at_corners(np.where(used, wide * (far * dd + above * mu * ddd) + tall * (far * vv + above * mu * vvd), 0.0) / 8)
         for dd, vv, ddd, vvd, _ in (of_a, of_b)
     )
-    needed = _spread(used.astype(np.float64)) > 0
+    needed = at_corners(used.astype(np.float64)) > 0
 
-    d_all, v_all = np.meshgrid(d, v, indexing="ij")
     x, y, half = (v_all + d_all) / _ROOT, (v_all - d_all) / _ROOT, mu / _ROOT / 2
-    p_a, q_a = _first(d_all + mu / 2, v_all), _first(d_all - mu / 2, v_all)
-    p_b, q_b = q_a[::-1], p_a[::-1]  # F_b is F_a at −d, and d is symmetric
     p_c, q_c = ndtr(-x - half) * ndtr(-y + half), ndtr(-x + half) * ndtr(-y - half)
     # p_c becomes p_c + e_b − e_a. Where c is the rarer outcome, the smaller of both is raised instead.
     e_a, e_b = np.where(p_c > p_a, e_a, np.maximum(e_a, e_b)), np.where(p_c > p_b, e_b, np.maximum(e_a, e_b))
     p = np.stack([p_a + e_a, np.maximum(p_c + e_b - e_a, 0.0), np.maximum(p_b - e_b, 0.0)], axis=-1)
     q = np.stack([q_a, q_c, q_b], axis=-1)
     return p[needed] * (1 + ROUNDING), q[needed] * (1 - ROUNDING)
-
-
-def _spread(cells: Floats) -> Floats:
-    """Return for each corner the largest value of its cells."""
-    padded = np.pad(cells, 1)
-    rows = np.maximum(padded[:-1], padded[1:])
-    return np.asarray(np.maximum(rows[:, :-1], rows[:, 1:]))
 
 
 def _nearest(start: Floats, end: Floats) -> Floats:
@@ -173,15 +144,6 @@ def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> tupl
     second = (most_x * edge + both) / 2
     third = ((curved(least_x, most_x) * edge + most_x * both) / _ROOT + most_d * both) / 2
     return most_d * bell + second, second, curved(least_d, most_d) * bell + third, third, bell + edge / _ROOT
-
-
-def _curves(p: Floats, q: Floats, s: Floats) -> Floats:
-    """Return H(s) − (1 − s)₊ [pairs, points]."""
-    curves = np.zeros((len(p), len(s)))
-    for own_p, own_q in zip(p.T[..., None], q.T[..., None], strict=True):
-        curves += np.maximum(np.where(s < 1, own_q * s - own_p, own_p - own_q * s), 0.0)
-    # If the p sum to more than 1 or the q to less, H is larger below 1 by this.
-    return np.asarray(curves + (s < 1) * np.maximum(p.sum(axis=1) - 1 - s[:, None] * (q.sum(axis=1) - 1), 0.0).T)
 
 
 def _censored(mu: float, s: Floats) -> Floats:

@@ -8,15 +8,26 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nzc.accounting.composition import earlier
-from nzc.types import Floats
+from nzc.types import Floats, Ints
 
-#: Laws: their reach; probabilities of losses −reach … reach grid points [laws, 2 reach + 1]; of infinite losses [laws].
-Band = tuple[int, Floats, Floats]
+#: Laws: the offset of the first loss, in grid points; which offsets from there on have a weight; the weights
+#: [laws, offsets]; and those of infinite losses [laws].
+Band = tuple[int, Ints | slice, Floats, Floats]
 #: A bit that decides whether there is a label: V after a label, and V without one, to V before the bit.
 Bit = Callable[[Floats, Floats], Floats]
 #: Relative error allowed for the rounding of probabilities, and of δ.
-ROUNDING, ROUNDING_OF_DELTA = 1e-11, 1e-6
+ROUNDING, OF_DELTA = 1e-11, 1e-6
+LARGEST = 300.0  # larger total losses count as infinite
+_ONE_THREAD = 2**18  # OpenBLAS computes products of so many multiplications in the calling thread; others only wait
+#: Laws are grouped by their moments E (p/q)^(β/μ). For Q queries, β up to 15/√Q or 0.4 matter.
+_BETAS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6])
+_SLACK = 0.002  # a group of `merged` may have this much larger moments than the worst curve
+
+
+def chord(loss: Floats, step: float, lowest: float = -np.inf) -> tuple[Ints, Floats]:
+    """Return the grid point below each loss, from `lowest` on, and its share; the rest is that of the point above."""
+    cell = np.maximum(np.floor(loss / step), lowest)
+    return cell.astype(np.int64), np.clip(np.expm1(np.minimum(step, cell * step + step - loss)) / np.expm1(step), 0, 1)
 
 
 def after_all(grid: Floats) -> Floats:
@@ -26,11 +37,29 @@ def after_all(grid: Floats) -> Floats:
 
 def induced(value: Floats, queries: int, bands: Sequence[Band], bit: Bit | None = None) -> Floats:
     """Return V before so many queries, each the worst of all laws, and behind a bit."""
-    groups = [(-reach, slice(None), p, infinite) for reach, p, infinite in bands]
     for _ in range(queries):
-        largest = earlier(value, groups) if groups else value
+        largest = _earlier(value, bands) if bands else value
         value = largest if bit is None else np.minimum(bit(largest, value), 1.0)
     return value
+
+
+def _earlier(value: Floats, bands: Sequence[Band]) -> Floats:
+    """Return V_(t−1) from V_t, both [points]."""
+    points = len(value)
+    widths = [max(2, min(points, _ONE_THREAD // weights.size)) for *_, weights, _ in bands]
+    spans = [weights.shape[1] if isinstance(used, slice) else int(used[-1]) + 1 for _, used, weights, _ in bands]
+    below = max(0, max(-start for start, *_ in bands))
+    above = max(start + span for (start, *_), span in zip(bands, spans, strict=True))
+    padded = np.ones(below + points + max(above, 0) + max(widths))
+    padded[:below], padded[below : below + points] = value[0], value
+    largest, item = np.zeros(points), padded.itemsize
+    for (start, used, weights, infinite), width, span in zip(bands, widths, spans, strict=True):
+        shape = -(-points // width), span, width
+        windows = np.lib.stride_tricks.as_strided(padded[below + start :], shape, (width * item, item, item))
+        means = weights @ np.ascontiguousarray(windows[:, used])
+        means += infinite[:, None]
+        np.maximum(largest, means.max(axis=1).ravel()[:points], out=largest)
+    return np.minimum(largest, 1.0, out=largest)
 
 
 def epsilon_of(value: Floats, grid: Floats, delta: float) -> float:
@@ -42,14 +71,62 @@ def epsilon_of(value: Floats, grid: Floats, delta: float) -> float:
     return max(0.0, float(np.log((1 - share) * np.exp(-grid[at - 1]) + share * np.exp(-grid[at]))) * (1 + 1e-9))
 
 
-def laws(curves: Floats, s: Floats) -> tuple[Floats, Floats]:
-    """Return probabilities [laws, points] and those of infinite losses [laws] of curves H(s) − (1 − s)₊ on the grid.
+def curves_of(p: Floats, q: Floats, s: Floats) -> Floats:
+    """Return H(s) − (1 − s)₊ [pairs, points]."""
+    curves = np.zeros((len(p), len(s)))
+    for own_p, own_q in zip(p.T[..., None], q.T[..., None], strict=True):
+        gaps = own_p - own_q * s
+        curves += np.maximum(np.negative(gaps, out=gaps, where=s < 1), 0.0)
+    # If the p sum to more than 1 or the q to less, H is larger below 1 by this.
+    return np.asarray(curves + (s < 1) * np.maximum(p.sum(axis=1) - 1 - s[:, None] * (q.sum(axis=1) - 1), 0.0).T)
 
-    H = `infinite` + Σ q (s_j − s)₊ has these slopes; the first one leads to H(0) ≥ 1.
-    """
+
+def laws(curves: Floats, s: Floats) -> tuple[Floats, Floats]:
+    """Return probabilities [laws, points] and those of infinite losses [laws] of curves H(s) − (1 − s)₊ on the grid."""
+    # H = `infinite` + Σ q (s_j − s)₊ has these slopes; the first one leads to H(0) ≥ 1.
     infinite = curves[:, -1]
     slopes = -np.diff(curves, axis=1) / np.diff(s) + (s[:-1] < 1)
     slopes = np.column_stack([1 - (curves[:, 0] - infinite) / s[0], slopes, np.zeros(len(curves))])
     p = np.maximum(slopes[:, :-1] - slopes[:, 1:], 0.0) * s * (1 + ROUNDING)
     p[p < 1e-18] = 0.0
     return p, infinite + 1e-15  # at most 1,000 offsets of 1e-18 each
+
+
+def merged(curves: Floats, s: Floats, mu: float, highest: float) -> Floats:
+    """Return curves that together dominate all: first neighbours join, then each the group that then grows least."""
+    orders = _BETAS[highest >= _BETAS] / mu
+    slopes = np.diff(s ** (orders[:, None] + 1), axis=1) / np.diff(s)
+    moments = (np.pad(slopes, ((0, 0), (0, 1))) - np.pad(slopes, ((0, 0), (1, 0)))).T
+
+    def of(curves: Floats) -> Floats:  # in blocks, as larger products wait for other threads
+        rows = _ONE_THREAD // moments.size
+        blocks = (curves[at : at + rows] @ moments for at in range(0, len(curves), rows))
+        return np.concatenate([np.zeros((0, len(orders))), *blocks])
+
+    moments /= of(curves).max(axis=0)
+    for first in (0, 1) * 6:
+        joined = np.maximum(curves[first:-1:2], curves[first + 1 :: 2])
+        fine = of(joined).max(axis=1) <= 1 + _SLACK / 2
+        kept = np.ones(len(curves), dtype=bool)
+        kept[first + 1 :: 2] = ~fine
+        curves = curves.copy()
+        curves[first:-1:2][fine] = joined[fine]
+        curves = curves[kept]
+    groups, sizes = np.zeros((0, len(s))), np.zeros((0, len(orders)))
+    for curve in curves[np.argsort(-of(curves).max(axis=1))]:
+        joined = np.maximum(groups, curve)
+        grown = of(joined)
+        growth = np.where(grown.max(axis=1) <= 1 + _SLACK, (grown - sizes).sum(axis=1), np.inf)
+        if growth.min(initial=np.inf) < np.inf:
+            at = growth.argmin()
+            groups[at], sizes[at] = joined[at], grown[at]
+        else:
+            groups, sizes = np.vstack([groups, curve]), np.vstack([sizes, of(curve[None])])
+    return groups
+
+
+def at_corners(cells: Floats) -> Floats:
+    """Return for each corner the largest value of its cells."""
+    padded = np.pad(cells, 1)
+    rows = np.maximum(padded[:-1], padded[1:])
+    return np.asarray(np.maximum(rows[:, :-1], rows[:, 1:]))

@@ -31,9 +31,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from nzc.accounting import gaussian_argmax
-from nzc.accounting.induction import ROUNDING, Band, laws
-from nzc.accounting.merging import merged
+from nzc.accounting.induction import ROUNDING, Band, at_corners, curves_of, laws, merged
 from nzc.types import Floats
 
 LARGEST = 1.0  # larger h get another bound
@@ -47,9 +45,8 @@ def bands(h: float, step: float, highest: float = np.inf) -> list[Band]:
     """Return laws on the grid that dominate all labels at inverse scale h."""
     reach = int(5 * h / step) + 2
     s = np.exp(step * np.arange(-reach, reach + 1))
-    curves = np.concatenate([gaussian_argmax._curves(*pair, s) for pair in (_corners(h), *_rare(h))])
-    orders = gaussian_argmax._BETAS / (h * np.sqrt(np.pi / 2))
-    return [(reach, *laws(merged(curves, s, orders), s))]
+    curves = np.concatenate([curves_of(*pair, s) for pair in (_corners(h), *_rare(h))])
+    return [(-reach, slice(None), *laws(merged(curves, s, h * np.sqrt(np.pi / 2), highest), s))]
 
 
 def _corners(h: float) -> tuple[Floats, Floats]:
@@ -63,7 +60,7 @@ def _corners(h: float) -> tuple[Floats, Floats]:
     # Line a is p_a − s q_a; in line b, b may be replaced by a and c, of which the rarer ones have the smaller error.
     e_a = np.minimum(own_a, own_a[::-1] + own_c)
     used = v[1:] >= np.minimum(abs(d[1:]), abs(d[:-1]))[:, None] - _BELOW
-    e_a, e_b, needed = (gaussian_argmax._spread(np.where(used, e, 0.0)) for e in (e_a, e_a[::-1], np.ones(used.shape)))
+    e_a, e_b, needed = (at_corners(np.where(used, e, 0.0)) for e in (e_a, e_a[::-1], np.ones(used.shape)))
     p_a, p_b, p_c = _law(*np.meshgrid(d + h / 2, v, indexing="ij"))[:3]
     q = np.stack([p_b[::-1], p_c[::-1], p_a[::-1]], axis=-1)
     e_a, e_b = np.where(p_c > p_a, e_a, np.maximum(e_a, e_b)), np.where(p_c > p_b, e_b, np.maximum(e_a, e_b))

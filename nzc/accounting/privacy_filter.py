@@ -1,9 +1,8 @@
 """Privacy filter: which queries may still be asked without exceeding a budget, whatever the votes? (`budget.epsilon`)
 
-The filter counts data-independent costs and whether earlier queries were answered, which the released labels show.
-So stopping reveals nothing about the votes, and the adaptive total stays within the budget: by Smith and Thakurta 2022
-where all noise is Gaussian, by Feldman and Zrnic 2021 at one fixed Rényi order elsewhere. A data-dependent ε must never
-decide when to stop: the number of answers would then be a release.
+It counts data-independent costs and whether earlier queries were answered, which the labels show. So stopping reveals
+nothing about the votes, and the adaptive total stays within the budget: by Smith and Thakurta 2022 where all noise is
+Gaussian, by Feldman and Zrnic 2021 at one fixed Rényi order elsewhere. A data-dependent ε must never decide.
 """
 
 from collections.abc import Callable
@@ -26,10 +25,7 @@ class PrivacyFilter:
     answer: float  # further cost of answering it
 
     def admit(self, passes: Bools, spent: float = 0.0) -> Bools:
-        """Return which queries may be asked, [queries], by which of them pass the screen, after earlier costs `spent`.
-
-        The first query without room for its screen and its label ends the run.
-        """
+        """Return the queries before the first without room for its screen and label, after earlier costs `spent`."""
         asked, answered = np.arange(1, len(passes) + 1), np.cumsum(passes) - passes + 1
         return np.asarray(spent + self.ask * asked + self.answer * answered <= self.budget)
 
@@ -45,10 +41,7 @@ CLOSED, OPEN = PrivacyFilter(0.0, np.inf, np.inf), PrivacyFilter(0.0, 0.0, 0.0)
 def gaussian_filter(
     epsilon: float, delta: float, mu_ask: float, mu_answer: float, mu_other: float = 0.0
 ) -> PrivacyFilter:
-    """Return the filter for Gaussian noise of mean shifts μ: 1/σ₁ for a screen, √2/σ for a label, another release.
-
-    The budget is the largest Σμ² whose exact ε at δ is at most `epsilon`, less the μ² of the other release.
-    """
+    """Return the filter for Gaussian noise of mean shifts μ: 1/σ₁ for a screen, √2/σ for a label, another release."""
     positive(epsilon=epsilon)
     between_0_and_1(delta=delta)
     low, high = 0.0, 1.0
@@ -74,10 +67,8 @@ def count_filter(cost: Callable[[int], float], epsilon: float, queries: int) -> 
 
 
 def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats, other: Floats | float = 0) -> PrivacyFilter:
-    """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen, of a label, and of another release.
-
-    It uses the one order that lets most queries be answered, fixed before the first query: a later choice is not sound.
-    """
+    """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen, a label, and another release."""
+    # It uses the one order that lets most queries be answered. To choose it after the first query is not sound.
     positive(epsilon=epsilon)
     between_0_and_1(delta=delta)
     limits = epsilon - cks(np.zeros(len(ORDERS)), ORDERS, delta) - other

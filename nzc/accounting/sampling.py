@@ -22,6 +22,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 
 from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost, pure_cost
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, largest_divergence
+from nzc.accounting.induction import chord
 from nzc.types import Floats
 
 #: Intervals of z, up to where P* has less than e^-700; cells of the loss; parts of δ for rounding (a coin of 53 bits
@@ -80,12 +81,9 @@ class SampledGaussian:
 
 @lru_cache(maxsize=256)
 def _composed(of: SampledGaussian, releases: int, delta: float) -> float:
-    """Return ε at δ of so many releases, rounded up, from the law of the sum of their losses.
-
-    Losses lie on a grid; a chord in e^−loss divides what lies between (`composition`). The FFT is of the law times e^(λ
-    loss), so its error is small beside δ where the sum is near ε. What is beyond the grid's upper end counts to δ
-    (Chernoff); what is below its lower end comes out above, which can only enlarge δ.
-    """
+    """Return ε at δ of so many releases, rounded up, from the law of the sum of their losses on a grid (`chord`)."""
+    # The FFT is of the law times e^(λ loss), so its error is small beside δ where the sum is near ε. What is beyond the
+    # grid's upper end counts to δ (Chernoff); what is below its lower end comes out above, which can only enlarge δ.
     there = of.law.there[0]
     kept = np.maximum(log_p := of.law.here[0], there) > IMPOSSIBLE
     log_p, loss = log_p[kept], log_p[kept] - there[kept]
@@ -95,10 +93,9 @@ def _composed(of: SampledGaussian, releases: int, delta: float) -> float:
     best = int(((moments - np.log(delta)) / tilts).argmin())
     tilt, step = float(tilts[best]), end / (_CELLS // 2 - 2)
     inside = loss < end
-    cell = np.maximum(np.floor(loss[inside] / step), 2 - _CELLS // 2).astype(np.int64)
-    downward = np.clip(np.expm1(np.minimum((cell + 1) * step - loss[inside], step)) / np.expm1(step), 0, 1)
+    cell, share_below = chord(loss[inside], step, 2 - _CELLS // 2)
     law = np.zeros(_CELLS)
-    for places, share in ((cell, downward), (cell + 1, 1 - downward)):
+    for places, share in ((cell, share_below), (cell + 1, 1 - share_below)):
         np.add.at(law, places % _CELLS, share * np.exp(log_p[inside] + tilt * places * step - moments[best] / releases))
     total = law.sum()
     sums = np.fft.irfft(np.fft.rfft(law / total) ** releases, _CELLS)[: _CELLS // 2].clip(0)  # of losses from 0 on

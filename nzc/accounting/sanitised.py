@@ -17,8 +17,8 @@ Every parameter of `Plan` is fixed before a vote is seen. Then:
    (Canonne, Kamath, Steinke 2020, Proposition 12) gives the published ε(Y), for which
    Pr_D[S] ≤ E_D′[e^ε(Y); S] + δ for every set S of (released labels, Y) and all neighbours D, D′.
 
-Scalable PATE 2018 adds noise to its smooth sensitivity and to the bound (Theorem 23). Here one draw does both, without
-conditions C5 and C6: `_charge` does not decrease, and F_d is computed at every distance.
+Scalable PATE 2018 (Theorem 23) adds noise to its smooth sensitivity and to the bound. Here one draw does both, without
+conditions C5 and C6.
 
 How F_d is computed: all bounds depend on the votes through q = Σ_j ψ(Δ_j) alone. Δ_j is the gap of class j to the
 plurality; ψ is decreasing, convex on [0, ∞), and ψ(0) = ½. With d moves every gap can fall by d, and d more can be
@@ -87,8 +87,8 @@ def plan(
 ) -> Plan:
     """Choose the plan for a run that asks so many queries under each bound; `order` and `beta` replace chosen values.
 
-    β lets the bound grow e-fold when as many teachers change as the smallest noise's deviation has votes, at least one.
-    Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound.
+    Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound. The bound grows e-fold
+    when as many teachers change as the smallest noise's deviation has votes.
     """
     between_0_and_1(delta=delta)
     beta = beta if beta is not None else 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
@@ -105,10 +105,7 @@ def plan(
 def sanitise(
     released: Sequence[tuple[DataDependentBound, AnyArray]], plan: Plan, delta: float, rng: np.random.Generator
 ) -> float:
-    """Return the released Rényi bound at the plan's order: for each bound, of the votes [queries, classes] it is for.
-
-    Each call is a further release: publish exactly one, as `plan.convert(rdp, delta)`.
-    """
+    """Return the released Rényi bound at the plan's order; each call is a further release (see `Plan.convert`)."""
     between_0_and_1(delta=delta)
     if plan.failure >= delta:
         raise InputError("failure", plan.failure, f"must be below delta={delta}")
@@ -120,11 +117,8 @@ def sanitise(
 
 
 def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
-    """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y comes out.
-
-    It is rounded up to coarse steps, because the lowest bits of float64 sums could tell f̂ from its neighbours
-    (Mironov 2012). An `ExactGenerator` adds and rounds noise without error; log f̂ itself is a float64 sum.
-    """
+    """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y comes out."""
+    # It is rounded up to coarse steps, because the lowest bits could tell f̂ from its neighbours (Mironov 2012).
     if isinstance(rng, ExactGenerator):
         noise = ExactNoise(NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP))
         return float(rng.round_up(noise, (log_bound + plan.beta * plan.margin) / _STEP)) * _STEP

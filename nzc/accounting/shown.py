@@ -8,7 +8,7 @@ from scipy.special import log_ndtr
 
 
 class Kind(Enum):
-    """What a release shows, and the unit of its size, where composition beyond `rdp`, `mu` and `pure` is known."""
+    """What a release shows, where composition beyond `rdp`, `mu` and `pure` is known, and what its size is."""
 
     LABEL = "argmax of counts with Gaussian noise, at a mean shift μ"
     SCREENED = "the same, where a bit of its own allows it"
@@ -20,8 +20,6 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Shown:
-    """A kind of release with its size."""
-
     kind: Kind
     size: float
 

@@ -27,8 +27,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from nzc.accounting.composition import LARGEST
-from nzc.accounting.induction import ROUNDING_OF_DELTA, after_all, epsilon_of
+from nzc.accounting.induction import LARGEST, OF_DELTA, after_all, epsilon_of
 from nzc.types import Floats
 
 #: Grid points per 1/b, for so many reports at most; more reports get another bound, and so do larger and smaller 1/b.
@@ -44,7 +43,7 @@ def epsilon(reports: int, inverse_scale: float, delta: float, known: float) -> f
     if not (_SMALLEST <= h <= _LARGEST and 0 < known <= LARGEST and reports <= max(_POINTS)):
         return np.inf
     m = next(points for most, points in _POINTS.items() if reports <= most)
-    left = delta * (1 - ROUNDING_OF_DELTA) - reports * (m + 2) * np.exp(h) * 2 * _GAIN
+    left = delta * (1 - OF_DELTA) - reports * (m + 2) * np.exp(h) * 2 * _GAIN
     grid = h / m * np.arange(-int((1.3 * known / h + 4) * m), int((0.6 * known / h + 6) * m) + 1.0)
     value = after_all(grid)
     choice = np.where(grid < 0, 1, 2)

@@ -55,6 +55,11 @@ class Boost:
             return np.inf
         return float(np.exp(self.beta)) if self.sensitivity == "smooth" else 1.0
 
+    @property
+    def plain(self) -> bool:
+        """Whether the counts and their noise stay as they are."""
+        return self.c == 0 and self.shift == 1
+
     def worst_case(self, noise: Noise) -> WorstCaseCost:
         """Return what one label with this noise costs, whatever the votes."""
         if np.isinf(self.shift):  # neighbours have noise of different scales, and no bound is known
@@ -72,6 +77,11 @@ class Adjacency:
     probability: ClassVar[float] = 1.0  # with which a record has a vote on a query; it is secret whether it has
     voters: ClassVar[str] = "teachers"  # who votes, in words
 
+    @property
+    def known(self) -> bool:
+        """Whether every neighbour's histograms are known: one vote moves, and for certain."""
+        return self.votes == 1 and self.probability == 1
+
     def times(self, weight: int) -> "Adjacency":
         """Return what differs where a unit of privacy has so many voters, or counts so many times."""
         return self if weight == 1 else SeveralVotes(weight)
@@ -86,8 +96,7 @@ class Adjacency:
 class SeveralVotes(Adjacency):
     """A unit of privacy is in at most `votes` teachers: so many votes of every query may move, from any to any class.
 
-    All counts together then change by at most 2·votes, and by √2·votes in the l2 norm: a query costs at most what one
-    moved vote costs with noise so many times smaller.
+    All counts then change by at most 2·votes, √2·votes in the l2 norm: as one moved vote where noise is so much less.
     """
 
     votes: int  # type: ignore[misc]
@@ -97,8 +106,7 @@ class SeveralVotes(Adjacency):
 class Sampled(Adjacency):
     """A vote moves where the record that differs is in the secret sample of a query (`accounting.sampling`).
 
-    Votes without that record, with it and with its replacement are three histograms, each at most one moved vote from
-    the others: both records would take the place of the same one.
+    The votes without it, with it and with its replacement are three histograms, each a moved vote from the others.
     """
 
     probability: float  # type: ignore[misc]
@@ -110,9 +118,7 @@ class OwnCells(Adjacency):
     """A unit of privacy is at most `records` records, each of which counts in one histogram, and once.
 
     One replaced record takes a count from one histogram and adds one to another, or moves one within a histogram. Rows
-    have unequal sums, which are private. However many queries are asked, their labels cost at most a mean shift of
-    √2·records/σ (Gaussian noise), a pure 2γ·records (Laplace: γ for each count that changes), or a loss in a range of
-    2γ·records (Gumbel: ranges add). Several records may change one histogram. docs/proofs.md has the proofs.
+    have unequal sums, which are private. docs/proofs.md says what all labels cost, however many queries are asked.
     """
 
     records: int = 1
@@ -132,14 +138,12 @@ class OwnCells(Adjacency):
 
 @dataclass(frozen=True)
 class OwnLabels(OwnCells):
-    """Own cells where a record may change in its label only: one vote moves within one histogram.
+    """Own cells where a record may change in its label only: all labels together cost as much as one moved vote.
 
-    So all labels together cost as much as one. The sums of the rows follow from features, which are public.
+    The sums of the rows follow from features, which are public.
     """
+
+    rows = "one asked row"
 
     def __post_init__(self) -> None:
         whole(1, 1, "where labels alone are private", per_group=self.records)
-
-    @property
-    def rows(self) -> str:
-        return "one asked row"

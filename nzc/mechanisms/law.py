@@ -15,7 +15,7 @@ from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
 from nzc.mechanisms.noise.base import require_total
 from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_probabilities, as_votes
-from nzc.types import Bools, Floats, Ints
+from nzc.types import Floats, Ints
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,37 +70,26 @@ class ArgmaxLaw:
 
     def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
         """Return what so many labels cost, whatever the votes: a count, and the cost of each."""
-        cost, plain = self.boost.worst_case(self.noise), self.boost.c == 0 and self.boost.shift == 1
-        if (votes := self.adjacency.votes) > 1:  # `shown` is of one vote that moves
+        cost, adjacency, plain = self.boost.worst_case(self.noise), self.adjacency, self.boost.plain
+        if adjacency.votes > 1:  # `shown` is of one vote that moves
             known = plain and self.noise.concentrated
-            return labels, replace(self.noise.worst_case(votes), shown=None) if known else UNBOUNDED
-        if not isinstance(self.adjacency, OwnCells):
+            return labels, replace(self.noise.worst_case(adjacency.votes), shown=None) if known else UNBOUNDED
+        if not isinstance(adjacency, OwnCells):
             return labels, cost
-        if isinstance(self.adjacency, OwnLabels):
-            return min(labels, 1), cost
-        count, records = 2, self.adjacency.records  # two counts change, in two histograms or in one
-        if plain:
-            count, cost = self.noise.own_cells(records)
-        elif records > 1:
-            cost = UNBOUNDED
-        return min(labels, 1) * count, cost
-
-    def ordered(self, votes: Ints) -> Bools:
-        """Return the queries whose law depends on class order: one vote away from a tie that the index breaks."""
-        if self.boost.c == 0 and not isinstance(self.noise, NoNoise):
-            return np.zeros(len(votes), dtype=bool)
-        return gaps(votes)[:, 0] <= FAR
+        count = 1 if isinstance(adjacency, OwnLabels) else 2  # two counts change, in two histograms or in one
+        if count == 2 and plain:
+            count, cost = self.noise.own_cells(adjacency.records)
+        return min(labels, 1) * count, cost if plain or adjacency.records == 1 else UNBOUNDED
 
     def pairs(self, batch: HistogramBatch) -> Pairs:
         """Return the laws at the batch's histograms and at all their neighbours."""
         moved, exists = batch.moved()
         row, a, b = np.nonzero(exists)
         votes, probs = batch.votes, None if batch.student_probs is None else batch.student_probs[row]
-        noise, boost = self.noise, self.boost
         if self.screen is not None and self.delta_cost is not None:
-            here = np.stack(self.screen.log_answer(votes, batch.student_probs), axis=-1)[row]
-            there = np.stack(self.screen.log_answer(moved[exists], probs), axis=-1)
-            return Pairs(row, here, there, np.ones_like(here))
+            bits = self.screen.log_answer(votes, batch.student_probs), self.screen.log_answer(moved[exists], probs)
+            return _pairs(row, *(np.stack(both, axis=-1) for both in bits))
+        noise, boost = self.noise, self.boost
         if isinstance(noise, ContinuousNoise) and (boost.c == 0 or gaps(votes)[:, 0].min() > FAR):
             delta = boost.scale(votes)
             leads = noise.leads(np.take_along_axis(boost.scores(votes), batch.representative, axis=1), delta[:, None])
@@ -108,18 +97,15 @@ class ArgmaxLaw:
             if laws is not None:  # one grid served all neighbours of a query
                 own, others, copies = laws
                 labels = np.concatenate([own[row], own[row, a, None], own[row, b, None]], axis=1)
-                here = self._screened(labels, votes[row], probs)
                 there = self._screened(others[exists], moved[exists], probs)
-                return Pairs(row, here, there, np.pad(copies[exists], ((0, 0), (0, 1)), constant_values=1))
-        here = self.log_law(votes, batch.student_probs)[row]
-        return Pairs(row, here, self.log_law(moved[exists], probs), np.ones_like(here))
+                copies = np.pad(copies[exists], ((0, 0), (0, 1)), constant_values=1)
+                return Pairs(row, self._screened(labels, votes[row], probs), there, copies)
+        return _pairs(row, self.log_law(votes, batch.student_probs), self.log_law(moved[exists], probs))
 
     def counted_pairs(self, batch: HistogramBatch, change: int) -> Pairs:
         """Return the laws at the batch's histograms and where one count differs by ±1."""
         counted, exists = batch.counted(change)
-        row = np.nonzero(exists)[0]
-        here = self.log_law(batch.votes)[row]
-        return Pairs(row, here, self.log_law(counted[exists]), np.ones_like(here))
+        return _pairs(np.nonzero(exists)[0], self.log_law(batch.votes), self.log_law(counted[exists]))
 
     def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:
         """Join laws of labels [..., outcomes] with the screen's at votes [..., classes]: [..., outcomes + 1]."""
@@ -127,3 +113,8 @@ class ArgmaxLaw:
             return np.concatenate([labels, np.full((*labels.shape[:-1], 1), -np.inf)], axis=-1)
         answer, abstain = self.screen.log_answer(votes, student_probs)
         return np.concatenate([labels + answer[..., None], abstain[..., None]], axis=-1)
+
+
+def _pairs(row: Ints, votes: Floats, there: Floats) -> Pairs:
+    """Return the laws `there` [pairs, outcomes] beside those at the votes of their rows."""
+    return Pairs(row, votes[row], there, np.ones_like(there))

@@ -11,7 +11,7 @@ from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms.adjacency import Adjacency
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
-from nzc.mechanisms.noise.checks import require_consistent
+from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.mechanisms.pricing import PricedArgmax
 from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
 from nzc.types import Floats, Ints
@@ -25,15 +25,17 @@ _TESTED = (ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise)
 class NoisyArgmax(PricedArgmax):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
 
-    Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of teachers. The noise of each
-    query is its own. By default c = 0, Δ = 1, and all queries are answered.
+    Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of teachers. By default c = 0,
+    Δ = 1, and all queries are answered.
     """
 
     first: "NoisyArgmax | None" = None  # the mechanism before there is a student; None: this one
 
     def __post_init__(self) -> None:
         if type(self.noise) not in _TESTED:
-            require_consistent(self.noise, self.boost.shift)
+            if np.isfinite(self.boost.shift):  # else no bound is used
+                require_worst_case(self.noise, self.boost.shift)
+            require_draws(self.noise)
 
     def __repr__(self) -> str:
         boost = self.boost if self.boost.c else None
@@ -51,10 +53,9 @@ class NoisyArgmax(PricedArgmax):
     def release(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
         """Return one label per query, [queries]; ABSTAIN (−1) where a query is not answered.
 
-        Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`.
-
-        rng            `nzc.system_rng()` for labels to be published: who knows a seed can subtract its noise
-        student_probs  the student's class probabilities, [queries, classes]; None while there is no student
+        Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`, drawn by
+        `nzc.system_rng()`: who knows a seed can subtract its noise. `student_probs` are the student's class
+        probabilities, [queries, classes]; None while there is no student.
         """
         votes = as_votes(votes, self.adjacency.everywhere)
         labels = self.draw(votes, rng, as_probabilities(student_probs, votes))
@@ -66,13 +67,13 @@ class NoisyArgmax(PricedArgmax):
 
     def between(self, adjacency: Adjacency) -> "NoisyArgmax":
         """Return this mechanism for votes with other neighbours. InputError: it has no price for them."""
-        if self.screen is not None and not adjacency.everywhere:
-            allowed = "must have no screen where records count in their own cells; or recipe=papers"
-            raise InputError("_target_", type(self.screen).__name__, allowed)
-        varied = adjacency.votes > 1 or adjacency.probability < 1
-        if self.screen is not None and varied and (self.one_round or self.delta_cost is not None):
-            allowed = "must have no such screen where a record is in several teachers (budget.groups) or in samples"
-            raise InputError("_target_", type(self.screen).__name__, allowed)
+        refused = None
+        if not adjacency.everywhere:
+            refused = "must have no screen where records count in their own cells; or recipe=papers"
+        elif not adjacency.known and (self.one_round or self.delta_cost is not None):
+            refused = "must have no such screen where a record is in several teachers (budget.groups) or in samples"
+        if self.screen is not None and refused:
+            raise InputError("_target_", type(self.screen).__name__, refused)
         mechanism = copy(self)  # no second comparison of a user's noise with its law
         object.__setattr__(mechanism, "adjacency", adjacency)
         object.__setattr__(mechanism, "first", None if self.first is None else self.first.between(adjacency))
@@ -94,7 +95,7 @@ class NoisyCounts(NoisyArgmax):
     """n + Z, rounded to whole numbers, [queries, classes]; labels are its argmax. What follows from it costs nothing.
 
     A moved vote shifts two counts by one: a query costs a pure 2γ with Laplace noise, a mean shift of √2/σ with
-    Gaussian noise. In own cells all queries together cost as much as the labels alone (`adjacency.OwnCells`).
+    Gaussian noise. In own cells all queries together cost as much as the labels alone.
     """
 
     noise: LaplaceNoise | GaussianNoise
@@ -119,11 +120,8 @@ class NoisyCounts(NoisyArgmax):
 
     def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
         """Return the log-likelihood ratio of noisy counts [queries, classes], of the noise before it was rounded."""
-
-        def log_density(drawn: Ints, votes: Ints) -> Floats:
-            return np.asarray(self.noise.log_density((drawn - votes) / self.noise.unit).sum(axis=1))
-
-        return lambda drawn: log_density(drawn, pair[0]) - log_density(drawn, pair[1])
+        of, unit = self.noise.log_density, self.noise.unit
+        return lambda drawn: of((drawn - pair[0]) / unit).sum(axis=1) - of((drawn - pair[1]) / unit).sum(axis=1)
 
 
 class GroundTruth(NoisyArgmax):

@@ -17,32 +17,21 @@ from nzc.mechanisms.votes import as_labels, as_votes
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, between_0_and_1, positive, share, whole
 
-#: Numbers of queries that are compared by default.
-QUERIES = (10, 20, 50, 100, 200, 500, 1000)
-#: Rows of gnmax that are at least so good by the quick bound may be good by the precise one.
-_NEAR = 0.75
-#: Of more measured rows than this, so many at equal distances are used.
-_MOST_ROWS = 1_000
-#: Cutoffs of sparse_stable; the best of them is planned.
-_CUTOFFS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
+QUERIES = (10, 20, 50, 100, 200, 500, 1000)  # numbers of queries that are compared by default
+_NEAR = 0.75  # rows of gnmax that are at least so good by the quick bound may be good by the precise one
+_MOST_ROWS = 1_000  # of more measured rows than this, so many at equal distances are used
+_CUTOFFS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)  # of sparse_stable; the best of them is planned
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """What a run is expected to release.
+    """What a run is expected to release."""
 
-    aggregator  its name, the option of the group `aggregator`
-    settings    keys of the aggregator with their values; the last is the noise parameter, which spends ε
-    queries     how many public rows are asked
-    labels      expected number of released labels
-    right       expected number of right labels
-    """
-
-    aggregator: str
-    settings: dict[str, float]
-    queries: int
-    labels: float
-    right: float
+    aggregator: str  # its name, the option of the group `aggregator`
+    settings: dict[str, float]  # keys of the aggregator with their values; the last is the noise parameter
+    queries: int  # how many public rows are asked
+    labels: float  # expected number of released labels
+    right: float  # expected number of right labels
 
     @property
     def accuracy(self) -> float:
@@ -102,20 +91,15 @@ class Plan:
 
     @cached_property
     def rows(self) -> list[PlannedRun]:
-        """A run of each aggregator for each number of queries.
-
-        For gnmax a quick bound on ε is used: the noise is up to a fifth larger than that of the run.
-        """
+        """A run of each aggregator for each number of queries; for gnmax by a quick bound: up to a fifth more noise."""
         # One number of agreement does not say how often sparse_stable ends its run.
         sparse = ("sparse_stable",) if self.measured is not None and self.teachers >= 4 else ()
         return [self._run(name, queries) for name in ("gnmax", "lnmax", *sparse) for queries in self.queries]
 
     @cached_property
     def recommended(self) -> PlannedRun:
-        """The good row with the most right labels; if no row is good, the one with the most right labels per query.
-
-        Here the noise of gnmax is precise, which takes seconds; so a row may be good only now.
-        """
+        """The good row with the most right labels; if no row is good, the one with the most right labels per query."""
+        # Here the noise of gnmax is precise, which takes seconds; so a row may be good only now.
         precise = cache(lambda queries: self._run("gnmax", queries, rough=False))
 
         def refined(row: PlannedRun) -> PlannedRun:
@@ -136,9 +120,8 @@ class Plan:
     @property
     def warnings(self) -> list[str]:
         """What speaks against the recommended run, one sentence each."""
-        best = self.recommended
         public = self.classes, self.epsilon, self.delta, self.records, self.plurality
-        return doubts(best.labels, best.accuracy, *public, agreement=None)
+        return doubts(self.recommended.labels, self.recommended.accuracy, *public, agreement=None)
 
     @cached_property
     def _shares(self) -> Floats:
@@ -155,9 +138,9 @@ class Plan:
             raise InputError("measured", "labels", "must hold at least one known class")
         known = known[np.linspace(0, len(known) - 1, min(len(known), _MOST_ROWS)).astype(np.int64)]
         right = np.arange(self.classes) == labels[known, None]
-        order = np.argsort(np.where(right, -np.inf, -votes[known]), axis=1, kind="stable")
-        sorted_votes = np.take_along_axis(votes[known], order, axis=1)
-        return np.asarray(sorted_votes / sorted_votes.sum(axis=1, keepdims=True))
+        ranked = -np.sort(np.where(right, -np.inf, -votes[known]), axis=1)
+        ranked[:, 0] = votes[known, labels[known]]
+        return np.asarray(ranked / ranked.sum(axis=1, keepdims=True))
 
     @cached_property
     def _histograms(self) -> tuple[Ints, Floats]:
@@ -175,14 +158,11 @@ class Plan:
         runs = []
         for build, parameter, settings in kinds:
             noise = calibrate(build, self.epsilon, self.delta, queries, parameter, rough)
-            labels, right = self._expected(build(**{parameter: noise}), queries)
-            runs.append(PlannedRun(name, {**settings, parameter: noise}, queries, labels, right))
+            mechanism = build(**{parameter: noise})
+            (answered, right), reached = expected(mechanism, *self._histograms), float(queries)
+            if isinstance(mechanism.screen, SparseScreen):  # its run ends early, after so many unstable queries
+                before = np.arange(queries)
+                reached = float(bdtr(np.minimum(mechanism.screen.cutoff - 1, before), before, 1 - answered).sum())
+            chosen = {**settings, parameter: noise}
+            runs.append(PlannedRun(name, chosen, queries, answered * reached, right * reached))
         return max(runs, key=lambda run: run.right)
-
-    def _expected(self, mechanism: NoisyArgmax, queries: int) -> tuple[float, float]:
-        """Return the expected numbers of released and of right labels, by the mechanism's law."""
-        (answered, right), reached = expected(mechanism, *self._histograms), float(queries)
-        if isinstance(mechanism.screen, SparseScreen):  # its run ends early, after so many unstable queries
-            before = np.arange(queries)
-            reached = float(bdtr(np.minimum(mechanism.screen.cutoff - 1, before), before, 1 - answered).sum())
-        return answered * reached, right * reached

@@ -61,7 +61,7 @@ def Interactive(
 def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
     """Release the plurality where its distance to a flip, plus N(0, σ₁²), is at least `threshold`; else abstain.
 
-    NZC's idea made sound; each query asked uses Φ(−threshold/σ₁) of δ (see `StabilityScreen`).
+    NZC's idea made sound; see `StabilityScreen`.
     """
     return NoisyArgmax(NoNoise(), screen=StabilityScreen(threshold, sigma1))
 
@@ -70,9 +70,7 @@ def SparseStable(cutoff: int, teachers: int, delta: float, scale: float | None =
     """Release the plurality where it is far from a flip, and end at the `cutoff`-th query where it is not.
 
     Stable labels cost nothing, however many there are (proof in `SparseScreen`). One call of `release` is one run.
-
-    teachers  how many there are; it decides the noise where `scale` is None
-    scale     of the Gumbel noise, votes; ε falls about as 1/scale
+    `scale` is that of the Gumbel noise, in votes; None: the number of teachers decides it.
     """
     return NoisyArgmax(NoNoise(), screen=SparseScreen.for_teachers(teachers, cutoff, delta, scale))
 

@@ -8,17 +8,18 @@ import numpy as np
 
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
-from nzc.accounting.data_dependent import DataDependentBound
-from nzc.accounting.data_independent import FREE, Kind, Shown, WorstCaseCost, gaussian_cost
+from nzc.accounting.data_dependent import DataDependentBound, gaps
+from nzc.accounting.data_independent import FREE, Kind, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
-from nzc.accounting.own_cells import JointCost, KnownCost, OwnCellsCost
+from nzc.accounting.own_cells import JointCost, known_cost, own_cells_cost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sampling import sampled
-from nzc.mechanisms.adjacency import Adjacency, OwnCells, OwnLabels
+from nzc.mechanisms.adjacency import FAR, Adjacency, OwnCells, OwnLabels
 from nzc.mechanisms.law import ArgmaxLaw
+from nzc.mechanisms.noise import NoNoise
 from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_labels, as_probabilities, as_votes, distinct
-from nzc.types import AnyArray, Floats, Ints
+from nzc.types import Floats, Ints
 from nzc.validation import InputError
 
 UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of `cost` left out
@@ -40,17 +41,15 @@ class PricedArgmax(ArgmaxLaw):
         votes = as_votes(votes, self.adjacency.everywhere)
         labels = as_labels(self.labels_of(np.asarray(labels)), votes)
         student_probs = as_probabilities(student_probs, votes)
-        asked: list[AnyArray] = [votes]
-        shares = [np.ones(len(votes))]
-        if self.bounds and self.screen is not None:
-            asked = [self.screen.histograms(votes, student_probs), votes]
+        bounds, asked, shares = self.bounds, [], [np.ones(len(votes))]  # () where no theorem applies
+        if bounds and self.screen is not None:
+            asked.append(self.screen.histograms(votes, student_probs))
             shares.append(np.exp(self.screen.log_answer(votes, student_probs)[0]))
-        released = [*asked[:-1], votes[labels != ABSTAIN]]
         return replace(
             self.promise(len(votes), len(votes)),
             exact=(self.exact(votes, student_probs),),
-            bounded=tuple(zip(self.bounds, released, strict=True)) if self.bounds else (),
-            printed=tuple(zip(self.bounds, asked, shares, strict=True)) if self.bounds else (),
+            bounded=tuple(zip(bounds, [*asked, votes[labels != ABSTAIN]], strict=False)),
+            printed=tuple(zip(bounds, [*asked, votes], shares, strict=False)),
             claim=self.noise.claimed if self.boost.c > 0 else None,
         )
 
@@ -58,16 +57,17 @@ class PricedArgmax(ArgmaxLaw):
         """Return the exact Rényi cost of these queries, screening included."""
         votes = as_votes(votes, one_sum=False)
         cells = self.adjacency if isinstance(self.adjacency, OwnCells) else None
-        varied = self.adjacency.votes > 1 or self.adjacency.probability < 1
-        if self.releases_counts or varied or (cells is not None and cells.records > 1):
-            return KnownCost(len(votes), lambda queries: self.worst_case(queries, queries))
+        if self.releases_counts or not self.adjacency.known or (cells is not None and cells.records > 1):
+            return known_cost(len(votes), lambda queries: self.worst_case(queries, queries))
         moved = self._of_neighbours(votes, student_probs, self.pairs)
         if cells is None:
             return moved
         if isinstance(cells, OwnLabels):
-            return OwnCellsCost(moved)
-        single = [partial(self.counted_pairs, change=change) for change in (-1, 1)]
-        return OwnCellsCost(moved, *(self._of_neighbours(votes, None, pairs) for pairs in single))
+            return own_cells_cost(moved)
+        left, entered = (
+            self._of_neighbours(votes, None, partial(self.counted_pairs, change=change)) for change in (-1, 1)
+        )
+        return own_cells_cost(moved, (left, entered))
 
     def _of_neighbours(
         self, votes: Ints, student_probs: Floats | None, pairs: Callable[[HistogramBatch], Pairs]
@@ -75,7 +75,8 @@ class PricedArgmax(ArgmaxLaw):
         """Return the exact Rényi cost of each query, where `pairs` gives its neighbours."""
         if student_probs is not None:
             student_probs = None if self.screen is None else self.screen.relevant_probs(votes, student_probs)
-        batches, inverse = distinct(votes, student_probs, self.ordered(votes))
+        by_index = self.boost.c > 0 or isinstance(self.noise, NoNoise)  # the class order breaks ties, and matters there
+        batches, inverse = distinct(votes, student_probs, by_index & (gaps(votes)[:, 0] <= FAR))
         return ExactCost(
             [(batch.places, partial(pairs, batch)) for batch in batches],
             inverse,
@@ -117,11 +118,11 @@ class PricedArgmax(ArgmaxLaw):
     @property
     def bounds(self) -> tuple[DataDependentBound, ...]:
         """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies."""
-        plain = self.boost.c == 0 and self.boost.shift == 1 and self.delta_cost is None
-        plain = plain and self.adjacency == Adjacency() and not self.releases_counts
+        if not self.boost.plain or self.adjacency != Adjacency() or self.delta_cost is not None or self.releases_counts:
+            return ()
         parts = [self.noise.bound] if self.screen is None else [self.screen.bound, self.noise.bound]
         known = tuple(bound for bound in parts if bound is not None)
-        return known if plain and len(known) == len(parts) else ()
+        return known if len(known) == len(parts) else ()
 
     def paid(self, asked: int) -> int:
         """Return how many of so many queries asked are paid for."""
@@ -132,14 +133,11 @@ class PricedArgmax(ArgmaxLaw):
         label = (answered, FREE) if self.delta_cost is not None else self.worst_label(answered)
         probability, shown = self.adjacency.probability, label[1].shown
         if self.screen is None:
-            whole = (self.paid(asked), FREE), label
-            return whole if probability == 1 else ((label[0], sampled(label[1], probability)), (0, FREE))
+            return (asked, FREE), (label[0], sampled(label[1], probability))
         ask = self.screen.worst_case(self.adjacency.votes)
         if probability < 1:
             joint = gaussian_cost(float(np.hypot(ask.mu, label[1].mu)))  # of one sample
             return (asked, sampled(joint, probability)), (0, FREE)
-        if ask.mu < np.inf:
-            ask = replace(ask, shown=Shown(Kind.BIT, ask.mu))
         if shown is not None and shown.kind is Kind.LABEL:
             label = label[0], replace(label[1], shown=replace(shown, kind=Kind.SCREENED))
         return (self.paid(asked), ask), label

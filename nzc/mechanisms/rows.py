@@ -5,20 +5,16 @@ import numpy as np
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.types import Floats, Ints
 
-#: What is assumed where nobody says how many votes are for the right class.
-AGREEMENT = 0.8
-#: Labels are good enough where noise spoils at most one in ten. In own cells, where neighboring rows share their
-#: counts, it may spoil four in ten.
+AGREEMENT = 0.8  # what is assumed where nobody says how many votes are for the right class
+#: Noise may spoil one label in ten, and four in ten in own cells, where neighbouring rows share their counts.
 ENOUGH, ENOUGH_IN_CELLS = 0.9, 0.6
-#: A student needs at least so many labels of each class; fewer are warned of.
-PER_CLASS = 2
+PER_CLASS = 2  # a student needs at least so many labels of each class; fewer are warned of
 
 
 def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> int:
     """Return how many of the public rows are best asked: a cell should have seven times more records than noise.
 
-    At least one for each class. At most a quarter of the public rows, and a thousand: more no longer help.
-    noise_std is the standard deviation of the noise of one count.
+    One for each class at least, a quarter of the public rows and a thousand at most. `noise_std` is that of one count.
     """
     return max(int(min(max(records / (7 * noise_std), classes), public / 4, 1000)), 1)
 
@@ -26,7 +22,7 @@ def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> in
 def vote_shares(classes: int, agreement: float = AGREEMENT, runner_up: float = 0.5) -> Floats:
     """Return shares of the votes [1, classes]: for the right class, for a wrong one, and the rest spread evenly.
 
-    runner_up  share of the other votes that one wrong class gets; 0: all of them are spread evenly
+    `runner_up` is the share of the other votes that one wrong class gets; 0: all of them are spread evenly.
     """
     rest, others = 1 - agreement, classes - 1
     first = rest * max(runner_up, 1 / others)
@@ -69,9 +65,8 @@ def doubts(
 ) -> list[str]:
     """Return what speaks against a run, one sentence each.
 
-    labels     expected number of labels, of which a share `accuracy` will be right; `without`: this share without noise
-    epsilon    the budget, where it limits the number of labels
-    agreement  which `accuracy` assumes; None: the reader knows it
+    Of expected `labels`, a share `accuracy` will be right, and `without` noise another share; `epsilon` is the budget
+    where it limits their number. `agreement` is what `accuracy` assumes; None: the reader knows it.
     """
     lines = []
     if accuracy < (ENOUGH_IN_CELLS if in_cells else ENOUGH) * without:

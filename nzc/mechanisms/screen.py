@@ -1,13 +1,14 @@
 """Screens: a noisy test decides which queries are answered."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from nzc.accounting import data_dependent, data_independent
+from nzc.accounting.data_dependent import DataDependentBound, gaussian_bound
+from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import InputError, between_0_and_1, not_negative, positive
@@ -15,10 +16,7 @@ from nzc.validation import InputError, between_0_and_1, not_negative, positive
 
 @dataclass(frozen=True)
 class Screen(ABC):
-    """Answer where statistic + N(0, σ₁²) ≥ threshold. One moved vote changes the statistic by at most 1.
-
-    The statistic is not rounded: rounding half to even would let it change by 2.
-    """
+    """Answer where statistic + N(0, σ₁²) ≥ threshold. One moved vote changes the statistic by at most 1."""
 
     threshold: float
     sigma1: float
@@ -31,7 +29,7 @@ class Screen(ABC):
 
     @abstractmethod
     def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
-        """Return the statistic, [...], of sensitivity 1, from votes and student probabilities [..., classes]."""
+        """Return the statistic, [...], of sensitivity 1, not rounded, at votes and probabilities [..., classes]."""
 
     def relevant_probs(self, votes: Ints, student_probs: Floats) -> Floats | None:
         """Return the probabilities, inf where no neighbour's statistic depends on them; None: none ever does."""
@@ -65,12 +63,9 @@ class Screen(ABC):
         return log_ndtr(ahead), log_ndtr(-ahead)
 
     @property
-    def bound(self) -> data_dependent.DataDependentBound | None:
-        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there is no theorem.
-
-        A moved vote shifts the statistic by 1 instead of two counts by 1 each: GNMax's bound with noise √2 σ₁.
-        """
-        return data_dependent.gaussian_bound(np.sqrt(2) * self.sigma1)
+    def bound(self) -> DataDependentBound | None:
+        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there is no theorem."""
+        return gaussian_bound(np.sqrt(2) * self.sigma1)  # a moved vote shifts one number by 1, instead of two counts
 
     def histograms(self, votes: Ints, student_probs: Floats | None) -> Floats:
         """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as this screen does.
@@ -88,9 +83,10 @@ class Screen(ABC):
         """Return how many of so many queries cost `worst_case` at most; here all."""
         return asked
 
-    def worst_case(self, votes: int = 1) -> data_independent.WorstCaseCost:
+    def worst_case(self, votes: int = 1) -> WorstCaseCost:
         """Return the cost of one paid query where so many votes move: Gaussian noise at mean shift votes/σ₁."""
-        return data_independent.gaussian_cost(votes / self.sigma1)
+        cost = gaussian_cost(votes / self.sigma1)
+        return replace(cost, shown=Shown(Kind.BIT, cost.mu)) if cost.mu < np.inf else cost
 
 
 class ThresholdScreen(Screen):
@@ -104,8 +100,8 @@ class ThresholdScreen(Screen):
 class InteractiveScreen(ThresholdScreen):
     """Answer where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold (Scalable PATE 2018, Algorithm 2).
 
-    p are the student's probabilities, 0 without a student. Where a query is not answered and the student's largest
-    probability is above `confidence`, the student's own label is used.
+    p are the student's probabilities, 0 without a student. Where there is no answer and the student's largest
+    probability is above `confidence`, its own label is used.
     """
 
     confidence: float

@@ -23,11 +23,7 @@ class SparseScreen(StabilityScreen):
 
     d is the distance to instability, in votes, and the label is the plurality (see `StabilityScreen`). A query is
     reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold − d)/b), b = σ₁. Every draw is independent, and the
-    threshold has no noise. Stable queries cost nothing, however many there are.
-
-    threshold  votes. e^(−e^(threshold/b)) is the probability that a query with d = 0 is answered
-    sigma1     votes. The scale b of the Gumbel noise; its standard deviation is 1.28 b
-    cutoff     how many unstable queries are reported; every later query of the run has label −1 too
+    threshold has no noise. Stable queries cost nothing, however many there are; a run ends after `cutoff` reports.
 
     Theorem. Let two neighbours differ in one teacher, hence by one moved vote in each query. Queries may be chosen in
     turn, each after the labels so far. Let α > 1 with α(1 − e^(−1/b)) < 1, and let c be `cutoff`, or the number of
@@ -36,22 +32,17 @@ class SparseScreen(StabilityScreen):
 
         ρ(α) = c·log V/(α − 1),  log V = −α/b − log(1 − α(1 − e^(−1/b)));  about cα/(2b²) where b is much above α.
 
-    Proof. Fix both neighbours, D and D′; one vote changes d by at most 1.
+    Proof. Fix both neighbours, D and D′; one vote changes d by at most 1, hence log Λ by at most 1/b.
 
-    1. Bits. At a query let Λ′ > 0 belong to D′ and rΛ′ to D. Since log Λ changes by at most 1/b, log r lies in
-       [−1/b, 1/b]. The query is unstable with probability q = 1 − e^(−rΛ′) under D and q′ = 1 − e^(−Λ′) under D′. With
-       s = 1 + α(r − 1), which is above 0 because r ≥ e^(−1/b),
-           stable:    (1 − q)^α (1 − q′)^(1−α) = e^(−sΛ′);
-           unstable:  q^α q′^(1−α) = (∫ r e^(−rt) dt)^α (∫ e^(−t) dt)^(1−α), integrals over [0, Λ′],
-                      ≤ ∫ (r e^(−rt))^α (e^(−t))^(1−α) dt = r^α (1 − e^(−sΛ′))/s  by Hölder's inequality.
+    1. Bits. They follow from what an adversary sees that watches a clock (`accounting.sparse_reports`, step 1): events
+       come at rate 1 under D′ and r under D, with log r in [−1/b, 1/b]; c of them at most. After j events let L be the
+       likelihood ratio. It grows by (1 − r) L dt while nothing happens, and an event makes it r L. So under D′ the mean
+       of L^α V^(c−j) grows at a rate of r^α/V − s of itself, s = 1 + α(r − 1) > 0. By step 2 this is at most 0: E′ L^α
+       is at most V^c in the end, and the bits have Rényi cost ρ(α). The roles of D and D′ may be swapped.
     2. The worst r. With u = log r, h(u) = log(r^α/s) has h(0) = h′(0) = 0 and h″(u) = α(α − 1) e^u/s² > 0, so it is
        largest at an end. There √(h″) is proportional to 1/(α e^(u/2) − (α − 1) e^(−u/2)), whose denominator is above 0
        and increases with u; so h″(−u) ≥ h″(u), hence h(−u) ≥ h(u) for u ≥ 0. So r^α/s ≤ V = e^h(−1/b), and V ≥ 1.
-    3. Composition. Let W(n, k) be the largest E′[(P/P′)^α] of the bits of n more queries when k more reports end the
-       run, over all ways to choose the queries. Then W(n, k) ≤ V^k: W(0, k) = W(n, 0) = 1, and by 1 and 2
-           W(n, k) ≤ e^(−sΛ′) W(n−1, k) + V (1 − e^(−sΛ′)) W(n−1, k−1) ≤ e^(−sΛ′) V^k + (1 − e^(−sΛ′)) V^k = V^k.
-       Also W(n, k) ≤ W(n, n) ≤ V^n for k > n. So the bits have Rényi cost ρ(α). The roles of D and D′ may be swapped.
-    4. Labels. Call a query bad where D and D′ have different pluralities. Then d = 0 under both, for d > 0 means a gap
+    3. Labels. Call a query bad where D and D′ have different pluralities. Then d = 0 under both, for d > 0 means a gap
        of at least 3, which no moved vote closes. A bad query is answered with probability p₀ = e^(−e^(threshold/b)).
        The run ends at the latest when c bad queries were reported unstable, so the first bad query that is answered is
        among the first c bad ones: some bad query is answered with probability at most c·p₀, whatever was asked.
@@ -60,8 +51,8 @@ class SparseScreen(StabilityScreen):
        answered bad query, and B the bits of S₀: P(S) ≤ P(S₀) + c·p₀ = P(B) + c·p₀ ≤ e^ε P′(B) + δ′ + c·p₀
        ≤ e^ε P′(S) + δ′ + c·p₀. ∎
 
-    The bound is nearly reached where r = e^(−1/b) and Λ′ is small at very many queries: then step 1 is an equality.
-    With Gaussian noise on d, log Λ may change by about d/σ², and step 1 fails. Cf. Hardt and Rothblum 2010.
+    The bound is nearly reached where r = e^(−1/b) at very many queries of small Λ. With Gaussian noise on d, log Λ may
+    change by about d/σ², and step 1 fails. Cf. Hardt and Rothblum 2010.
     """
 
     cutoff: int

@@ -30,11 +30,8 @@ def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     given = f"{array.dtype} {list(array.shape)}"
     if array.ndim != 2 or array.shape[1] < 2:
         raise InputError("votes", given, "must be histograms [queries, 2 or more classes]")
-    kind = array.dtype.kind
-    if kind not in "iuf" or (kind == "f" and not (np.isfinite(array) & (array == np.rint(array))).all()):
-        raise InputError("votes", given, "must be whole numbers: how many teachers voted for each class")
-    if array.size and (array.min() < 0 or float(array.max()) > 2**31):
-        raise InputError("votes", given, f"must be counts from 0 to {2**31:,}")
+    if array.dtype.kind not in "iuf" or not ((array >= 0) & (array <= 2**31) & (array == np.rint(array))).all():
+        raise InputError("votes", given, f"must be whole numbers, counts from 0 to {2**31:,}")
     counts: Ints = array.astype(np.int64)
     sums = counts.sum(axis=1)
     if one_sum and (wrong := np.flatnonzero((sums != sums[:1]) | (sums < 1))).size:
@@ -75,23 +72,21 @@ class HistogramBatch:
 
     def moved(self) -> tuple[Ints, Bools]:
         """Return the votes after one vote moved, [queries, from kind, to kind, classes], and which moves exist."""
-        (queries, kinds), last = self.representative.shape, self.votes.shape[1] - 1
-        moved = np.broadcast_to(self.votes[:, None, None, :], (queries, kinds, kinds, last + 1)).copy()
-        row, a, b = np.ogrid[:queries, :kinds, :kinds]
-        source, target = self.representative[row, a], self.representative[row, b]
-        target = np.where(a == b, np.minimum(target + 1, last), target)  # a kind's next class need not exist
-        exists = (self.votes[row, source] >= 1) & ((a != b) | (self.copies[row, a] > 1))
-        moved[row, a, b, source] -= 1
-        moved[row, a, b, target] += 1
-        return moved, exists
+        source, target = self.representative[:, :, None], self.representative[:, None, :]
+        same = np.eye(self.representative.shape[1], dtype=bool)
+        exists = ~same | (self.copies[:, :, None] > 1)
+        target = np.where(same & exists, target + 1, target)  # another class of the same kind
+        moved = self.votes[:, None, None, :] - self._one(source) + self._one(target)
+        return moved, exists & (moved >= 0).all(axis=3)
 
     def counted(self, change: int) -> tuple[Ints, Bools]:
         """Return the votes after one count changed by ±1, [queries, kind, classes], and which changes exist."""
-        (queries, kinds), classes = self.representative.shape, self.votes.shape[1]
-        counted = np.broadcast_to(self.votes[:, None, :], (queries, kinds, classes)).copy()
-        row, kind = np.ogrid[:queries, :kinds]
-        counted[row, kind, self.representative] += change
+        counted = self.votes[:, None, :] + change * self._one(self.representative)
         return counted, np.asarray((counted >= 0).all(axis=2))
+
+    def _one(self, place: Ints) -> Ints:
+        """Return one vote for each class, [..., classes]."""
+        return np.eye(self.votes.shape[1], dtype=np.int64)[place]
 
 
 def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple[list[HistogramBatch], Ints]:
@@ -100,7 +95,7 @@ def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple
     Histograms that differ only in class order count as one, unless `ordered` [queries] marks them. Classes are of one
     kind where their counts are equal, and their probabilities if any.
     """
-    parts: list[AnyArray] = [votes.astype(np.int64), *([] if student_probs is None else [student_probs])]
+    parts: list[AnyArray] = [votes, *([] if student_probs is None else [student_probs])]
     order = np.lexsort([-part for part in reversed(parts)], axis=-1)
     order[ordered] = np.arange(votes.shape[1])
     parts = [np.take_along_axis(part, order, axis=1) for part in parts]

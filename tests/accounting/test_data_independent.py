@@ -5,17 +5,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from nzc.accounting.data_independent import (
-    UNBOUNDED,
-    bounded_range_cost,
-    bounded_range_rdp,
-    compose,
-    gaussian,
-    gaussian_cost,
-    optimal_pure,
-    pure_cost,
-    pure_rdp,
-)
+from nzc.accounting import data_independent as di
+from nzc.accounting.data_independent import compose, gaussian, pure_rdp
 from nzc.accounting.rdp import ORDERS, to_epsilon
 
 
@@ -32,7 +23,7 @@ def test_optimal_composition_spends_exactly_delta(epsilon0, releases, delta):
         )
         return mp.fsum(terms) / (1 + e) ** releases
 
-    found = optimal_pure(epsilon0, releases, delta)
+    found = di.optimal_pure(epsilon0, releases, delta)
     assert delta_at(found) <= delta < delta_at(found * (1 - 1e-7))
     assert found <= min(releases * epsilon0, to_epsilon(lambda orders: releases * pure_rdp(epsilon0, orders), delta)[0])
 
@@ -84,19 +75,19 @@ def test_bounded_range_is_the_worst_of_two_outcomes(eta):
         at = minimize_scalar(
             lambda t: -log_moment(t), bounds=(0, eta), method="bounded", options={"xatol": 1e-12 * eta}
         )
-        worst, found = -at.fun / (order - 1), bounded_range_rdp(eta, np.array([order]))[0]
+        worst, found = -at.fun / (order - 1), di.bounded_range_rdp(eta, np.array([order]))[0]
         assert found >= worst - 1e-15 / (order - 1)
         assert found <= max(worst * 1.0001, worst + 1e-11) or order * eta**2 / 8 == found
         assert found <= pure_rdp(eta, np.array([order]))[0] * (1 + 1e-12) + 1e-11
 
 
 def test_composition_takes_the_best_that_applies_and_refuses_the_rest():
-    assert compose([(0, UNBOUNDED)], 1e-5) == 0
-    assert compose([(5, gaussian_cost(1)), (1, UNBOUNDED)], 1e-5) == np.inf
-    mixed = compose([(100, gaussian_cost(0.01)), (100, pure_cost(0.1))], 1e-5)
+    assert compose([(0, di.UNBOUNDED)], 1e-5) == 0
+    assert compose([(5, di.gaussian_cost(1)), (1, di.UNBOUNDED)], 1e-5) == np.inf
+    mixed = compose([(100, di.gaussian_cost(0.01)), (100, di.pure_cost(0.1))], 1e-5)
     apart = to_epsilon(lambda orders: 100 * (orders * 0.01**2 / 2 + pure_rdp(0.1, orders)), 1e-5)[0]
     assert mixed == apart
-    assert compose([(1000, bounded_range_cost(0.1))], 1e-5) < compose([(1000, pure_cost(0.1))], 1e-5)
-    for release in (gaussian_cost, pure_cost, bounded_range_cost):
+    assert compose([(1000, di.bounded_range_cost(0.1))], 1e-5) < compose([(1000, di.pure_cost(0.1))], 1e-5)
+    for release in (di.gaussian_cost, di.pure_cost, di.bounded_range_cost):
         assert np.isinf(release(np.inf).rdp(ORDERS)).all()
         assert compose([(1, release(1e100))], 1e-5) == np.inf

@@ -19,8 +19,8 @@ def by_kinks(p, q, kinks):
 def test_the_laws_dominate_every_histogram(gamma):
     """For random V, convex in e^−ℓ: at ties, far ones, of two to six classes, and one moved vote away."""
     rng, grid = np.random.default_rng(0), gamma / 8
-    reach, own, infinite = laplace_argmax.bands(gamma, grid)[0]
-    s = np.exp(grid * np.arange(-reach, reach + 1))
+    start, _, own, infinite = laplace_argmax.bands(gamma, grid)[0]
+    s = np.exp(grid * np.arange(start, 1 - start))
     kinks = np.exp(gamma * rng.uniform(-2.2, 2.2, 60))
     few = rng.exponential(size=(200, 60)) * (rng.random((200, 60)) < 0.05)  # V is a mean of few kinks
     bound = np.maximum(by_kinks(own, own / s, kinks) + infinite[:, None], np.maximum(1 - kinks, 0)) @ few.T

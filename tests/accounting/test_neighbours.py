@@ -11,16 +11,9 @@ from scipy.stats import laplace, norm
 import nzc
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.exact import Pairs, error_of, largest_divergence
-from nzc.mechanisms import (
-    Adjacency,
-    Boost,
-    GaussianNoise,
-    LaplaceNoise,
-    NoisyArgmax,
-    OwnCells,
-    OwnLabels,
-    ThresholdScreen,
-)
+from nzc.mechanisms import Adjacency, Boost, NoisyArgmax, OwnCells, OwnLabels
+from nzc.mechanisms.noise import GaussianNoise, LaplaceNoise
+from nzc.mechanisms.screen import ThresholdScreen
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,7 @@ class Noise(ABC):
 
     @abstractmethod
     def log_law(self, scores: Floats) -> Floats:
-        """Return log Pr[argmax(scores + noise) = j], [queries, classes], at scores [queries, classes].
-
-        The error must stay within `accounting.exact.error_of`; probabilities below e^-700 may be 0.
-        """
+        """Return log Pr[argmax(scores + noise) = j], [queries, classes], with an error of `exact.error_of` at most."""
 
     @property
     def exact(self) -> ExactNoise | None:

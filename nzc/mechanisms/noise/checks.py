@@ -17,21 +17,11 @@ _FALSE_ALARM = 1e-12  # the probability that a right sampler is refused
 _ROUNDING, _LEAST = 1e-4, 1e-9  # a bound may be so far below the law, relatively and absolutely: both are rounded
 
 
-def require_consistent(noise: Noise, shift: float) -> None:
-    """Raise InputError where `worst_case`, `sample` or `exact` contradict the law of the noise.
+def require_worst_case(noise: Noise, shift: float) -> None:
+    """Raise InputError where `worst_case` is below what the law of two classes shows: at a tie and at larger gaps.
 
-    shift  the most by which a moved vote shifts a count; inf: no bound is used, so none is checked
+    shift  the most by which a moved vote shifts a count
     """
-    if np.isfinite(shift):
-        _require_worst_case(noise, shift)
-    if isinstance(noise, ContinuousNoise):
-        _require_draws(noise)
-    else:
-        _require_winners(noise)
-
-
-def _require_worst_case(noise: Noise, shift: float) -> None:
-    """Compare `worst_case` with the law of two classes before and after a moved vote: at a tie and at larger gaps."""
     further = noise.unit * 4.0 ** np.arange(4) if isinstance(noise, ContinuousNoise) else 2.0 ** np.arange(-20, 40)
     gap = np.array([0.0, shift, *further])
     here = np.stack([gap, np.zeros_like(gap)], axis=1)
@@ -51,19 +41,17 @@ def _require_worst_case(noise: Noise, shift: float) -> None:
             raise InputError("worst_case", float(bound), allowed)
 
 
-def _require_draws(noise: ContinuousNoise) -> None:
-    """Compare the draws with `log_cdf` in 18 cells, between quantiles of draws of their own; and `exact` with it."""
-    rng = np.random.default_rng(0)
-    edges = np.unique(np.sort(noise.sample((64, 16), rng), axis=None)[[7, *range(63, 1000, 64), -8]])
-    drawn = noise.sample(_DRAWS, rng)
-    below = np.array([np.count_nonzero(drawn <= edge) for edge in edges]) / drawn.size
-    with np.errstate(divide="ignore"):
-        expected = np.exp(noise.log_cdf(edges / noise.unit))
-    worst = int(np.nan_to_num(np.abs(below - expected), nan=1.0).argmax())
-    share, law = np.diff(below, prepend=0, append=1), np.diff(expected, prepend=0, append=1)
-    of = f"`log_cdf` says: shares below {edges[worst]:.4g} votes"
-    _require_plausible(noise, share, law, of, below[worst], expected[worst])
-    if noise.exact is not None:
+def require_draws(noise: Noise) -> None:
+    """Raise InputError where `sample` does not draw what the law says (χ² test), or where `exact` contradicts it."""
+    share, law = _below(noise) if isinstance(noise, ContinuousNoise) else _winners(noise)
+    worst = int(np.nan_to_num(np.abs(np.cumsum(share - law)), nan=1.0).argmax())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(share == law, 0.0, np.prod(_DRAWS) * (share - law) ** 2 / law).sum()
+    if not chdtrc(len(law) - 1, statistic) >= _FALSE_ALARM:
+        found, said = 100 * share[: worst + 1].sum(), 100 * law[: worst + 1].sum()
+        allowed = f"must draw with `sample`, in votes, what its law says: {found:.3g} % of draws, by law {said:.3g} %"
+        raise InputError("noise", noise, allowed)
+    if isinstance(noise, ContinuousNoise) and noise.exact is not None:
         at = np.arange(1, 4096) / 4096
         quantiles = noise.exact.law.quantile(at) * float(noise.exact.scale / Fraction(float(noise.unit)))
         if not (off := np.abs(np.exp(noise.log_cdf(quantiles)) - at).max()) < 1e-9:
@@ -71,21 +59,22 @@ def _require_draws(noise: ContinuousNoise) -> None:
             raise InputError("noise", noise, allowed)
 
 
-def _require_winners(noise: Noise) -> None:
-    """Compare the winners of three classes with `log_law`, where the first wins in about 75 %."""
+def _below(noise: ContinuousNoise) -> tuple[Floats, Floats]:
+    """Return shares of draws in 18 cells, between quantiles of other draws, and what `log_cdf` says of each."""
+    rng = np.random.default_rng(0)
+    edges = np.unique(np.sort(noise.sample((64, 16), rng), axis=None)[[7, *range(63, 1000, 64), -8]])
+    drawn = noise.sample(_DRAWS, rng)
+    below = np.array([np.count_nonzero(drawn <= edge) for edge in edges]) / drawn.size
+    with np.errstate(divide="ignore"):
+        expected = np.exp(noise.log_cdf(edges / noise.unit))
+    return np.diff(below, prepend=0, append=1), np.diff(expected, prepend=0, append=1)
+
+
+def _winners(noise: Noise) -> tuple[Floats, Floats]:
+    """Return how often each of three classes wins, and `log_law`, where the first wins in about 75 %."""
     gaps = 2.0 ** np.arange(-30, 60)
     scores = np.stack([gaps, 0 * gaps, 0 * gaps], axis=1)
     laws = np.exp(noise.log_law(scores))
     at, draws = int(np.abs(laws[:, 0] - 0.75).argmin()), int(np.prod(_DRAWS))
     winners = noise.winner(np.tile(scores[at], (draws, 1)), np.ones(draws), np.random.default_rng(0))
-    share, law = np.bincount(winners, minlength=3) / draws, laws[at]
-    _require_plausible(noise, share, law, f"`log_law` says: wins {gaps[at]:g} votes ahead", share[0], law[0])
-
-
-def _require_plausible(noise: Noise, share: Floats, law: Floats, of: str, drawn: float, expected: float) -> None:
-    """Require that shares of independent draws [cells] may come from a law [cells] (χ² test)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(share == law, 0.0, np.prod(_DRAWS) * (share - law) ** 2 / law).sum()
-    if not chdtrc(len(law) - 1, statistic) >= _FALSE_ALARM:
-        allowed = f"must draw with `sample`, in votes, what {of} are {100 * drawn:.3g} %, by law {100 * expected:.3g} %"
-        raise InputError("noise", noise, allowed)
+    return np.bincount(winners, minlength=3) / draws, laws[at]

@@ -19,10 +19,9 @@ _X, _W = np.polynomial.legendre.leggauss(16)
 
 
 class ContinuousNoise(Noise):
-    """Noise with a density, given by its standard law; one unit of it is `unit` votes.
+    """Noise with a density, given by its standard law: `sample`, `unit`, `log_density` and `log_cdf`.
 
-    A subclass needs `sample`, `unit`, `log_density` and `log_cdf`. A law that does not sum to one is refused, and so is
-    what contradicts it (`noise.checks`).
+    A law that does not sum to one is refused, and so is what contradicts it (`noise.checks`).
     """
 
     reach: float = np.inf  # classes so many units behind have probability 0, also after any step up to MAX_STEP
@@ -43,21 +42,20 @@ class ContinuousNoise(Noise):
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
         """Return integration nodes and their log-weights, both [queries, nodes].
 
-        leads   [queries, kinds]  standardised scores minus the largest
-        copies  [queries, kinds]  classes of each kind
-        step    [queries]         one vote, standardised; the nodes must also suit leads that are moved by it
+        leads, copies  standardised scores minus the largest, and classes of each kind, [queries, kinds]
+        step           one vote, standardised, [queries]; the nodes must also suit leads that are moved by it
 
         By default: 16 Gauss-Legendre nodes between points at growing distances from every lead, also for heavy tails.
         """
-        shifted = [leads + shift for shift in (0 * step[:, None], step[:, None], -step[:, None])]
-        near = [(centre[..., None] + side * _NEAR).reshape(len(leads), -1) for centre in shifted for side in (-1, 1)]
-        far = [(leads[..., None] + side * _FAR).reshape(len(leads), -1) for side in (-1, 1)]
-        edges = np.sort(np.concatenate([*near, *far], axis=1), axis=1)
-        width = np.diff(edges)
-        at = edges[:, :-1, None] + width[:, :, None] * (_X + 1) / 2
-        with np.errstate(divide="ignore"):
-            log_weight = np.log(width[:, :, None] * _W / 2)
-        return at.reshape(len(leads), -1), log_weight.reshape(len(leads), -1)
+        shifted = np.stack([leads, leads + step[:, None], leads - step[:, None]], axis=1)
+        edges = [
+            shifted[..., None] + _NEAR,
+            shifted[..., None] - _NEAR,
+            leads[..., None] + _FAR,
+            leads[..., None] - _FAR,
+        ]
+        sorted_edges = np.sort(np.concatenate([part.reshape(len(leads), -1) for part in edges], axis=1), axis=1)
+        return panels(sorted_edges[:, :-1], np.diff(sorted_edges), _X, _W)
 
     def leads(self, scores: Floats, scale: Floats | float = 1.0) -> Floats:
         """Return standardised scores minus the largest of their row."""
@@ -80,9 +78,8 @@ class ContinuousNoise(Noise):
     def neighbourhood(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats, Floats] | None:
         """Return the log-laws at leads [queries, kinds], and after one vote of size `step` [queries] moved.
 
-        here    [queries, kinds]                one class of each kind; classes with equal scores form one kind
-        there   [queries, from, to, kinds + 2]  one untouched class of each kind, then the loser and the gainer
-        copies  [queries, from, to, kinds + 2]  how many classes each entry stands for
+        here           [queries, kinds]                one class of each kind; classes with equal scores form one kind
+        there, copies  [queries, from, to, kinds + 2]  one untouched class of each kind, then the loser and the gainer
 
         None: a step is above MAX_STEP, or a ratio of F above e^MAX_RATIO, where dropped weights would matter.
         A moved vote changes two factors of the integrand: with L(t) = F(t − n + 1)/F(t − n) and
@@ -148,6 +145,14 @@ class ContinuousNoise(Noise):
             gainer, top = _scaled(rest + density(x - d), out)
             there[..., kinds + 1] = np.log(np.matmul(lose.transpose(0, 2, 1), gainer)) + top[:, None, :]
         return here, there
+
+
+def panels(left: Floats, width: Floats, x: Floats, w: Floats) -> tuple[Floats, Floats]:
+    """Return the nodes and log-weights of a rule on [−1, 1] in panels [queries, panels], both [queries, nodes]."""
+    at = left[:, :, None] + width[:, :, None] * (x + 1) / 2
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(width[:, :, None] * w / 2)
+    return at.reshape(len(left), -1), log_weight.reshape(len(left), -1)
 
 
 def _scaled(log_w: Floats, out: Floats | None) -> tuple[Floats, Floats]:

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_ndtr
 
-from nzc.accounting import data_dependent, data_independent
-from nzc.accounting.data_independent import Kind, Shown
+from nzc.accounting.data_dependent import DataDependentBound, gaussian_bound
+from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
@@ -16,10 +16,7 @@ from nzc.validation import positive
 
 @dataclass(frozen=True)
 class GaussianNoise(ContinuousNoise):
-    """N(0, σ²) on every count. σ is the standard deviation in votes, not a noise multiplier.
-
-    A moved vote shifts two counts, an l2 distance of √2. So one label costs α/σ² (Scalable PATE 2018, Proposition 8).
-    """
+    """N(0, σ²) on every count, σ in votes: a moved vote shifts two counts, √2 in the l2 norm, so a label costs α/σ²."""
 
     sigma: float
     concentrated = True
@@ -59,13 +56,13 @@ class GaussianNoise(ContinuousNoise):
         count = int(np.ceil((last - first).max() / h)) + 1
         return first[:, None] + h * np.arange(count), np.full((len(leads), count), np.log(h))
 
-    def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
-        cost = data_independent.gaussian_cost(np.sqrt(2) * shift / self.sigma)
+    def worst_case(self, shift: float) -> WorstCaseCost:
+        cost = gaussian_cost(np.sqrt(2) * shift / self.sigma)
         return replace(cost, shown=Shown(Kind.LABEL, cost.mu)) if shift == 1 and type(self) is GaussianNoise else cost
 
     @property
-    def bound(self) -> data_dependent.DataDependentBound:
-        return data_dependent.gaussian_bound(self.sigma)
+    def bound(self) -> DataDependentBound:
+        return gaussian_bound(self.sigma)
 
     def claimed(self, queries: int, delta: float) -> float:
         """Return T/σ² + 2 √(T ln(1/δ))/σ: the Rényi cost α/σ² of Scalable PATE 2018 at its best order."""

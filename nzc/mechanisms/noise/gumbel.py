@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
-from nzc.accounting import data_independent
+from nzc.accounting.data_independent import WorstCaseCost, bounded_range_cost
 from nzc.accounting.exact_noise import GUMBEL
 from nzc.mechanisms.noise.base import ScaledNoise, complete
 from nzc.types import Floats
@@ -15,8 +15,8 @@ from nzc.types import Floats
 class GumbelNoise(ScaledNoise):
     """Gumbel noise of scale 1/γ votes: Pr[j] ∝ e^(γ n_j), the exponential mechanism with ε₀ = 2γ.
 
-    A moved vote changes two exponents by γ in opposite directions. So the privacy loss of a label lies in a range of
-    width 2γ: the label is (2γ, 0)-private and costs at most αγ²/2 (Dong, Durfee, Rogers 2020).
+    A moved vote changes two exponents by γ in opposite directions. So a label's privacy loss lies in a range of width
+    2γ: it is (2γ, 0)-private and costs at most αγ²/2 (Dong, Durfee, Rogers 2020).
     """
 
     standard = GUMBEL
@@ -28,5 +28,5 @@ class GumbelNoise(ScaledNoise):
         leads = self.gamma * (scores - scores.max(axis=1, keepdims=True))
         return complete(log_softmax(leads, axis=1))
 
-    def worst_case(self, shift: float) -> data_independent.WorstCaseCost:
-        return data_independent.bounded_range_cost(2 * self.gamma * shift)
+    def worst_case(self, shift: float) -> WorstCaseCost:
+        return bounded_range_cost(2 * self.gamma * shift)

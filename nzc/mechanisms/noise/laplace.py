@@ -8,7 +8,7 @@ from nzc.accounting.data_dependent import DataDependentBound, laplace_bound
 from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, pure_cost
 from nzc.accounting.exact_noise import LAPLACE
 from nzc.mechanisms.noise.base import ScaledNoise
-from nzc.mechanisms.noise.continuous import ContinuousNoise
+from nzc.mechanisms.noise.continuous import ContinuousNoise, panels
 from nzc.types import Floats
 
 _X, _W = np.polynomial.legendre.leggauss(8)
@@ -57,12 +57,9 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
         classes = copies.sum(axis=1)
         y, w = np.polynomial.legendre.leggauss(int(classes.max() + 1) // 2)
         y, w = (y + 1) / 2, w / 2
-        bottom, top = edges[:, :1], edges[:, -1:]
-        at = (left[:, :, None] + width[:, :, None] * (_X + 1) / 2).reshape(len(leads), -1)
-        with np.errstate(divide="ignore"):
-            log_weight = np.log(width[:, :, None] * _W / 2).reshape(len(leads), -1)
+        at, log_weight = panels(left, width, _X, _W)
         return (
-            np.concatenate([bottom, at, top - np.log(y)], axis=1),
+            np.concatenate([edges[:, :1], at, edges[:, -1:] - np.log(y)], axis=1),
             np.concatenate([-np.log(classes)[:, None], log_weight, np.tile(np.log(w / y), (len(leads), 1))], axis=1),
         )
 
