@@ -63,17 +63,16 @@ def error_line(error: Exception, private: bool = True, otherwise: int = 1) -> tu
     private    whether the line may have the message of a failure, which may quote private data
     otherwise  the code of a failure: 2 before a run begins, where Hydra raises many types
     """
-    code, line = 2, _sentence(error)
-    if (wrong := input_error(error)) is not None:
-        line = str(wrong)
-    elif not isinstance(error, HydraException | yaml.YAMLError):
+    code, wrong = 2, input_error(error)
+    line = str(wrong or _sentence(error))
+    if wrong is None and not isinstance(error, HydraException | yaml.YAMLError):
         message = f": {in_a_line(error)}" if private else ""
         code, line = otherwise, f"{type(error).__name__}{message} (HYDRA_FULL_ERROR=1 shows where)"
     return code, shortened(one_line(line))
 
 
 def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError | None:
-    """Return the InputError that caused an error, or one made of OmegaConf's error; None: another error.
+    """Return the InputError that caused an error, or one made of Hydra's or OmegaConf's error; None: another error.
 
     words  the overrides, where they are not the words of the command line
     """

@@ -24,8 +24,8 @@ from omegaconf import OmegaConf
 from nzc.app.build import without_hydra
 from nzc.app.config import CONF, GROUPS, compose_run, register
 from nzc.app.errors import Stop, error_line, input_error
+from nzc.app.job import prepare
 from nzc.app.main import do_job
-from nzc.app.run import prepare
 from nzc.app.sweep import SweepHooks, answer_interrupted
 from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
@@ -139,15 +139,13 @@ def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False
     """Return settings as Hydra's overrides KEY=VALUE; with `grid`, KEY=VALUE,VALUE for a list, a range or an array."""
     if isinstance(settings, str):
         raise InputError("settings", settings, "must be a mapping, or a list of KEY=VALUE")
-    words = [] if isinstance(settings, Mapping) else [*settings]
-    for key, value in [*(_flat(settings) if isinstance(settings, Mapping) else ()), *_flat(more)]:
+    words, typed = ([], settings) if isinstance(settings, Mapping) else ([*settings], {})
+    for key, value in [*_flat(typed), *_flat(more)]:
         values = [*value] if grid and isinstance(value, list | range | np.ndarray) else [value]
         if key in GROUPS:
             values = ["none" if name is None else name for name in values]
             if wrong := [name for name in values if not isinstance(name, str)]:
                 raise InputError(key, wrong[0], "must be the name of an option; nzc --help lists them")
-        if not values:
-            raise InputError(key, "[]", "must have a value")
         key = f"++{key}" if any(isinstance(each, Mapping) for each in values) and key[0] not in "+~" else key
         words.append(f"{key}={','.join(_text(key, each) for each in values)}")
     return words

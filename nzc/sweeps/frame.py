@@ -25,6 +25,12 @@ def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
     (folder / JOBS).write_text(json.dumps([masked_tree(dict(job)) for job in jobs]), encoding="utf-8")
 
 
+def numbered(folder: Path) -> list[Path]:
+    """Return the folders of the jobs of a sweep that have begun, in order."""
+    begun = [path for path in folder.iterdir() if path.name.isdigit() and path.is_dir()]
+    return sorted(begun, key=lambda path: int(path.name))
+
+
 def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     """Return a row for each job of a sweep, also for those that never began; a search leaves only those that did.
 
@@ -34,15 +40,15 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     """
     from pandas import DataFrame  # takes half a second
 
-    jobs = _written(folder)
-    if not jobs:
-        begun = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
-        begun = [at for at in begun if _error(folder / str(at)) != NOT_STARTED]
-        jobs = [{"job": at, "row": {}, "overrides": read_overrides(folder / str(at))} for at in begun]
-    common, rows = _common(jobs), []
-    for at, job in enumerate(jobs):
+    jobs = dict(enumerate(_written(folder))) or {
+        int(job.name): {"row": {}, "overrides": read_overrides(job)}
+        for job in numbered(folder)
+        if _error(job) != NOT_STARTED
+    }
+    common, rows = _common(jobs.values()), []
+    for at, job in jobs.items():
         own = [text for text in job["overrides"] if not is_seed(text)]
-        facts = _job(folder / str(job.get("job", at)), job["row"], keys)
+        facts = _job(folder / str(at), job["row"], keys)
         rows.append(facts | {"name": _name(job["row"], own, common) or "run", "overrides": job["overrides"]})
     return DataFrame(rows, columns=None if rows else ["name", "error"], dtype=object)  # whole numbers stay whole
 
