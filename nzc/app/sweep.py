@@ -23,8 +23,7 @@ from nzc.runs import layout
 from nzc.runs.formatting import optional, show
 from nzc.runs.prepare import forget_data
 from nzc.storage.files import OwnFolder, require_own
-from nzc.sweeps.frame import JOBS, is_seed, numbered, write_jobs
-from nzc.sweeps.spec import SweepRow, check_keys, header_of, name_of, spec_of
+from nzc.sweeps.frame import JOBS, SweepRow, check_keys, header_of, is_seed, name_of, numbered, spec_of, write_jobs
 from nzc.tracking import RECORD, tracked, tracked_name
 from nzc.validation import InputError, in_a_line
 
@@ -214,10 +213,12 @@ def _values(overrides: Sequence[Override]) -> dict[str, list[str]]:
     """Return the values of each key, as KEY=VALUE; the last override of a key counts."""
     values: dict[str, list[str]] = {}
     for override in overrides:
-        key, each = override.get_key_element(), [override.get_value_element_as_str()]
-        if override.is_discrete_sweep():
+        key = override.get_key_element()
+        if not override.is_sweep_override():
+            each = [override.get_value_element_as_str()]
+        elif override.is_discrete_sweep():
             each = [str(value) for value in override.sweep_string_iterator()]
-        elif override.is_sweep_override():
+        else:
             raise InputError(key, override.value(), "must list its values; a search needs hydra/sweeper=optuna")
         values[key] = [f"{key}={value}" for value in each]
     return values

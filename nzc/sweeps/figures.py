@@ -19,8 +19,7 @@ from pandas import DataFrame, Series
 from nzc.runs.curves import AXES, read_curves
 from nzc.runs.formatting import axis_name, heading, is_share, some
 from nzc.runs.plots import BARS, COSTS, LINES, SIZE, new_figure
-from nzc.sweeps.frame import is_seed, whole_key
-from nzc.sweeps.spec import SweepFigure
+from nzc.sweeps.frame import SweepFigure, is_seed, whole_key
 from nzc.types import AnyArray
 
 _COUNTS = ("asked", "answered", "plurality")

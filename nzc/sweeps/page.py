@@ -16,8 +16,7 @@ from nzc.runs.metrics import unequal_classes
 from nzc.runs.result import RunResult, now
 from nzc.runs.summary import describe
 from nzc.storage.files import write_private
-from nzc.sweeps.frame import job_name
-from nzc.sweeps.spec import header_of
+from nzc.sweeps.frame import header_of, job_name
 from nzc.sweeps.table import Sweep, failure_lines
 from nzc.validation import masked
 from nzc.version import __version__

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nzc.runs.curves import write_curves
 from nzc.sweeps.figures import Drawing, draw_curves, draw_lines
-from nzc.sweeps.spec import SweepFigure
+from nzc.sweeps.frame import SweepFigure
 from nzc.sweeps.table import SweepTable, cell
 
 INF = float("inf")

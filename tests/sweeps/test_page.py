@@ -12,8 +12,8 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
 
 from nzc.runs.layout import PAGE
+from nzc.sweeps.frame import changed_settings
 from nzc.sweeps.page import write_page
-from nzc.sweeps.spec import changed_settings
 from nzc.sweeps.table import Sweep
 
 OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]
