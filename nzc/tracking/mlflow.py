@@ -167,7 +167,7 @@ class MLflow(Tracker):
         if not self.private:
             self.client.log_dict(self.run, record, layout.RESULT)
         if (self.model or self.register) and (folder / layout.STUDENT).is_file():
-            log_student(self.client, self.run, folder, self.register, *describe_student(whole))
+            log_student(self.uri, self.run, folder, self.register, *describe_student(whole))
 
     def _log_sweep(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Log the summary and the files of a sweep, and close those of its jobs that were killed."""

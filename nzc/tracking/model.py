@@ -2,7 +2,6 @@
 
 import json
 import platform
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from shutil import copyfile
@@ -13,6 +12,7 @@ import mlflow
 import numpy as np
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModelOutput, LoggedModelStatus
+from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
@@ -23,8 +23,9 @@ from nzc.runs.outputs import student_code
 _ENVIRONMENT = f"python: {platform.python_version()}\ndependencies: [-r requirements.txt]\n"
 
 
-def log_student(client: MlflowClient, run: str, folder: Path, register: str | None, about: str, tags: Any) -> None:
+def log_student(uri: str, run: str, folder: Path, register: str | None, about: str, tags: Mapping[str, str]) -> None:
     """Log the student in a run's folder as the model of `run`, unless that is done; as a version of `register` too."""
+    client, before = MlflowClient(uri), mlflow.get_tracking_uri()
     experiment = client.get_run(run).info.experiment_id
     logged = client.search_logged_models([experiment], f"source_run_id = '{run}'")
     model = next((model.model_id for model in logged if model.status == LoggedModelStatus.READY), None)
@@ -38,18 +39,18 @@ def log_student(client: MlflowClient, run: str, folder: Path, register: str | No
         client.log_outputs(run, [LoggedModelOutput(model, step=0)])
         client.finalize_logged_model(model, LoggedModelStatus.READY)
     if register is not None:
-        _register(client, model, register, about, tags)
+        try:
+            mlflow.set_tracking_uri(uri)  # of the process: MLflow finds the model of a version by it only
+            _register(client, model, register, about, tags)
+        finally:
+            mlflow.set_tracking_uri(before)
 
 
 def _write_model(root: Path, folder: Path, run: str, model: str) -> None:
     """Write MLflow's files of the student, with the code that it is published with: it is served without nzc.
 
-    `log_model` would write the same, but check for seconds that the packages are those that are installed.
+    `mlflow.pyfunc.log_model` writes the same, but is slow: it checks which packages are installed.
     """
-    with warnings.catch_warnings(action="ignore"):
-        from mlflow import pyfunc  # its import warns
-        from mlflow.models import Model, ModelSignature
-
     files = {f"code/{name}": text for name, text in student_code().items()}
     files["requirements.txt"] = f"mlflow=={mlflow.__version__}\n{files.pop('code/requirements.txt')}"
     served = Path(__file__).with_name("served.py").read_text(encoding="utf-8")
@@ -62,7 +63,9 @@ def _write_model(root: Path, folder: Path, run: str, model: str) -> None:
         copyfile(folder / name, root / "data" / name)
     signature = ModelSignature(*_schemas(json.loads((folder / STUDENT_INPUT).read_text(encoding="utf-8"))))
     described = Model(run_id=run, model_id=model, model_uuid=model, signature=signature)
-    pyfunc.add_to_model(described, "served", data="data", code="code", python_env="python_env.yaml")
+    served_by = {"loader_module": "served", "python_version": platform.python_version()}
+    environment = {"virtualenv": "python_env.yaml"}
+    described.add_flavor("python_function", **served_by, data="data", code="code", env=environment)
     described.save(root / "MLmodel")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SMALL, STUDENT, TEACHERS, VOTES, Nzc, published, tracked_runs
+from conftest import SMALL, STUDENT, TEACHERS, VOTES, Nzc, published, served, tracked_runs
 from mlflow import MlflowClient
 
 from nzc.data.digits import Digits
@@ -25,8 +25,6 @@ FILE = [*VOTES, "teachers.path=votes.npy"]
 
 def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its result and files, what MLflow finds, the student there; and the same again from another store."""
-    from mlflow import pyfunc, set_tracking_uri  # slow, and with a warning
-
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
     ran = nzc(*SMALL, "queries=100", "tracking=mlflow", "tracking.register=student-of-digits")
     result = ran.result
@@ -58,8 +56,7 @@ def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatc
     assert json.loads(run.inputs.dataset_inputs[0].dataset.profile)["private"] == 1200
     kept = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert kept >= {"config", "labels.csv", "result.json"} and "curves.csv" not in kept
-    set_tracking_uri(uri)
-    table = pyfunc.load_model("models:/student-of-digits/1").predict(splits.test.x)
+    table = served(uri, "student-of-digits/1", splits.test.x)
     assert (table["label"].astype(int) == splits.test.y).mean() == pytest.approx(result["accuracy"])
     np.testing.assert_allclose(table.filter(like="p(").sum(axis=1), 1)
     version = client.get_model_version("student-of-digits", "1")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alembic.runtime.migration import HeadMaintainer
-from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere, tracked_runs
+from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere, served, tracked_runs
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
@@ -204,8 +204,6 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
 
 
 def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
-    from mlflow import pyfunc, set_tracking_uri
-
     y, role = np.arange(600) % 3, np.repeat(["private", "public", "test"], 200)
     near = np.random.default_rng(0).normal(size=(600, 4)) + 2 * np.eye(4)[y]
     x = np.rint(near * [1e2, 1e6, 1e4, 1e3] + [1e7, 0, -1e6, 0])  # exact in every type below
@@ -213,9 +211,8 @@ def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
     recorded = ["aggregator=plurality", "tracking=mlflow", "tracking.register=own"]
     ran = nzc("dataset=npz", "dataset.path=data.npz", *SMALL, *recorded)
     assert 0.6 < ran.result["accuracy"] < 1, ran.err
-    set_tracking_uri(f"sqlite:///{Path.cwd()}/mlflow.db")
-    served = pyfunc.load_model("models:/own/1").predict(x[400:])["label"].astype(int)
-    assert (served == y[400:]).mean() == pytest.approx(ran.result["accuracy"])
+    labels = served(f"sqlite:///{Path.cwd()}/mlflow.db", "own/1", x[400:])["label"].astype(int)
+    assert (labels == y[400:]).mean() == pytest.approx(ran.result["accuracy"])
 
 
 @pytest.mark.slow
