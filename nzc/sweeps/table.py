@@ -94,24 +94,19 @@ class SweepTable:
         self.lines = [list(line) for line in zip(runs, *columns.values(), strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table for a terminal: in parts, one below the other, where it is too wide. No number is broken."""
-        parts, title = [[*self.columns]], self.title
-        while parts:
-            names = parts.pop(0)
-            table = Table(title=title, title_style="bold")
-            table.add_column(
-                "run", min_width=max((len(word) for line in self.lines for word in line[0].split()), default=0)
-            )
-            for name in names:
-                table.add_column(name, justify="right", width=max(map(len, [*self.columns[name], *name.split()])))
-            for at, line in enumerate(self.lines):
-                table.add_row(line[0], *(self.columns[name][at] for name in names))
-            if len(names) < 2 or table.__rich_measure__(console, options).minimum <= options.max_width:
-                yield table
-                title = ""
-            else:
-                half = (len(names) + 1) // 2
-                parts = [names[:half], names[half:], *parts]
+        """Yield the table for a terminal; where it is too wide, a paragraph for each run. No number is broken."""
+        table = Table(title=self.title, title_style="bold")
+        for name, cells in zip(self.headings, zip(*self.lines, strict=True), strict=False):
+            words = [word for text in (name, *cells) for word in (text.split() if name == "run" else [text])]
+            table.add_column(name, justify="left" if name == "run" else "right", min_width=max(map(len, words)))
+        for line in self.lines:
+            table.add_row(*line)
+        if table.__rich_measure__(console, options).minimum <= options.max_width:
+            yield table
+        else:
+            for name, *cells in self.lines:
+                named = zip(self.headings[1:], cells, strict=True)
+                yield Text(f"{name}: " + "; ".join(f"{heading} {text}" for heading, text in named))
         yield from (Text(note, style="dim") for note in [*self.notes, *self.warnings])
 
     def markdown(self) -> str:
