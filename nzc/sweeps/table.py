@@ -96,17 +96,19 @@ class SweepTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table for a terminal; where it is too wide, a paragraph for each run. No number is broken."""
         table = Table(title=self.title, title_style="bold")
-        for name, cells in zip(self.headings, zip(*self.lines, strict=True), strict=False):
-            words = [word for text in (name, *cells) for word in (text.split() if name == "run" else [text])]
-            table.add_column(name, justify="left" if name == "run" else "right", min_width=max(map(len, words)))
+        table.add_column(
+            "run", min_width=max((len(word) for line in self.lines for word in line[0].split()), default=0)
+        )
+        for name, cells in self.columns.items():
+            table.add_column(name, justify="right", width=max(map(len, [*cells, *name.split()])))
         for line in self.lines:
             table.add_row(*line)
         if table.__rich_measure__(console, options).minimum <= options.max_width:
             yield table
         else:
-            for name, *cells in self.lines:
-                named = zip(self.headings[1:], cells, strict=True)
-                yield Text(f"{name}: " + "; ".join(f"{heading} {text}" for heading, text in named))
+            named = (zip(self.columns, line[1:], strict=True) for line in self.lines)
+            texts = (" · ".join(f"{name} {text}" for name, text in values) for values in named)
+            yield from (Text(f"{line[0]}\n{text}\n") for line, text in zip(self.lines, texts, strict=True))
         yield from (Text(note, style="dim") for note in [*self.notes, *self.warnings])
 
     def markdown(self) -> str:
