@@ -141,17 +141,6 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path) -> None:
         assert not (here / "x").exists()
 
 
-def test_labels_of_one_run_are_not_published_with_the_result_of_another(nzc: Nzc, histograms: Path) -> None:
-    """Both ran, one after the other, in one folder, and each file is one that a run wrote."""
-    for sigma in ("2", "200"):
-        assert nzc(*FILE, "rng=system", "hydra.run.dir=here", f"aggregator.sigma={sigma}").code == 0
-        shutil.copy("here/labels.csv", f"{sigma}.csv")
-    publish(Path("here"), Path("good"))
-    shutil.copy("2.csv", "here/labels.csv")
-    with pytest.raises(InputError, match=r"labels.csv that the run wrote"):
-        publish(Path("here"), Path("bad"))
-
-
 def test_a_published_epsilon_follows_from_the_configuration(nzc: Nzc, histograms: Path) -> None:
     """Of every kind of promise: a run of an accountant that says too little is not published."""
     for settings in (

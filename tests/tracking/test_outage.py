@@ -4,21 +4,15 @@ import errno
 import json
 import os
 import shutil
-import signal
-import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-import requests
-from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, nowhere, tracked_runs
+from conftest import SMALL, VOTES, Command, Nzc, nowhere, tracked_runs
 from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Run
@@ -223,16 +217,6 @@ def test_a_server_that_cannot_serve_is_an_outage_and_one_that_refuses_a_wrong_ad
     assert len(unsent(Path("outputs"))) == (code == 0)
 
 
-def test_a_run_whose_database_is_locked_is_sent_later(nzc: Nzc, histograms: Path, database: Path) -> None:
-    shutil.copyfile(database, "mlflow.db")
-    other = sqlite3.connect("mlflow.db", isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    ran = nzc(*FILE, "tracking.artifacts=other")
-    other.close()
-    assert (ran.code, ran.err.count("\n")) == (0, 1), ran.err
-    assert "sends it later" in ran.err
-
-
 def test_a_stored_run_gives_values_and_never_classes(nzc: Nzc, command: Command, histograms: Path) -> None:
     assert nzc(*FILE, f"tracking.uri={nowhere()}", "hydra.run.dir=run").code == 0
     stored = OmegaConf.load("run/.hydra/config.yaml")
@@ -242,63 +226,3 @@ def test_a_stored_run_gives_values_and_never_classes(nzc: Nzc, command: Command,
         code, _, err = command("sync", "run")
         assert code == 1 and err.startswith("nzc: run: ") and err.count("\n") == 1, err
         assert not Path("written").exists() and os.environ["HOME"] not in err
-
-
-def test_the_address_may_come_from_the_environment_where_the_user_types_it(
-    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch, usual_umask: None
-) -> None:
-    """What `nzc sync` leaves is readable by its owner only, whatever the umask."""
-    monkeypatch.setenv("ADDRESS", nowhere())
-    assert nzc(*FILE, "tracking.uri=${oc.env:ADDRESS}", "hydra.run.dir=run").code == 0
-    assert command("sync", "run")[0] == 1
-    monkeypatch.setenv("ADDRESS", DATABASE)
-    os.umask(0o022)
-    assert command("sync", "run", "--uri", "${oc.env:ADDRESS}")[0] == 0
-    left = [Path("mlflow.db"), Path("mlartifacts"), *Path("mlartifacts").rglob("*"), *Path("run").rglob("*")]
-    assert len(left) > 10
-    assert not [path for path in left if path.stat().st_mode & 0o077]
-
-
-@contextmanager
-def _server(port: str) -> Iterator[subprocess.Popen[bytes]]:
-    arguments = ["--backend-store-uri", "sqlite:///server.db", "--artifacts-destination", "kept", "--workers", "1"]
-    start = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port, *arguments]
-    with open("server.log", "ab") as log:
-        server = subprocess.Popen(start, stdout=log, stderr=log, start_new_session=True)
-    try:
-        for _ in range(600):
-            with suppress(requests.RequestException):  # a port alone may still be that of a server that is dying
-                if requests.get(f"http://127.0.0.1:{port}/health", timeout=2).ok:
-                    break
-            time.sleep(0.2)
-        yield server
-    finally:
-        if server.poll() is None:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_server_that_is_gone_or_hangs_while_a_run_is_under_way(
-    nzc: Nzc, command: Command, how: signal.Signals
-) -> None:
-    uri = nowhere()
-    port = uri.rpartition(":")[2]
-    run = [sys.executable, "-m", "nzc", *TEACHERS, "student.steps=4000", f"tracking.uri={uri}", "wait=15"]
-    with _server(port) as server:
-        running = subprocess.Popen(run, stderr=subprocess.PIPE, text=True)
-        while not [run for run in tracked_runs(_client(uri)) if any("/loss" in key for key in run.data.metrics)]:
-            time.sleep(0.2)
-            assert running.poll() is None
-        os.killpg(server.pid, how)
-        _, lines = running.communicate(timeout=600)
-    assert running.returncode == 0, lines
-    assert [word in lines for word in ("no longer tracked", "nzc sync", "Traceback")] == [True, True, False]
-    with _server(port):
-        assert command("sync")[0] == 0
-        recorded = _recorded(tracked_runs(_client(uri))[0], uri)
-    assert (recorded["status"], recorded["models"]) == ("FINISHED", 1)
-    csv = [line.rsplit(",", 2) for line in next(Path("outputs").rglob("student.csv")).read_text().splitlines()[1:]]
-    drawn = [(key, step) for key, points in recorded["curves"].items() if "/" in key for step, _ in points]
-    assert sorted(drawn) == sorted((key, int(step)) for key, step, _ in csv)
