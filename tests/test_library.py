@@ -94,16 +94,6 @@ def test_a_run_that_trains_nothing_and_is_not_tracked_needs_no_torch_and_no_mlfl
     assert "mlflow" not in versions and versions["numpy"] == np.__version__
 
 
-def test_a_sweep_is_read_without_the_command() -> None:
-    """Stored configurations have a resolver of nzc: whoever reads one knows it."""
-    text = "{budget: {epsilon: 1}, noise: '${without_budget:3}', other: {budget: {epsilon: null}}}"
-    _imported(
-        "import sys\nfrom nzc.sweeps.frame import setting\nfrom omegaconf import OmegaConf\n"
-        f"cfg = OmegaConf.create(\"{text}\")\nassert setting(cfg, 'noise') is None\n"
-        "cfg.budget.epsilon = None\nassert setting(cfg, 'noise') == 3 and 'nzc.app' not in sys.modules"
-    )
-
-
 def test_the_command_answers_without_slow_imports(tmp_path: Path) -> None:
     begin = f"import os, sys; os.chdir({str(tmp_path)!r})\nfrom nzc.app.main import main"
     for words, slow in (["--help"], {"numpy"}), (["querys=10"], {"numpy"}), (["seed=-1"], {"sklearn", "pandas"}):

@@ -61,13 +61,3 @@ def test_labels_reveal_what_the_law_says(attacks: ModuleType) -> None:
     assert play(NoisyArgmax(NoNoise()), 1, 100)[1].value == 1.0
     epsilon = gaussian((2 * 100) ** 0.5 / 20, 1e-5)
     assert FPR < play(NoisyArgmax(GaussianNoise(20.0)), 100, 2000)[1].low < np.exp(epsilon) * FPR + 1e-5
-
-
-def test_the_best_attack_without_sampling_is_the_one_that_games_find(attacks: ModuleType) -> None:
-    """Two queries, three classes: the rates that are computed from the law, and those of played games."""
-    mechanism, rng = NoisyArgmax(GumbelNoise(0.5)), np.random.default_rng(0)
-    here, there = np.array([[5, 3, 2], [1, 4, 5]]), np.array([[4, 4, 2], [1, 5, 4]])
-    scores, member = attacks.attack_labels(mechanism, here, there, np.zeros(2, np.int64), 1, 8000, rng)
-    played = attacks.measure(scores, member, FPR, rng, resamples=2)
-    computed = attacks.best_attack(mechanism, here, there, FPR)
-    assert [played[1].value, played[2].value] == pytest.approx(computed, abs=0.02)
