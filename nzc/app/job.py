@@ -59,10 +59,7 @@ class PreparedJob:
         self.folder.take()
 
     def execute(self, sweep: Path | None = None, name: str = "", speaks: bool = False) -> RunResult:
-        """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in the folder `sweep`.
-
-        speaks  whether standard error gets a line a stage, where it is no terminal
-        """
+        """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in `sweep`."""
         speaks = speaks and self.run.parts.trainer.progress
         say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
         with closing(self.folder), _tracked(self.tracker, self.cfg, self.choices, self.folder.path, sweep, name) as log:

@@ -42,16 +42,14 @@ Settings = Sequence[str] | Mapping[str, Any]
 def run(settings: Settings = (), /, **more: Any) -> RunResult:
     """Do what `nzc KEY=VALUE …` does, and return the result; `result.folder` holds everything else.
 
-        result = nzc.run(queries=5, aggregator="gnmax", tracking="none")
-        result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count": 50}})
+        result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count": 50}}, tracking="none")
         result = nzc.run(["aggregator=gnmax", "aggregator.sigma=3"])
         result.accuracy, result.epsilon.published, result.labels, result.predictions, result.probabilities
 
-    settings  the keys of `nzc --help` with Python values (None, numbers, text, lists, mappings); or overrides as typed
-    more      the same by keyword; the dots of a key are nested mappings: aggregator={"sigma": 3}
+    settings  the keys of `nzc --help` with Python values, nested or dotted; or overrides as typed
+    more      the same by keyword
 
-    Nothing is printed but warnings and progress. Hydra's global state, the umask and `sys.path` are as before when this
-    returns. InputError: a value cannot be used.
+    Hydra's global state, the umask and `sys.path` are as before when this returns. InputError: a value cannot be used.
     """
     begun, overrides = time.time(), as_overrides(settings, more)
     with _undone(overrides):
@@ -72,12 +70,11 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
 
         jobs = nzc.sweep({"aggregator": ["lnmax", "gnmax"], "seed": range(3)}, recipe="papers")
         jobs.groupby("aggregator")[["accuracy", "epsilon.exact"]].mean()
-        nzc.sweep(["+sweeps=digits"])
 
     settings, more  as of `nzc.run`; each list, range or array is a grid of values, and a tuple is one value: a list
 
-    The sweep is tracked, and its folder, `jobs.attrs["folder"]`, has the page report.html. A job that failed is a row
-    with its error in the column `failure`. InputError: a key or value of the grid is wrong; then no job has begun.
+    `jobs.attrs["folder"]` has the page report.html. A job that failed has its error in the column `failure`.
+    InputError: a key or value of the grid is wrong; then no job has begun.
     """
     from nzc.sweeps.table import read_sweep  # imports pandas
 

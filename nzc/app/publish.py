@@ -1,8 +1,6 @@
 """The subcommand nzc publish: check a run against the ledger, and copy what may be published of it, and nothing else.
 
-The new folder has labels.csv; with a student predictions.csv, student.pt2, student.json and what runs it without nzc;
-privacy.json, one ε and δ for everything in the folder, and the mechanism; README.md, which says the same in words.
-Accuracies are not published: the true labels that they are computed from have no protection.
+docs/label.md says what the folder has. Accuracies are not published: the true labels behind them have no protection.
 """
 
 import json
@@ -60,11 +58,9 @@ def publish(arguments: list[str]) -> int:
 def publish_run(folder: Path, dest: Path, store: Path | None = None, name: str | None = None) -> list[str]:
     """Create the folder `dest`, whole or not at all, with what may be published of the run in `folder`.
 
-    store  the one whose ledger knows the run, or the file of the ledger; None: those of the run's configuration
-    name   whom the private data are about; None: dataset.name of the run, or a name that the ledger has
-
-    Return what this folder costs, and what all folders about these people cost together, in lines.
-    InputError: the run may not be published, is not as it was written, or `dest` exists or cannot be created.
+    Return in lines what it costs, and what all folders about these people cost. `store`, which may be the ledger's
+    file, and `name`, that of the people, are by default those of the run's configuration. InputError: the run may not
+    be published, is not as it was written, or `dest` exists or cannot be created.
     """
     files, result, cfg = read_run(folder)
     free = not dest.exists() and folder.resolve() not in dest.resolve().parents
@@ -127,10 +123,7 @@ def _name(ledger: Ledger, dataset: str, given: str | None, result: dict[str, Any
 
 
 def read_run(folder: Path) -> tuple[dict[str, bytes], dict[str, Any], Any]:
-    """Read once what is published of a run: its files by name, the result and the configuration in them.
-
-    InputError: it may not be published. It is not known yet whether the run wrote these files.
-    """
+    """Read once what is published of a run: its files by name, the result and the configuration in them."""
     single = (folder / _CONFIGURATION[0]).is_file() and not (folder / SWEEP).is_file()
     _require(single, "RUN", folder, "must be the folder of one run, below outputs/")
     finished = (folder / RESULT).is_file() and not (folder / ERROR).is_file()  # beside an error it is an earlier job's

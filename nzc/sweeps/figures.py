@@ -34,9 +34,8 @@ class Drawing:
     points   columns group, key, name, x, y and paper, also of runs without a value. A line is a key y of one group of
              `by`. Where x is measured, runs that differ in their seed only are one point, at the mean of their x.
     curves   name and curve (x, y) of each job that has it
-    caption  what it shows, how it shows several seeds, and what it leaves out
-    joined   a warning where a line joins points of different rows, with the `by` that mends it; empty where none does
-    empty    why it is not drawn; empty where it is
+    joined   a warning where a line joins points of different rows, with the `by` that mends it; or empty
+    empty    why it is not drawn; or empty
     """
 
     figure: SweepFigure

@@ -164,9 +164,8 @@ def numbered(folder: Path) -> list[Path]:
 def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     """Return a row for each job of a sweep, also for those that never began; a search leaves only those that did.
 
-    Columns: `folder`; `job`, its number; `run`, counted from 1; `name`, what sets it apart from the others; `row`, the
-    name of its row; `overrides`; `error`, why it has no result, or None; the keys of result.json, dotted; `paper.KEY`,
-    the paper's values; and those of `keys` that are settings.
+    Columns: `folder`; `job`, its number; `run`, counted from 1; `name`, what sets it apart; `row`, its row's name;
+    `overrides`; `error`, why it has no result, or None; the keys of result.json; `paper.KEY`; settings among `keys`.
     """
     from pandas import DataFrame  # takes half a second
 

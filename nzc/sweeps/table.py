@@ -55,11 +55,8 @@ class Sweep:
 class SweepTable:
     """The finished jobs as lines: the run's name, then keys of result.json, with the paper's value before the measured.
 
-    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`; columns without a value are
-    left out. Jobs that differ in their seed only share one line of means ± standard deviations.
-
-    jobs      a row a job (`frame.read_jobs`)
-    changed   settings of the command line, for which the paper's values do not hold
+    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`, as far as there are values.
+    Jobs that differ in their seed only share a line. The paper's values do not hold for settings that are `changed`.
     """
 
     def __init__(self, jobs: DataFrame, keys: Sequence[str] = (), title: str = "", changed: Sequence[str] = ()) -> None:
@@ -162,10 +159,10 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
 
 
 def read_sweep(folder: str | Path) -> DataFrame:
-    """Return a sweep's table.csv as a pandas DataFrame, one row per job; InputError: it is no folder of a sweep.
+    """Return a sweep's table.csv as a DataFrame, one row per job; `attrs["folder"]` is the folder.
 
     Columns: `job` (the number of its folder), `name`, `failure` (why it has no result), the keys that the sweep set,
-    and those of result.json, dotted. `attrs["folder"]` is the folder.
+    and those of result.json, dotted. InputError: it is no folder of a sweep.
     """
     path = Path(folder).absolute() / TABLE_CSV
     if not path.is_file():
