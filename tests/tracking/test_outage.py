@@ -164,24 +164,6 @@ def test_a_killed_run_is_sent_as_such_and_one_under_way_is_left(nzc: Nzc, comman
         assert run.info.status == status and ended - 60_000 < run.info.end_time <= ended
 
 
-def test_a_backlog_is_sent_from_anywhere_and_to_anywhere(
-    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mend = _broken(monkeypatch, "log_artifact")
-    first, second = nzc(*FILE), nzc(*FILE)
-    assert (first.code, second.code, first.err.count("No space left")) == (0, 0, 1)
-    mend()
-    home, away = Path.cwd(), Path.cwd() / "away"
-    away.mkdir()
-    monkeypatch.chdir(away)
-    here, there = map(str, unsent(home / "outputs"))
-    assert command("sync", here)[0] == 0
-    assert not list(away.iterdir())
-    assert command("sync", there, "--uri", DATABASE)[0] == 0  # of here
-    assert [run.info.status for run in _runs()] == ["FINISHED"]
-    assert command("sync", "nowhere")[0] == 2
-
-
 @pytest.mark.parametrize(("status", "code"), [(503, 0), (401, 2)])
 def test_a_server_that_cannot_serve_is_an_outage_and_one_that_refuses_a_wrong_address(
     nzc: Nzc, histograms: Path, status: int, code: int
