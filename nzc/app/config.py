@@ -25,8 +25,6 @@ GROUPS = ("recipe", "dataset", "representation", "teachers", "aggregator", "stud
 
 @dataclass
 class Paths:
-    """Folders, and the ledger's file; relative paths start at the working directory."""
-
     store: str = MISSING
     ledger: str | None = None
     output: str = MISSING
@@ -41,8 +39,6 @@ class Budget:
 
 @dataclass
 class Sanitise:
-    """Plan of the sanitised ε, fixed before a vote is seen; null: chosen from public facts."""
-
     order: float | None = None
     beta: float | None = None
 

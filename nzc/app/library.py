@@ -89,7 +89,8 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
             hydra.multirun("config", do_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False)
     except Stop as stop:
         if SweepHooks.ended is None:
-            raise _error(stop, overrides) from None
+            wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
+            raise input_error(wrong, overrides) or wrong from None
     return read_sweep(SweepHooks.ended or "")
 
 
@@ -119,17 +120,6 @@ def _undone(overrides: Sequence[str]) -> Iterator[None]:
             signal.signal(signal.SIGTERM, at_stop or signal.SIG_DFL)
         Singleton.set_state(state)
         sys.path[:] = path
-
-
-def _error(stop: Stop, overrides: Sequence[str]) -> BaseException:
-    """Return the error that stopped a sweep, with those of other keys as notes."""
-    if stop.__cause__ is not None:
-        return input_error(stop.__cause__, overrides) or stop.__cause__
-    first, *others = stop.errors
-    assert isinstance(first, InputError)
-    for other in others:
-        first.add_note(str(other))
-    return first
 
 
 def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import mlflow
 import numpy as np
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModelOutput, LoggedModelStatus
+from mlflow.entities import LoggedModelOutput, LoggedModelStatus, Metric
 from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
@@ -26,17 +26,22 @@ _ENVIRONMENT = f"python: {platform.python_version()}\ndependencies: [-r requirem
 def log_student(uri: str, run: str, folder: Path, register: str | None, about: str, tags: Mapping[str, str]) -> None:
     """Log the student in a run's folder as the model of `run`, unless that is done; as a version of `register` too."""
     client, before = MlflowClient(uri), mlflow.get_tracking_uri()
-    experiment = client.get_run(run).info.experiment_id
-    logged = client.search_logged_models([experiment], f"source_run_id = '{run}'")
+    found = client.get_run(run)
+    info = found.info
+    logged = client.search_logged_models([info.experiment_id], f"source_run_id = '{run}'")
     model = next((model.model_id for model in logged if model.status == LoggedModelStatus.READY), None)
     if model is None:
         for part in logged:  # of an earlier try
             client.delete_logged_model(part.model_id)
-        model = client.create_logged_model(experiment, name="student", source_run_id=run).model_id
+        model = client.create_logged_model(info.experiment_id, name="student", source_run_id=run).model_id
         with TemporaryDirectory() as temporary:
             _write_model(Path(temporary), folder, run, model)
             client.log_model_artifacts(model, temporary)
         client.log_outputs(run, [LoggedModelOutput(model, step=0)])
+        shown = {
+            key: value for key, value in found.data.metrics.items() if "/" not in key
+        }  # beside it; no learning curves
+        client.log_batch(run, [Metric(key, value, info.start_time, 0, model_id=model) for key, value in shown.items()])
         client.finalize_logged_model(model, LoggedModelStatus.READY)
     if register is not None:
         try:
