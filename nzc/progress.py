@@ -29,10 +29,7 @@ def lines(text: Callable[[], str]) -> Iterator[None]:
 
 
 class Bar(Progress):
-    """A bar with its heading, what is done, the time used and the time left; without a terminal: lines.
-
-    shown  whether there is anything to see
-    """
+    """A bar with its heading, what is done, the time used and the time left; without a terminal: lines."""
 
     def __init__(self, shown: bool) -> None:
         columns = TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

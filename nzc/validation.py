@@ -18,8 +18,6 @@ from typing import Any
 LEAST, MOST = 1e-100, 1e100
 #: The password of an address, up to its last @; Hydra writes \\: for a colon.
 _PASSWORD = re.compile(r"""(://[^:/\s\\]*\\?:)[^\s"']+(?=@)""")
-
-
 #: What Python shows of an object without a text of its own, and of a class or function.
 _NAMELESS = re.compile(r"(?:_DeferredTarget\()?<(?:class |function )?'?([\w.]+)'?(?: object)?(?: at 0x\w+)?>\)?")
 
@@ -34,17 +32,12 @@ class InputError(ValueError):
         super().__init__(one_line(f"{shortened(key, 100)}={shortened(masked(typed), 250)}: {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the three parts; by default pickle would pass the message as the only argument."""
+        """Pickle the three parts, not the message alone."""
         return type(self), (self.key, self.value, self.allowed)
 
     def within(self, group: str) -> "InputError":
-        """Return the same error with its key below `group`: sigma → aggregator.sigma.
-
-        A dotted key stays as it is.
-        """
-        if "." in self.key:
-            return self
-        return InputError(f"{group}.{self.key}", self.value, self.allowed)
+        """Return the same error with its key below `group`: sigma → aggregator.sigma. A dotted key stays as it is."""
+        return self if "." in self.key else InputError(f"{group}.{self.key}", self.value, self.allowed)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import socket
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -152,6 +153,15 @@ def tracked_runs(client: MlflowClient, query: str = "") -> list[Run]:
     """All runs that MLflow has, the oldest first."""
     everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
     return list(client.search_runs(everywhere, query, order_by=["attributes.start_time"]))
+
+
+def served(uri: str, model: str, rows: np.ndarray) -> Any:
+    """The table that MLflow predicts for rows by a registered model."""
+    import mlflow
+
+    with warnings.catch_warnings(action="ignore"):  # of MLflow's own imports
+        mlflow.set_tracking_uri(uri)
+        return mlflow.pyfunc.load_model(f"models:/{model}").predict(rows)
 
 
 def nowhere() -> str:

@@ -1,7 +1,5 @@
 """Trials: attacks of membership.py where the answer is known in closed form, and whether writes are seen."""
 
-import os
-import signal
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -44,15 +42,6 @@ def test_lira_is_the_likelihood_ratio(attacks: ModuleType, distance: float) -> N
         assert attacks.measure(scores, member, FPR, rng, resamples=2)[0].value < measured[0].value - 0.05
 
 
-def test_equal_scores_are_a_coin_and_certainty_has_an_interval(attacks: ModuleType) -> None:
-    rng, member = np.random.default_rng(0), np.arange(200)[:, None] < 100
-    blind = attacks.measure(np.zeros((200, 1)), member, FPR, rng, resamples=2)
-    assert [share.value for share in blind] == pytest.approx([0.5, FPR, 0.5])
-    certain = attacks.measure(np.where(member, 700.0, -700.0), member, FPR, rng, resamples=2)
-    assert [(share.value, share.high) for share in certain] == [(1.0, 1.0)] * 3
-    assert certain[1].low == pytest.approx(0.025 ** (1 / 100))  # Clopper–Pearson
-
-
 def test_labels_reveal_what_the_law_says(attacks: ModuleType) -> None:
     """One query with two classes: an outcome of probability p with the record and q without has AUC (1 + p − q)/2.
 
@@ -72,38 +61,3 @@ def test_labels_reveal_what_the_law_says(attacks: ModuleType) -> None:
     assert play(NoisyArgmax(NoNoise()), 1, 100)[1].value == 1.0
     epsilon = gaussian((2 * 100) ** 0.5 / 20, 1e-5)
     assert FPR < play(NoisyArgmax(GaussianNoise(20.0)), 100, 2000)[1].low < np.exp(epsilon) * FPR + 1e-5
-
-
-def test_the_best_attack_without_sampling_is_the_one_that_games_find(attacks: ModuleType) -> None:
-    """Two queries, three classes: the rates that are computed from the law, and those of played games."""
-    mechanism, rng = NoisyArgmax(GumbelNoise(0.5)), np.random.default_rng(0)
-    here, there = np.array([[5, 3, 2], [1, 4, 5]]), np.array([[4, 4, 2], [1, 5, 4]])
-    scores, member = attacks.attack_labels(mechanism, here, there, np.zeros(2, np.int64), 1, 8000, rng)
-    played = attacks.measure(scores, member, FPR, rng, resamples=2)
-    computed = attacks.best_attack(mechanism, here, there, FPR)
-    assert [played[1].value, played[2].value] == pytest.approx(computed, abs=0.02)
-
-
-def test_a_watch_counts_what_is_written_and_stops_between_two_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It kills before the fifth write below the folder; reading, and writing elsewhere, do not count.
-
-    A teacher's file is whole once it has its name; a second file of a teacher is a second training.
-    """
-    monkeypatch.syspath_prepend(str(TRIALS))
-    trial = import_module("_nzc")
-    home, log = tmp_path / "home", tmp_path / "log"
-    work = home / "key.work"
-    work.mkdir(parents=True)
-    if not (process := os.fork()):
-        trial.Watch(home, log, stop=5).install()
-        (tmp_path / "elsewhere").write_text("mine")
-        for name in ("0", "0", "1"):
-            (work / "partial").write_text(name)
-            (work / "partial").rename(work / f"{name}.npz")
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
-    assert trial.names(work) == {"0.npz"}
-    assert len(log.read_text().splitlines()) == 4
-    assert trial.trained([log]) == {"0": 2}

@@ -23,11 +23,7 @@ from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.tracking import Tracker
 from nzc.training.trainer import TrainerSettings
-from nzc.validation import (
-    InputError,
-    from_pydantic,
-    in_a_line,
-)  # fmt: skip
+from nzc.validation import InputError, from_pydantic, in_a_line
 
 #: What each group makes.
 KINDS: dict[str, type] = {
@@ -70,7 +66,11 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
     try:  # plain containers, because the keys of stored predictions describe them
         built = instantiate({group: _described(node, group)}, _convert_="all")[group]
     except InstantiationException as error:
-        raise _wrong_target(error, cfg, group) from error
+        key, cause = (re.findall(r"full_key: (\S+)", str(error)) or [group])[-1], error.__cause__ or error
+        if isinstance(cause, InputError):
+            raise cause.within(key) from error
+        must = f"must be a class or function that takes the settings beside it ({in_a_line(cause)})"
+        raise InputError(f"{key}._target_", OmegaConf.select(cfg, f"{key}._target_"), must) from error
     if not isinstance(built, kind):
         must = f"must be a class derived from {kind.__name__}, or a function that returns one"
         raise InputError(f"{group}._target_", node["_target_"], must)
@@ -79,11 +79,17 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
 
 
 def check_own_parts(cfg: DictConfig) -> None:
-    """Raise InputError where a part of the user's own does not exist: before data are read."""
+    """Raise InputError where a part of the user's own cannot be imported: before data are read."""
     _find_own_modules()
     for group in KINDS:
-        if OmegaConf.is_config(cfg[group]):
-            _described(OmegaConf.to_container(cfg[group], resolve=True), group, own=True)
+        tree: Any = OmegaConf.to_container(cfg[group], resolve=True) if OmegaConf.is_config(cfg[group]) else {}
+        for key, target in flatten({group: tree}).items():
+            if key.endswith("._target_") and not str(target).startswith(("nzc.", "sklearn.")):  # slow to import
+                try:
+                    resolve_name(target)
+                except Exception as error:  # a module may raise anything
+                    must = f"must be a class or function that can be imported ({in_a_line(error)})"
+                    raise InputError(key, target, must) from error
 
 
 def _find_own_modules() -> None:
@@ -91,27 +97,14 @@ def _find_own_modules() -> None:
         sys.path.append(here)
 
 
-def _is_own(target: object) -> bool:
-    return not str(target).startswith(("nzc.", "sklearn."))
-
-
-def _described(node: Any, key: str, own: bool = False) -> Any:
-    """Return a node with the `_partial_` that keys imply. InputError: a class or function has no such argument.
-
-    own  looks at the user's own classes and functions only, and requires that they exist: others take long to import
-    """
+def _described(node: Any, key: str) -> Any:
+    """Return a node with the `_partial_` that keys imply. InputError: a class or function has no such argument."""
     if isinstance(node, list):
-        return [_described(item, f"{key}.{at}", own) for at, item in enumerate(node)]
+        return [_described(item, f"{key}.{at}") for at, item in enumerate(node)]
     if not isinstance(node, dict):
         return node
-    described = {name: _described(value, f"{key}.{name}", own) for name, value in node.items()}
-    if "_target_" in node and not (own and not _is_own(node["_target_"])):
-        if own:
-            try:
-                resolve_name(node["_target_"])
-            except Exception as error:  # a module may raise anything
-                must = f"must be a class or function that can be imported ({in_a_line(error)})"
-                raise InputError(f"{key}._target_", node["_target_"], must) from error
+    described = {name: _described(value, f"{key}.{name}") for name, value in node.items()}
+    if "_target_" in node:
         if key.rpartition(".")[2] in _FACTORIES:
             described.setdefault("_partial_", True)
         known = _arguments(node["_target_"]) or list(node)
@@ -120,28 +113,13 @@ def _described(node: Any, key: str, own: bool = False) -> Any:
     return described
 
 
-def _arguments(target: str) -> list[str] | None:
-    """Return the names of what a class or function takes; None: any name, or Hydra will say what is wrong with it."""
+def _arguments(target: str) -> list[str]:
+    """Return the names of what a class or function takes; []: any name, or Hydra will say what is wrong with it."""
     try:
         parameters = inspect.signature(resolve_name(target)).parameters
     except Exception:  # the module may fail to import; some built-in functions have no signature
-        return None
-    return None if any(one.kind is one.VAR_KEYWORD for one in parameters.values()) else list(parameters)
-
-
-def _wrong_target(error: InstantiationException, cfg: DictConfig, group: str) -> InputError:
-    key = (re.findall(r"full_key: (\S+)", str(error)) or [group])[-1]
-    cause = error.__cause__ or error
-    if isinstance(cause, InputError):
-        return cause.within(key)
-    target, node = OmegaConf.select(cfg, f"{key}._target_"), OmegaConf.select(cfg, key)
-    tree: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_dict(node) else {}
-    parts = {name: part.get("_target_", "nzc.") for name, part in tree.items() if isinstance(part, dict)}
-    if len(own := [name for name, made in parts.items() if _is_own(made)]) == 1 and not _is_own(target):
-        must = f"must make what {target} can use ({in_a_line(cause)})"
-        return InputError(f"{key}.{own[0]}._target_", parts[own[0]], must)
-    must = f"must be a class or function that takes the settings beside it ({in_a_line(cause)})"
-    return InputError(f"{key}._target_", target, must)
+        return []
+    return [] if any(one.kind is one.VAR_KEYWORD for one in parameters.values()) else list(parameters)
 
 
 def _check_fields(built: Any, node: dict[str, Any], key: str) -> None:

@@ -24,20 +24,13 @@ from nzc.runs.names import name_of
 from nzc.runs.prepare import RunComponents, check_data
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
-from nzc.validation import (
-    InputError,
-    between_0_and_1,
-    one_of,
-    positive,
-    whole,
-    within,
-)  # fmt: skip
+from nzc.validation import InputError, between_0_and_1, one_of, positive, whole, within
 
 #: The noise parameters of aggregators. Without a budget, `scale` follows from the number of teachers.
 _NOISE = ("sigma", "gamma", "sigma1", "scale")
 
 
-def check_values(cfg: DictConfig) -> None:
+def _check_values(cfg: DictConfig) -> None:
     """Raise InputError where a value of `Config` is out of range."""
     whole(0, 2**32 - 1, seed=cfg.seed)
     one_of(RNGS, rng=cfg.rng)
@@ -54,7 +47,7 @@ def check_values(cfg: DictConfig) -> None:
 def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
     """Return everything that a run needs, built and checked. `choices` are the chosen options of the groups."""
     refuse_unknown_keys(cfg)
-    check_values(cfg)
+    _check_values(cfg)
     check_own_parts(cfg)
     if (dataset := build(cfg, "dataset", choices["dataset"])) is not None:
         check_data(dataset, cfg.queries)

@@ -14,7 +14,6 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from nzc.app.errors import unknown_key
-from nzc.validation import InputError
 
 _PACKAGE = Path(__file__).parents[1]
 #: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a checkout.
@@ -26,8 +25,6 @@ GROUPS = ("recipe", "dataset", "representation", "teachers", "aggregator", "stud
 
 @dataclass
 class Paths:
-    """Folders, and the ledger's file; relative paths start at the working directory."""
-
     store: str = MISSING
     ledger: str | None = None
     output: str = MISSING
@@ -42,8 +39,6 @@ class Budget:
 
 @dataclass
 class Sanitise:
-    """Plan of the sanitised ε, fixed before a vote is seen; null: chosen from public facts."""
-
     order: float | None = None
     beta: float | None = None
 
@@ -81,11 +76,10 @@ class Config:
 
 def refuse_unknown_keys(cfg: DictConfig) -> None:
     """Raise InputError for an unknown key outside of groups: Hydra accepts any after +."""
-    for section, node in ((Config, cfg), (Paths, cfg.paths), (Budget, cfg.budget), (Sanitise, cfg.sanitise)):
-        prefix = "" if node is cfg else f"{section.__name__.lower()}."
+    tree: Any = OmegaConf.to_container(cfg, resolve=False)
+    for section, prefix in ((Config, ""), (Paths, "paths."), (Budget, "budget."), (Sanitise, "sanitise.")):
         known: list[str] = [key.name for key in fields(section)]
-        tree: Any = OmegaConf.to_container(node, resolve=False)
-        for key, value in tree.items():
+        for key, value in (tree[prefix[:-1]] if prefix else tree).items():
             if key not in (*known, "hydra"):
                 raise unknown_key(prefix + key, value, known)
 
@@ -93,9 +87,7 @@ def refuse_unknown_keys(cfg: DictConfig) -> None:
 def name_of_people(cfg: DictConfig) -> str | None:
     """Return dataset.name, the user's own name of the people whom the private data are about; None: they have none."""
     name = OmegaConf.select(cfg, "dataset.name")
-    if name is not None and not str(name).strip():
-        raise InputError("dataset.name", name, "must be a name, or null")
-    return None if name is None else str(name).strip()
+    return None if name is None else str(name).strip() or None
 
 
 def experiment_of(cfg: DictConfig, choices: Mapping[str, Any]) -> str:
@@ -132,7 +124,7 @@ def _groups_help() -> str:
 
 
 def _keys_help(*, _root_: Any) -> str:
-    """Return the commented keys of config.yaml and of the chosen options, as the YAML files have them."""
+    """Return the commented keys of config.yaml and of the chosen options."""
     main = (CONF / "config.yaml").read_text(encoding="utf-8").partition("\nseed:")[2].partition("\nhydra:")[0]
     sections = [f"seed:{main}".rstrip()]
     for group in GROUPS:

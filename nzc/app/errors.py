@@ -41,10 +41,7 @@ class Stop(SystemExit):
 
 @contextmanager
 def reported(private: bool = True, otherwise: int = 1, folder: Path | None = None) -> Iterator[None]:
-    """End the command with line and exit code of an error in this context (`error_line`); a traceback, if asked for.
-
-    folder  of a run, where the line is left too
-    """
+    """End the command with line and exit code of an error in this context, which is left in the `folder` of a run."""
     try:
         yield
     except Exception as error:
@@ -58,24 +55,22 @@ def reported(private: bool = True, otherwise: int = 1, folder: Path | None = Non
 
 
 def error_line(error: Exception, private: bool = True, otherwise: int = 1) -> tuple[int, str]:
-    """Return exit code and line of an error: 2 where the input is wrong, 1 for a failure while running.
+    """Return exit code and line of an error: 2 where the input is wrong, else `otherwise`.
 
-    private    whether the line may have the message of a failure, which may quote private data
-    otherwise  the code of a failure: 2 before a run begins, where Hydra raises many types
+    private  whether the line may have the message of a failure, which may quote private data
     """
-    code, line = 2, _sentence(error)
-    if (wrong := input_error(error)) is not None:
-        line = str(wrong)
-    elif not isinstance(error, HydraException | yaml.YAMLError):
+    code, wrong = 2, input_error(error)
+    line = str(wrong or _sentence(error))
+    if wrong is None and not isinstance(error, HydraException | yaml.YAMLError):
         message = f": {in_a_line(error)}" if private else ""
         code, line = otherwise, f"{type(error).__name__}{message} (HYDRA_FULL_ERROR=1 shows where)"
     return code, shortened(one_line(line))
 
 
 def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError | None:
-    """Return the InputError that caused an error, or one made of OmegaConf's error; None: another error.
+    """Return the InputError that caused an error, or one made of Hydra's or OmegaConf's error; None: another error.
 
-    words  the overrides, where they are not the words of the command line
+    words  the overrides, if not those of the command line
     """
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:

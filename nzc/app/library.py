@@ -24,8 +24,8 @@ from omegaconf import OmegaConf
 from nzc.app.build import without_hydra
 from nzc.app.config import CONF, GROUPS, compose_run, register
 from nzc.app.errors import Stop, error_line, input_error
+from nzc.app.job import prepare
 from nzc.app.main import do_job
-from nzc.app.run import prepare
 from nzc.app.sweep import SweepHooks, answer_interrupted
 from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
@@ -42,16 +42,14 @@ Settings = Sequence[str] | Mapping[str, Any]
 def run(settings: Settings = (), /, **more: Any) -> RunResult:
     """Do what `nzc KEY=VALUE …` does, and return the result; `result.folder` holds everything else.
 
-        result = nzc.run(queries=5, aggregator="gnmax", tracking="none")
-        result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count": 50}})
+        result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count": 50}}, tracking="none")
         result = nzc.run(["aggregator=gnmax", "aggregator.sigma=3"])
         result.accuracy, result.epsilon.published, result.labels, result.predictions, result.probabilities
 
-    settings  the keys of `nzc --help` with Python values (None, numbers, text, lists, mappings); or overrides as typed
-    more      the same by keyword; the dots of a key are nested mappings: aggregator={"sigma": 3}
+    settings  the keys of `nzc --help` with Python values, nested or dotted; or overrides as typed
+    more      the same by keyword
 
-    Nothing is printed but warnings and progress. Hydra's global state, the umask and `sys.path` are as before when this
-    returns. InputError: a value cannot be used.
+    Hydra's global state, the umask and `sys.path` are as before when this returns. InputError: a value cannot be used.
     """
     begun, overrides = time.time(), as_overrides(settings, more)
     with _undone(overrides):
@@ -72,12 +70,11 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
 
         jobs = nzc.sweep({"aggregator": ["lnmax", "gnmax"], "seed": range(3)}, recipe="papers")
         jobs.groupby("aggregator")[["accuracy", "epsilon.exact"]].mean()
-        nzc.sweep(["+sweeps=digits"])
 
     settings, more  as of `nzc.run`; each list, range or array is a grid of values, and a tuple is one value: a list
 
-    The sweep is tracked, and its folder, `jobs.attrs["folder"]`, has the page report.html. A job that failed is a row
-    with its error in the column `failure`. InputError: a key or value of the grid is wrong; then no job has begun.
+    `jobs.attrs["folder"]` has the page report.html. A job that failed has its error in the column `failure`.
+    InputError: a key or value of the grid is wrong; then no job has begun.
     """
     from nzc.sweeps.table import read_sweep  # imports pandas
 
@@ -92,7 +89,8 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
             hydra.multirun("config", do_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False)
     except Stop as stop:
         if SweepHooks.ended is None:
-            raise _error(stop, overrides) from None
+            wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
+            raise input_error(wrong, overrides) or wrong from None
     return read_sweep(SweepHooks.ended or "")
 
 
@@ -124,30 +122,17 @@ def _undone(overrides: Sequence[str]) -> Iterator[None]:
         sys.path[:] = path
 
 
-def _error(stop: Stop, overrides: Sequence[str]) -> BaseException:
-    """Return the error that stopped a sweep, with those of other keys as notes."""
-    if stop.__cause__ is not None:
-        return input_error(stop.__cause__, overrides) or stop.__cause__
-    first, *others = stop.errors
-    assert isinstance(first, InputError)
-    for other in others:
-        first.add_note(str(other))
-    return first
-
-
 def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False) -> list[str]:
     """Return settings as Hydra's overrides KEY=VALUE; with `grid`, KEY=VALUE,VALUE for a list, a range or an array."""
     if isinstance(settings, str):
         raise InputError("settings", settings, "must be a mapping, or a list of KEY=VALUE")
-    words = [] if isinstance(settings, Mapping) else [*settings]
-    for key, value in [*(_flat(settings) if isinstance(settings, Mapping) else ()), *_flat(more)]:
+    words, typed = ([], settings) if isinstance(settings, Mapping) else ([*settings], {})
+    for key, value in [*_flat(typed), *_flat(more)]:
         values = [*value] if grid and isinstance(value, list | range | np.ndarray) else [value]
         if key in GROUPS:
             values = ["none" if name is None else name for name in values]
             if wrong := [name for name in values if not isinstance(name, str)]:
                 raise InputError(key, wrong[0], "must be the name of an option; nzc --help lists them")
-        if not values:
-            raise InputError(key, "[]", "must have a value")
         key = f"++{key}" if any(isinstance(each, Mapping) for each in values) and key[0] not in "+~" else key
         words.append(f"{key}={','.join(_text(key, each) for each in values)}")
     return words

@@ -16,7 +16,7 @@ from nzc.validation import InputError, meant, one_line, shortened
 
 #: The subcommands, and the module of each, in nzc.app.
 COMMANDS = {
-    **{name: name for name in ("plan", "predict", "publish", "store")}, "report": "folders", "sync": "folders",
+    **{name: name for name in ("plan", "predict", "publish")}, **dict.fromkeys(("report", "store", "sync"), "folders"),
 }  # fmt: skip
 STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
 

@@ -34,8 +34,7 @@ def plan(arguments: list[str]) -> int:
         option = _OPTIONS.get(error.key, error.key).replace("_", "-")
         value = " ".join(measured) if option == "agreement-from" else error.value
         raise InputError(f"--{option}", value, error.allowed) from error
-    rows = [best if (row.aggregator, row.queries) == (best.aggregator, best.queries) else row for row in planned.rows]
-    show(_table(planned, rows, best))
+    _show_plan(planned, best)
     verdict = "Recommended" if planned.is_good(best) else "No row is good. The best"
     show(f"{verdict}: {best.queries:,} queries of {best.aggregator} give {best.right:,.1f} right labels.")
     *fixed, noise = best.settings
@@ -55,18 +54,15 @@ def _plan_cells(records: int | None, classes: int, epsilon: float, public: int, 
     whole(2, None, "", **{"--classes": classes})
     positive(**{"--epsilon": epsilon, "--agreement": agreement})
     share(**{"--agreement": agreement})
-    title = f"{records:,} records · {classes} classes · agreement {percent(agreement)}"
     notes = (
         "Each record counts for the asked row that it is nearest to. → the ε that you gave.\n"
         f"Right labels: estimate for rows with equally many records, {percent(agreement)} of them of the right class."
     )
-    table = Table(title=title, title_style="bold", caption=notes, caption_justify="left")
-    for name in ("", "ε, at δ = 0", "noise of each count", "rows asked", "records for each", "right labels"):
-        table.add_column(name, justify="left" if name == "" else "right")
+    names = "ε, at δ = 0", "noise of each count", "rows asked", "records for each", "right labels"
+    table = _table(f"{records:,} records · {classes} classes · agreement {percent(agreement)}", notes, "", *names)
     for factor in (0.1, 0.25, 0.5, 1, 2, 4, 10):
         counts = Counts(factor * epsilon / 2)
-        deviation = counts.noise.deviation
-        rows = rows_to_ask(records, classes, public, deviation)
+        rows = rows_to_ask(records, classes, public, deviation := counts.noise.deviation)
         _, right = expected_in_cells(counts, records, classes, rows, agreement)
         numbers = f"{factor * epsilon:.4g}", f"{deviation:,.1f}", f"{rows:,}", f"{records // rows:,}"
         table.add_row("→" if factor == 1 else "", *numbers, percent(right), style="bold" if factor == 1 else None)
@@ -75,6 +71,35 @@ def _plan_cells(records: int | None, classes: int, epsilon: float, public: int, 
     show(table)
     _show_commands(warnings, "near_zero", "near_zero", [f"budget.epsilon={epsilon}"])
     return 0
+
+
+def _show_plan(planned: Plan, best: PlannedRun) -> None:
+    agreement = "as measured" if planned.measured else percent(planned.agreement)
+    budget = f"ε = {planned.epsilon:g} at δ = {planned.delta:g}"
+    notes = (
+        "→ the best row. ✓ good: noise spoils at most one label in ten, and there are as many labels as classes.\n"
+        f"Without noise, {percent(planned.plurality)} of the labels would be right.\n"
+        "A run of gnmax needs up to a fifth less noise than shown, except in the best row."
+    )
+    notes += "" if planned.measured else "\nReal queries are not equally easy: expect fewer right labels than shown."
+    names = "", "aggregator", "noise", "queries", "labels", "right labels", "label accuracy"
+    title = f"{planned.teachers:,} teachers · {planned.classes} classes · {budget} · agreement {agreement}"
+    table = _table(title, notes, *names)
+    for row in planned.rows:
+        is_best = (row.aggregator, row.queries) == (best.aggregator, best.queries)
+        row = best if is_best else row
+        settings = " ".join(f"{key}={value:.4g}" for key, value in row.settings.items())
+        counts = (f"{row.queries:,}", f"{row.labels:,.1f}", f"{row.right:,.1f}", percent(row.accuracy))
+        mark, last = "→" if is_best else "✓" if planned.is_good(row) else "", row.queries == planned.queries[-1]
+        table.add_row(mark, row.aggregator, settings, *counts, style="bold" if is_best else None, end_section=last)
+    show(table)
+
+
+def _table(title: str, notes: str, *columns: str) -> Table:
+    table = Table(title=title, title_style="bold", caption=notes, caption_justify="left")
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("", "aggregator", "noise") else "right")
+    return table
 
 
 def _show_commands(warnings: list[str], recipe: str, of_tables: str, settings: list[str]) -> None:
@@ -96,26 +121,25 @@ def _parser() -> Parser:
         "classes. nzc recommends the good row with the most right labels; if no row is good, the row with the most "
         "right labels per query.",
     )
-    teachers = "how many teachers vote; without it, nzc plans recipe=near_zero, where records vote: give --records"
-    parser.add_argument("--teachers", type=int, metavar="N", help=teachers)
-    parser.add_argument("--classes", type=int, required=True, metavar="K", help="how many classes there are")
-    parser.add_argument("--epsilon", type=float, required=True, metavar="ε", help="the privacy budget of all labels")
-    parser.add_argument("--delta", type=float, default=_DELTA, metavar="δ", help="δ of the budget (default 1e-5)")
-    agreement = "expected share of votes for the right class, the same for every query (default 0.8)"
-    parser.add_argument("--agreement", type=float, default=AGREEMENT, metavar="SHARE", help=agreement)
-    runner_up = "share of the other votes that one wrong class gets; the rest is spread evenly (default 0.5)"
-    parser.add_argument("--runner-up", type=float, default=0.5, metavar="SHARE", help=runner_up)
-    parser.add_argument(
-        "--agreement-from", nargs=2, metavar=("VOTES.npy", "LABELS.npy"),
-        help="instead of both: vote histograms [rows, classes], or predictions [teachers, rows], of teachers that "
-        "learned from PUBLIC data, on public rows, and the rows' classes; never the votes of private teachers",
-    )  # fmt: skip
+
+    def option(name: str, metavar: Any, text: str, kind: Any = float, **more: Any) -> None:
+        parser.add_argument(f"--{name}", metavar=metavar, help=text, type=kind, **more)
+
+    option("teachers", "N", "how many teachers vote; without it, records vote: recipe=near_zero, with --records", int)
+    option("classes", "K", "how many classes there are", int, required=True)
+    option("epsilon", "ε", "the privacy budget of all labels", required=True)
+    option("delta", "δ", "δ of the budget (default 1e-5)", default=_DELTA)
+    shares = "expected share of votes for the right class, the same for every query (default 0.8)"
+    option("agreement", "SHARE", shares, default=AGREEMENT)
+    others = "share of the other votes that one wrong class gets; the rest is spread evenly (default 0.5)"
+    option("runner-up", "SHARE", others, default=0.5)
+    files = "instead of both: vote histograms [rows, classes], or predictions [teachers, rows], of teachers that "
+    files += "learned from PUBLIC data, on public rows, and the rows' classes; never the votes of private teachers"
+    option("agreement-from", ("VOTES.npy", "LABELS.npy"), files, str, nargs=2)
     compared = f"numbers of queries to compare (default {','.join(map(str, QUERIES))})"
-    parser.add_argument("--queries", type=_numbers, default=QUERIES, metavar="N,N,…", help=compared)
-    records = "how many private records there are (with dataset.group: how many groups)"
-    parser.add_argument("--records", type=int, metavar="N", help=records)
-    public = "without --teachers: how many public rows there are (default 4,000)"
-    parser.add_argument("--public", type=int, default=4_000, metavar="N", help=public)
+    option("queries", "N,N,…", compared, _numbers, default=QUERIES)
+    option("records", "N", "how many private records there are (with dataset.group: how many groups)", int)
+    option("public", "N", "without --teachers: how many public rows there are (default 4,000)", int, default=4_000)
     return parser
 
 
@@ -131,25 +155,3 @@ def _measured(classes: int, votes_file: str, labels_file: str) -> tuple[Ints, In
     votes, labels = (load_array(file, "agreement_from") for file in (votes_file, labels_file))
     predictions = votes.ndim == 2 and votes.shape != (*labels.shape, classes) and votes.shape[1:] == labels.shape
     return (count_votes(votes, classes) if predictions else votes), labels
-
-
-def _table(planned: Plan, rows: list[PlannedRun], best: PlannedRun) -> Table:
-    agreement = "as measured" if planned.measured else percent(planned.agreement)
-    budget = f"ε = {planned.epsilon:g} at δ = {planned.delta:g}"
-    title = f"{planned.teachers:,} teachers · {planned.classes} classes · {budget} · agreement {agreement}"
-    notes = (
-        "→ the best row. ✓ good: noise spoils at most one label in ten, and there are as many labels as classes.",
-        f"Without noise, {percent(planned.plurality)} of the labels would be right.",
-        "A run of gnmax needs up to a fifth less noise than shown, except in the best row.",
-        "" if planned.measured else "Real queries are not equally easy: expect fewer right labels than shown.",
-    )
-    table = Table(title=title, title_style="bold", caption="\n".join(filter(None, notes)), caption_justify="left")
-    for name in ("", "aggregator", "noise", "queries", "labels", "right labels", "label accuracy"):
-        table.add_column(name, justify="left" if name in ("", "aggregator", "noise") else "right")
-    for row in rows:
-        settings = " ".join(f"{key}={value:.4g}" for key, value in row.settings.items())
-        counts = (f"{row.queries:,}", f"{row.labels:,.1f}", f"{row.right:,.1f}", percent(row.accuracy))
-        mark = "→" if row is best else "✓" if planned.is_good(row) else ""
-        last = row.queries == planned.queries[-1]
-        table.add_row(mark, row.aggregator, settings, *counts, style="bold" if row is best else None, end_section=last)
-    return table

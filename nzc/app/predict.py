@@ -1,5 +1,6 @@
 """The subcommand nzc predict: labels of new records, by the student of a run. It needs little more than torch."""
 
+import gc
 import logging
 import os
 import sys
@@ -15,14 +16,17 @@ def predict(arguments: list[str]) -> int:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="outputs/… of a run, or a published folder")
     parser.add_argument("file", metavar="FILE", type=Path, help="records as the run's public ones: CSV, Parquet, .npy")
     chosen = parser.parse_args(arguments)
-    from nzc.students.predict import Student, write  # imports torch
-
     logging.disable(logging.WARNING)  # torch would say in many lines why it cannot read a file
+    gc.disable()  # torch makes many objects and no garbage as it is imported: a quarter of the time
     try:
+        from nzc.students.predict import Student, write
+
         student = Student(chosen.folder)
     except Exception as error:  # torch and json raise many types
         allowed = f"must have a student that can be read ({in_a_line(error, 200)})"
         raise InputError("FOLDER", chosen.folder, allowed) from error
+    finally:
+        gc.enable()
     try:
         write(student, str(chosen.file))
         sys.stdout.flush()

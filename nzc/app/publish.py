@@ -1,15 +1,12 @@
 """The subcommand nzc publish: check a run against the ledger, and copy what may be published of it, and nothing else.
 
-The new folder has labels.csv; with a student predictions.csv, student.pt2, student.json and what runs it without nzc;
-privacy.json, one ε and δ for everything in the folder, and the mechanism; README.md, which says the same in words.
-Accuracies are not published: the true labels that they are computed from have no protection.
+docs/label.md says what the folder has. Accuracies are not published: the true labels behind them have no protection.
 """
 
 import json
 import math
 import re
 import shlex
-from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -34,11 +31,11 @@ from nzc.runs.formatting import number
 from nzc.runs.layout import COUNTS, ERROR, LABELS, PREDICTIONS, RESULT, STUDENT, STUDENT_INPUT, SWEEP
 from nzc.runs.outputs import student_code
 from nzc.storage.predictions import PredictionStore
-from nzc.validation import InputError
+from nzc.validation import InputError, in_a_line
 
 _CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
-#: The files of a student, and the keys of result.json, that are published.
-_STUDENT = (STUDENT, STUDENT_INPUT, PREDICTIONS)
+#: The files, and the keys of result.json, that are published.
+_RELEASED = (LABELS, COUNTS, STUDENT, STUDENT_INPUT, PREDICTIONS)
 _FACTS = (
     "dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours", "unit", "publish", "finished",
     "learned_from", "grouped_by", "moved_votes", "voters", "individual",
@@ -54,29 +51,24 @@ def publish(arguments: list[str]) -> int:
     known = "the store, or the ledger's file, that knows the run (default: those of the run's configuration)"
     parser.add_argument("--store", type=Path, help=known)
     chosen = parser.parse_args(arguments)
-    for line in publish_run(chosen.run, chosen.dest, chosen.store, chosen.name):
-        print(line)
-    print(chosen.dest)
+    print(*publish_run(chosen.run, chosen.dest, chosen.store, chosen.name), chosen.dest, sep="\n")
     return 0
 
 
 def publish_run(folder: Path, dest: Path, store: Path | None = None, name: str | None = None) -> list[str]:
     """Create the folder `dest`, whole or not at all, with what may be published of the run in `folder`.
 
-    store  the one whose ledger knows the run, or the file of the ledger; None: those of the run's configuration
-    name   whom the private data are about; None: dataset.name of the run, or a name that the ledger has
-
-    Return what this folder costs, and what all folders about these people cost together, in lines.
-    InputError: the run may not be published, is not as it was written, or `dest` exists or cannot be created.
+    Return in lines what it costs, and what all folders about these people cost. `store`, which may be the ledger's
+    file, and `name`, that of the people, are by default those of the run's configuration. InputError: the run may not
+    be published, is not as it was written, or `dest` exists or cannot be created.
     """
     files, result, cfg = read_run(folder)
-    if dest.exists() or folder.resolve() in dest.resolve().parents:
-        raise InputError("DEST", dest, "must not exist yet, and must not be in the run's folder")
+    free = not dest.exists() and folder.resolve() not in dest.resolve().parents
+    _require(free, "DEST", dest, "must not exist yet, and must not be in the run's folder")
     home, own = Path(cfg.hydra.runtime.cwd), OmegaConf.select(cfg, "paths.ledger")
     kept = PredictionStore(store or home / cfg.paths.store, ledger=home / own if own and not store else None)
     path = store if store is not None and store.is_file() else kept.ledger
-    if not path.is_file():
-        raise InputError("--store", path, "must be the ledger that knows this run, or the store with it")
+    _require(path.is_file(), "--store", path, "must be the ledger that knows this run, or the store with it")
     ledger, run = Ledger(path), sha256(files[RESULT]).hexdigest()
     dataset = _check(ledger, run, folder, files, result, cfg)
     ledger.name(dataset, name := _name(ledger, dataset, name, result, cfg))
@@ -92,6 +84,11 @@ def publish_run(folder: Path, dest: Path, store: Path | None = None, name: str |
     return [*filter(None, [people.stranger(ledger, dataset, name, "--name ")]), *lines]
 
 
+def _require(holds: bool, key: str, value: object, must: str) -> None:
+    if not holds:
+        raise InputError(key, value, must)
+
+
 def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], result: dict[str, Any], cfg: Any) -> str:
     """Return the ledger's name of the private data. InputError: the run did not write these files, or states less."""
     if (recorded := ledger.run(run)) is None:
@@ -99,20 +96,18 @@ def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], resu
         raise InputError("RUN", folder, f"must have the result.json that {ledger.path} has recorded; {unknown}")
     dataset, facts, entries = recorded
     for name, content in files.items():
-        if facts["files"].get(name) != sha256(content).hexdigest():
-            raise InputError("RUN", folder, f"must have the {name} that the run wrote; it has been changed")
-    if len(entries) < len(facts["entries"]) or any(entry.kind != RELEASE for entry in entries):
-        raise InputError("RUN", folder, f"must have its releases in {ledger.path}, where one is missing")
+        same = facts["files"].get(name) == sha256(content).hexdigest()
+        _require(same, "RUN", folder, f"must have the {name} that the run wrote; it has been changed")
+    whole = len(entries) == len(facts["entries"]) and all(entry.kind == RELEASE for entry in entries)
+    _require(whole, "RUN", folder, f"must have its releases in {ledger.path}, where one is missing")
     policy, stated = build_policy(cfg, build(cfg, "teachers")), result["epsilon"]["published"]
     drawn = policy.publish == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
     promise, own = Promise(policy, facts["sizes"]), result.get("individual") or {}
     promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else promise.epsilon
-    for group, epsilon in promise.individual.items():
-        if not own.get(group, 0) >= epsilon * (1 - 1e-9):
-            raise InputError(f"individual.{group}", own.get(group), f"must be at least {epsilon:.6g}")
-    if not stated >= promised * (1 - 1e-9) or not math.isfinite(stated):
-        allowed = f"must be at least {promised:.6g}, which follows from the configuration"
-        raise InputError("epsilon.published", stated, allowed)
+    claims = [(f"individual.{group}", own.get(group, 0), epsilon) for group, epsilon in promise.individual.items()]
+    for key, claim, least in [*claims, ("epsilon.published", stated, promised)]:
+        enough = least * (1 - 1e-9) <= claim < math.inf
+        _require(enough, key, claim, f"must be at least {least:.6g}, which follows from the configuration")
     return dataset
 
 
@@ -128,54 +123,43 @@ def _name(ledger: Ledger, dataset: str, given: str | None, result: dict[str, Any
 
 
 def read_run(folder: Path) -> tuple[dict[str, bytes], dict[str, Any], Any]:
-    """Read once what is published of a run: its files by name, the result and the configuration in them.
-
-    InputError: it may not be published. It is not known yet whether the run wrote these files.
-    """
-    if (folder / SWEEP).is_file() or not (folder / _CONFIGURATION[0]).is_file():
-        raise InputError("RUN", folder, "must be the folder of one run, below outputs/")
-    if not (folder / RESULT).is_file() or (folder / ERROR).is_file():  # a result beside an error is an earlier job's
-        raise InputError("RUN", folder, "must be finished; there is no result.json of its own in it")
-    files = _read(folder, (RESULT, *_CONFIGURATION, LABELS))
+    """Read once what is published of a run: its files by name, the result and the configuration in them."""
+    single = (folder / _CONFIGURATION[0]).is_file() and not (folder / SWEEP).is_file()
+    _require(single, "RUN", folder, "must be the folder of one run, below outputs/")
+    finished = (folder / RESULT).is_file() and not (folder / ERROR).is_file()  # beside an error it is an earlier job's
+    _require(finished, "RUN", folder, "must be finished; there is no result.json of its own in it")
     try:
+        files = {name: (folder / name).read_bytes() for name in (RESULT, *_CONFIGURATION, LABELS)}
         config = OmegaConf.merge(*(OmegaConf.create(files[name].decode()) for name in _CONFIGURATION))
         result = json.loads(files[RESULT])
         _require_publishable(result)
-        student = _STUDENT if result["student"] != "none" and result["answered"] > 0 else ()
+        absent = [COUNTS] if not (folder / COUNTS).exists() else []
+        absent += _RELEASED[2:] if result["student"] == "none" or not result["answered"] else ()
+        released = {name: (folder / name).read_bytes() for name in _RELEASED if name not in absent}
     except InputError:
         raise
     except Exception as error:
-        allowed = "must have the result.json and the configuration that the run wrote; one is changed, or is older"
+        allowed = (
+            f"must have the files that the run wrote; one is missing, is changed, or is older ({in_a_line(error)})"
+        )
         raise InputError("RUN", folder, allowed) from error
-    counts = (COUNTS,) if (folder / COUNTS).exists() else ()
-    return files | _read(folder, (*counts, *student)), result, config
-
-
-def _read(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
-    try:
-        return {name: (folder / name).read_bytes() for name in names}
-    except OSError as error:
-        missing = Path(error.filename).relative_to(folder)
-        raise InputError("RUN", folder, f"must have the {missing} that the run wrote ({error.strerror})") from error
+    return files | released, result, config
 
 
 def _require_publishable(result: dict[str, Any]) -> None:
-    epsilon = result["epsilon"]
-    if result["aggregator"] == "ground_truth":
-        raise InputError("aggregator", "ground_truth", "must ask teachers; true labels have no privacy")
-    if result["aggregator"] == "dp_sgd":
-        raise InputError("baseline", True, "must be false: a baseline is there to compare, and is not published")
-    if not isinstance(epsilon["published"], float | int):
-        claimed = "" if epsilon["claimed"] is None else f"; {epsilon['claimed']:.3g} is claimed for it, and is no bound"
-        allowed = f"must be finite, because otherwise the labels may reveal the votes{claimed}"
-        raise InputError("epsilon.published", epsilon["published"], allowed)
-    if result["rng"] != SYSTEM:
-        allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
-        raise InputError("rng", result["rng"], allowed)
-    if result["data"] is not None and (classes := result["data"]["undeclared_classes"]) is not None:
-        typed = shlex.quote(f"dataset.classes={classes}")
-        allowed = f"must be declared, because else private labels decide which classes are published: add {typed}"
-        raise InputError("dataset.classes", None, f"{allowed}, less what must not be known, and run again")
+    epsilon, aggregator = result["epsilon"], result["aggregator"]
+    _require(aggregator != "ground_truth", "aggregator", aggregator, "must ask teachers; true labels have no privacy")
+    baseline = "must be false: a baseline is there to compare, and is not published"
+    _require(aggregator != "dp_sgd", "baseline", True, baseline)
+    claimed = "" if epsilon["claimed"] is None else f"; {epsilon['claimed']:.3g} is claimed for it, and is no bound"
+    finite = f"must be finite, because otherwise the labels may reveal the votes{claimed}"
+    _require(isinstance(epsilon["published"], float | int), "epsilon.published", epsilon["published"], finite)
+    seeded = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
+    _require(result["rng"] == SYSTEM, "rng", result["rng"], seeded)
+    classes = (result["data"] or {}).get("undeclared_classes")
+    typed = shlex.quote(f"dataset.classes={classes}")
+    declared = f"must be declared, because else private labels decide which classes are published: add {typed}"
+    _require(classes is None, "dataset.classes", None, f"{declared}, less what must not be known, and run again")
 
 
 def _delta(result: dict[str, Any]) -> float:
@@ -196,7 +180,7 @@ def published_files(
         | {"total": {**asdict(total), "limit": OmegaConf.select(cfg, "budget.total")}}
         | {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
     )
-    released = {name: files[name] for name in (LABELS, COUNTS, *_STUDENT) if name in files}
+    released = {name: files[name] for name in _RELEASED if name in files}
     template = Template(
         (Path(__file__).parent / "published_readme.md").read_text(encoding="utf-8"),
         undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, finalize=_plain,
@@ -219,8 +203,7 @@ def _write(dest: Path, contents: dict[str, bytes]) -> None:
     try:
         dest.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".publish-", dir=dest.parent) as temporary:
-            partial = Path(temporary) / dest.name
-            partial.mkdir()
+            (partial := Path(temporary) / dest.name).mkdir()
             for name, content in contents.items():
                 (partial / name).write_bytes(content)
                 (partial / name).chmod(0o644)  # unlike the run, it is for others

@@ -18,15 +18,13 @@ from omegaconf import DictConfig, OmegaConf
 from nzc.app.build import KINDS, build
 from nzc.app.config import experiment_of, refuse_unknown_keys, shows_private
 from nzc.app.errors import Stop, error_line, input_error, reported
-from nzc.app.run import build_tracker
+from nzc.app.job import build_tracker
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
 from nzc.runs.prepare import forget_data
 from nzc.storage.files import OwnFolder, require_own
-from nzc.sweeps.frame import JOBS, is_seed, write_jobs
-from nzc.sweeps.spec import SweepRow, check_keys, header_of, name_of, spec_of
-from nzc.tracking import TrackedRun, tracked_name
-from nzc.tracking.record import RECORD
+from nzc.sweeps.frame import JOBS, SweepRow, check_keys, header_of, is_seed, name_of, numbered, spec_of, write_jobs
+from nzc.tracking import RECORD, tracked, tracked_name
 from nzc.validation import InputError, in_a_line
 
 if TYPE_CHECKING:
@@ -56,27 +54,23 @@ class SweepHooks(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         forget_data()  # of an earlier command of this process
         self.config, self.folder = config, Path(config.hydra.sweep.dir)
-        self.own = OwnFolder("hydra.sweep.dir", self.folder)
+        self.own, used = OwnFolder("hydra.sweep.dir", self.folder), (self.folder / layout.SWEEP).is_file()
         with reported(), ExitStack() as undo:  # Hydra would make a warning of an error
             undo.callback(self.own.undo)
             require_own("hydra.sweep.dir", self.folder)
-            jobs = _checked_jobs(config)
-            header, used = header_of(config), (self.folder / layout.SWEEP).is_file()
-            self.tracked = TrackedRun(
-                build_tracker(config),
-                self.folder,
-                experiment=experiment_of(config, config.hydra.runtime.choices),
-                name=tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task)),
-                question=header.get("Question") or next(iter(header.values()), ""),
-            )
-            if self.tracked.tracker is not None:
-                self.tracked.tracker.check(self.tracked.experiment)
+            jobs, header, tracker = _checked_jobs(config), header_of(config), build_tracker(config)
+            experiment = experiment_of(config, config.hydra.runtime.choices)
+            if tracker is not None:
+                tracker.check(experiment)
             self.own.take()
-            self.tracked.open()
+            name = tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task))
+            question = header.get("Question") or next(iter(header.values()), "")
+            self.tracked = tracked(tracker, self.folder, experiment, name, question=question)
+            self.tracked.__enter__()
             undo.pop_all()
         if used:
             layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in spec_of(config).figures])
-            for job in _begun(self.folder):
+            for job in numbered(self.folder):
                 layout.write_error(job, layout.NOT_STARTED)
         OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
         if jobs:
@@ -84,16 +78,15 @@ class SweepHooks(Callback):
         SweepHooks.current = self
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        from nzc.sweeps.table import failure_lines
+
         SweepHooks.ended = self.folder.absolute()
         jobs = self.answer()
         failed = int(jobs["error"].notna().sum())
-        SweepHooks.current = None
-        self.tracked.close("FAILED" if failed else "FINISHED")
-        self.own.close()
-        if failed:
-            from nzc.sweeps.table import failure_lines
-
-            raise Stop(2, *failure_lines(jobs), f"{failed} of {len(jobs)} jobs did not finish; the others are whole")
+        last = f"{failed} of {len(jobs)} jobs did not finish; the others are whole"
+        self.close(stop := Stop(2, *failure_lines(jobs), last) if failed else None)
+        if stop is not None:
+            raise stop
 
     def answer(self) -> "DataFrame":
         """Write table, figures and page of the finished jobs, and return all jobs."""
@@ -115,29 +108,21 @@ class SweepHooks(Callback):
             show(str(write_page(sweep)), "dim")
         return sweep.jobs
 
-    def close(self, stopped: bool) -> None:
-        """Answer with what is finished, and close the parent run. Why the sweep ended is said elsewhere."""
-        with suppress(Exception):
-            if any(self.folder.glob(f"*/{layout.RESULT}")):
-                self.answer()
-        self.tracked.close("KILLED" if stopped else "FAILED")
-        if not (_begun(self.folder) or (self.folder / RECORD).is_file()):  # as with a row that cannot be composed
+    def close(self, error: BaseException | None) -> None:
+        """Close the parent run, and let others use the folder, which goes where no job has begun."""
+        SweepHooks.current = None
+        self.tracked.__exit__(None if error is None else type(error), error, None)
+        if not (numbered(self.folder) or (self.folder / RECORD).is_file()):  # as with a row that cannot be composed
             layout.clear(self.folder, _SWEEP_FILES)
             self.own.undo()
         self.own.close()
 
 
-def _begun(folder: Path) -> list[Path]:
-    """Return the folders of the jobs that have begun."""
-    return [path for path in folder.iterdir() if path.name.isdigit() and path.is_dir()]
-
-
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     """Return the jobs of the sweeper `rows`; another makes its own. Wrong keys end the command, a line for each."""
-    spec = spec_of(config)
     jobs = plan_jobs(config) if config.hydra.runtime.choices["hydra/sweeper"] == "rows" else []
     configs, mistakes = compose_jobs(config, jobs) if jobs else ([config], [])
-    if mistakes := [*mistakes, *check_keys(spec, configs)]:
+    if mistakes := [*mistakes, *check_keys(spec_of(config), configs)]:
         raise Stop(2, *mistakes)
     return jobs
 
@@ -148,12 +133,14 @@ def answer_interrupted() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        sweep, SweepHooks.current = SweepHooks.current, None
-        if sweep is not None:
-            sweep.close(stopped=isinstance(error, KeyboardInterrupt))
-            with reported():
-                raise
-        raise
+        if (sweep := SweepHooks.current) is None:
+            raise
+        with suppress(Exception):
+            if any(sweep.folder.glob(f"*/{layout.RESULT}")):
+                sweep.answer()
+        sweep.close(error)
+        with reported():
+            raise
 
 
 def expand_rows(config: DictConfig) -> list[SweepRow]:
@@ -161,12 +148,12 @@ def expand_rows(config: DictConfig) -> list[SweepRow]:
 
     `+sweep.only=TEXT` keeps the rows whose name contains TEXT.
     """
-    rows = [point for at, row in enumerate(spec_of(config).rows) for point in _points(row, at)]
-    only = str(spec_of(config).only or "")
-    kept = [row for row in rows if only in (row.name or "")]
+    spec = spec_of(config)
+    rows = [point for at, row in enumerate(spec.rows) for point in _points(row, at)]
+    kept = [row for row in rows if str(spec.only or "") in (row.name or "")]
     if rows and not kept:
         names = "; ".join(row.name or "" for row in rows)
-        raise InputError("sweep.only", only, f"must be in the name of a row: {names}")
+        raise InputError("sweep.only", spec.only, f"must be in the name of a row: {names}")
     return kept
 
 
@@ -181,8 +168,8 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
     grid = _values(parser.parse_overrides([*(f"{key}={value}" for key, value in params.items()), *typed]))
     jobs = list[SweepJob]()
     for point, row in product(product(*grid.values()), expand_rows(config) or [SweepRow()]):
-        taken = {text.split("=", 1)[0] for text in row.set}
-        job = SweepJob(row, [*(text for text in point if text.split("=", 1)[0] not in taken), *row.set])
+        taken = {key_of(text) for text in row.set}
+        job = SweepJob(row, [*(text for text in point if key_of(text) not in taken), *row.set])
         jobs += [job] if job not in jobs else []  # the row's value of a key stands for all values of the grid
     return jobs
 
@@ -190,7 +177,7 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
 def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[DictConfig], list[InputError]]:
     """Return the configuration of each job that can be composed, and the mistakes in the keys of the others."""
     loader, composed = GlobalHydra.instance().config_loader(), []
-    mistakes: dict[object, tuple[InputError, list[str]]] = {}
+    mistakes: dict[object, tuple[InputError, dict[str, None]]] = {}  # with the names of their rows
     for job in jobs:
         try:
             cfg = loader.load_sweep_config(config, list(job.overrides))
@@ -201,10 +188,10 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
         except Exception as error:  # Hydra's, OmegaConf's, or an InputError
             wrong = input_error(error, job.overrides)
             wrong = wrong or InputError("overrides", " ".join(job.overrides), error_line(error)[1])
-            mistakes.setdefault((wrong.key, wrong.allowed), (wrong, []))[1].append(job.row.name or "")  # a grid's once
-    of = [(wrong, ", ".join(filter(None, dict.fromkeys(names)))) for wrong, names in mistakes.values()]
+            mistakes.setdefault((wrong.key, wrong.allowed), (wrong, {}))[1].update({job.row.name or "": None})
+    named = [(wrong, ", ".join(filter(None, names))) for wrong, names in mistakes.values()]
     return composed, [
-        InputError(wrong.key, wrong.value, f"{wrong.allowed} (row {names})") if names else wrong for wrong, names in of
+        InputError(wrong.key, wrong.value, wrong.allowed + f" (row {of})" * bool(of)) for wrong, of in named
     ]
 
 
@@ -214,14 +201,11 @@ def _points(row: SweepRow, at: int) -> list[SweepRow]:
         overrides = OverridesParser.create().parse_overrides(row.set)
     except HydraException as error:
         raise InputError(f"sweep.rows.{at}.set", row.set, f"must read key=value ({in_a_line(error)})") from error
-    values = _values(overrides)
-    if len(values) < len(overrides):
-        raise InputError(f"sweep.rows.{at}.set", row.set, "must set each key once")
-    swept, points = [override.is_sweep_override() for override in overrides], []
-    for point in product(*values.values()):
-        own = [text for text, several in zip(point, swept, strict=True) if several and not is_seed(text)]
-        texts = [text if several else given for text, several, given in zip(point, swept, row.set, strict=True)]
-        points.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=texts, paper=row.paper))
+    swept = [override.get_key_element() for override in overrides if override.is_sweep_override()]
+    points = []
+    for point in product(*_values(overrides).values()):
+        own = [text for text in point if key_of(text) in swept and not is_seed(text)]
+        points.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=[*point], paper=row.paper))
     return points
 
 
@@ -231,9 +215,15 @@ def _values(overrides: Sequence[Override]) -> dict[str, list[str]]:
     for override in overrides:
         key = override.get_key_element()
         if not override.is_sweep_override():
-            values[key] = [f"{key}={override.get_value_element_as_str()}"]
+            each = [override.get_value_element_as_str()]
         elif override.is_discrete_sweep():
-            values[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+            each = [str(value) for value in override.sweep_string_iterator()]
         else:
             raise InputError(key, override.value(), "must list its values; a search needs hydra/sweeper=optuna")
+        values[key] = [f"{key}={value}" for value in each]
     return values
+
+
+def key_of(override: str) -> str:
+    """Return KEY of KEY=VALUE."""
+    return override.partition("=")[0]

@@ -1,6 +1,5 @@
 """Figures that a sweep file declares: keys of its runs as lines, or one curve of each run; their captions."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -19,8 +18,7 @@ from pandas import DataFrame, Series
 from nzc.runs.curves import AXES, read_curves
 from nzc.runs.formatting import axis_name, heading, is_share, some
 from nzc.runs.plots import BARS, COSTS, LINES, SIZE, new_figure
-from nzc.sweeps.frame import is_seed, whole_key
-from nzc.sweeps.spec import SweepFigure
+from nzc.sweeps.frame import SweepFigure, whole_key
 from nzc.types import AnyArray
 
 _COUNTS = ("asked", "answered", "plurality")
@@ -36,9 +34,8 @@ class Drawing:
     points   columns group, key, name, x, y and paper, also of runs without a value. A line is a key y of one group of
              `by`. Where x is measured, runs that differ in their seed only are one point, at the mean of their x.
     curves   name and curve (x, y) of each job that has it
-    caption  what it shows, how it shows several seeds, and what it leaves out
-    joined   a warning where a line joins points of different rows, with the `by` that mends it; empty where none does
-    empty    why it is not drawn; empty where it is
+    joined   a warning where a line joins points of different rows, with the `by` that mends it; or empty
+    empty    why it is not drawn; or empty
     """
 
     figure: SweepFigure
@@ -48,29 +45,34 @@ class Drawing:
     curves: list[tuple[str, tuple[AnyArray, AnyArray]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        figure, jobs = self.figure, self.jobs
-        rows = jobs.groupby("row")["name"].nunique() if "row" in jobs else Series(dtype=int)
-        if not (figure.by or figure.curve) and len(rows) > 1 and rows.max() > 1:  # rows that are sweeps of their own
-            self.figure = figure = figure.model_copy(update={"by": ("row",)})
-        if figure.curve is not None:
-            read = [(name, read_curves(folder)) for name, folder in zip(jobs["name"], jobs["folder"], strict=True)]
-            self.curves = [(name, curves[figure.curve]) for name, curves in read if figure.curve in curves]
-            lacking = [name for name, curves in read if figure.curve not in curves]
-            notes = [f"Without this curve, left out: {some(lacking)}."] if lacking else []
-            self.empty = "" if self.curves else "no run has this curve"
-            text = "{1} against {0}, one line per run".format(*AXES[figure.curve])
-        else:
-            self.points = _points(figure, jobs)
-            self.joined = _joined(figure, self.finite, jobs)
-            notes, x, y = [self.joined] if self.joined else [], _names([str(figure.x)]), _names(figure.y)
-            if len(lacking := self.points[self.points[["x", "y"]].isna().any(axis=1)]):
-                notes.append(f"Without a value, left out: {some(lacking['name'])}.")
-            if len(edge := self.points.dropna(subset=["x", "y"]).drop(self.finite.index)):
-                notes.append(f"At the edge, as ∞: {some(edge['name'])}.")
-            self.empty = "" if len(self.finite) else f"no run has finite values of {x} and {y}"
-            text = f"{y} against {x}" + (f", one line per {_names(figure.by)}" if figure.by else "")
-            text += f"; {self.seeds}" if self.seeds else ""
+        rows = self.jobs.groupby("row")["name"].nunique() if "row" in self.jobs else Series(dtype=int)
+        if not (self.figure.by or self.figure.curve) and len(rows) > 1 and rows.max() > 1:  # rows are sweeps themselves
+            self.figure = self.figure.model_copy(update={"by": ("row",)})
+        text, notes = self._read_curves() if self.figure.curve is not None else self._read_points()
         self.caption = " ".join([f"{text}.", *notes])
+
+    def _read_curves(self) -> tuple[str, list[str]]:
+        curve, jobs = str(self.figure.curve), self.jobs
+        read = [(name, read_curves(folder)) for name, folder in zip(jobs["name"], jobs["folder"], strict=True)]
+        self.curves = [(name, curves[curve]) for name, curves in read if curve in curves]
+        lacking = [name for name, curves in read if curve not in curves]
+        self.empty = "" if self.curves else "no run has this curve"
+        notes = [f"Without this curve, left out: {some(lacking)}."] if lacking else []
+        return "{1} against {0}, one line per run".format(*AXES[curve]), notes
+
+    def _read_points(self) -> tuple[str, list[str]]:
+        figure, x, y = self.figure, _names([str(self.figure.x)]), _names(self.figure.y)
+        self.points = _points(figure, self.jobs)
+        self.joined = _joined(figure, self.finite, self.jobs)
+        known = self.points.dropna(subset=["x", "y"])
+        notes = [self.joined] if self.joined else []
+        if len(lacking := self.points.drop(known.index)):
+            notes.append(f"Without a value, left out: {some(lacking['name'])}.")
+        if len(edge := known.drop(self.finite.index)):
+            notes.append(f"At the edge, as ∞: {some(edge['name'])}.")
+        self.empty = "" if len(self.finite) else f"no run has finite values of {x} and {y}"
+        by = f", one line per {_names(figure.by)}" if figure.by else ""
+        return f"{y} against {x}{by}" + (f"; {self.seeds}" if self.seeds else ""), notes
 
     def plot(self, folder: Path) -> None:
         """Write the figure into figures/ below `folder`, unless it would be empty."""
@@ -208,22 +210,18 @@ def _points(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
 
 def _joined(figure: SweepFigure, points: DataFrame, jobs: DataFrame) -> str:
     """Return the warning of a `Drawing`: a line has runs of different words (aggregators), or several at one x."""
-    settings = {
-        name: dict(text.partition("=")[::2] for text in overrides if not is_seed(text))
-        for name, overrides in zip(jobs["name"], jobs["overrides"], strict=True)
-    }
-    mends: dict[str, None] = {}
+    typed = [dict(text.partition("=")[::2] for text in texts) for texts in jobs["overrides"]]
+    settings = DataFrame(typed, index=jobs["name"]).drop(columns=["seed", *figure.keys], errors="ignore").fillna("null")
+    mends: list[str] = []
     for _, line in points.groupby("group"):
-        runs = [settings[name] for name in line["name"].unique()]
-        values = {key: {run.get(key) for run in runs} for run in runs for key in run if key not in figure.keys}
-        differ = [key for key, found in values.items() if len(found) > 1]
-        words = [
-            key for key in differ if any(value and not re.fullmatch(r"[-+.\de]+|null", value) for value in values[key])
-        ]
+        of = settings.loc[settings.index.isin(line["name"])]
+        differ = [key for key in of if of[key].nunique() > 1]
+        words = [key for key in differ if not of[key].str.fullmatch(r"[-+.\de]+|null").all()]
         several = (line.groupby(["key", "x"])["name"].nunique() > 1).any()
-        mends |= dict.fromkeys(words or (differ if several else []))
+        mends += words or (differ if several else [])
     if not mends:
         return ""
+    mends = list(dict.fromkeys(mends))
     rows = "row" not in figure.by and jobs["row"].nunique() > 1
     by = [*figure.by, *([key for key in mends if key in jobs] or (["row"] if rows else mends))]
     joins = f"Figure {figure.name} joins points that differ in {' and '.join(mends)}"

@@ -1,23 +1,153 @@
-"""A sweep as it is in its folder: its jobs are one DataFrame, a row a job, a column for each result and setting."""
+"""A sweep: what its file asks (rows, figures, question), and its jobs as one DataFrame."""
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from nzc.runs.curves import AXES
 from nzc.runs.layout import ERROR, NOT_STARTED, RESULT, SWEEP, as_typed, flatten, read_overrides, with_infinity
 from nzc.runs.result import result_keys
-from nzc.validation import masked, masked_tree
+from nzc.validation import InputError, from_pydantic, masked, masked_tree, meant
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 #: The jobs of a sweep with their rows and overrides.
 JOBS = "jobs.json"
+#: What a command line may set without changing the experiment of a sweep file: how and where it runs, and its seeds.
+_MACHINERY = ("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "audit", "audit_trials", "rng", "objective")
+_PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "only")
+#: One key or a list of keys.
+Keys = Annotated[tuple[str, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SweepRow(_Entry):
+    """An entry of `sweep.rows`: a run, or, where `set` has several values for a key, a run for each.
+
+    paper  values of a paper to show beside result.json, by key; they hold for the settings of the sweep file
+    """
+
+    name: str | None = None
+    set: list[str] = []
+    paper: dict[str, Any] = {}
+
+
+class SweepFigure(_Entry):
+    """An entry of `sweep.figures`: keys y of the runs against their key x; or one curve (nzc/runs/curves.py) of each.
+
+    A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short), one of the configuration
+    (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row. There is a line for each value of
+    the keys `by`; without them one joins all runs, or those of each row where a row stands for several runs.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[\w-]+$")]
+    x: str | None = None
+    y: Keys = ()
+    by: Keys = ()
+    curve: str | None = None
+    ylim: tuple[float, float] | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """All keys that the figure names."""
+        return [*filter(None, [self.x]), *self.y, *self.by]
+
+    @model_validator(mode="after")
+    def _complete(self) -> "SweepFigure":
+        if not ((self.curve and not self.keys) or (self.x and self.y and not self.curve)):
+            raise ValueError("must have x and y, with by, or else curve")
+        return self
+
+
+class SweepSpec(BaseModel):
+    """The section `sweep` of a configuration. Further keys are for interpolation within the file.
+
+    only  keeps the rows whose name contains this text
+    """
+
+    rows: list[SweepRow] = []
+    figures: list[SweepFigure] = []
+    only: Any = ""
+
+
+def spec_of(config: Any) -> SweepSpec:
+    """Return the section `sweep` of a composed configuration; InputError: it is not valid."""
+    section = OmegaConf.to_container(config, resolve=False)["sweep"]  # type: ignore[call-overload, index]
+    try:
+        return SweepSpec.model_validate({} if section is None else section)
+    except ValidationError as error:
+        raise from_pydantic(error, "sweep") from error
+
+
+def name_of(config: Any) -> str:
+    """Return the name of a sweep: that of its file, if it has one."""
+    return str(config.hydra.runtime.choices.get("sweeps") or "sweep")
+
+
+def header_of(config: Any) -> dict[str, str]:
+    """Return the comments at the top of a sweep file by name (Question, Expected, …); without names, as question."""
+    for source in config.hydra.runtime.config_sources:
+        file = Path(source.path) / "sweeps" / f"{name_of(config)}.yaml"
+        if source.schema == "file" and file.is_file():
+            lines = re.match(r"(#.*\n)*", file.read_text(encoding="utf-8"))
+            comments = re.sub(r"^# *@package.*\n", "", lines[0] if lines else "")
+            named = dict(re.findall(r"^# (\w[\w ]*): +(.*)", re.sub(r"\n# {2,}", " ", comments), re.MULTILINE))
+            plain = " ".join(re.sub(r"^#+", "", comments, flags=re.MULTILINE).split())
+            return named or ({"Question": plain} if plain else {})
+    return {}
+
+
+def changed_settings(config: Any) -> list[str]:
+    """Return the overrides of the command line that change the experiment of a sweep file."""
+    typed = as_typed(config.hydra.overrides.task)
+    keys = {text: text.split("=")[0].lstrip("+~").replace("/", ".").split(".") for text in typed}
+    return [text for text, key in keys.items() if key[0] not in _MACHINERY and key[-1] not in _PLACES_AND_SEEDS]
+
+
+def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputError]:
+    """Return what is wrong with the keys of rows and figures. `configs` are the composed configurations of the jobs.
+
+    A key of the configuration is right where one of the jobs has it, because aggregators have different keys.
+    """
+    errors = [
+        InputError(f"sweep.rows.{at}.paper.{key}", value, f"must be for a key of result.json{_near(key, ())}")
+        for at, row in enumerate(spec.rows)
+        for key, value in row.paper.items()
+        if key != "epsilon" and not _in_result(key)  # the paper's ε, whatever bound it is
+    ]
+    for at, figure in enumerate(spec.figures):
+        name = f"sweep.figures.{figure.name}"
+        if figure.curve is not None and figure.curve not in AXES:
+            errors.append(InputError(f"{name}.curve", figure.curve, f"must be one of {', '.join(AXES)}"))
+        if figure.name in [before.name for before in spec.figures[:at]]:
+            errors.append(InputError("sweep.figures.name", figure.name, "must be the name of one figure only"))
+        for key in figure.keys:
+            if not (key in ("run", "row") or _in_result(key) or any(setting(cfg, key) is not None for cfg in configs)):
+                allowed = "must have keys of result.json, or of the configuration with a value in at least one run"
+                errors.append(InputError(name, key, allowed + _near(key, configs)))
+    return errors
+
+
+def _in_result(key: str) -> bool:
+    keys = result_keys()
+    return whole_key(key) in keys or key.startswith(tuple(name for name in keys if name.endswith(".")))
+
+
+def _near(key: str, configs: Sequence[DictConfig]) -> str:
+    """Return a hint at the key of result.json or of a configuration that is meant; empty: none is near."""
+    trees: list[Any] = [OmegaConf.to_container(config) for config in configs]
+    settings = {name for tree in trees for name in flatten(tree) if not name.startswith("hydra.")}
+    return meant(key, {*result_keys(), *settings} - {key}, ()).rstrip(": ")
 
 
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
@@ -25,24 +155,29 @@ def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
     (folder / JOBS).write_text(json.dumps([masked_tree(dict(job)) for job in jobs]), encoding="utf-8")
 
 
+def numbered(folder: Path) -> list[Path]:
+    """Return the folders of the jobs of a sweep that have begun, in order."""
+    begun = [path for path in folder.iterdir() if path.name.isdigit() and path.is_dir()]
+    return sorted(begun, key=lambda path: int(path.name))
+
+
 def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     """Return a row for each job of a sweep, also for those that never began; a search leaves only those that did.
 
-    Columns: `folder`; `job`, its number; `run`, counted from 1; `name`, what sets it apart from the others; `row`, the
-    name of its row; `overrides`; `error`, why it has no result, or None; the keys of result.json, dotted; `paper.KEY`,
-    the paper's values; and those of `keys` that are settings.
+    Columns: `folder`; `job`, its number; `run`, counted from 1; `name`, what sets it apart; `row`, its row's name;
+    `overrides`; `error`, why it has no result, or None; the keys of result.json; `paper.KEY`; settings among `keys`.
     """
     from pandas import DataFrame  # takes half a second
 
-    jobs = _written(folder)
-    if not jobs:
-        begun = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
-        begun = [at for at in begun if _error(folder / str(at)) != NOT_STARTED]
-        jobs = [{"job": at, "row": {}, "overrides": read_overrides(folder / str(at))} for at in begun]
-    common, rows = _common(jobs), []
-    for at, job in enumerate(jobs):
+    jobs = dict(enumerate(_written(folder))) or {
+        int(job.name): {"row": {}, "overrides": read_overrides(job)}
+        for job in numbered(folder)
+        if _error(job) != NOT_STARTED
+    }
+    common, rows = _common(jobs.values()), []
+    for at, job in jobs.items():
         own = [text for text in job["overrides"] if not is_seed(text)]
-        facts = _job(folder / str(job.get("job", at)), job["row"], keys)
+        facts = _job(folder / str(at), job["row"], keys)
         rows.append(facts | {"name": _name(job["row"], own, common) or "run", "overrides": job["overrides"]})
     return DataFrame(rows, columns=None if rows else ["name", "error"], dtype=object)  # whole numbers stay whole
 
@@ -82,7 +217,7 @@ def whole_key(key: str) -> str:
 
 
 def setting(config: Any, key: str) -> Any:
-    """Return the value of a key of a composed configuration; None for none, for null, and for a section or a list."""
+    """Return the value of a key of a composed configuration; None for a section or a list too."""
     value = OmegaConf.select(config, key)
     return None if OmegaConf.is_config(value) else value
 
@@ -98,7 +233,7 @@ def _error(folder: Path) -> str | None:
 
 def _written(folder: Path) -> list[dict[str, Any]]:
     path = folder / JOBS
-    return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
 def _common(jobs: Iterable[Mapping[str, Any]]) -> set[str]:

@@ -16,8 +16,7 @@ from nzc.runs.metrics import unequal_classes
 from nzc.runs.result import RunResult, now
 from nzc.runs.summary import describe
 from nzc.storage.files import write_private
-from nzc.sweeps.frame import job_name
-from nzc.sweeps.spec import header_of
+from nzc.sweeps.frame import header_of, job_name
 from nzc.sweeps.table import Sweep, failure_lines
 from nzc.validation import masked
 from nzc.version import __version__
@@ -73,10 +72,7 @@ def summarise(
 ) -> tuple[str, dict[str, float | None], dict[str, str]]:
     """Return description, numbers and tags of the sweep in `folder`, whose figures are artifacts of MLflow's run `run`.
 
-    The description in Markdown has the question, the best job, the table and the figures. The numbers are jobs,
-    jobs_failed (how many did not finish), and ε and accuracy of the best job, which the tag `best` names.
-
-    private  whether it may depend on votes; otherwise it has no table and no figures
+    The description in Markdown has the question and the best job; where `private`, the table and the figures too.
     """
     sweep = Sweep(folder)
     count, done = len(sweep.jobs), sweep.done.to_dict("records")
@@ -99,10 +95,9 @@ def summarise(
 
 
 def _best(done: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the job of the highest accuracy (of the labels where no student learns), then of the smallest ε published.
+    """Return the job of the highest accuracy (of unequal classes: balanced), then of the smallest ε published.
 
-    Where one class is much more frequent than others, it is the balanced accuracy. A job without a finite ε is the best
-    only where all are without.
+    A job without a finite ε is the best only where all are without.
     """
     epsilon = {job["job"]: math.inf if (e := job["epsilon.published"]) is None else float(e) for job in done}
     finite = [job for job in done if math.isfinite(epsilon[job["job"]])] or done

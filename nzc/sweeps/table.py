@@ -1,7 +1,6 @@
 """A sweep and its table: for people (paper's values beside the measured) and for programs (CSV)."""
 
 import math
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +17,7 @@ from rich.text import Text
 from nzc.runs.formatting import EPSILONS, RECALL, heading, is_share, number, percent, some
 from nzc.runs.layout import SWEEP, TABLE_CSV
 from nzc.storage.files import write_private
-from nzc.sweeps.frame import read_jobs, whole_key
-from nzc.sweeps.spec import changed_settings, name_of, spec_of
+from nzc.sweeps.frame import changed_settings, name_of, read_jobs, spec_of, whole_key
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
@@ -55,69 +53,59 @@ class Sweep:
 
 
 class SweepTable:
-    """The finished jobs as lines. Columns: the run's name, then keys of result.json with the paper's value before the
-    measured.
+    """The finished jobs as lines: the run's name, then keys of result.json, with the paper's value before the measured.
 
-    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`; columns without a value are
-    left out. Jobs that differ in their seed only share one line of means ± standard deviations.
-
-    jobs      a row a job (`frame.read_jobs`)
-    changed   settings of the command line, for which the paper's values do not hold
+    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`, as far as there are values.
+    Jobs that differ in their seed only share a line. The paper's values do not hold for settings that are `changed`.
     """
 
     def __init__(self, jobs: DataFrame, keys: Sequence[str] = (), title: str = "", changed: Sequence[str] = ()) -> None:
         self.title, self.failures, self.warnings = title, failure_lines(jobs), warning_lines(jobs)
-        self.notes: list[str] = []
         done = jobs[jobs["error"].isna()].astype(object)
         done = done.where(done.notna(), None)
         runs = {str(name): members for name, members in done.groupby("name", sort=False)}
         printed = [name.removeprefix("paper.") for name in done if name.startswith("paper.")]
-        others = [key for key in [*printed, *map(whole_key, keys)] if key not in _LAST]
-        merits = [key for key in done if key.startswith("metrics.") and not key.startswith(RECALL)]
-        merits += [key for key in others if key.startswith(RECALL)]  # they stand beside the student's accuracy
-        others = [key for key in others if key not in merits]
-        self.columns: list[tuple[str, list[str]]] = []  # heading and cells
-        for key in dict.fromkeys(["answered", "label_accuracy", *others, "accuracy", *merits, *_LAST]):
+        columns: dict[str, list[str]] = {}  # cells by heading
+        self.notes: list[str] = []
+        for key in _keys(done, [*printed, *map(whole_key, keys)]):
             paper = [_paper_cell(key, of) for of in runs.values()]
             measured = [cell(key, of[key].tolist()) if key in of else "–" for of in runs.values()]
-            if compared := any(text != "–" for text in paper):
-                self.columns.append((f"{heading(key)}: paper", paper))
-            same = key == "epsilon.data_independent" and measured == dict(self.columns).get("ε published")
+            title = heading(key)
+            if any(text != "–" for text in paper):
+                columns[f"{title}: paper"], title = paper, f"{title}: measured"
             if key == "metrics.majority" and len(set(measured)) == 1:
-                same = True
                 self.notes += [f"Always answering the most frequent class has {measured[0]}."] * (measured[0] != "–")
-            if not same and any(text != "–" for text in measured):
-                self.columns.append((f"{heading(key)}: measured" if compared else heading(key), measured))
+            elif any(text != "–" for text in measured):
+                columns[title] = measured
+        if columns.get("ε data-independent") == columns.get("ε published"):
+            columns.pop("ε data-independent", None)
         if self.warnings:
-            warned = [f"{sum(map(bool, of['warnings']))} of {len(of)}" for of in runs.values()]
-            self.columns.append(("with warning", warned))
+            columns["with warning"] = [f"{sum(map(bool, of['warnings']))} of {len(of)}" for of in runs.values()]
         counts = {len(of) for of in runs.values()}
         if counts - {1}:
             several = f"{'up to ' if len(counts) > 1 else ''}{max(counts)}"
             self.notes.append(f"Mean ± standard deviation over {several} seeds.")
         if changed and printed:
             self.notes.append(f"The paper's values are not for these settings: {', '.join(changed)}.")
-        self.headings = ["run", *(name for name, _ in self.columns)]
-        self.lines = [list(line) for line in zip(runs, *(cells for _, cells in self.columns), strict=True)]
+        self.headings, self.columns = ["run", *columns], columns
+        self.lines = [list(line) for line in zip(runs, *columns.values(), strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table for a terminal: in parts, one below the other, where it is too wide. No number is broken."""
-        parts, title = [self.columns], self.title
-        while parts:
-            columns = parts.pop(0)
-            table = Table(title=title, title_style="bold")
-            words = [word for line in self.lines for word in line[0].split()]
-            table.add_column("run", min_width=max(map(len, words), default=0))
-            for name, cells in columns:
-                table.add_column(name, justify="right", width=max(map(len, [*cells, *name.split()])))
-            for at, line in enumerate(self.lines):
-                table.add_row(line[0], *(cells[at] for _, cells in columns))
-            if len(columns) < 2 or table.__rich_measure__(console, options).minimum <= options.max_width:
-                yield table
-                title = ""
-            else:
-                half = (len(columns) + 1) // 2
-                parts = [columns[:half], columns[half:], *parts]
+        """Yield the table for a terminal; where it is too wide, a paragraph for each run. No number is broken."""
+        table = Table(title=self.title, title_style="bold")
+        table.add_column(
+            "run", min_width=max((len(word) for line in self.lines for word in line[0].split()), default=0)
+        )
+        for name, cells in self.columns.items():
+            table.add_column(name, justify="right", width=max(map(len, [*cells, *name.split()])))
+        for line in self.lines:
+            table.add_row(*line)
+        if table.__rich_measure__(console, options).minimum <= options.max_width:
+            yield table
+        else:
+            named = (zip(self.columns, line[1:], strict=True) for line in self.lines)
+            texts = (" · ".join(f"{name} {text}" for name, text in values) for values in named)
+            yield from (Text(f"{line[0]}\n{text}\n") for line, text in zip(self.lines, texts, strict=True))
         yield from (Text(note, style="dim") for note in [*self.notes, *self.warnings])
 
     def markdown(self) -> str:
@@ -126,6 +114,14 @@ class SweepTable:
         table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
         listed = "".join(f"- {line}\n" for line in [*self.warnings, *self.failures])
         return "\n".join([f"# {self.title}\n", table, *(f"{note}\n" for note in self.notes), listed]).rstrip() + "\n"
+
+
+def _keys(done: DataFrame, more: Sequence[str]) -> list[str]:
+    """Return the keys of the columns in order. Metrics stand beside the student's accuracy."""
+    merits = [key for key in done if key.startswith("metrics.") and not key.startswith(RECALL)]
+    merits += [key for key in more if key.startswith(RECALL)]
+    others = [key for key in more if key not in _LAST and key not in merits]
+    return list(dict.fromkeys(["answered", "label_accuracy", *others, "accuracy", *merits, *_LAST]))
 
 
 def failure_lines(jobs: DataFrame) -> list[str]:
@@ -140,38 +136,33 @@ def failure_lines(jobs: DataFrame) -> list[str]:
 
 def warning_lines(jobs: DataFrame) -> list[str]:
     """Return a line for each kind of warning of the jobs: how many have it, the first one's text, and which jobs."""
-    kinds: dict[str, dict[str, str]] = {}  # text without its numbers → job → text
-    for at, warnings in jobs.get("warnings", Series(dtype=object)).items():
-        for text in warnings if isinstance(warnings, list) else []:
-            kinds.setdefault(re.sub(r"\d[\d.,]*", "", text), {})[at] = text
-    lines = []
-    for texts in kinds.values():
-        first, names = next(iter(texts.values())), some(jobs["name"][list(texts)], 3)
-        first = f"for example: {first}" if len({*texts.values()}) > 1 else first
-        lines.append(f"{len(texts)} of {len(jobs)} runs ({names}) warn: {first}")
+    texts, lines = jobs.get("warnings", Series(dtype=object)).explode().dropna().astype(str), []
+    for _, alike in texts.groupby(texts.str.replace(r"\d[\d.,]*", "", regex=True), sort=False):  # but for numbers
+        first = f"for example: {alike.iloc[0]}" if alike.nunique() > 1 else alike.iloc[0]
+        names = some(jobs["name"][alike.index.unique()], 3)
+        lines.append(f"{alike.index.nunique()} of {len(jobs)} runs ({names}) warn: {first}")
     return lines
 
 
 def write_csv(folder: Path, jobs: DataFrame) -> None:
     """Write table.csv: one line per job, with its name, its own overrides, and every number of result.json."""
-    overrides = [dict(text.partition("=")[::2] for text in texts) for texts in jobs["overrides"]]
     lines = DataFrame({"job": jobs["job"], "name": jobs["name"], "failure": jobs["error"]})
-    results = jobs.drop(columns=[*lines.columns, *_NOT_IN_CSV], errors="ignore")
+    results = jobs.drop(columns=[*lines.columns, *_NOT_IN_CSV, *jobs.filter(regex=r"^paper\.")], errors="ignore")
     if "warnings" in results:
         results["warnings"] = results["warnings"].map(" | ".join, na_action="ignore")
-    lists = results.map(lambda value: isinstance(value, list)).any()
-    results = results[[name for name in results if not (name.startswith("paper.") or lists[name])]]
+    results = results.loc[:, ~results.map(lambda value: isinstance(value, list)).any()]
+    overrides = [dict(text.partition("=")[::2] for text in texts) for texts in jobs["overrides"]]
     set_keys = DataFrame(overrides, index=jobs.index)
     results.update(set_keys[jobs["error"].notna()], overwrite=False)  # a job that failed has no result with its seed
-    table = pandas.concat([lines, set_keys[[name for name in set_keys if name not in results]], results], axis=1)
+    table = pandas.concat([lines, set_keys[set_keys.columns.difference(results.columns, sort=False)], results], axis=1)
     write_private(folder / TABLE_CSV, table.to_csv(index=False, lineterminator="\r\n"))
 
 
 def read_sweep(folder: str | Path) -> DataFrame:
-    """Return a sweep's table.csv as a pandas DataFrame, one row per job; InputError: it is no folder of a sweep.
+    """Return a sweep's table.csv as a DataFrame, one row per job; `attrs["folder"]` is the folder.
 
     Columns: `job` (the number of its folder), `name`, `failure` (why it has no result), the keys that the sweep set,
-    and those of result.json, dotted. `attrs["folder"]` is the folder.
+    and those of result.json, dotted. InputError: it is no folder of a sweep.
     """
     path = Path(folder).absolute() / TABLE_CSV
     if not path.is_file():

@@ -64,8 +64,8 @@ class MLflow(Tracker):
         self.uri = self.uri if self.file is None else f"sqlite:///{self.file}"
         self.outage: Exception | None = None  # that `check` met
         self.run, self.begun = "", 0  # of the open run: id, milliseconds since 1970
-        self.points: list[Metric] = []  # not sent yet
-        self.sent: set[tuple[str, str, int]] = set()  # run, key and step of points
+        self.points = list[Metric]()  # not sent yet
+        self.sent = set[tuple[str, str, int]]()  # run, key and step of points
         self.last = -math.inf  # when points were sent
         self.monitor: SystemMetricsMonitor | None = None
         for name in ("mlflow", "urllib3", "alembic"):  # their errors are raised, too
@@ -146,9 +146,8 @@ class MLflow(Tracker):
         values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
         values |= {"epsilon": epsilon.published, "order": epsilon.order}
         values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
-        values |= {
-            name: record["metrics"][name] for name in ("majority", "balanced_accuracy", "auc", "average_precision")
-        }
+        metrics = ("majority", "balanced_accuracy", "auc", "average_precision")
+        values |= {name: record["metrics"][name] for name in metrics}
         values |= by_class("recall", result.metrics.recall) | by_class("epsilon_of", result.individual)
         values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
         self._log_values(values, {MLFLOW_RUN_NOTE: describe(result)})

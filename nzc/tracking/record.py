@@ -10,17 +10,18 @@ import re
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 from filelock import BaseFileLock, FileLock
 
 from nzc.runs.layout import RESULT
 from nzc.storage.files import write_private
+from nzc.types import CurveLog
 from nzc.validation import InputError, in_a_line, masked
 
 #: The record of a run or sweep in its folder; the lock that its process holds, or one that sends it.
@@ -54,85 +55,65 @@ class Tracker(ABC):
         """Record what the open run left in `folder`, and that it `ended` at `until` (milliseconds since 1970)."""
 
 
-@dataclass
-class TrackedRun:
-    """A run or a sweep at its tracker: open within the context of this object, or from `open` to `close`.
+@contextmanager
+def tracked(
+    tracker: Tracker | None, folder: Path, experiment: str, name: str, params: Mapping[str, Any] | None = None,
+    sweep: Path | None = None, question: str = "",
+) -> Iterator[CurveLog]:  # fmt: skip
+    """Track a run, or a sweep, which has no `params`, within this context; yield what takes points of learning curves.
 
-    tracker     None: runs are not recorded
-    experiment  name of its experiment; `name`, `params` and `question` are those of the run
-    sweep       folder of the sweep that it is a job of
+    tracker  None: it is not recorded
+    sweep    folder of the sweep that a run is a job of; where that could not be opened, its jobs are sent after it
     """
-
-    tracker: Tracker | None
-    folder: Path
-    experiment: str
-    name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    sweep: Path | None = None
-    question: str = ""
-    live: bool = False  # the tracker takes points of learning curves
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
-        self.close("KILLED" if stopped else "FINISHED" if kind is None else "FAILED")
-
-    def open(self) -> None:
-        """Write the record, and open the run. The jobs of a sweep that could not be opened are sent after it."""
-        if self.tracker is None:
-            (self.folder / RECORD).unlink(missing_ok=True)  # of an earlier run in this folder
-            return
-        self.lock = _lock(self.folder)
-        self.lock.acquire()
-        try:
-            if not read_record(self.folder).get("sent", True):  # an earlier run in this folder was killed
-                send(self.folder, self.tracker)
-        except Exception as error:
-            print(f"nzc: the earlier run in {self.folder} could not be tracked ({cause(error)})", file=sys.stderr)
-        parent = read_record(self.sweep) if self.sweep else {}
-        record = {
-            "key": uuid4().hex,
-            "process": f"{platform.node()} {os.getpid()}",
-            "experiment": self.experiment,
-            "name": masked(self.name),
-            "question": masked(self.question)[:2000],
-            "params": {key: masked(value) for key, value in self.params.items()},
-            "sweep": os.path.relpath(self.sweep, self.folder) if parent and self.sweep else None,
-        }
-        _write(self.folder, record | {"run": None, "begun": _now(), "ended": None, "until": None, "sent": False})
+    if tracker is None:
+        (folder / RECORD).unlink(missing_ok=True)  # of an earlier run in this folder
+        yield _unrecorded
+        return
+    later = f"{folder} could not be tracked", ": `nzc sync` sends it later"
+    with _lock(folder):
+        with _outage(f"the earlier run in {folder} could not be tracked"):
+            if not read_record(folder).get("sent", True):  # it was killed
+                send(folder, tracker)
+        parent = read_record(sweep) if sweep else {}
+        record: dict[str, Any] = {"experiment": experiment, "name": masked(name), "question": masked(question)[:2000]}
+        record |= {"key": uuid4().hex, "process": f"{platform.node()} {os.getpid()}"}
+        record |= {"params": {key: masked(value) for key, value in (params or {}).items()}}
+        record |= {"sweep": os.path.relpath(sweep, folder) if parent and sweep else None}
+        _write(folder, record | {"run": None, "begun": _now(), "ended": None, "until": None, "sent": False})
+        log: CurveLog = _unrecorded
+        ended = "FAILED"
         if not parent or parent["run"] is not None:
-            try:
-                _open(self.folder, self.tracker)
-                self.live = True
-            except Exception as error:  # trackers raise many types
-                self._say_later(error)
-
-    def log(self, fit: str, values: Mapping[str, float], step: int) -> None:
-        """Send points of a learning curve, as long as the tracker accepts them. The folder keeps all of them."""
-        if self.tracker is not None and self.live:
-            try:
-                self.tracker.log({f"{fit}/{key}": value for key, value in values.items()}, step)
-            except Exception as error:
-                self.live = False
-                print(f"nzc: learning curves are no longer tracked ({cause(error)})", file=sys.stderr)
-
-    def close(self, status: str) -> None:
-        """Write how the run ended (FINISHED, FAILED, or KILLED: stopped from outside), and send its folder."""
-        if self.tracker is None:
-            return
+            with _outage(*later):
+                _open(folder, tracker)
+                log = _live_curves(tracker)
         try:
-            if _write(self.folder, {"ended": status, "until": _now()})["run"] is not None:
-                send(self.folder, self.tracker)
-        except Exception as error:
-            self._say_later(error)
+            yield log
+            ended = "FINISHED"
+        except KeyboardInterrupt:
+            ended = "KILLED"
+            raise
         finally:
-            self.lock.release()
+            with _outage(*later):
+                if _write(folder, {"ended": ended, "until": _now()})["run"] is not None:
+                    send(folder, tracker)
 
-    def _say_later(self, error: Exception) -> None:
-        print(f"nzc: {self.folder} could not be tracked ({cause(error)}): `nzc sync` sends it later", file=sys.stderr)
+
+def _unrecorded(fit: str, values: Mapping[str, float], step: int) -> None:
+    """Take points of learning curves that only the folder keeps."""
+
+
+def _live_curves(tracker: Tracker) -> CurveLog:
+    """Return what sends points of learning curves, as long as the tracker accepts them."""
+    accepts = [True]
+
+    def log(fit: str, values: Mapping[str, float], step: int) -> None:
+        if accepts:
+            accepts.clear()
+            with _outage("learning curves are no longer tracked"):
+                tracker.log({f"{fit}/{key}": value for key, value in values.items()}, step)
+                accepts.append(True)
+
+    return log
 
 
 def send(folder: Path, tracker: Tracker) -> None:
@@ -172,6 +153,15 @@ def read_record(folder: Path) -> dict[str, Any]:
     """Return the content of tracking.json; empty where there is none."""
     path = folder / RECORD
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+@contextmanager
+def _outage(what: str, then: str = "") -> Iterator[None]:
+    """Say in a line that a tracker failed in this context, which may raise any error."""
+    try:
+        yield
+    except Exception as error:
+        print(f"nzc: {what} ({cause(error)}){then}", file=sys.stderr)
 
 
 def _write(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,35 +5,19 @@ from conftest import VOTES, Nzc, tracked_runs
 from mlflow import MlflowClient
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
-CONFIDENT = ["aggregator=confident", "aggregator.threshold=40", "aggregator.sigma1=200", "aggregator.sigma=null"]
 
 
 @pytest.mark.usefixtures("histograms")
-@pytest.mark.parametrize(
-    ("aggregator", "least"),
-    [
-        (["aggregator=gnmax", "aggregator.sigma=null"], 1 - 1e-3),
-        (["aggregator=sparse_stable"], 1 - 1e-3),
-    ],
-)
-def test_the_noise_spends_the_budget(nzc: Nzc, aggregator: list[str], least: float) -> None:
+@pytest.mark.parametrize("aggregator", [["aggregator=gnmax", "aggregator.sigma=null"], ["aggregator=sparse_stable"]])
+def test_the_noise_spends_the_budget(nzc: Nzc, aggregator: list[str]) -> None:
     ran = nzc(*FILE, *aggregator, "queries=20", "budget.epsilon=0.5")
     assert ran.result["refused"] == 0
-    assert 0.5 * least <= ran.result["epsilon"]["published"] <= 0.5
+    assert 0.5 * (1 - 1e-3) <= ran.result["epsilon"]["published"] <= 0.5
     key = aggregator[-1].removesuffix("=null") if len(aggregator) == 2 else "aggregator.scale"
     assert ran.err.startswith(f"nzc: {key}=") and "20 queries then cost at most ε = 0.5" in ran.err
     chosen = float(ran.err.split("=")[1].split(":")[0])
     again = nzc(*FILE, aggregator[0], f"{key}={chosen}", "queries=20")  # printed with six digits
     assert again.result["epsilon"]["published"] == pytest.approx(0.5, rel=2e-3)
-
-
-@pytest.mark.usefixtures("histograms")
-def test_a_screen_and_a_number_of_answers_are_counted(nzc: Nzc) -> None:
-    few = nzc(*FILE, *CONFIDENT, "queries=20", "answers=2", "budget.epsilon=1")
-    assert few.result["answered"] <= 2 and 0.999 <= few.result["epsilon"]["published"] <= 1
-    every = nzc(*FILE, *CONFIDENT, "rounds=[20]", "budget.epsilon=1")
-    sigma = [float(ran.err.split("=")[1].split(":")[0]) for ran in (few, every)]
-    assert sigma[0] < 0.5 * sigma[1]  # ten times as many labels need about √10 times the noise
 
 
 @pytest.mark.usefixtures("histograms")

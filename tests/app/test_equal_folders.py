@@ -179,11 +179,6 @@ KINDS = {
         ROWS, ROLES == "private", _npz("role"), ("relabeled", "new class"),
         [*CELLS, "query_choice=representative", "dataset.unit=label"], "4",
     ),
-    "labels of images": Kind(
-        IMAGES, _private(_names(IMAGES), ".png"), _write_images, ("relabeled",),
-        ["dataset=folder", "dataset.path=images", "dataset.grey=true", *SHARES, *LINEAR, "dataset.unit=label"],
-        "[yes,no,'may be',never]",
-    ),
     "cells of groups": Kind(
         ROWS, _private(GROUPS), _npz("group", "id"), (*CHANGES, "one more"), [*CELLS, *SHARES], "4"
     ),

@@ -9,7 +9,6 @@ from omegaconf import OmegaConf
 
 from nzc.app.build import build
 from nzc.app.config import options
-from nzc.mechanisms import NoisyArgmax
 from nzc.validation import InputError
 
 FILES = {
@@ -86,11 +85,3 @@ def test_a_network_is_called_later_wherever_it_is_named(tmp_path: Path, monkeypa
     assert (built.network.func.__name__, built.network.keywords) == ("net", {"hidden": 3})
     with pytest.raises(InputError, match=r"teachers\.network\.hiden=3: .* did you mean hidden"):
         _build("teachers", ensemble | {"network": {"_target_": "own_nets.net", "hiden": 3}})
-
-
-def test_a_function_of_ones_own_makes_what_the_group_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("own_parts.py").write_text("import nzc\ndef mine(sigma):\n    return nzc.GNMax(sigma) if sigma else dict()\n")
-    assert isinstance(_build("aggregator", {"_target_": "own_parts.mine", "sigma": 3}), NoisyArgmax)
-    with pytest.raises(InputError, match=r"aggregator\._target_=own_parts\.mine: .* NoisyArgmax"):
-        _build("aggregator", {"_target_": "own_parts.mine", "sigma": 0})

@@ -1,14 +1,9 @@
 """Whose folder is it? nzc replaces and removes what it made, and nothing else."""
 
 import fcntl
-import stat
 from pathlib import Path
 
-import pytest
 from conftest import VOTES, Command, Nzc
-
-from nzc.storage.files import OwnFolder, require_own
-from nzc.validation import InputError
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
 MARKER = ".nzc-made"
@@ -68,20 +63,3 @@ def test_one_run_at_a_time_has_a_folder(nzc: Nzc, histograms: Path) -> None:
             assert (ran.code, ran.err.count("\n")) == (2, 1) and "run under way" in ran.err
             assert _state(Path("here")) == before
     assert nzc(*FILE, "hydra.run.dir=here", "aggregator.sigma=9").code == 0
-
-
-def test_undo_removes_what_take_made(tmp_path: Path) -> None:
-    own = OwnFolder("key", tmp_path / "a" / "b")
-    own.take()
-    assert stat.S_IMODE((tmp_path / "a/b").stat().st_mode) == 0o700
-    with pytest.raises(InputError, match="run under way"):
-        OwnFolder("key", tmp_path / "a/b").take()
-    require_own("key", tmp_path / "a/b")
-    own.undo()
-    assert not any(tmp_path.iterdir())
-    (tmp_path / "was").mkdir()
-    own = OwnFolder("key", tmp_path / "was")
-    own.take()
-    (tmp_path / "was/file").write_text("")
-    own.undo()
-    assert (tmp_path / "was/file").is_file()

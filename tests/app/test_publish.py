@@ -88,7 +88,6 @@ def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], obje
     for name, value in (("delta", 0.9), ("rng", "seeded"), ("unit", "group"), ("answered", 0)):
         yield f"{name} {value}", changed("result.json", json.dumps(record | {name: value}))
     yield "a line more", changed("labels.csv", labels + "39,1\n")
-    yield "a link to the ledger", partial(os.replace, _link(store / "ledger.db"), run / "labels.csv")
     yield "sigma", changed(".hydra/config.yaml", config.replace("sigma: 15", "sigma: 150"))
     yield "the budget", changed(".hydra/config.yaml", config.replace("epsilon: null", "epsilon: 0.1"))
     yield "no YAML", changed(".hydra/config.yaml", config.replace("aggregator:", "{["))
@@ -98,13 +97,6 @@ def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], obje
     yield "no run", partial(_in_ledger, store, "DELETE FROM runs")
     yield "no labels", (run / "labels.csv").unlink
     yield "no result", (run / "result.json").unlink
-
-
-def _link(target: Path) -> Path:
-    link = target.with_name("link")
-    link.unlink(missing_ok=True)
-    link.symlink_to(target)
-    return link
 
 
 def _in_ledger(store: Path, command: str) -> None:
@@ -139,17 +131,6 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path) -> None:
         with pytest.raises(InputError, match=rf"{key}.*must"):
             publish(folder, dest, moved)
         assert not (here / "x").exists()
-
-
-def test_labels_of_one_run_are_not_published_with_the_result_of_another(nzc: Nzc, histograms: Path) -> None:
-    """Both ran, one after the other, in one folder, and each file is one that a run wrote."""
-    for sigma in ("2", "200"):
-        assert nzc(*FILE, "rng=system", "hydra.run.dir=here", f"aggregator.sigma={sigma}").code == 0
-        shutil.copy("here/labels.csv", f"{sigma}.csv")
-    publish(Path("here"), Path("good"))
-    shutil.copy("2.csv", "here/labels.csv")
-    with pytest.raises(InputError, match=r"labels.csv that the run wrote"):
-        publish(Path("here"), Path("bad"))
 
 
 def test_a_published_epsilon_follows_from_the_configuration(nzc: Nzc, histograms: Path) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nzc.runs.curves import write_curves
 from nzc.sweeps.figures import Drawing, draw_curves, draw_lines
-from nzc.sweeps.spec import SweepFigure
+from nzc.sweeps.frame import SweepFigure
 from nzc.sweeps.table import SweepTable, cell
 
 INF = float("inf")
@@ -81,16 +81,6 @@ def test_a_line_that_joins_different_rows_names_the_by_that_parts_them() -> None
     assert "`by: [row, delta]`" in warned(jobs(["delta=1"], ["delta=2"], row="one"), x="queries", by="row")
 
 
-def test_axes_say_whose_accuracy_it_is() -> None:
-    keys = ["accuracy", "teachers.mean_accuracy"]
-    jobs = _jobs({"name": "a", "label_accuracy": 0.5, "accuracy": 0.5, "teachers.mean_accuracy": 0.5})
-    axes = _axes(jobs, x="label_accuracy", y=keys)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == (
-        "label accuracy (%)",
-        "student accuracy (%) · teacher accuracy (%)",
-    )
-
-
 def test_warnings_of_seeds_are_one_line_without_regard_to_their_numbers() -> None:
     said = [["90.1 % are right"], ["90.2 % are right", "few labels"], [], None]
     jobs = _jobs(*({"name": f"job {at // 2}", "accuracy": 0.5, "warnings": of} for at, of in enumerate(said)))
@@ -113,13 +103,6 @@ def test_curves_of_one_run_by_several_seeds_are_one_entry(tmp_path: Path) -> Non
     Drawing(SweepFigure(name="c", curve="epsilon_exact"), jobs).plot(tmp_path)
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"c.svg", "c.png"}
     assert Drawing(SweepFigure(name="c", curve="asked"), jobs).empty == "no run has this curve"
-
-
-def test_runs_are_drawn_by_their_number_and_seeds_apart() -> None:
-    jobs = _jobs(*({"name": "run", "seed": at, "answered": 10 - at} for at in range(3)))
-    for x, first in (("run", 1), ("seed", 0)):
-        (line,) = _axes(jobs, x=x, y="answered").lines
-        assert line.get_xydata().tolist() == [[first + at, 10 - at] for at in range(3)]
 
 
 def test_what_is_infinite_stands_at_the_top() -> None:

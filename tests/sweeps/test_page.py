@@ -6,14 +6,14 @@ import shutil
 import stat
 from pathlib import Path
 
-from conftest import VOTES, Command, Nzc, tracked_runs
+from conftest import VOTES, Nzc, tracked_runs
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
 
 from nzc.runs.layout import PAGE
+from nzc.sweeps.frame import changed_settings
 from nzc.sweeps.page import write_page
-from nzc.sweeps.spec import changed_settings
 from nzc.sweeps.table import Sweep
 
 OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]
@@ -95,10 +95,3 @@ def _is_tracked() -> None:
     assert best.data.metrics["label_accuracy"] == max(job.data.metrics["label_accuracy"] for job in finite)
     assert best.data.metrics.items() >= {key: metrics[key] for key in ("label_accuracy", "epsilon")}.items()
     assert best.data.tags[MLFLOW_RUN_NOTE] in shown and "1e-06" in best.data.tags[MLFLOW_RUN_NOTE]
-
-
-def test_the_report_of_a_run_is_its_table(nzc: Nzc, histograms: Path, command: Command) -> None:
-    ran = nzc(*OWN, "aggregator=lnmax", "queries=20")
-    code, out, err = command("report", str(next(ran.folder.glob("outputs/*/*"))))
-    out, of_run = (re.sub(r"took [\d.]+ s", "", text) for text in (out, ran.out))  # tracking came after the result
-    assert (code, err) == (0, "") and out and of_run.startswith(out)

@@ -12,8 +12,7 @@ from nzc.app import config
 from nzc.app.publish import publish_run as publish
 from nzc.app.sweep import SweepJob, compose_jobs, expand_rows
 from nzc.runs import pipeline
-from nzc.sweeps.frame import job_name, read_jobs
-from nzc.sweeps.spec import SweepRow, check_keys, spec_of
+from nzc.sweeps.frame import SweepRow, check_keys, job_name, read_jobs, spec_of
 from nzc.validation import InputError
 
 SWEEP = """# @package _global_
