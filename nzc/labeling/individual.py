@@ -51,30 +51,29 @@ def weights(budgets: Mapping[str, float]) -> dict[str, int]:
 
 
 def weigh(splits: DataSplits | None, of: Mapping[str, Share], taken: bool) -> DataSplits | None:
-    """Return the splits with the weight of each private record. A group of records has its smallest.
+    """Return the splits with the weight of each private record, in a group of records the smallest.
 
     Every record then has a name, so that no weight changes where other records go. InputError quotes no record.
     taken: whether what learns from these records knows of budgets.
     """
+    budgets, given = None if splits is None else splits.budgets, [*of] or None
     if of and not taken:
-        raise InputError("budget.groups", [*of], "must be null with these teachers, and with a baseline")
-    if splits is None or (splits.budgets is None and not of):
+        raise InputError("budget.groups", given, "must be null with these teachers, and with a baseline")
+    if splits is None or (budgets is None and not of):
         return splits
-    if not of:
-        raise InputError("budget.groups", None, "must give the ε of each group that the records have as their budget")
-    if splits.budgets is None:
+    if budgets is None:
         allowed = "must be null where records have no budget (dataset.budget of a table, an array `budget` of npz)"
-        raise InputError("budget.groups", [*of], allowed)
-    if unknown := int((~np.isin(splits.budgets.astype(str), [*of])).sum()):
-        raise InputError("budget.groups", [*of], f"must name the group of every record; {unknown:,} have another one")
-    own = np.array([of[name].weight for name in splits.budgets])
+        raise InputError("budget.groups", given, allowed)
+    if unknown := int((~np.isin(budgets.astype(str), [*of])).sum()):
+        allowed = f"must give the ε of the group of every record; {unknown:,} have another one"
+        raise InputError("budget.groups", given, allowed)
+    own = np.array([of[name].weight for name in budgets])
     if splits.groups is not None:
         _, unit = np.unique(splits.groups, return_inverse=True)
         least = np.full(int(unit.max()) + 1, own.max())
         np.minimum.at(least, unit, own)
         own = least[unit]
-    keys = splits.keys if splits.names is not None else keys_of(np.arange(len(own)))
-    return replace(splits, weights=own, keys=keys)
+    return replace(splits, weights=own, keys=keys_of(np.arange(len(own))) if splits.names is None else splits.keys)
 
 
 def total_weight(records: int, of: Mapping[str, Share], counts: Ints | None = None) -> float:

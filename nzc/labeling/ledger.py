@@ -1,13 +1,12 @@
 """The privacy ledger: the cost of everything drawn from a private dataset, in an SQLite file.
 
 An entry is a release or a trial. A release has noise of the operating system: its labels may be published from the
-moment they are drawn, so it is never deleted. A trial has seeded noise: `nzc publish` refuses it. Its owner may delete
-it if nobody saw its labels. Entries that an older version wrote count as releases.
+moment they are drawn, so it is never deleted. A trial has seeded noise: `nzc publish` refuses it, and its owner may
+delete it if nobody saw its labels. Entries that an older version wrote count as releases.
 
-An entry of a run has a key: a hash of what was asked about which public rows, with which seed, and of the labels.
-Recording the same key again costs nothing, because the labels are the same. With noise of the operating system the key
-identifies one draw. Draws of unfinished runs are kept too: a run that is killed and started again publishes what it
-drew before. A finished run leaves the digests of its files, by which `nzc publish` knows them.
+The key of a run's entry is a hash of what was asked about which public rows, with which seed, and of the labels: the
+same key again costs nothing. With noise of the operating system it identifies one draw. The draws of an unfinished run
+are kept: started again, it publishes what it drew before. A finished run leaves the digests of its files.
 """
 
 import json
@@ -116,12 +115,11 @@ class Ledger:
         the larger is stored: the accounting of an older version may have been too low.
         """
         costs = (orders.astype("<f8").tobytes() for orders in (entry.orders, entry.rdp))
-        facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
+        facts, one = json.dumps(dict(entry.facts or {}), sort_keys=True), (entry.dataset, entry.key)
         about = entry.labels, entry.description, facts, now(), entry.delta_cost, entry.kind
-        one = (entry.dataset, entry.key)
         with self.transaction() as connection:
             connection.execute(_INSERT, (*one, *costs, *about))
-            stored = _entries(connection, _ONE, *one)[0]
+            (stored,) = _entries(connection, _ONE, *one)
             rdp, leak = np.maximum(stored.rdp, entry.at(stored.orders)), max(stored.delta_cost, entry.delta_cost)
             values = rdp.astype("<f8").tobytes(), leak, *one
             connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {_ONE}", values)
@@ -135,21 +133,18 @@ class Ledger:
         name = unicodedata.normalize("NFC", name).strip()  # as different systems write one name
         if not name:
             raise InputError("dataset.name", name, "must be a name, or null")
-        with self.transaction() as connection:
-            connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (name, dataset))
+        self.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", name, dataset)
 
     def names(self) -> dict[str, set[str]]:
         """Return the names of every dataset that has one."""
         names: dict[str, set[str]] = {}
-        with self.transaction() as connection:
-            for name, dataset in connection.execute("SELECT name, dataset FROM names"):
-                names.setdefault(dataset, set()).add(name)
+        for name, dataset in self.execute("SELECT name, dataset FROM names"):
+            names.setdefault(dataset, set()).add(name)
         return names
 
     def counted_with(self, dataset: str) -> set[str]:
         """Return all datasets whose names connect them with `dataset`, itself included."""
-        with self.transaction() as connection:
-            return {other for (other,) in connection.execute(_CONNECTED, (dataset,))}
+        return {other for (other,) in self.execute(_CONNECTED, dataset)}
 
     def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
         """Return the releases and trials of all datasets, or of one and those that count with it, as recorded."""
@@ -189,27 +184,23 @@ class Ledger:
         with self.transaction() as connection:
             values = (run, dataset, now(), json.dumps(dict(facts), sort_keys=True))
             connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", values)
-            rows = ((dataset, question) for question in questions)
-            connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", rows)
+            drawn = ((dataset, question) for question in questions)
+            connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", drawn)
 
     def run(self, run: str) -> tuple[str, dict[str, Any], list[LedgerEntry]] | None:
         """Return dataset and facts of a finished run, and those of its entries that are stored; None: it is unknown."""
-        with self.transaction() as connection:
-            row = connection.execute("SELECT dataset, facts FROM runs WHERE id = ?", (run,)).fetchone()
-            if row is None:
-                return None
-            facts: dict[str, Any] = json.loads(row[1])
-            stored = _entries(connection, "WHERE dataset = ? ORDER BY rowid", row[0])
-        return row[0], facts, [entry for entry in stored if entry.key in facts["entries"]]
+        for dataset, text in self.execute("SELECT dataset, facts FROM runs WHERE id = ?", run):
+            facts: dict[str, Any] = json.loads(text)
+            stored = [entry for entry in self.entries(dataset) if entry.dataset == dataset]
+            return dataset, facts, [entry for entry in stored if entry.key in facts["entries"]]
+        return None
 
     def _create(self) -> None:
         """Make the file, whole and for its owner only. Another process may do the same."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with closing(sqlite3.connect(":memory:")) as new, NamedTemporaryFile(prefix=".", dir=self.path.parent) as file:
-            new.executescript(_TABLES)
-            file.write(new.serialize())
-            file.flush()
-            os.fsync(file.fileno())
+        with NamedTemporaryFile(prefix=".", dir=self.path.parent) as file:
+            with closing(sqlite3.connect(file.name)) as new:
+                new.executescript(_TABLES)
             with suppress(FileExistsError):
                 os.link(file.name, self.path)
 
@@ -232,6 +223,11 @@ class Ledger:
             raise RuntimeError(f"the ledger {self.path} could not be used: {error}") from error
         except sqlite3.DatabaseError as error:
             raise InputError("ledger", self.path, f"must be a whole ledger file ({error}: restore a copy)") from error
+
+    def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement, in a transaction of its own."""
+        with self.transaction() as connection:
+            return connection.execute(statement, values).fetchall()
 
 
 def _entries(connection: sqlite3.Connection, where: str, *values: str) -> list[LedgerEntry]:

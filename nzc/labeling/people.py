@@ -63,8 +63,7 @@ def publish(
 def remember(ledger: Ledger, dataset: str, keys: Ints) -> None:
     """Keep a sample of the salted hashes of `keys`, those of groups or ids."""
     hashes = _sample(ledger, keys).astype("<u8").tobytes()
-    with ledger.transaction() as connection:
-        connection.execute("INSERT OR REPLACE INTO people VALUES (?, ?)", (dataset, hashes))
+    ledger.execute("INSERT OR REPLACE INTO people VALUES (?, ?)", dataset, hashes)
 
 
 def stranger(ledger: Ledger, dataset: str, name: str | None, option: str, keys: Ints | None = None) -> str:
@@ -73,15 +72,13 @@ def stranger(ledger: Ledger, dataset: str, name: str | None, option: str, keys: 
     option  with which a name is typed; name, keys: of the dataset, beside what the ledger has
     """
     together, names = _together(ledger, dataset, name), ledger.names()
-    with ledger.transaction() as connection:
-        kept = {key: np.frombuffer(hashes, "<u8") for key, hashes in connection.execute("SELECT * FROM people")}
+    kept = {key: np.frombuffer(hashes, "<u8") for key, hashes in ledger.execute("SELECT * FROM people")}
     own = kept.get(dataset, np.zeros(0, "<u8")) if keys is None else _sample(ledger, keys)
     shares = {key: _share(own, hashes) for key, hashes in kept.items() if key and key not in together}
-    named, most, other = max(
-        ((key in names, share, key) for key, share in shares.items() if share), default=(False, 0, "")
-    )
-    if not most:
+    candidates = [(key in names, share, key) for key, share in shares.items() if share]
+    if not candidates:
         return ""
+    named, most, other = max(candidates)
     known = min(names[other]) if named else name or min(names.get(dataset, ()), default="NAME")
     typed = [f"{option}{known}"] * (known != name) + [f"nzc store --name {known} {other[:8]}"] * (not named)
     whose = f"the data named {known}" if named else f"data without a name ({other[:8]} in the ledger)"
@@ -98,9 +95,8 @@ def _together(ledger: Ledger, dataset: str, name: str | None) -> set[str]:
 
 def _sample(ledger: Ledger, keys: Ints) -> AnyArray:
     """Return the smallest hashes of different keys, in ascending order, salted with random bits of this ledger."""
-    with ledger.transaction() as connection:
-        connection.execute("INSERT OR IGNORE INTO people VALUES ('', ?)", (secrets.token_bytes(16),))
-        (salt,) = connection.execute("SELECT hashes FROM people WHERE dataset = ''").fetchone()
+    ledger.execute("INSERT OR IGNORE INTO people VALUES ('', ?)", secrets.token_bytes(16))
+    ((salt,),) = ledger.execute("SELECT hashes FROM people WHERE dataset = ''")
     return np.sort(draw_by_key(np.unique(keys), int.from_bytes(salt)))[:_KEPT]
 
 

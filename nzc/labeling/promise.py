@@ -47,21 +47,21 @@ class Promise:
     """
 
     def __init__(self, policy: LabelingPolicy, sizes: list[int]) -> None:
-        self.policy, self.sizes = policy, sizes
+        self.policy, self.sizes, rounds = policy, sizes, len(sizes)
         first = policy.mechanism.first or policy.mechanism
-        self.mechanisms = [first, *[policy.mechanism] * (len(sizes) - 1)]  # of each round
-        if (rounds := len(sizes)) > 1:
-            if any(mechanism.one_round for mechanism in self.mechanisms):
-                raise InputError("rounds", rounds, f"must be 1: the cost of {policy.name} counts over one round")
-            if not policy.mechanism.adjacency.everywhere:
-                raise InputError("rounds", rounds, "must be 1 where records count in their own cells")
+        self.mechanisms = [first, *[policy.mechanism] * (rounds - 1)]  # of each round
+        if rounds > 1 and any(mechanism.one_round for mechanism in self.mechanisms):
+            raise InputError("rounds", rounds, f"must be 1: the cost of {policy.name} counts over one round")
+        if rounds > 1 and not policy.mechanism.adjacency.everywhere:
+            raise InputError("rounds", rounds, "must be 1 where records count in their own cells")
         self.plan = self._sanitiser_plan()  # of the sanitised ε, a release of its own; None: it is not published
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
+        self.cost_of_bound = Cost(0, None, (), ((1, self.bound_cost),))
         self.alike = all(mechanism == first for mechanism in self.mechanisms)
         fits = policy.budget is not None and self._price(self.mechanisms, [OPEN] * rounds)[0] <= policy.budget
         at_first = OPEN if fits else self._filter(first)
         later = at_first if self.alike or fits else self._filter(policy.mechanism)
-        self.filters = [at_first, *[later] * (len(sizes) - 1)]  # of each round; None: there is no budget
+        self.filters = [at_first, *[later] * (rounds - 1)]  # of each round; None: there is no budget
         if at_first is not None and later is not None and at_first.budget != later.budget:
             allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
             raise InputError("budget.epsilon", policy.budget, allowed)
@@ -111,11 +111,6 @@ class Promise:
             left -= answered if self.alike else 0  # else a dear round may have all of them, after a cheap one had none
             cost += mechanism.promise(queries, answered)
         return cost.published(policy.delta)
-
-    @property
-    def cost_of_bound(self) -> Cost:
-        """What releasing the sanitised ε costs, to be added to the cost of labels."""
-        return Cost(0, None, (), ((1, self.bound_cost),))
 
     def _sanitiser_plan(self) -> Plan | None:
         if self.policy.publish != SANITISED:

@@ -76,10 +76,8 @@ class QuerySelection:
             return left[_middles(embedding[left], size, rng, doubt)]
         order = rng.permutation(left)
         if student_probs is not None and self.choice == "balanced":
-            predicted = student_probs[order].argmax(axis=1)
-            # A row's rank among the rows of its class: all first ones come before all second ones.
-            rank = np.empty(len(order), dtype=np.int64)
-            for label in np.unique(predicted):
+            predicted, rank = student_probs[order].argmax(axis=1), np.empty(len(order), dtype=np.int64)
+            for label in np.unique(predicted):  # all first rows of a class come before all second ones
                 rank[predicted == label] = np.arange((predicted == label).sum())
             order = order[np.argsort(rank, kind="stable")]
         elif student_probs is not None and self.choice == "entropy":

@@ -19,7 +19,6 @@ import numpy as np
 
 from nzc.accounting import Cost
 from nzc.accounting.privacy_filter import PrivacyFilter
-from nzc.accounting.rdp import ORDERS
 from nzc.labeling.individual import total_weight
 from nzc.labeling.promise import Promise
 from nzc.labeling.run_ledger import RunLedger, question
@@ -43,6 +42,7 @@ class QueryRound:
     drawn: Bools  # [queries of the cost] whether each of them had an answer
     spent: float  # what the round took from the budget, in the filter's unit
     key: str  # the ledger's
+    question: str  # a hash of what the round asks, by public facts
 
     @property
     def answered(self) -> int:
@@ -65,7 +65,6 @@ class LabelingSession:
         self.mixed = 0.0  # how much classes mix in a cell (`smoothing.mixed`)
         self.voters = 0  # how many vote: teachers, or records in cells
         self.rounds: list[QueryRound] = []
-        self.question = ""  # a hash of what the last round asks, by public facts
 
     def choose(self, student_probs: Floats | None = None, embedding: Floats | None = None) -> Ints:
         """Return the pool's rows to ask next, by public facts: class probabilities [pool, classes] and places."""
@@ -86,12 +85,11 @@ class LabelingSession:
         """Ask the rows that `choose` returned, by the student's class probabilities [pool, classes]."""
         number, policy, self.voters = len(self.rounds), self.policy, votes.teachers
         mechanism, privacy_filter = self.promise.mechanisms[number], self.promise.filters[number]
-        probs = None if student_probs is None else student_probs[rows]
-        private = votes.votes[rows]
-        self.question, drawn_for = self._key(number, rows, probs), self._key(number, rows, private, probs)
+        probs, private = None if student_probs is None else student_probs[rows], votes.votes[rows]
+        asked, drawn_for = self._key(number, rows, probs), self._key(number, rows, private, probs)
         # Privacy boundary: below, votes are used for the labels' cost and the ledger's key only, which are private.
         drawn, nonce = self.ledger.draw([2, number], drawn_for, lambda rng: mechanism.release(private, rng, probs))
-        passed = mechanism.labels_of(drawn) != ABSTAIN
+        passed, screened = mechanism.labels_of(drawn) != ABSTAIN, mechanism.screen is not None
         admitted, spent = np.ones(len(rows), dtype=bool), 0.0
         if policy.answers is not None:
             admitted = PrivacyFilter(policy.answers, 0, 1).admit(passed, sum(past.answered for past in self.rounds))
@@ -99,15 +97,15 @@ class LabelingSession:
             admitted &= privacy_filter.admit(passed, sum(past.spent for past in self.rounds))
             spent = privacy_filter.spends(int(admitted.sum()), int(passed[admitted].sum()))
         # Behind a screen, noise decides where asking stops. The law then contains the queries that might have followed.
-        whole = None if mechanism.screen is None else mechanism.cost(private, drawn, probs)
-        rows, drawn, probs = rows[admitted], drawn[admitted], None if probs is None else probs[admitted]
-        cost = mechanism.cost(votes.votes[rows], drawn, probs) if whole is None else whole
-        passed = passed[admitted] if whole is None else passed
-        released = probs, drawn.astype("<i8"), nonce, None if whole is None else drawn_for
-        key = self._key(number, rows, votes.votes[rows], *released)
+        whole = mechanism.cost(private, drawn, probs) if screened else None
+        rows, drawn, kept = rows[admitted], drawn[admitted], private[admitted]
+        probs = None if probs is None else probs[admitted]
+        cost = mechanism.cost(kept, drawn, probs) if whole is None else whole
+        key = self._key(number, rows, kept, probs, drawn.astype("<i8"), nonce, drawn_for if screened else None)
         labels, counts = mechanism.labels_of(drawn), drawn if mechanism.releases_counts else None
-        sums = votes.votes[rows].sum(axis=1) if isinstance(mechanism.adjacency, OwnLabels) else None
-        self.rounds.append(QueryRound(mechanism, rows, labels, counts, sums, cost, passed, spent, key))
+        sums = kept.sum(axis=1) if isinstance(mechanism.adjacency, OwnLabels) else None
+        passed = passed if screened else passed[admitted]
+        self.rounds.append(QueryRound(mechanism, rows, labels, counts, sums, cost, passed, spent, key, asked))
         self.released[rows] = labels
         return self.rounds[-1]
 
@@ -115,15 +113,14 @@ class LabelingSession:
         """Record the last round in the ledger, before anyone sees its labels."""
         last = self.rounds[-1]
         if last.cost.exact is not None and len(last.rows):
+            facts = {"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
             self.ledger.add(
                 last.key,
-                orders=ORDERS,
-                rdp=last.cost.rdp(ORDERS),
+                last.cost,
                 delta_cost=last.cost.delta_cost,
                 labels=last.labels.astype("<i8").tobytes(),
                 description=self.policy.name,
-                facts={"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
-                | {"question": self.question},
+                facts=facts | {"question": last.question},
             )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:

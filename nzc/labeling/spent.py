@@ -9,7 +9,6 @@ import numpy as np
 
 from nzc.accounting import Cost, Epsilon
 from nzc.accounting.cost import cost_curve
-from nzc.accounting.rdp import ORDERS
 from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.run_ledger import question
 from nzc.labeling.session import LabelingSession
@@ -29,19 +28,22 @@ class Spent:
 
     def epsilon(self) -> Epsilon:
         """Return every ε. RuntimeError: the labels cost more than promised, by a fault of nzc."""
-        self._require_promise()
-        session, delta = self.session, self.session.policy.delta
-        promised, cost = session.promise.epsilon, reduce(add, (past.cost for past in session.rounds))
-        sanitised = self._sanitised(cost)
-        epsilon = cost.epsilon(delta)
+        session, rounds, promise = self.session, self.session.rounds, self.session.promise
+        delta, promised = session.policy.delta, promise.epsilon
+        most = sum((past.worst_case for past in rounds), promise.cost_of_bound).data_independent(delta)
+        if most > promised * (1 + _PRECISION):  # no file of the run is written yet
+            why = f"these labels cost up to ε = {most:.6g}, and ε = {promised:.6g} was promised"
+            raise RuntimeError(f"{why}. This is an error of nzc; no result is written")
+        cost = reduce(add, (past.cost for past in rounds))
+        sanitised, epsilon = self._sanitised(cost), cost.epsilon(delta)
         counted, trials = session.ledger.split()
-        whole = sum(len(past.drawn) for past in session.rounds) == len(session.rows)
+        whole = sum(len(past.drawn) for past in rounds) == len(session.rows)
         return replace(
             epsilon,
             exact=None if epsilon.exact is None else min(epsilon.exact, promised),
             exact_lower=epsilon.exact_lower if whole else None,
             published=promised if sanitised is None else sanitised,
-            published_delta=session.promise.bound[1] if sanitised is None else delta,
+            published_delta=promise.bound[1] if sanitised is None else delta,
             data_independent=promised,
             sanitised=sanitised,
             audited=self._audit(),
@@ -51,34 +53,20 @@ class Spent:
 
     def curve(self, points: int) -> tuple[Ints, dict[str, Floats]]:
         """Return how ε grew over all rounds (accounting.cost.cost_curve)."""
-        session = self.session
-        drawn = [(past.cost, past.drawn) for past in session.rounds]
-        labels, curves = cost_curve(drawn, session.policy.delta, points)
-        kept = labels <= sum(past.answered for past in session.rounds)
+        rounds = self.session.rounds
+        labels, curves = cost_curve([(past.cost, past.drawn) for past in rounds], self.session.policy.delta, points)
+        kept = labels <= sum(past.answered for past in rounds)
         return labels[kept], {name: curve[kept] for name, curve in curves.items()}
-
-    def _require_promise(self) -> None:
-        """Raise RuntimeError where what was released may cost more than promised. No file of the run is written yet."""
-        promise, delta = self.session.promise, self.session.policy.delta
-        cost = sum((past.worst_case for past in self.session.rounds), promise.cost_of_bound)
-        if (spent := cost.data_independent(delta)) > promise.epsilon * (1 + _PRECISION):
-            why = f"these labels cost up to ε = {spent:.6g}, and ε = {promise.epsilon:.6g} was promised"
-            raise RuntimeError(f"{why}. This is an error of nzc; no result is written")
 
     def _sanitised(self, cost: Cost) -> float | None:
         """Release the data-dependent bound with noise, and record that; None: it is not published."""
-        session, promise, delta = self.session, self.session.promise, self.session.policy.delta
-        if (plan := promise.plan) is None:
+        session, plan, delta = self.session, self.session.promise.plan, self.session.policy.delta
+        if plan is None:
             return None
         drawn_for = question(plan, delta, [past.key for past in session.rounds])
         drawn, nonce = session.ledger.draw([3], drawn_for, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
-        session.ledger.add(
-            question(drawn_for, drawn, nonce),
-            orders=ORDERS,
-            rdp=promise.bound_cost.rdp(ORDERS),
-            labels=drawn.tobytes(),
-            description=f"ε sanitised of {session.policy.name}",
-        )
+        about = {"labels": drawn.tobytes(), "description": f"ε sanitised of {session.policy.name}"}
+        session.ledger.add(question(drawn_for, drawn, nonce), session.promise.bound_cost, **about)
         return float(drawn[0])
 
     def _audit(self) -> float | None:

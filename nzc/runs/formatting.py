@@ -103,17 +103,12 @@ def some(names: Iterable[str], most: int = 8) -> str:
     return "; ".join([*known[:most], *([f"and {len(known) - most} more"] if len(known) > most else [])])
 
 
-def console() -> Console:
-    """Return standard output. Text is no markup."""
+def show(what: object, style: str | None = None) -> None:
+    """Print a table, or a line without wrapping it, to standard output. Text is no markup."""
     console = Console(markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 160
-    return console
-
-
-def show(what: object, style: str | None = None) -> None:
-    """Print a table or a line to standard output. A line is not wrapped, so it can be copied."""
-    console().print(what, style=style, soft_wrap=isinstance(what, str))
+    console.print(what, style=style, soft_wrap=isinstance(what, str))
 
 
 @contextmanager

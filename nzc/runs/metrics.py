@@ -37,10 +37,7 @@ class Metrics:
 
     @classmethod
     def of(cls, probs: Floats, truth: Ints, names: Sequence[str], predicted: Ints | None = None) -> "Metrics":
-        """Return them for class probabilities [rows, classes] and true classes [rows], UNKNOWN where not known.
-
-        predicted  labels [rows]; None: the likeliest classes
-        """
+        """Return them for class probabilities [rows, classes], true classes [rows] or UNKNOWN, and labels [rows]."""
         from sklearn.metrics import average_precision_score, recall_score, roc_auc_score  # takes a second to import
 
         predicted = (probs.argmax(axis=1) if predicted is None else predicted)[truth != UNKNOWN]
@@ -109,10 +106,8 @@ def warnings_of(
 ) -> list[str]:
     """Return what a reader of the accuracy must know, a line each. All but the first follow from public facts only.
 
-    released  labels [pool], ABSTAIN where none was released; None: none were to be
-    learned   labels [pool] that the student learned from, ABSTAIN where it had none; None: there is no student
-    accuracy  the student's accuracy on the test split; None: it is not known
-    remedy    what to try for more and better labels; others: what else may help a class that is rare
+    released, learned  labels [pool] released and learned from, ABSTAIN where there is none; None: there are to be none
+    remedy             what to try for more and better labels; others: what else may help a class that is rare
     """
     lines = []
     if splits is not None and splits.undeclared_classes is not None:
@@ -131,15 +126,14 @@ def warnings_of(
         lines.append(f"{why}: try {remedy}, or student.spread=1 with representation=spectral")
     if accuracy is None or metrics.majority is None or metrics.balanced_accuracy is None:
         return lines
-    chance = 1 / sum(share is not None for share in metrics.recall.values())
-    if chance < 1 and (accuracy <= metrics.majority or metrics.balanced_accuracy <= chance + 0.01):
-        own = f"{percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)})"
-        most = f"{percent(metrics.majority)} (balanced: {percent(chance)})"
-        why = f"the student's accuracy is {own}, and always answering the most frequent class has {most}"
+    chance, balanced = 1 / sum(share is not None for share in metrics.recall.values()), metrics.balanced_accuracy
+    if chance < 1 and (accuracy <= metrics.majority or balanced <= chance + 0.01):
+        own = f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)})"
+        most = f"the most frequent class has {percent(metrics.majority)} (balanced: {percent(chance)})"
         helps = _any_of(remedy, *others)
-        if len(names) == 2 and metrics.balanced_accuracy > chance + 0.01:
+        if len(names) == 2 and balanced > chance + 0.01:
             helps = "student.threshold=NUMBER, which trades recall for accuracy"
-        lines.append(f"{why}: try {helps}")
+        lines.append(f"{own}, and always answering {most}: try {helps}")
     if missed := [f"{name} ({percent(share)})" for name, share in metrics.lowest if share < _MISSED]:
         why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
         lines.append(f"{why}: try {_any_of('student.threshold=balanced', *others[:1], 'a larger ε')}")

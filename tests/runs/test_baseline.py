@@ -9,7 +9,7 @@ from conftest import Command, Nzc, newest_folder, tracked_runs
 from mlflow import MlflowClient
 from scipy.stats import norm
 
-from nzc.labeling.dp_sgd import DPSGD, STEPS, gradients
+from nzc.runs.baseline import DPSGD, STEPS, gradients
 from nzc.labeling.ledger import Ledger
 
 QUICK = ["trainer.progress=false", "trainer.accelerator=cpu"]
