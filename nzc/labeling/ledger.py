@@ -46,8 +46,6 @@ CREATE TABLE IF NOT EXISTS published (
     run TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, epsilon REAL, delta REAL, unit TEXT NOT NULL
 ) STRICT
 """
-#: The first version of the table had no kind. What it holds, and what an older version adds, gets this default.
-_ADD_KIND = "ALTER TABLE releases ADD COLUMN kind TEXT NOT NULL DEFAULT 'unknown'"
 #: The fields of a LedgerEntry, in their order.
 _COLUMNS = "dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind"
 #: A release stays a release. An entry of unknown kind that has a trial's key is that trial: the key contains the seed.
@@ -76,16 +74,20 @@ class Ledger:
 
     def __init__(self, path: str | Path, wait: float = 60.0) -> None:
         self.path, self.wait = Path(path), wait
-        if not self.path.exists():
-            self._create()
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self.path.exists():  # make it whole, and for its owner only; another process may do the same
+            with NamedTemporaryFile(prefix=".", dir=self.path.parent) as file, suppress(FileExistsError):
+                with closing(sqlite3.connect(file.name)) as new:
+                    new.executescript(_TABLES)
+                os.link(file.name, self.path)
         with self.transaction() as connection:
             columns = [column[1] for column in connection.execute("PRAGMA table_info(releases)")]
             if "rdp" not in columns:
                 raise sqlite3.DatabaseError("it is empty, or a database of another program")
             for table in _TABLES.split(";"):  # an older version had fewer
                 connection.execute(table)
-            if "kind" not in columns:
-                connection.execute(_ADD_KIND)
+            if "kind" not in columns:  # the first version; what an older one adds later gets the default too
+                connection.execute("ALTER TABLE releases ADD COLUMN kind TEXT NOT NULL DEFAULT 'unknown'")
 
     def add(
         self,
@@ -111,8 +113,7 @@ class Ledger:
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them.
 
-        A stored trial becomes a release where `entry` is one; a release stays a release. Of two costs of one entry,
-        the larger is stored: the accounting of an older version may have been too low.
+        A stored trial becomes a release where `entry` is one. Of two costs of one entry, the larger is stored.
         """
         costs = (orders.astype("<f8").tobytes() for orders in (entry.orders, entry.rdp))
         facts, one = json.dumps(dict(entry.facts or {}), sort_keys=True), (entry.dataset, entry.key)
@@ -126,10 +127,7 @@ class Ledger:
             return replace(stored, rdp=rdp, delta_cost=leak)
 
     def name(self, dataset: str, name: str) -> None:
-        """Give a dataset a name of the user's own. Datasets of one name are about the same people: they count together.
-
-        A dataset may have several names; names are never taken back. InputError: the name is empty.
-        """
+        """Give a dataset one more name. Datasets of one name are about the same people: they count together."""
         name = unicodedata.normalize("NFC", name).strip()  # as different systems write one name
         if not name:
             raise InputError("dataset.name", name, "must be a name, or null")
@@ -157,10 +155,7 @@ class Ledger:
         return total_epsilon([entry for entry in self.entries(dataset) if kind in (None, entry.kind)], delta)
 
     def forget(self, trials: Iterable[LedgerEntry]) -> None:
-        """Delete trials, all or none. It is honest only if nobody saw their labels, or chose anything by them.
-
-        InputError: one of them is a release, or is not stored.
-        """
+        """Delete trials, all or none: honest only if nobody used their labels. InputError: one is no stored trial."""
         with self.transaction() as connection:
             for trial in trials:
                 delete = f"DELETE FROM releases {_ONE} AND kind = 'trial'"
@@ -176,10 +171,9 @@ class Ledger:
         return kept
 
     def finish_run(self, run: str, dataset: str, facts: Mapping[str, Any], questions: Iterable[str]) -> None:
-        """Record a run whose results are stored, and delete its draws: a later run draws anew, which is a release.
+        """Record a run whose results are stored, by the digest of result.json, and what `nzc publish` compares.
 
-        run    digest of its result.json
-        facts  what `nzc publish` compares: digests of files, keys of entries, and what its ε follows from
+        Its draws are deleted: a later run draws anew, which is a release.
         """
         with self.transaction() as connection:
             values = (run, dataset, now(), json.dumps(dict(facts), sort_keys=True))
@@ -194,15 +188,6 @@ class Ledger:
             stored = [entry for entry in self.entries(dataset) if entry.dataset == dataset]
             return dataset, facts, [entry for entry in stored if entry.key in facts["entries"]]
         return None
-
-    def _create(self) -> None:
-        """Make the file, whole and for its owner only. Another process may do the same."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with NamedTemporaryFile(prefix=".", dir=self.path.parent) as file:
-            with closing(sqlite3.connect(file.name)) as new:
-                new.executescript(_TABLES)
-            with suppress(FileExistsError):
-                os.link(file.name, self.path)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

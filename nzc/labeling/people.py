@@ -74,8 +74,11 @@ def stranger(ledger: Ledger, dataset: str, name: str | None, option: str, keys: 
     together, names = _together(ledger, dataset, name), ledger.names()
     kept = {key: np.frombuffer(hashes, "<u8") for key, hashes in ledger.execute("SELECT * FROM people")}
     own = kept.get(dataset, np.zeros(0, "<u8")) if keys is None else _sample(ledger, keys)
-    shares = {key: _share(own, hashes) for key, hashes in kept.items() if key and key not in together}
-    candidates = [(key in names, share, key) for key, share in shares.items() if share]
+    candidates = []
+    for key in kept.keys() - together - {""}:
+        compared = own if len(kept[key]) < _KEPT else own[own <= kept[key][-1]]  # of both the smallest hashes are kept
+        if share := np.isin(compared, kept[key], assume_unique=True).sum() / max(1, len(compared)):
+            candidates.append((key in names, float(share), key))
     if not candidates:
         return ""
     named, most, other = max(candidates)
@@ -98,9 +101,3 @@ def _sample(ledger: Ledger, keys: Ints) -> AnyArray:
     ledger.execute("INSERT OR IGNORE INTO people VALUES ('', ?)", secrets.token_bytes(16))
     ((salt,),) = ledger.execute("SELECT hashes FROM people WHERE dataset = ''")
     return np.sort(draw_by_key(np.unique(keys), int.from_bytes(salt)))[:_KEPT]
-
-
-def _share(own: AnyArray, other: AnyArray) -> float:
-    """Return the share of the own hashes, of which the smallest are given, that other data have, likewise."""
-    compared = own if len(other) < _KEPT else own[own <= other[-1]]
-    return float(np.isin(compared, other, assume_unique=True).mean()) if len(compared) else 0.0

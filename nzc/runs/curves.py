@@ -52,5 +52,5 @@ def read_curves(folder: Path) -> Curves:
     """Return what `write_curves` wrote in `folder`."""
     from pandas import read_csv  # takes half a second to import
 
-    curves = read_csv(folder / CURVES, float_precision="round_trip").groupby("curve", sort=False)
+    curves = read_csv(folder / CURVES, dtype=str).groupby("curve", sort=False)
     return {str(name): (points["x"].to_numpy(float), points["y"].to_numpy(float)) for name, points in curves}

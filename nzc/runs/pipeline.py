@@ -13,7 +13,6 @@ import numpy as np
 from nzc.accounting import Epsilon
 from nzc.data import DataSplits
 from nzc.labeling.randomness import SYSTEM
-from nzc.labeling.spent import Spent
 from nzc.mechanisms import ABSTAIN, GroundTruth
 from nzc.runs.curves import POINTS, Curves, curves_of, write_curves
 from nzc.runs.formatting import number, optional
@@ -52,10 +51,9 @@ def execute(
     else:
         work.label()
         with stage("accounting"):
-            spent = Spent(session, work.votes)
-            epsilon = spent.epsilon()
+            epsilon = session.epsilon()
             if work.votes.teachers:
-                curves = curves_of(work.votes.votes, session.rows, session.released, spent.curve(POINTS))
+                curves = curves_of(work.votes.votes, session.rows, session.released, session.curve(POINTS))
     with stage("student"):
         accuracy, metrics = evaluate(work.student, run.splits)
     result = replace(work.result(epsilon, accuracy, metrics), seconds=stage.seconds, versions=made_by, folder=folder)
@@ -72,7 +70,7 @@ def execute(
             plot_run(folder, curves, session.released, run.truth)
     result = result.waited(begun)  # with the time of the figures
     result.write(folder)
-    session.close(digests(folder))
+    session.ledger.finish(digests(folder), {"sizes": session.promise.sizes, "rows": len(session.released)})
     return replace(result, **arrays)
 
 

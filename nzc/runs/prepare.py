@@ -102,28 +102,22 @@ def prepare(parts: RunComponents) -> PreparedRun:
     ledger.check(lambda: (*promise.bound, teachers.unit(splits)), policy.total)
     session = LabelingSession(promise, shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
-        allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all"
-        raise InputError("rounds", len(sizes), allowed)
+        raise InputError("rounds", len(sizes), "must be 1 where teachers label asked rows only (teachers.label)")
     if parts.baseline and (splits is None or not teachers.needs_dataset or not np.isfinite(promise.epsilon)):
-        allowed = "must be false unless there are private records, and labels with a finite ε (budget.epsilon=1)"
-        raise InputError("baseline", True, allowed)
-    if splits is not None:
-        _check_learners(parts, splits, is_truth)
+        raise InputError("baseline", True, "must be false unless there are private records, and labels with a finite ε")
+    if splits is not None and student is not None:
+        if isinstance(student.threshold, float) and splits.classes != 2:
+            raise InputError(
+                "student.threshold", student.threshold, "must be balanced, or null, for more than two classes"
+            )
+        student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
+    if splits is not None and parts.representation is not None:
+        parts.representation.check(splits.public.x)
+    if splits is not None and not is_truth:
+        with within("teachers"):
+            teachers.check_training(splits, store, parts.trainer)
     warnings = [] if is_truth or parts.baseline else _doubts(session, shape, splits)
     return PreparedRun(parts, splits, truth, shape.classes, session, warnings)
-
-
-def _check_learners(parts: RunComponents, splits: DataSplits, is_truth: bool) -> None:
-    if (student := parts.student) is not None:
-        if isinstance(student.threshold, float) and splits.classes != 2:
-            allowed = f"must be balanced, or null: a number is for two classes, and there are {splits.classes}"
-            raise InputError("student.threshold", student.threshold, allowed)
-        student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
-    if parts.representation is not None:
-        parts.representation.check(splits.public.x)
-    if not is_truth:
-        with within("teachers"):
-            parts.teachers.check_training(splits, parts.store, parts.trainer)
 
 
 def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | None) -> list[str]:
@@ -157,8 +151,7 @@ def _needs_places(parts: RunComponents) -> bool:
         if parts.dataset is None:
             raise InputError("dataset", "none", f"must be a dataset for {user}; recipe=papers asks the first rows")
         if parts.representation is None:
-            allowed = f"must be auto, spectral, contrastive, pretrained or your own for {user}"
-            raise InputError("representation", "none", allowed)
+            raise InputError("representation", "none", f"must be auto, spectral or another one for {user}")
     return any(users.values())
 
 

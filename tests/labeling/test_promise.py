@@ -26,7 +26,6 @@ from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
-from nzc.labeling.spent import Spent
 from nzc.mechanisms import (
     ABSTAIN,
     Adjacency,
@@ -156,7 +155,7 @@ def _require_true(run: Run) -> None:
     assert max(outcome.cost for outcome in outcomes) <= session.promise.epsilon * (1 + 1e-3)
     stated = [session.promise.epsilon]
     if run.publish == "data_independent":  # of the last outcome
-        spent = Spent(session, VoteHistograms(_histograms(np.array(run.votes)), TEACHERS)).epsilon()
+        spent = session.epsilon()
         assert spent.exact_lower is None or spent.exact_lower <= spent.exact <= session.promise.epsilon
         stated += [spent.exact] if len(run.sizes) == 1 else []
     here, *neighbours = _joint_laws(run, laws, outcomes)

@@ -9,8 +9,8 @@ from conftest import Command, Nzc, newest_folder, tracked_runs
 from mlflow import MlflowClient
 from scipy.stats import norm
 
-from nzc.runs.baseline import DPSGD, STEPS, gradients
 from nzc.labeling.ledger import Ledger
+from nzc.runs.baseline import DPSGD, STEPS, gradients
 
 QUICK = ["trainer.progress=false", "trainer.accelerator=cpu"]
 
