@@ -1,12 +1,9 @@
 """The privacy ledger: the cost of everything drawn from a private dataset, in an SQLite file.
 
-An entry is a release or a trial. A release has noise of the operating system: its labels may be published from the
-moment they are drawn, so it is never deleted. A trial has seeded noise: `nzc publish` refuses it, and its owner may
-delete it if nobody saw its labels. Entries that an older version wrote count as releases.
-
-The key of a run's entry is a hash of what was asked about which public rows, with which seed, and of the labels: the
-same key again costs nothing. With noise of the operating system it identifies one draw. The draws of an unfinished run
-are kept: started again, it publishes what it drew before. A finished run leaves the digests of its files.
+An entry is a release, with noise of the operating system, which is never deleted, or a trial, with seeded noise, which
+its owner may delete if nobody saw its labels (docs/privacy.md). Entries of an older version are releases.
+The same key again costs nothing: it is a hash of what was asked, and of the labels. The draws of an unfinished run are
+kept: started again, it publishes what it drew before. A finished run leaves the digests of its files.
 """
 
 import json
@@ -102,8 +99,7 @@ class Ledger:
     ) -> LedgerEntry:
         """Record a release from `dataset` at its exact cost, and return what is stored for it.
 
-        key   identifies the release: an entry of the same key is returned, and only its labels may be published. Its
-              cost becomes the larger of both. None: a new release
+        key   identifies the release: of an entry of the same key, only the first labels may be published
         kind  TRIAL where the noise is seeded and the labels stay where they are
         """
         key, rdp = uuid4().hex if key is None else key, cost.rdp(ORDERS)
@@ -193,8 +189,8 @@ class Ledger:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection that holds the write lock; all changes are committed at the end, or none.
 
-        EXTRA also writes the folder's entry of the journal. The journal stays, and is emptied: a client of NFS may
-        remember for a minute that a removed one is missing, and would read what a killed process has half written.
+        EXTRA also writes the folder's entry of the journal. The journal stays, emptied: a client of NFS that does not
+        see a new one yet would read what a killed process has half written.
         """
         address = f"{self.path.absolute().as_uri()}?mode=rw"  # never make an empty file
         try:

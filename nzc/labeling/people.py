@@ -26,11 +26,10 @@ class Total:
     """How many folders are published about the same people, and the sums of their ε and δ.
 
     (ε, δ)-differential privacy composes so, also where later settings follow from earlier folders (Rogers et al. 2016).
-    epsilon is inf where the folders protect different units: then their ε have no sum.
     """
 
     folders: int
-    epsilon: float
+    epsilon: float  # inf where the folders protect different units: then their ε have no sum
     delta: float
 
     @classmethod
@@ -43,9 +42,9 @@ class Total:
 def publish(
     ledger: Ledger, dataset: str, name: str | None, promised: Promised, most: float | None, run: str | None
 ) -> Total:
-    """Return the total with another folder, and record this one as that of `run`, unless it is recorded or None.
+    """Return the total with another folder, and record it as that of `run`, unless None. InputError: it exceeds `most`.
 
-    dataset, name  of the private data; most: value of budget.total. InputError: the total exceeds it
+    dataset, name  of the private data; most: value of budget.total
     """
     together = _together(ledger, dataset, name)
     with ledger.transaction() as connection:

@@ -85,10 +85,7 @@ class RunLedger:
         self.entries[key] = self.ledger.record(entry)
 
     def split(self) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-        """Return this run's entries with all releases of the dataset; and the trials of other runs.
-
-        An entry of this run counts even if somebody has forgotten it.
-        """
+        """Return this run's entries, even forgotten ones, with all releases of the dataset; and trials of other runs."""
         recorded = self.ledger.entries(self.dataset) if self.entries else []
         others = [entry for entry in recorded if entry.dataset != self.dataset or entry.key not in self.entries]
         releases = [entry for entry in others if entry.kind == RELEASE]

@@ -140,8 +140,7 @@ class LabelingSession:
     def infer(self, places: Floats | None) -> None:
         """Let class probabilities follow from all released counts, and labels from the probabilities.
 
-        places  of the pool's rows in a public representation, whose neighbors share counts; None: asked rows alone get
-                probabilities
+        places  of the pool in a public representation, whose neighbors share counts; None: asked rows alone get them
         """
         if (counts := self.counts) is None:
             return

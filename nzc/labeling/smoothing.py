@@ -1,7 +1,4 @@
-"""Noisy counts of the asked rows become class probabilities of all public rows: neighboring cells share counts.
-
-The counts are released and the places are public, so nothing here costs privacy.
-"""
+"""Released noisy counts of the asked rows become class probabilities of all public rows, at no further cost."""
 
 from typing import Any
 

@@ -32,8 +32,7 @@ ABOVE = {
     ("audited", "exact"): "one is of the worst votes that could have been, the other of these votes",
     ("audited", "claimed"): "so the claim does not hold",
 }
-#: Those that are lower bounds.
-_LOWER = ("exact_lower", "audited")
+_LOWER = ("exact_lower", "audited")  # bounds
 #: The key of the recall of a class is this and the class's name.
 RECALL = "metrics.recall."
 #: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.

@@ -44,9 +44,10 @@ def write_outputs(folder: Path, run: PreparedRun, student: FittedStudent | None,
 
 
 def _write_labels(folder: Path, session: LabelingSession, splits: DataSplits | None, names: Sequence[str]) -> None:
-    """Write labels.csv, a line a released label, and counts.csv with noisy counts; docs/label.md has their columns.
+    """Write labels.csv: a row's number, its label, and what is known of it; and counts.csv with noisy counts n(CLASS).
 
-    Where rows have names, their number may depend on private rows, and so would `origin`.
+    origin: its row number in the one file of all splits; id: the user's name of it; name: its class; p(CLASS): how
+    likely. Where rows have names, their number may depend on private rows, and so would `origin`.
     """
     rows = np.flatnonzero(session.released != ABSTAIN)
     columns: dict[str, AnyArray] = {"row": rows, "label": session.released[rows]}

@@ -33,10 +33,7 @@ _NOT_WRITTEN = ("folder", "labels", "predictions", "probabilities")
 
 
 class Clock:
-    """Measures the seconds of each stage of a run that the user started at `begun`; `say` receives what `done` reports.
-
-    `preparation` ends now.
-    """
+    """Measures the seconds of each stage of a run, whose preparation began at `begun` and ends now."""
 
     def __init__(self, begun: float, say: StageLog | None = None) -> None:
         self.say, self._last = say, dict[Stage, float]()
