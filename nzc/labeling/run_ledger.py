@@ -85,7 +85,7 @@ class RunLedger:
         self.entries[key] = self.ledger.record(entry)
 
     def split(self) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-        """Return this run's entries, even forgotten ones, with all releases of the dataset; and trials of other runs."""
+        """Return this run's entries, even forgotten ones, and all releases of the dataset; and trials of other runs."""
         recorded = self.ledger.entries(self.dataset) if self.entries else []
         others = [entry for entry in recorded if entry.dataset != self.dataset or entry.key not in self.entries]
         releases = [entry for entry in others if entry.kind == RELEASE]
