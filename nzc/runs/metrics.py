@@ -108,7 +108,10 @@ def warnings_of(
         why = "dataset.classes=null: the classes are those of the private records"
         lines.append(f"{why}: {shown}. To publish, declare them")
     if released is not None and (released == ABSTAIN).all():
-        return [*lines, f"no label was released, so no student can learn: try {remedy}, or a lower threshold"]
+        return [
+            *lines,
+            f"no label was released, so no student can learn: try {remedy}, or a lower threshold where there is one",
+        ]
     if missing := [name for at, name in enumerate(names) if released is not None and at not in released]:
         why = f"{len(missing)} of {len(names)} classes got no released label ({some(missing, NAMED)})"
         lines.append(f"{why}: try {remedy}")
@@ -121,11 +124,15 @@ def warnings_of(
     if chance < 1 and (accuracy <= metrics.majority or balanced <= chance + 0.01):
         own = f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)})"
         most = f"the most frequent class has {percent(metrics.majority)} (balanced: {percent(chance)})"
-        helps = ", or ".join([remedy, *others])
+        helps = _any_of(remedy, *others)
         if len(names) == 2 and balanced > chance + 0.01:
             helps = "student.threshold=NUMBER, which trades recall for accuracy"
         lines.append(f"{own}, and always answering {most}: try {helps}")
     if missed := [f"{name} ({percent(share)})" for name, share in metrics.lowest if share < _MISSED]:
         why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
-        lines.append(f"{why}: try {', or '.join(['student.threshold=balanced', *others[:1], 'a larger ε'])}")
+        lines.append(f"{why}: try {_any_of('student.threshold=balanced', *others[:1], 'a larger ε')}")
     return lines
+
+
+def _any_of(*choices: str) -> str:
+    return ", or ".join(filter(None, [", ".join(choices[:-1]), choices[-1]]))
