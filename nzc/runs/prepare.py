@@ -107,9 +107,8 @@ def prepare(parts: RunComponents) -> PreparedRun:
         raise InputError("baseline", True, "must be false unless there are private records, and labels with a finite ε")
     if splits is not None and student is not None:
         if isinstance(student.threshold, float) and splits.classes != 2:
-            raise InputError(
-                "student.threshold", student.threshold, "must be balanced, or null, for more than two classes"
-            )
+            allowed = f"must be balanced, or null: a number is for two classes, and there are {splits.classes}"
+            raise InputError("student.threshold", student.threshold, allowed)
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
     if splits is not None and parts.representation is not None:
         parts.representation.check(splits.public.x)
