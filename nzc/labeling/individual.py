@@ -46,42 +46,37 @@ def weights(budgets: Mapping[str, float]) -> dict[str, int]:
         whole = {name: int(top * budget / largest * (1 + 1e-12)) for name, budget in budgets.items()}
         if all(weight >= _ENOUGH * top * budgets[name] / largest for name, weight in whole.items()):
             return whole
-    allowed = f"must be at least 1/{_FINEST} of the largest, {largest:g}"
-    raise InputError("budget.groups", min(budgets.values()), allowed)
+    raise InputError(
+        "budget.groups", min(budgets.values()), f"must be at least 1/{_FINEST} of the largest, {largest:g}"
+    )
 
 
 def weigh(splits: DataSplits | None, of: Mapping[str, Share], taken: bool) -> DataSplits | None:
-    """Return the splits with the weight of each private record. A group of records has its smallest.
+    """Return the splits with the weight of each private record; `taken`: whether what learns from them knows budgets.
 
     Every record then has a name, so that no weight changes where other records go. InputError quotes no record.
-    taken: whether what learns from these records knows of budgets.
     """
+    budgets, given = None if splits is None else splits.budgets, [*of] or None
     if of and not taken:
-        raise InputError("budget.groups", [*of], "must be null with these teachers, and with a baseline")
-    if splits is None or (splits.budgets is None and not of):
+        raise InputError("budget.groups", given, "must be null with these teachers, and with a baseline")
+    if splits is None or (budgets is None and not of):
         return splits
-    if not of:
-        raise InputError("budget.groups", None, "must give the ε of each group that the records have as their budget")
-    if splits.budgets is None:
-        allowed = "must be null where records have no budget (dataset.budget of a table, an array `budget` of npz)"
-        raise InputError("budget.groups", [*of], allowed)
-    if unknown := int((~np.isin(splits.budgets.astype(str), [*of])).sum()):
-        raise InputError("budget.groups", [*of], f"must name the group of every record; {unknown:,} have another one")
-    own = np.array([of[name].weight for name in splits.budgets])
+    if budgets is None:
+        raise InputError(
+            "budget.groups", given, "must be null where records have no group (`budget` of npz or a table)"
+        )
+    if unknown := int((~np.isin(budgets.astype(str), [*of])).sum()):
+        raise InputError("budget.groups", given, f"must give the ε of every record's group; {unknown:,} have another")
+    own = np.array([of[name].weight for name in budgets])
     if splits.groups is not None:
-        _, unit = np.unique(splits.groups, return_inverse=True)
-        least = np.full(int(unit.max()) + 1, own.max())
-        np.minimum.at(least, unit, own)
-        own = least[unit]
-    keys = splits.keys if splits.names is not None else keys_of(np.arange(len(own)))
-    return replace(splits, weights=own, keys=keys)
+        from pandas import Series  # takes half a second to import
+
+        own = Series(own).groupby(splits.groups).transform("min").to_numpy()
+    return replace(splits, weights=own, keys=keys_of(np.arange(len(own))) if splits.names is None else splits.keys)
 
 
 def total_weight(records: int, of: Mapping[str, Share], counts: Ints | None = None) -> float:
-    """Return how many counts so many records have in own cells, as released noisy counts [rows, classes] say.
-
-    Without counts: the mean of the groups. How many records each group has is private.
-    """
+    """Return how many counts so many records have in own cells: as released noisy counts say, or the mean of groups."""
     own = [share.weight for share in of.values()] or [1]
     expected = records * float(np.mean(own)) if counts is None else float(counts.sum())
     return float(np.clip(expected, records * min(own), records * max(own)))

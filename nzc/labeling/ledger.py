@@ -1,13 +1,9 @@
 """The privacy ledger: the cost of everything drawn from a private dataset, in an SQLite file.
 
-An entry is a release or a trial. A release has noise of the operating system: its labels may be published from the
-moment they are drawn, so it is never deleted. A trial has seeded noise: `nzc publish` refuses it. Its owner may delete
-it if nobody saw its labels. Entries that an older version wrote count as releases.
-
-An entry of a run has a key: a hash of what was asked about which public rows, with which seed, and of the labels.
-Recording the same key again costs nothing, because the labels are the same. With noise of the operating system the key
-identifies one draw. Draws of unfinished runs are kept too: a run that is killed and started again publishes what it
-drew before. A finished run leaves the digests of its files, by which `nzc publish` knows them.
+An entry is a release, with noise of the operating system, which is never deleted, or a trial, with seeded noise, which
+its owner may delete if nobody saw its labels (docs/privacy.md). Entries of an older version are releases.
+The same key again costs nothing: it is a hash of what was asked, and of the labels. The draws of an unfinished run are
+kept: started again, it publishes what it drew before. A finished run leaves the digests of its files.
 """
 
 import json
@@ -47,8 +43,6 @@ CREATE TABLE IF NOT EXISTS published (
     run TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, epsilon REAL, delta REAL, unit TEXT NOT NULL
 ) STRICT
 """
-#: The first version of the table had no kind. What it holds, and what an older version adds, gets this default.
-_ADD_KIND = "ALTER TABLE releases ADD COLUMN kind TEXT NOT NULL DEFAULT 'unknown'"
 #: The fields of a LedgerEntry, in their order.
 _COLUMNS = "dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind"
 #: A release stays a release. An entry of unknown kind that has a trial's key is that trial: the key contains the seed.
@@ -77,16 +71,20 @@ class Ledger:
 
     def __init__(self, path: str | Path, wait: float = 60.0) -> None:
         self.path, self.wait = Path(path), wait
-        if not self.path.exists():
-            self._create()
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self.path.exists():  # make it whole, and for its owner only; another process may do the same
+            with NamedTemporaryFile(prefix=".", dir=self.path.parent) as file, suppress(FileExistsError):
+                with closing(sqlite3.connect(file.name)) as new:
+                    new.executescript(_TABLES)
+                os.link(file.name, self.path)
         with self.transaction() as connection:
             columns = [column[1] for column in connection.execute("PRAGMA table_info(releases)")]
             if "rdp" not in columns:
                 raise sqlite3.DatabaseError("it is empty, or a database of another program")
             for table in _TABLES.split(";"):  # an older version had fewer
                 connection.execute(table)
-            if "kind" not in columns:
-                connection.execute(_ADD_KIND)
+            if "kind" not in columns:  # the first version; what an older one adds later gets the default too
+                connection.execute("ALTER TABLE releases ADD COLUMN kind TEXT NOT NULL DEFAULT 'unknown'")
 
     def add(
         self,
@@ -101,8 +99,7 @@ class Ledger:
     ) -> LedgerEntry:
         """Record a release from `dataset` at its exact cost, and return what is stored for it.
 
-        key   identifies the release: an entry of the same key is returned, and only its labels may be published. Its
-              cost becomes the larger of both. None: a new release
+        key   identifies the release: of an entry of the same key, only the first labels may be published
         kind  TRIAL where the noise is seeded and the labels stay where they are
         """
         key, rdp = uuid4().hex if key is None else key, cost.rdp(ORDERS)
@@ -112,44 +109,36 @@ class Ledger:
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them.
 
-        A stored trial becomes a release where `entry` is one; a release stays a release. Of two costs of one entry,
-        the larger is stored: the accounting of an older version may have been too low.
+        A stored trial becomes a release where `entry` is one. Of two costs of one entry, the larger is stored.
         """
         costs = (orders.astype("<f8").tobytes() for orders in (entry.orders, entry.rdp))
-        facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
+        facts, one = json.dumps(dict(entry.facts or {}), sort_keys=True), (entry.dataset, entry.key)
         about = entry.labels, entry.description, facts, now(), entry.delta_cost, entry.kind
-        one = (entry.dataset, entry.key)
         with self.transaction() as connection:
             connection.execute(_INSERT, (*one, *costs, *about))
-            stored = _entries(connection, _ONE, *one)[0]
+            (stored,) = _entries(connection, _ONE, *one)
             rdp, leak = np.maximum(stored.rdp, entry.at(stored.orders)), max(stored.delta_cost, entry.delta_cost)
             values = rdp.astype("<f8").tobytes(), leak, *one
             connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {_ONE}", values)
             return replace(stored, rdp=rdp, delta_cost=leak)
 
     def name(self, dataset: str, name: str) -> None:
-        """Give a dataset a name of the user's own. Datasets of one name are about the same people: they count together.
-
-        A dataset may have several names; names are never taken back. InputError: the name is empty.
-        """
+        """Give a dataset one more name. Datasets of one name are about the same people: they count together."""
         name = unicodedata.normalize("NFC", name).strip()  # as different systems write one name
         if not name:
             raise InputError("dataset.name", name, "must be a name, or null")
-        with self.transaction() as connection:
-            connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (name, dataset))
+        self.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", name, dataset)
 
     def names(self) -> dict[str, set[str]]:
         """Return the names of every dataset that has one."""
         names: dict[str, set[str]] = {}
-        with self.transaction() as connection:
-            for name, dataset in connection.execute("SELECT name, dataset FROM names"):
-                names.setdefault(dataset, set()).add(name)
+        for name, dataset in self.execute("SELECT name, dataset FROM names"):
+            names.setdefault(dataset, set()).add(name)
         return names
 
     def counted_with(self, dataset: str) -> set[str]:
         """Return all datasets whose names connect them with `dataset`, itself included."""
-        with self.transaction() as connection:
-            return {other for (other,) in connection.execute(_CONNECTED, (dataset,))}
+        return {other for (other,) in self.execute(_CONNECTED, dataset)}
 
     def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
         """Return the releases and trials of all datasets, or of one and those that count with it, as recorded."""
@@ -162,10 +151,7 @@ class Ledger:
         return total_epsilon([entry for entry in self.entries(dataset) if kind in (None, entry.kind)], delta)
 
     def forget(self, trials: Iterable[LedgerEntry]) -> None:
-        """Delete trials, all or none. It is honest only if nobody saw their labels, or chose anything by them.
-
-        InputError: one of them is a release, or is not stored.
-        """
+        """Delete trials, all or none: honest only if nobody used their labels. InputError: one is no stored trial."""
         with self.transaction() as connection:
             for trial in trials:
                 delete = f"DELETE FROM releases {_ONE} AND kind = 'trial'"
@@ -181,44 +167,30 @@ class Ledger:
         return kept
 
     def finish_run(self, run: str, dataset: str, facts: Mapping[str, Any], questions: Iterable[str]) -> None:
-        """Record a run whose results are stored, and delete its draws: a later run draws anew, which is a release.
+        """Record a run whose results are stored, by the digest of result.json, and what `nzc publish` compares.
 
-        run    digest of its result.json
-        facts  what `nzc publish` compares: digests of files, keys of entries, and what its ε follows from
+        Its draws are deleted: a later run draws anew, which is a release.
         """
         with self.transaction() as connection:
             values = (run, dataset, now(), json.dumps(dict(facts), sort_keys=True))
             connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", values)
-            rows = ((dataset, question) for question in questions)
-            connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", rows)
+            drawn = ((dataset, question) for question in questions)
+            connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", drawn)
 
     def run(self, run: str) -> tuple[str, dict[str, Any], list[LedgerEntry]] | None:
         """Return dataset and facts of a finished run, and those of its entries that are stored; None: it is unknown."""
-        with self.transaction() as connection:
-            row = connection.execute("SELECT dataset, facts FROM runs WHERE id = ?", (run,)).fetchone()
-            if row is None:
-                return None
-            facts: dict[str, Any] = json.loads(row[1])
-            stored = _entries(connection, "WHERE dataset = ? ORDER BY rowid", row[0])
-        return row[0], facts, [entry for entry in stored if entry.key in facts["entries"]]
-
-    def _create(self) -> None:
-        """Make the file, whole and for its owner only. Another process may do the same."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with closing(sqlite3.connect(":memory:")) as new, NamedTemporaryFile(prefix=".", dir=self.path.parent) as file:
-            new.executescript(_TABLES)
-            file.write(new.serialize())
-            file.flush()
-            os.fsync(file.fileno())
-            with suppress(FileExistsError):
-                os.link(file.name, self.path)
+        for dataset, text in self.execute("SELECT dataset, facts FROM runs WHERE id = ?", run):
+            facts: dict[str, Any] = json.loads(text)
+            stored = [entry for entry in self.entries(dataset) if entry.dataset == dataset]
+            return dataset, facts, [entry for entry in stored if entry.key in facts["entries"]]
+        return None
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection that holds the write lock; all changes are committed at the end, or none.
 
-        EXTRA also writes the folder's entry of the journal. The journal stays, and is emptied: a client of NFS may
-        remember for a minute that a removed one is missing, and would read what a killed process has half written.
+        EXTRA also writes the folder's entry of the journal. The journal stays, emptied: a client of NFS that does not
+        see a new one yet would read what a killed process has half written.
         """
         address = f"{self.path.absolute().as_uri()}?mode=rw"  # never make an empty file
         try:
@@ -232,6 +204,11 @@ class Ledger:
             raise RuntimeError(f"the ledger {self.path} could not be used: {error}") from error
         except sqlite3.DatabaseError as error:
             raise InputError("ledger", self.path, f"must be a whole ledger file ({error}: restore a copy)") from error
+
+    def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement, in a transaction of its own."""
+        with self.transaction() as connection:
+            return connection.execute(statement, values).fetchall()
 
 
 def _entries(connection: sqlite3.Connection, where: str, *values: str) -> list[LedgerEntry]:

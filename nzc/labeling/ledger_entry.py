@@ -16,26 +16,17 @@ RELEASE, TRIAL = KINDS = ("release", "trial")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LedgerEntry:
-    """One release or trial, as it was first recorded.
+    """One release or trial, as it was first recorded."""
 
-    dataset      its name or digest
-    orders, rdp  the Rényi cost rdp [orders] at ascending orders above 1; inf where there is no bound
-    labels       what was drawn
-    facts        what else is known without votes: noise, queries, how many labels were drawn
-    recorded     UTC, ISO 8601; set by the ledger
-    delta_cost   the part of δ that the entry uses itself
-    kind         RELEASE or TRIAL
-    """
-
-    dataset: str
+    dataset: str  # its name or digest
     key: str
-    orders: Floats
-    rdp: Floats
-    labels: bytes
+    orders: Floats  # ascending, above 1
+    rdp: Floats  # [orders] Rényi cost; inf where there is no bound
+    labels: bytes  # what was drawn
     description: str = ""
-    facts: Mapping[str, Any] | None = None
-    recorded: str = ""
-    delta_cost: float = 0.0
+    facts: Mapping[str, Any] | None = None  # what else is known without votes: noise, queries, how many labels
+    recorded: str = ""  # UTC, ISO 8601; set by the ledger
+    delta_cost: float = 0.0  # the part of δ that the entry uses itself
     kind: str = RELEASE
 
     def __post_init__(self) -> None:
@@ -53,8 +44,7 @@ class LedgerEntry:
 def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
     """Return ε at δ of entries of one dataset together. Their Rényi costs add at every order.
 
-    Later entries may depend on earlier ones, so the order is one of few (`rdp.adaptive_epsilon`), unless there is only
-    one entry.
+    Later entries may depend on earlier ones: of several, the order is one of few (`rdp.adaptive_epsilon`).
     """
     between_0_and_1(delta=delta)
     if not entries:

@@ -26,11 +26,10 @@ class Total:
     """How many folders are published about the same people, and the sums of their ε and δ.
 
     (ε, δ)-differential privacy composes so, also where later settings follow from earlier folders (Rogers et al. 2016).
-    epsilon is inf where the folders protect different units: then their ε have no sum.
     """
 
     folders: int
-    epsilon: float
+    epsilon: float  # inf where the folders protect different units: then their ε have no sum
     delta: float
 
     @classmethod
@@ -43,9 +42,9 @@ class Total:
 def publish(
     ledger: Ledger, dataset: str, name: str | None, promised: Promised, most: float | None, run: str | None
 ) -> Total:
-    """Return the total with another folder, and record this one as that of `run`, unless it is recorded or None.
+    """Return the total with another folder, and record it as that of `run`, unless None. InputError: it exceeds `most`.
 
-    dataset, name  of the private data; most: value of budget.total. InputError: the total exceeds it
+    dataset, name  of the private data; most: value of budget.total
     """
     together = _together(ledger, dataset, name)
     with ledger.transaction() as connection:
@@ -63,8 +62,7 @@ def publish(
 def remember(ledger: Ledger, dataset: str, keys: Ints) -> None:
     """Keep a sample of the salted hashes of `keys`, those of groups or ids."""
     hashes = _sample(ledger, keys).astype("<u8").tobytes()
-    with ledger.transaction() as connection:
-        connection.execute("INSERT OR REPLACE INTO people VALUES (?, ?)", (dataset, hashes))
+    ledger.execute("INSERT OR REPLACE INTO people VALUES (?, ?)", dataset, hashes)
 
 
 def stranger(ledger: Ledger, dataset: str, name: str | None, option: str, keys: Ints | None = None) -> str:
@@ -73,15 +71,16 @@ def stranger(ledger: Ledger, dataset: str, name: str | None, option: str, keys: 
     option  with which a name is typed; name, keys: of the dataset, beside what the ledger has
     """
     together, names = _together(ledger, dataset, name), ledger.names()
-    with ledger.transaction() as connection:
-        kept = {key: np.frombuffer(hashes, "<u8") for key, hashes in connection.execute("SELECT * FROM people")}
+    kept = {key: np.frombuffer(hashes, "<u8") for key, hashes in ledger.execute("SELECT * FROM people")}
     own = kept.get(dataset, np.zeros(0, "<u8")) if keys is None else _sample(ledger, keys)
-    shares = {key: _share(own, hashes) for key, hashes in kept.items() if key and key not in together}
-    named, most, other = max(
-        ((key in names, share, key) for key, share in shares.items() if share), default=(False, 0, "")
-    )
-    if not most:
+    candidates = []
+    for key in kept.keys() - together - {""}:
+        compared = own if len(kept[key]) < _KEPT else own[own <= kept[key][-1]]  # of both the smallest hashes are kept
+        if share := np.isin(compared, kept[key], assume_unique=True).sum() / max(1, len(compared)):
+            candidates.append((key in names, float(share), key))
+    if not candidates:
         return ""
+    named, most, other = max(candidates)
     known = min(names[other]) if named else name or min(names.get(dataset, ()), default="NAME")
     typed = [f"{option}{known}"] * (known != name) + [f"nzc store --name {known} {other[:8]}"] * (not named)
     whose = f"the data named {known}" if named else f"data without a name ({other[:8]} in the ledger)"
@@ -98,13 +97,6 @@ def _together(ledger: Ledger, dataset: str, name: str | None) -> set[str]:
 
 def _sample(ledger: Ledger, keys: Ints) -> AnyArray:
     """Return the smallest hashes of different keys, in ascending order, salted with random bits of this ledger."""
-    with ledger.transaction() as connection:
-        connection.execute("INSERT OR IGNORE INTO people VALUES ('', ?)", (secrets.token_bytes(16),))
-        (salt,) = connection.execute("SELECT hashes FROM people WHERE dataset = ''").fetchone()
+    ledger.execute("INSERT OR IGNORE INTO people VALUES ('', ?)", secrets.token_bytes(16))
+    ((salt,),) = ledger.execute("SELECT hashes FROM people WHERE dataset = ''")
     return np.sort(draw_by_key(np.unique(keys), int.from_bytes(salt)))[:_KEPT]
-
-
-def _share(own: AnyArray, other: AnyArray) -> float:
-    """Return the share of the own hashes, of which the smallest are given, that other data have, likewise."""
-    compared = own if len(other) < _KEPT else own[own <= other[-1]]
-    return float(np.isin(compared, other, assume_unique=True).mean()) if len(compared) else 0.0

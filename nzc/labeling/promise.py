@@ -41,30 +41,33 @@ class LabelingPolicy:
 
 
 class Promise:
-    """The promise of a session with sizes[i] queries in round i. It follows from public facts alone.
-
-    InputError: the mechanism cannot keep to these rounds, this budget, or the bound that is to be published.
-    """
+    """The promise of a session with sizes[i] queries in round i, from public facts alone. InputError: none is kept."""
 
     def __init__(self, policy: LabelingPolicy, sizes: list[int]) -> None:
-        self.policy, self.sizes = policy, sizes
+        self.policy, self.sizes, rounds = policy, sizes, len(sizes)
         first = policy.mechanism.first or policy.mechanism
-        self.mechanisms = [first, *[policy.mechanism] * (len(sizes) - 1)]  # of each round
-        if (rounds := len(sizes)) > 1:
-            if any(mechanism.one_round for mechanism in self.mechanisms):
-                raise InputError("rounds", rounds, f"must be 1: the cost of {policy.name} counts over one round")
-            if not policy.mechanism.adjacency.everywhere:
-                raise InputError("rounds", rounds, "must be 1 where records count in their own cells")
-        self.plan = self._sanitiser_plan()  # of the sanitised ε, a release of its own; None: it is not published
+        self.mechanisms = [first, *[policy.mechanism] * (rounds - 1)]  # of each round
+        if rounds > 1 and any(mechanism.one_round for mechanism in self.mechanisms):
+            raise InputError("rounds", rounds, f"must be 1: the cost of {policy.name} counts over one round")
+        if rounds > 1 and not policy.mechanism.adjacency.everywhere:
+            raise InputError("rounds", rounds, "must be 1 where records count in their own cells")
+        self.plan: Plan | None = None  # of the sanitised ε, a release of its own; None: it is not published
+        if policy.publish == SANITISED:
+            bounds = [mechanism.bounds for mechanism in self.mechanisms]
+            if not all(bounds):
+                allowed = f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for {policy.name}"
+                raise InputError("publish", SANITISED, allowed)
+            planned = [(size, bound) for size, parts in zip(sizes, bounds, strict=True) for bound in parts]
+            self.plan = policy.plan(planned, policy.delta)
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
+        self.cost_of_bound = Cost(0, None, (), ((1, self.bound_cost),))
         self.alike = all(mechanism == first for mechanism in self.mechanisms)
         fits = policy.budget is not None and self._price(self.mechanisms, [OPEN] * rounds)[0] <= policy.budget
         at_first = OPEN if fits else self._filter(first)
         later = at_first if self.alike or fits else self._filter(policy.mechanism)
-        self.filters = [at_first, *[later] * (len(sizes) - 1)]  # of each round; None: there is no budget
+        self.filters = [at_first, *[later] * (rounds - 1)]  # of each round; None: there is no budget
         if at_first is not None and later is not None and at_first.budget != later.budget:
-            allowed = f"can be kept by {policy.name} only if all rounds have the same noise, or all noise is Gaussian"
-            raise InputError("budget.epsilon", policy.budget, allowed)
+            raise InputError("budget.epsilon", policy.budget, "must be null unless all noise is alike, or Gaussian")
         self.individual = self._individual()  # ε of a record of each budget group, at the δ of `bound`
 
     @property
@@ -93,8 +96,9 @@ class Promise:
                     mu = float(np.sqrt(kept.budget)) * share.weight / largest
                     epsilon = min(epsilon, gaussian(mu, policy.delta))
             if epsilon > share.budget * (1 + 1e-9):
-                allowed = f"must be at least {epsilon:.6g}, which these labels cost such a record; or leave noise null"
-                raise InputError(f"budget.groups.{name}", share.budget, allowed)
+                raise InputError(
+                    f"budget.groups.{name}", share.budget, f"must be at least {epsilon:.6g}; or leave noise null"
+                )
             epsilons[name] = epsilon
         return epsilons
 
@@ -112,21 +116,6 @@ class Promise:
             cost += mechanism.promise(queries, answered)
         return cost.published(policy.delta)
 
-    @property
-    def cost_of_bound(self) -> Cost:
-        """What releasing the sanitised ε costs, to be added to the cost of labels."""
-        return Cost(0, None, (), ((1, self.bound_cost),))
-
-    def _sanitiser_plan(self) -> Plan | None:
-        if self.policy.publish != SANITISED:
-            return None
-        bounds = [mechanism.bounds for mechanism in self.mechanisms]
-        if not all(bounds):
-            allowed = f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for {self.policy.name}"
-            raise InputError("publish", SANITISED, allowed)
-        planned = [(size, bound) for size, parts in zip(self.sizes, bounds, strict=True) for bound in parts]
-        return self.policy.plan(planned, self.policy.delta)
-
     def _filter(self, mechanism: NoisyArgmax) -> PrivacyFilter | None:
         policy, budget, delta = self.policy, self.policy.budget, self.policy.delta
         if budget is None:
@@ -142,10 +131,9 @@ class Promise:
         else:
             privacy_filter = mechanism.filter(budget, delta, queries, self.bound_cost)
         if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
-            allowed = f"must be null: {policy.name} has no finite ε, so no budget can be kept"
-            if np.isfinite(price(1)):
-                allowed = f"is too small for a single label of {policy.name} at delta={delta:g}"
-            if mechanism.one_round and np.isfinite(whole := price(queries)):
-                allowed = f"must be at least {whole:.6g}, which a run of {policy.name} costs at delta={delta:g}"
+            least = price(queries if mechanism.one_round else 1)
+            allowed = f"must be at least {least:.6g}, which {policy.name} costs at delta={delta:g}"
+            if not np.isfinite(least):
+                allowed = f"must be null: {policy.name} has no finite ε, so no budget can be kept"
             raise InputError("budget.epsilon", budget, allowed)
         return privacy_filter

@@ -38,7 +38,6 @@ class QuerySelection:
         """Return how many of `rows` rows each round asks; `queries` in all, or all rows where that is None.
 
         student  whether there is a student to learn between rounds; asks_student: the mechanism uses it
-        InputError: the rounds need more rows, a student, or a further round.
         """
         by_student = self.choice in _BY_STUDENT
         if by_student and not student:
@@ -65,8 +64,7 @@ class QuerySelection:
     ) -> Ints:
         """Return `size` of the row numbers `left`, in the order in which they are asked.
 
-        student_probs  class probabilities [all rows, classes]; None before there is a student
-        embedding      places of all rows in a public representation, [all rows, dimensions]; None: there is none
+        student_probs, embedding  of all rows, [rows, classes] and [rows, dimensions]; None: there is none
         """
         if self.choice == "first":
             return left[:size]
@@ -76,10 +74,8 @@ class QuerySelection:
             return left[_middles(embedding[left], size, rng, doubt)]
         order = rng.permutation(left)
         if student_probs is not None and self.choice == "balanced":
-            predicted = student_probs[order].argmax(axis=1)
-            # A row's rank among the rows of its class: all first ones come before all second ones.
-            rank = np.empty(len(order), dtype=np.int64)
-            for label in np.unique(predicted):
+            predicted, rank = student_probs[order].argmax(axis=1), np.empty(len(order), dtype=np.int64)
+            for label in np.unique(predicted):  # all first rows of a class come before all second ones
                 rank[predicted == label] = np.arange((predicted == label).sum())
             order = order[np.argsort(rank, kind="stable")]
         elif student_probs is not None and self.choice == "entropy":

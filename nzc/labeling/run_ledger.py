@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from nzc.accounting import Cost
+from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.rdp import ORDERS
 from nzc.labeling import people
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
@@ -19,24 +22,17 @@ from nzc.types import AnyArray, Ints
 
 @dataclass
 class RunLedger:
-    """The draws and entries of one run, as releases where noise is the operating system's, else as trials.
-
-    path, wait  of the ledger
-    dataset     digest of the private data whose privacy is spent
-    name        of the people whom these data are about (`Ledger.name`); None: they have none
-    rng         where noise comes from: seeded, with `seed`, or system
-    keys        of the groups, or else of the ids of these data; None: there are none
-    """
+    """The draws and entries of one run, as releases where noise is the operating system's, else as trials."""
 
     path: Path
-    dataset: str
-    name: str | None
-    rng: str
+    dataset: str  # digest of the private data whose privacy is spent
+    name: str | None  # of the people whom these data are about (`Ledger.name`); None: they have none
+    rng: str  # where noise comes from: seeded, with `seed`, or system
     seed: int
     wait: float
     entries: dict[str, LedgerEntry] = field(default_factory=dict)  # in the ledger, by key
+    keys: Ints | None = field(default=None, repr=False)  # of the groups, or else of the ids of these data
     _draws: list[str] = field(default_factory=list)  # questions for which operating-system noise was drawn
-    keys: Ints | None = field(default=None, repr=False)
 
     def check(self, promise: Callable[[], people.Promised], most: float | None) -> None:
         """Raise InputError where a file is no whole ledger, or budget.total, `most`, forbids to publish this run."""
@@ -78,30 +74,25 @@ class RunLedger:
         self._draws.append(question)
         return np.frombuffer(kept[16:], drawn.dtype).reshape(drawn.shape).copy(), kept[:16]
 
-    def add(self, key: str, **about: Any) -> None:
+    def add(self, key: str, cost: Cost | WorstCaseCost, **about: Any) -> None:
         """Record an entry of this run: the other fields of LedgerEntry. It is on disk when this returns."""
         if self.name is not None and not self.entries:
             self.ledger.name(self.dataset, self.name)
         if self.keys is not None and not self.entries:
             people.remember(self.ledger, self.dataset, self.keys)
         kind = TRIAL if self.rng == SEEDED else RELEASE
-        self.entries[key] = self.ledger.record(LedgerEntry(self.dataset, key, kind=kind, **about))
+        entry = LedgerEntry(self.dataset, key, ORDERS, cost.rdp(ORDERS), kind=kind, **about)
+        self.entries[key] = self.ledger.record(entry)
 
     def split(self) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-        """Return this run's entries with all releases of the dataset; and the trials of other runs.
-
-        An entry of this run counts even if somebody has forgotten it.
-        """
+        """Return this run's entries, even forgotten ones, and all releases of the dataset; and trials of other runs."""
         recorded = self.ledger.entries(self.dataset) if self.entries else []
         others = [entry for entry in recorded if entry.dataset != self.dataset or entry.key not in self.entries]
         releases = [entry for entry in others if entry.kind == RELEASE]
         return [*self.entries.values(), *releases], [entry for entry in others if entry.kind == TRIAL]
 
     def finish(self, digests: Mapping[str, str], facts: Mapping[str, Any]) -> None:
-        """Record that the run is finished, once its results are stored. A later run draws anew: another release.
-
-        digests  SHA-256 of the run's files by name; facts: of what ε follows, beside the configuration
-        """
+        """Record a finished run: the SHA-256 of its files by name, and of what ε follows. A later run draws anew."""
         if self.rng != SEEDED:
             whole = {"files": dict(digests), "entries": list(self.entries), **facts}
             self.ledger.finish_run(digests["result.json"], self.dataset, whole, self._draws)
@@ -111,8 +102,6 @@ def question(*parts: object) -> str:
     """Return a hash of what is asked. Arrays count with their type, shape and content; the rest by its repr."""
     key = sha256()
     for part in parts:
-        if isinstance(part, np.ndarray):
-            key.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
-        else:
-            key.update(repr(part).encode())
+        whole = f"{part.dtype}{part.shape}".encode() + part.tobytes() if isinstance(part, np.ndarray) else None
+        key.update(repr(part).encode() if whole is None else whole)
     return key.hexdigest()

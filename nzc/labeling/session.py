@@ -3,7 +3,7 @@
     votes (private)  →  LabelingSession.ask  →  labels (public)  →  LabelingSession.charge  →  ledger (private)
 
 `ask` is the only place in a run where votes become labels; the mechanism draws them. `promise.py` says beforehand what
-they cost at most, `spent.py` afterwards what they have cost.
+they cost at most, `LabelingSession.epsilon` afterwards what they have cost.
 
 Without a new privacy proof you may change which public rows are asked, by public facts and the student only, and how a
 student learns. You may not change what looks at votes (noise, screen, budget, plan), the order ask, charge, learn, or
@@ -11,16 +11,18 @@ that an unfinished run draws its noise once.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import takewhile
+from operator import add
 
 import numpy as np
 
-from nzc.accounting import Cost
+from nzc.accounting import Cost, Epsilon
+from nzc.accounting.cost import cost_curve
 from nzc.accounting.privacy_filter import PrivacyFilter
-from nzc.accounting.rdp import ORDERS
 from nzc.labeling.individual import total_weight
+from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.promise import Promise
 from nzc.labeling.run_ledger import RunLedger, question
 from nzc.labeling.smoothing import expected_records, mixed, smooth, with_sums
@@ -28,6 +30,9 @@ from nzc.mechanisms import ABSTAIN, NoisyArgmax, OwnLabels
 from nzc.storage.fingerprint import describe
 from nzc.teachers import VoteHistograms
 from nzc.types import AnyArray, Bools, Floats, Ints
+
+#: Two ε computed over Rényi orders may be so far apart, relatively, where their costs are equal (`rdp.to_epsilon`).
+_PRECISION = 1e-3
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +48,7 @@ class QueryRound:
     drawn: Bools  # [queries of the cost] whether each of them had an answer
     spent: float  # what the round took from the budget, in the filter's unit
     key: str  # the ledger's
+    question: str  # a hash of what the round asks, by public facts
 
     @property
     def answered(self) -> int:
@@ -63,9 +69,9 @@ class LabelingSession:
         self.released = np.full(rows, ABSTAIN)
         self.probabilities: Floats | None = None
         self.mixed = 0.0  # how much classes mix in a cell (`smoothing.mixed`)
-        self.voters = 0  # how many vote: teachers, or records in cells
+        self.voters, self.classes = 0, 0  # how many vote, teachers or records in cells, and for how many classes
         self.rounds: list[QueryRound] = []
-        self.question = ""  # a hash of what the last round asks, by public facts
+        self._mechanisms = [json.dumps(describe(mechanism), sort_keys=True) for mechanism in promise.mechanisms]
 
     def choose(self, student_probs: Floats | None = None, embedding: Floats | None = None) -> Ints:
         """Return the pool's rows to ask next, by public facts: class probabilities [pool, classes] and places."""
@@ -84,14 +90,13 @@ class LabelingSession:
 
     def ask(self, votes: VoteHistograms, rows: Ints, student_probs: Floats | None = None) -> QueryRound:
         """Ask the rows that `choose` returned, by the student's class probabilities [pool, classes]."""
-        number, policy, self.voters = len(self.rounds), self.policy, votes.teachers
+        number, policy, self.voters, self.classes = len(self.rounds), self.policy, votes.teachers, votes.votes.shape[1]
         mechanism, privacy_filter = self.promise.mechanisms[number], self.promise.filters[number]
-        probs = None if student_probs is None else student_probs[rows]
-        private = votes.votes[rows]
-        self.question, drawn_for = self._key(number, rows, probs), self._key(number, rows, private, probs)
+        probs, private = None if student_probs is None else student_probs[rows], votes.votes[rows]
+        asked, drawn_for = self._key(number, rows, probs), self._key(number, rows, private, probs)
         # Privacy boundary: below, votes are used for the labels' cost and the ledger's key only, which are private.
         drawn, nonce = self.ledger.draw([2, number], drawn_for, lambda rng: mechanism.release(private, rng, probs))
-        passed = mechanism.labels_of(drawn) != ABSTAIN
+        passed, screened = mechanism.labels_of(drawn) != ABSTAIN, mechanism.screen is not None
         admitted, spent = np.ones(len(rows), dtype=bool), 0.0
         if policy.answers is not None:
             admitted = PrivacyFilter(policy.answers, 0, 1).admit(passed, sum(past.answered for past in self.rounds))
@@ -99,15 +104,15 @@ class LabelingSession:
             admitted &= privacy_filter.admit(passed, sum(past.spent for past in self.rounds))
             spent = privacy_filter.spends(int(admitted.sum()), int(passed[admitted].sum()))
         # Behind a screen, noise decides where asking stops. The law then contains the queries that might have followed.
-        whole = None if mechanism.screen is None else mechanism.cost(private, drawn, probs)
-        rows, drawn, probs = rows[admitted], drawn[admitted], None if probs is None else probs[admitted]
-        cost = mechanism.cost(votes.votes[rows], drawn, probs) if whole is None else whole
-        passed = passed[admitted] if whole is None else passed
-        released = probs, drawn.astype("<i8"), nonce, None if whole is None else drawn_for
-        key = self._key(number, rows, votes.votes[rows], *released)
+        whole = mechanism.cost(private, drawn, probs) if screened else None
+        rows, drawn, kept = rows[admitted], drawn[admitted], private[admitted]
+        probs = None if probs is None else probs[admitted]
+        cost = mechanism.cost(kept, drawn, probs) if whole is None else whole
+        key = self._key(number, rows, kept, probs, drawn.astype("<i8"), nonce, drawn_for if screened else None)
         labels, counts = mechanism.labels_of(drawn), drawn if mechanism.releases_counts else None
-        sums = votes.votes[rows].sum(axis=1) if isinstance(mechanism.adjacency, OwnLabels) else None
-        self.rounds.append(QueryRound(mechanism, rows, labels, counts, sums, cost, passed, spent, key))
+        sums = kept.sum(axis=1) if isinstance(mechanism.adjacency, OwnLabels) else None
+        passed = passed if screened else passed[admitted]
+        self.rounds.append(QueryRound(mechanism, rows, labels, counts, sums, cost, passed, spent, key, asked))
         self.released[rows] = labels
         return self.rounds[-1]
 
@@ -115,15 +120,14 @@ class LabelingSession:
         """Record the last round in the ledger, before anyone sees its labels."""
         last = self.rounds[-1]
         if last.cost.exact is not None and len(last.rows):
+            facts = {"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
             self.ledger.add(
                 last.key,
-                orders=ORDERS,
-                rdp=last.cost.rdp(ORDERS),
+                last.cost,
                 delta_cost=last.cost.delta_cost,
                 labels=last.labels.astype("<i8").tobytes(),
                 description=self.policy.name,
-                facts={"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
-                | {"question": self.question},
+                facts=facts | {"question": last.question},
             )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:
@@ -136,8 +140,7 @@ class LabelingSession:
     def infer(self, places: Floats | None) -> None:
         """Let class probabilities follow from all released counts, and labels from the probabilities.
 
-        places  of the pool's rows in a public representation, whose neighbors share counts; None: asked rows alone get
-                probabilities
+        places  of the pool in a public representation, whose neighbors share counts; None: asked rows alone get them
         """
         if (counts := self.counts) is None:
             return
@@ -156,10 +159,6 @@ class LabelingSession:
             self.probabilities = smooth(places, self.rows, *released, self.mixed)
         self.released[self.rows] = self.probabilities[self.rows].argmax(axis=1)
 
-    def close(self, digests: Mapping[str, str]) -> None:
-        """Record that the run is finished, with the SHA-256 of its files by name (`RunLedger.finish`)."""
-        self.ledger.finish(digests, {"sizes": self.promise.sizes, "rows": len(self.released)})
-
     @property
     def rows(self) -> Ints:
         """All rows asked so far, in the order of asking."""
@@ -174,10 +173,58 @@ class LabelingSession:
     def _key(self, number: int, rows: Ints, *parts: object) -> str:
         """Return a hash of what round `number` asks: how, which rows, votes and student; and of what was drawn."""
         content = None if self._public is None else self._public[rows]
-        facts = self._identities[number], self.promise.epsilon, self.policy.seed, number + 1
+        facts = self._mechanisms[number], self.promise.epsilon, self.policy.seed, number + 1
         return question(*facts, rows, content, *parts)
 
-    @cached_property
-    def _identities(self) -> list[str]:
-        """What the mechanism of each round is: all its parts with their settings and source."""
-        return [json.dumps(describe(mechanism), sort_keys=True) for mechanism in self.promise.mechanisms]
+    def epsilon(self) -> Epsilon:
+        """Return every ε of all rounds. RuntimeError: the labels cost more than promised, by a fault of nzc."""
+        promise, delta, promised = self.promise, self.policy.delta, self.promise.epsilon
+        most = sum((past.worst_case for past in self.rounds), promise.cost_of_bound).data_independent(delta)
+        if most > promised * (1 + _PRECISION):  # no file of the run is written yet
+            why = f"these labels cost up to ε = {most:.6g}, and ε = {promised:.6g} was promised"
+            raise RuntimeError(f"{why}. This is an error of nzc; no result is written")
+        cost = reduce(add, (past.cost for past in self.rounds))
+        sanitised, epsilon = self._sanitised(cost), cost.epsilon(delta)
+        counted, trials = self.ledger.split()
+        whole = sum(len(past.drawn) for past in self.rounds) == len(self.rows)
+        return replace(
+            epsilon,
+            exact=None if epsilon.exact is None else min(epsilon.exact, promised),
+            exact_lower=epsilon.exact_lower if whole else None,
+            published=promised if sanitised is None else sanitised,
+            published_delta=promise.bound[1] if sanitised is None else delta,
+            data_independent=promised,
+            sanitised=sanitised,
+            audited=None if self.policy.audit_trials is None else self._audit(self.policy.audit_trials),
+            ledger_released=None if cost.exact is None else total_epsilon(counted, delta),
+            ledger_total=None if cost.exact is None else total_epsilon(trials + counted, delta),
+        )
+
+    def curve(self, points: int) -> tuple[Ints, dict[str, Floats]]:
+        """Return how ε grew over all rounds (accounting.cost.cost_curve)."""
+        labels, curves = cost_curve([(past.cost, past.drawn) for past in self.rounds], self.policy.delta, points)
+        kept = labels <= sum(past.answered for past in self.rounds)
+        return labels[kept], {name: curve[kept] for name, curve in curves.items()}
+
+    def _sanitised(self, cost: Cost) -> float | None:
+        """Release the data-dependent bound with noise, and record that; None: it is not published."""
+        if (plan := self.promise.plan) is None:
+            return None
+        drawn_for, delta = question(plan, self.policy.delta, [past.key for past in self.rounds]), self.policy.delta
+        drawn, nonce = self.ledger.draw([3], drawn_for, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
+        about = {"labels": drawn.tobytes(), "description": f"ε sanitised of {self.policy.name}"}
+        self.ledger.add(question(drawn_for, drawn, nonce), self.promise.bound_cost, **about)
+        return float(drawn[0])
+
+    def _audit(self, trials: int) -> float | None:
+        """Audit only the most expensive mechanism of the run, with at most as many queries as could be answered."""
+        policy, promise = self.policy, self.promise
+        dearest = max(self.rounds, key=lambda past: past.worst_case.data_independent(policy.delta)).mechanism
+        queries = sum(len(past.rows) for past in self.rounds if past.mechanism == dearest)
+        queries = queries if policy.answers is None else min(queries, policy.answers)
+        if (privacy_filter := promise.filters[promise.mechanisms.index(dearest)]) is not None:
+            # The audit answers every query it asks, so the budget admits fewer queries than in a run with a screen.
+            before = sum(past.spent for past in takewhile(lambda past: past.mechanism != dearest, self.rounds))
+            queries = int(privacy_filter.admit(np.ones(queries, dtype=bool), before).sum())
+        rng = np.random.default_rng([policy.seed, 3])
+        return dearest.audit(self.voters, self.classes, queries, trials, policy.delta, rng)

@@ -1,7 +1,4 @@
-"""Noisy counts of the asked rows become class probabilities of all public rows: neighboring cells share counts.
-
-The counts are released and the places are public, so nothing here costs privacy.
-"""
+"""Released noisy counts of the asked rows become class probabilities of all public rows, at no further cost."""
 
 from typing import Any
 
@@ -39,10 +36,8 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
     rows nearest to an asked row, times the expected total, plus noise. The kernel is the one under which the counts are
     most likely: large noise shares widely and ends at the shares of all records; without noise, cells keep their own.
 
-    places     places of all public rows in a public representation, [public rows, dimensions]
-    rows       the row numbers that were asked; counts: their noisy counts [asked rows, classes]
-    expected   how many votes each asked row should have in all, from public facts: `expected_records`, or the teachers
-    noise_std  standard deviation of the noise of one count
+    places     of all public rows, [public rows, dimensions]; rows: those that were asked
+    expected   how many votes each asked row should have in all, from public facts; noise_std: of one count
     mix        how much classes mix in cells (`mixed`); 0: each row has one class, whatever the shares
     """
     cells, classes, prior = nearest(places, places[rows]), counts.shape[1], _overall(counts, expected, noise_std)
@@ -80,12 +75,9 @@ def smooth(places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_s
 
 
 def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:
-    """Return how much classes mix in cells: 0 if all records of a cell have one class, 1 if every second pair differs.
-
-    As few cells as classes tell nothing; their mixture counts for 1 − classes/cells.
-    """
+    """Return how much classes mix in cells: 0 if a cell's records have one class, 1 if every second pair differs."""
     same = ((counts**2).sum() - counts.size * noise_std**2) / max((expected**2).sum(), 1e-12)
-    return float(np.clip(2 - 2 * same, 0, 1) * max(0.0, 1 - counts.shape[1] / len(counts)))
+    return float(np.clip(2 - 2 * same, 0, 1) * max(0.0, 1 - counts.shape[1] / len(counts)))  # few cells tell little
 
 
 def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Floats, float]:

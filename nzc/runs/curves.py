@@ -1,15 +1,14 @@
-"""Curve data of a run: distributions of vote gaps, ε from query to query, and the student's learning curves."""
+"""Curve data of a run: distributions of vote gaps, and ε from query to query."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from nzc.accounting.data_dependent import gaps
 from nzc.mechanisms import ABSTAIN
-from nzc.runs.layout import CURVES, LEARNING_CURVES
+from nzc.runs.layout import CURVES
 from nzc.storage.files import write_private
-from nzc.types import AnyArray, CurveLog, Floats, Ints
+from nzc.types import AnyArray, Floats, Ints
 
 #: name → (x [points], y [points]). All of them depend on votes and are private.
 Curves = dict[str, tuple[AnyArray, AnyArray]]
@@ -35,8 +34,7 @@ def curves_of(votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[st
     """
     gap, answered = gaps(votes)[:, 0].astype(np.int64), released != ABSTAIN
     sizes = np.arange(gap.max() + 1)
-    above = 1 - np.searchsorted(np.sort(gap), sizes, side="right") / len(gap)
-    curves: Curves = {"gap_above": (sizes, above)}
+    curves: Curves = {"gap_above": (sizes, 1 - np.searchsorted(np.sort(gap), sizes, side="right") / len(gap))}
     counted = {"asked": gap[rows], "answered": gap[answered], "plurality": votes[answered].max(axis=1)}
     for name, values in counted.items():
         counts = np.bincount(values, minlength=len(sizes))
@@ -52,24 +50,7 @@ def write_curves(folder: Path, curves: Curves) -> None:
 
 def read_curves(folder: Path) -> Curves:
     """Return what `write_curves` wrote in `folder`."""
-    rows = [line.split(",") for line in (folder / CURVES).read_text(encoding="utf-8").splitlines()[1:]]
-    names = dict.fromkeys(row[0] for row in rows)
-    points = {name: np.array([row[1:] for row in rows if row[0] == name], dtype=float) for name in names}
-    return {name: (points[name][:, 0], points[name][:, 1]) for name in names}
+    from pandas import read_csv  # takes half a second to import
 
-
-class LearningCurves:
-    """Collects the learning curves of all fits, and passes each point on to `log`."""
-
-    def __init__(self, log: CurveLog | None) -> None:
-        self.log, self.lines = log, ["curve,step,value"]
-
-    def __call__(self, fit: str, values: Mapping[str, float], step: int) -> None:
-        self.lines += [f"{fit}/{name},{step},{value:.9g}" for name, value in values.items()]
-        if self.log is not None:
-            self.log(fit, values, step)
-
-    def write(self, folder: Path) -> None:
-        """Write student.csv in the long format curve,step,value, if there are any points."""
-        if len(self.lines) > 1:
-            write_private(folder / LEARNING_CURVES, "\n".join(self.lines) + "\n")
+    curves = read_csv(folder / CURVES, dtype=str).groupby("curve", sort=False)
+    return {str(name): (points["x"].to_numpy(float), points["y"].to_numpy(float)) for name, points in curves}

@@ -32,8 +32,7 @@ ABOVE = {
     ("audited", "exact"): "one is of the worst votes that could have been, the other of these votes",
     ("audited", "claimed"): "so the claim does not hold",
 }
-#: Those that are lower bounds.
-_LOWER = ("exact_lower", "audited")
+_LOWER = ("exact_lower", "audited")  # bounds
 #: The key of the recall of a class is this and the class's name.
 RECALL = "metrics.recall."
 #: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.
@@ -103,17 +102,12 @@ def some(names: Iterable[str], most: int = 8) -> str:
     return "; ".join([*known[:most], *([f"and {len(known) - most} more"] if len(known) > most else [])])
 
 
-def console() -> Console:
-    """Return standard output. Text is no markup."""
+def show(what: object, style: str | None = None) -> None:
+    """Print a table, or a line without wrapping it, to standard output. Text is no markup."""
     console = Console(markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 160
-    return console
-
-
-def show(what: object, style: str | None = None) -> None:
-    """Print a table or a line to standard output. A line is not wrapped, so it can be copied."""
-    console().print(what, style=style, soft_wrap=isinstance(what, str))
+    console.print(what, style=style, soft_wrap=isinstance(what, str))
 
 
 @contextmanager

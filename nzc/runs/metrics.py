@@ -20,27 +20,17 @@ _MISSED = 0.05
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures of merit of the student on the test split, from 0 to 1. None: there is no student, or no test row.
+    """Figures of merit of the student on the test split, from 0 to 1. None: there is no student, or no test row."""
 
-    majority           share of the most frequent class: the accuracy of a student that always answers it
-    balanced_accuracy  mean recall of the classes that the test split has
-    auc                area under the ROC curve of class 1; of more than two, the mean over each against the rest
-    average_precision  area under the curve of precision against recall, likewise
-    recall             share of the test rows of a class that are recognised, by the class's name; None: it has none
-    """
-
-    majority: float | None = None
-    balanced_accuracy: float | None = None
-    auc: float | None = None
-    recall: dict[str, float | None] = field(default_factory=dict)
-    average_precision: float | None = None
+    majority: float | None = None  # share of the most frequent class: the accuracy of always answering it
+    balanced_accuracy: float | None = None  # mean recall of the classes that the test split has
+    auc: float | None = None  # under the ROC curve of class 1; of more than two, the mean of each against the rest
+    recall: dict[str, float | None] = field(default_factory=dict)  # by the class's name; None: it has no test row
+    average_precision: float | None = None  # area under the curve of precision against recall, as with auc
 
     @classmethod
     def of(cls, probs: Floats, truth: Ints, names: Sequence[str], predicted: Ints | None = None) -> "Metrics":
-        """Return them for class probabilities [rows, classes] and true classes [rows], UNKNOWN where not known.
-
-        predicted  labels [rows]; None: the likeliest classes
-        """
+        """Return them for class probabilities [rows, classes], true classes [rows] or UNKNOWN, and labels [rows]."""
         from sklearn.metrics import average_precision_score, recall_score, roc_auc_score  # takes a second to import
 
         predicted = (probs.argmax(axis=1) if predicted is None else predicted)[truth != UNKNOWN]
@@ -48,10 +38,9 @@ class Metrics:
         counts = np.bincount(truth, minlength=len(names))
         if not counts.any():
             return cls(recall=dict.fromkeys(names))
-        classes, known = np.arange(len(names)), np.flatnonzero(counts)
-        recall = recall_score(truth, predicted, labels=classes, average=None, zero_division=0)
-        known = known[-1:] if len(names) == 2 else known
-        one, score = (truth[:, None] == known), probs[:, known]
+        recall = recall_score(truth, predicted, labels=np.arange(len(names)), average=None, zero_division=0)
+        known = np.flatnonzero(counts)[-1 if len(names) == 2 else 0 :]
+        one, score = truth[:, None] == known, probs[:, known]
         ranked = (counts > 0).sum() > 1 and np.isfinite(probs).all()
         return cls(
             majority=float(counts.max() / len(truth)),
@@ -109,10 +98,8 @@ def warnings_of(
 ) -> list[str]:
     """Return what a reader of the accuracy must know, a line each. All but the first follow from public facts only.
 
-    released  labels [pool], ABSTAIN where none was released; None: none were to be
-    learned   labels [pool] that the student learned from, ABSTAIN where it had none; None: there is no student
-    accuracy  the student's accuracy on the test split; None: it is not known
-    remedy    what to try for more and better labels; others: what else may help a class that is rare
+    released, learned  labels [pool] released and learned from, ABSTAIN where there is none; None: there are to be none
+    remedy             what to try for more and better labels; others: what else may help a class that is rare
     """
     lines = []
     if splits is not None and splits.undeclared_classes is not None:
@@ -121,8 +108,10 @@ def warnings_of(
         why = "dataset.classes=null: the classes are those of the private records"
         lines.append(f"{why}: {shown}. To publish, declare them")
     if released is not None and (released == ABSTAIN).all():
-        why = "no label was released, so no student can learn"
-        return [*lines, f"{why}: try {remedy}, or a lower threshold where there is one"]
+        return [
+            *lines,
+            f"no label was released, so no student can learn: try {remedy}, or a lower threshold where there is one",
+        ]
     if missing := [name for at, name in enumerate(names) if released is not None and at not in released]:
         why = f"{len(missing)} of {len(names)} classes got no released label ({some(missing, NAMED)})"
         lines.append(f"{why}: try {remedy}")
@@ -131,15 +120,14 @@ def warnings_of(
         lines.append(f"{why}: try {remedy}, or student.spread=1 with representation=spectral")
     if accuracy is None or metrics.majority is None or metrics.balanced_accuracy is None:
         return lines
-    chance = 1 / sum(share is not None for share in metrics.recall.values())
-    if chance < 1 and (accuracy <= metrics.majority or metrics.balanced_accuracy <= chance + 0.01):
-        own = f"{percent(accuracy)} (balanced: {percent(metrics.balanced_accuracy)})"
-        most = f"{percent(metrics.majority)} (balanced: {percent(chance)})"
-        why = f"the student's accuracy is {own}, and always answering the most frequent class has {most}"
+    chance, balanced = 1 / sum(share is not None for share in metrics.recall.values()), metrics.balanced_accuracy
+    if chance < 1 and (accuracy <= metrics.majority or balanced <= chance + 0.01):
+        own = f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)})"
+        most = f"the most frequent class has {percent(metrics.majority)} (balanced: {percent(chance)})"
         helps = _any_of(remedy, *others)
-        if len(names) == 2 and metrics.balanced_accuracy > chance + 0.01:
+        if len(names) == 2 and balanced > chance + 0.01:
             helps = "student.threshold=NUMBER, which trades recall for accuracy"
-        lines.append(f"{why}: try {helps}")
+        lines.append(f"{own}, and always answering {most}: try {helps}")
     if missed := [f"{name} ({percent(share)})" for name, share in metrics.lowest if share < _MISSED]:
         why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
         lines.append(f"{why}: try {_any_of('student.threshold=balanced', *others[:1], 'a larger ε')}")
@@ -147,5 +135,4 @@ def warnings_of(
 
 
 def _any_of(*choices: str) -> str:
-    """Return choices as in: a, b, or c."""
     return ", or ".join(filter(None, [", ".join(choices[:-1]), choices[-1]]))

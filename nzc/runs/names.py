@@ -35,22 +35,15 @@ def name_of(part: Dataset | NoisyArgmax | Student | None) -> str:
         return "none"
     if type(part) is NoisyCounts:
         return "counts" if isinstance(part.noise, LaplaceNoise) else "counts_gaussian"
-    if type(part) is NoisyArgmax:
-        return _name_of_parts(part)
+    if type(part) is NoisyArgmax:  # the papers' name of the parts together, or else the names of all parts
+        noise, screen = type(part.noise), type(part.screen)
+        boosted = part.boost.c != 0 or part.boost.shift != 1
+        own = _AGGREGATORS.get((noise, False, NoneType), _snake_case(noise.__name__))
+        parts = [own, *["boost"] * boosted, *([] if part.screen is None else [_snake_case(screen.__name__)])]
+        return _AGGREGATORS.get((noise, boosted, screen), "_".join(parts))
     if isinstance(part, Torchvision) and type(part) in (MNIST, Torchvision):
         return _snake_case(part.kind)
     return _STUDENTS.get(name := type(part).__name__, _snake_case(name))
-
-
-def _name_of_parts(mechanism: NoisyArgmax) -> str:
-    """Return the papers' name of the parts together; if they have none, the names of all parts."""
-    noise, boosted = type(mechanism.noise), mechanism.boost.c != 0 or mechanism.boost.shift != 1
-    if name := _AGGREGATORS.get((noise, boosted, type(mechanism.screen))):
-        return name
-    words = [_AGGREGATORS.get((noise, False, NoneType), _snake_case(noise.__name__))]
-    words += ["boost"] if boosted else []
-    words += [] if mechanism.screen is None else [_snake_case(type(mechanism.screen).__name__)]
-    return "_".join(words)
 
 
 def _snake_case(name: str) -> str:

@@ -31,57 +31,50 @@ def write_outputs(folder: Path, run: PreparedRun, student: FittedStudent | None,
     session, splits, predictions, probabilities = run.session, run.splits, None, run.session.probabilities
     uncovered = 0 if splits is None else len(splits.public) - len(session.released)  # votes may cover a part
     labels = np.pad(session.released, (0, uncovered), constant_values=ABSTAIN)
-    _write_labels(folder, session, splits, run.classes)
+    _write_labels(folder, session, splits, class_names(splits, run.classes))
     if student is not None and splits is not None:
         probabilities = student.probabilities(splits.public.x)
         predictions = student.decide(probabilities)
-        _write_student(folder, student, probabilities, labels, splits, voters)
+        source = np.where(labels == ABSTAIN, "student", voters)
+        known = np.where(labels == ABSTAIN, predictions, labels)
+        _write_student(folder, student, probabilities, known, source, splits)
     elif probabilities is not None:
         probabilities = np.pad(probabilities, ((0, uncovered), (0, 0)))
     return {"labels": labels, "predictions": predictions, "probabilities": probabilities}
 
 
-def _write_labels(folder: Path, session: LabelingSession, splits: DataSplits | None, classes: int) -> None:
-    """Write labels.csv: the row's number, its released label, and what is known of the row; and counts.csv.
+def _write_labels(folder: Path, session: LabelingSession, splits: DataSplits | None, names: Sequence[str]) -> None:
+    """Write labels.csv: a row's number, its label, and what is known of it; and counts.csv with noisy counts n(CLASS).
 
-    origin: its row number in the one file of all splits, where rows have no names; id: the user's own name of it;
-    name: that of its class. Where rows have names, their number may depend on private rows, and so would `origin`.
-    p(CLASS): probabilities, where noisy counts n(CLASS) are released.
+    origin: its row number in the one file of all splits; id: the user's name of it; name: its class; p(CLASS): how
+    likely. Where rows have names, their number may depend on private rows, and so would `origin`.
     """
     rows = np.flatnonzero(session.released != ABSTAIN)
-    labels, names = session.released[rows], class_names(splits, classes)
-    columns: dict[str, AnyArray] = {"row": rows, "label": labels}
-    if splits is not None:
-        if splits.file_rows is not None and splits.names is None:
-            columns["origin"] = splits.file_rows[rows]
-        if splits.ids is not None:
-            columns["id"] = splits.ids[rows]
-        if splits.labels is not None:
-            columns["name"] = np.array(splits.labels)[labels]
+    columns: dict[str, AnyArray] = {"row": rows, "label": session.released[rows]}
+    if splits is not None and splits.file_rows is not None and splits.names is None:
+        columns["origin"] = splits.file_rows[rows]
+    if splits is not None and splits.ids is not None:
+        columns["id"] = splits.ids[rows]
+    if splits is not None and splits.labels is not None:
+        columns["name"] = np.array(names)[columns["label"]]
     if session.probabilities is not None and session.counts is not None:
-        shown = np.char.mod("%.4f", session.probabilities[rows])
-        columns |= {f"p({name})": shown[:, at] for at, name in enumerate(names)}
-        counts = {f"n({name})": session.counts[:, at] for at, name in enumerate(names)}
-        _write_csv(folder / COUNTS, {"row": session.rows} | counts)
+        columns |= _by_class("p", names, np.char.mod("%.4f", session.probabilities[rows]))
+        _write_csv(folder / COUNTS, {"row": session.rows} | _by_class("n", names, session.counts))
     _write_csv(folder / LABELS, columns)
 
 
 def _write_student(
-    folder: Path, student: FittedStudent, probabilities: Floats, released: Ints, splits: DataSplits, voters: str
+    folder: Path, student: FittedStudent, probs: Floats, labels: Ints, source: AnyArray, splits: DataSplits
 ) -> None:
     """Write the student, and predictions.csv: a label for every public row, its source, and the classes' probabilities.
 
-    The source is `voters` where the label was released, else the student. A network that torch.export does not accept
-    costs its own file only. Where labels alone are private, private records have their predictions in another file.
+    A network that torch.export does not accept costs its own file only. Where labels alone are private, private records
+    have their predictions in another file.
     """
     from nzc.students import export, predict  # import torch
 
     names = class_names(splits, splits.classes)
-    labels, answered = student.decide(probabilities), np.flatnonzero(released != ABSTAIN)
-    labels[answered] = released[answered]
-    source = np.full(len(labels), "student", dtype=object)
-    source[answered] = voters
-    columns = _predictions(names, labels, probabilities, source=source)
+    columns = _predictions(names, labels, probs, source=source)
     rows = {"row": np.arange(len(labels))}
     if splits.ids is not None:
         name = splits.id_column or "id"
@@ -113,7 +106,11 @@ def _predictions(names: Sequence[str], labels: Ints, probs: Floats, **columns: A
     """Return the columns of predicted labels [rows], and of probabilities [rows, classes]."""
     shown = np.char.mod("%.4f", probs)
     columns = {"label": np.array(names)[labels], "probability": shown[np.arange(len(labels)), labels], **columns}
-    return columns | {f"p({name})": shown[:, at] for at, name in enumerate(names)}
+    return columns | _by_class("p", names, shown)
+
+
+def _by_class(sign: str, names: Sequence[str], values: AnyArray) -> dict[str, AnyArray]:
+    return {f"{sign}({name})": values[:, at] for at, name in enumerate(names)}
 
 
 def _write_csv(path: Path, columns: Mapping[str, AnyArray]) -> None:

@@ -48,8 +48,7 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
     if curves:
         with new_figure(folder, "gaps") as axes:
             _gaps(axes, curves)
-    costs = {name: curve for name, curve in curves.items() if name in COSTS and np.isfinite(curve[1]).any()}
-    if costs:
+    if costs := {name: curve for name, curve in curves.items() if name in COSTS and np.isfinite(curve[1]).any()}:
         with new_figure(folder, "cost") as axes:
             _cost(axes, costs)
     if truth is not None and (known := (released != ABSTAIN) & (truth != UNKNOWN)).any():
@@ -58,16 +57,10 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
 
 
 @contextmanager
-def styled_figure(size: tuple[float, float] = SIZE) -> Iterator[Figure]:
-    """Yield an empty figure in the style of all figures; it must be drawn and saved within the context."""
-    with matplotlib.rc_context(_STYLE):
-        yield Figure(size)
-
-
-@contextmanager
 def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
     """Yield axes; afterwards write figures/NAME.svg and figures/NAME.png below `folder`."""
-    with styled_figure(size) as figure:
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(size)
         yield figure.subplots()
         (folder / FIGURES).mkdir(mode=0o700, exist_ok=True)
         for kind, metadata in (("svg", {"Date": None}), ("png", None)):

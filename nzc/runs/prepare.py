@@ -26,25 +26,19 @@ from nzc.validation import InputError, whole, within
 
 @dataclass(frozen=True)
 class RunComponents:
-    """The objects that the configuration describes.
-
-    queries  how many public rows are asked; None: all
-    data_name  of the people whom the private data are about (`Ledger.name`); None: they have none
-    figures  whether to draw figures
-    baseline  whether DP-SGD learns instead of teachers and student, at the ε that their labels would have
-    """
+    """The objects that the configuration describes."""
 
     dataset: Dataset | None
     representation: Representation | None
     teachers: Teachers
     policy: LabelingPolicy
-    queries: int | None
+    queries: int | None  # how many public rows are asked; None: all
     student: Student | None
     trainer: TrainerSettings
     store: PredictionStore
-    data_name: str | None
-    figures: bool
-    baseline: bool
+    data_name: str | None  # of the people whom the private data are about (`Ledger.name`); None: they have none
+    figures: bool  # whether to draw figures
+    baseline: bool  # whether DP-SGD learns instead of teachers and student, at the ε that their labels would have
 
     @property
     def names(self) -> dict[str, str]:
@@ -54,18 +48,14 @@ class RunComponents:
 
 @dataclass(frozen=True, repr=False)
 class PreparedRun:
-    """A run whose input is known to be good.
-
-    truth     [pool] true labels, UNKNOWN where a row's class is not known; None: none is known
-    warnings  what speaks against the run beforehand, a line each
-    """
+    """A run whose input is known to be good."""
 
     parts: RunComponents
     splits: DataSplits | None
-    truth: Ints | None
+    truth: Ints | None  # [pool] true labels, UNKNOWN where a row's class is not known; None: none is known
     classes: int
     session: LabelingSession
-    warnings: list[str]
+    warnings: list[str]  # what speaks against the run beforehand, a line each
 
     @property
     def remedies(self) -> tuple[str, list[str]]:
@@ -102,8 +92,8 @@ def prepare(parts: RunComponents) -> PreparedRun:
     is_truth = isinstance(policy.mechanism, GroundTruth)
     if is_truth and (truth is None or (truth == UNKNOWN).any()):
         raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
-    queries, adjacency = parts.queries, policy.mechanism.adjacency
-    if queries is None and not adjacency.everywhere:
+    queries = parts.queries
+    if queries is None and not policy.mechanism.adjacency.everywhere:
         of = int(total_weight(shape.teachers, policy.shares)), shape.classes, shape.rows
         queries = rows_to_ask(*of, policy.mechanism.noise.deviation)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
@@ -112,11 +102,9 @@ def prepare(parts: RunComponents) -> PreparedRun:
     ledger.check(lambda: (*promise.bound, teachers.unit(splits)), policy.total)
     session = LabelingSession(promise, shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
-        allowed = "must be 1 where teachers label asked rows only; or set teachers.label=all"
-        raise InputError("rounds", len(sizes), allowed)
-    if parts.baseline and (splits is None or not teachers.needs_dataset or not np.isfinite(session.promise.epsilon)):
-        allowed = "must be false unless there are private records, and labels with a finite ε (budget.epsilon=1)"
-        raise InputError("baseline", True, allowed)
+        raise InputError("rounds", len(sizes), "must be 1 where teachers label asked rows only (teachers.label)")
+    if parts.baseline and (splits is None or not teachers.needs_dataset or not np.isfinite(promise.epsilon)):
+        raise InputError("baseline", True, "must be false unless there are private records, and labels with a finite ε")
     if splits is not None and student is not None:
         if isinstance(student.threshold, float) and splits.classes != 2:
             allowed = f"must be balanced, or null: a number is for two classes, and there are {splits.classes}"
@@ -136,9 +124,8 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | Non
     promise, policy, asked = session.promise, session.policy, sum(session.promise.sizes)
     mechanism, admits = promise.mechanisms[0], promise.filters[0]
     if in_cells := not mechanism.adjacency.everywhere:
-        answered, right = expected_in_cells(
-            mechanism, int(total_weight(shape.teachers, policy.shares)), shape.classes, asked
-        )
+        counts = int(total_weight(shape.teachers, policy.shares))
+        answered, right = expected_in_cells(mechanism, counts, shape.classes, asked)
     else:
         answered, right = expected(mechanism, *histograms(vote_shares(shape.classes), shape.teachers))
     labels, limit, records = answered * asked, None, None if splits is None else splits.units or None
@@ -163,9 +150,7 @@ def _needs_places(parts: RunComponents) -> bool:
         if parts.dataset is None:
             raise InputError("dataset", "none", f"must be a dataset for {user}; recipe=papers asks the first rows")
         if parts.representation is None:
-            raise InputError(
-                "representation", "none", f"must be auto, spectral, contrastive, pretrained or your own for {user}"
-            )
+            raise InputError("representation", "none", f"must be auto, spectral or another one for {user}")
     return any(users.values())
 
 

@@ -28,17 +28,12 @@ from nzc.version import __version__
 Stage = Literal["total", "preparation", "representation", "teachers", "votes", "labels", "accounting", "student"]
 #: The packages whose versions can change a result.
 _PACKAGES = {"torch": "torch", "lightning": "pytorch-lightning", "mlflow": "mlflow", "numpy": "numpy", "scipy": "scipy"}
-
-
 #: What a result has beside the content of result.json.
 _NOT_WRITTEN = ("folder", "labels", "predictions", "probabilities")
 
 
 class Clock:
-    """Measures the seconds of each stage. `say` receives those that `done` reports; None: nobody does.
-
-    begun  when the user started the run, in seconds since 1970; `preparation` ends now
-    """
+    """Measures the seconds of each stage of a run, whose preparation began at `begun` and ends now."""
 
     def __init__(self, begun: float, say: StageLog | None = None) -> None:
         self.say, self._last = say, dict[Stage, float]()
@@ -65,55 +60,32 @@ def now() -> str:
 @cache
 def versions() -> dict[str, str]:
     """Return name → version, as of the first call. In a checkout, `commit` is marked where files differ from it."""
-    home, commit = Path(__file__).parents[2], {}
+    home, known = Path(__file__).parents[2], {"nzc": __version__}
     describe = ["git", "-C", str(home), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, with changes"]
     if (home / ".git").exists():  # above an installed package may be another project
         with suppress(OSError, subprocess.CalledProcessError):  # git is not installed
-            commit = {"commit": subprocess.check_output(describe, text=True, stderr=subprocess.DEVNULL).strip()}
-    packages = {}
+            known["commit"] = subprocess.check_output(describe, text=True, stderr=subprocess.DEVNULL).strip()
+    known["python"] = platform.python_version()
     for name, package in _PACKAGES.items():
         with suppress(PackageNotFoundError):  # a run without a tracker needs no MLflow
-            packages[name] = version(package)
-    return {"nzc": __version__} | commit | {"python": platform.python_version()} | packages
+            known[name] = version(package)
+    return known
 
 
 @dataclass(frozen=True)
 class RoundResult:
-    """One round of queries.
-
-    reinforced  labels that the student gave itself, in this round and before
-    epsilon     exact ε of this round alone
-    """
+    """One round of queries."""
 
     asked: int
     answered: int
-    reinforced: int
+    reinforced: int  # labels that the student gave itself, in this round and before
     label_accuracy: float | None
-    epsilon: float | None
+    epsilon: float | None  # exact ε of this round alone
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """All figures of one run. None: it does not apply or was not asked for.
-
-    refused     queries that were not asked, because the budget or the number of answers was reached
-    neighbours  which private datasets ε compares
-    unit        of privacy: record, group (a person's records together), or teacher (votes from a file)
-    publish     which bound was chosen to be published
-    metrics     of the student on the test split
-    warnings    what a reader of the accuracy must know, a line each
-    folder      the run's folder, which also has the student
-    labels      [public rows] released labels, -1 where none was released
-    predictions    [public rows] labels by the student
-    probabilities  [public rows, classes] by the student; without one, those that follow from released counts
-    learned_from  in words: which labels the student learned from
-    grouped_by     what names the groups that are the unit of privacy
-    moved_votes    in words: on which rows the votes may differ at neighbours
-    learned_accuracy  share of right labels among all that the student learned from
-    voters         who votes: teachers, or records in their own cells
-    individual     ε of a record of each budget group, at the δ of `epsilon.published`; {}: all have that ε
-    ledger_trials  how many trials of other runs the ledger has, which `epsilon.ledger_released` does not count
-    """
+    """All figures of one run, as in result.json. None: it does not apply or was not asked for."""
 
     dataset: str
     aggregator: str
@@ -124,7 +96,7 @@ class RunResult:
     delta: float
     queries: int
     answered: int
-    refused: int
+    refused: int  # queries that were not asked, because the budget or the number of answers was reached
     reinforced: int
     label_accuracy: float | None
     accuracy: float | None
@@ -132,25 +104,26 @@ class RunResult:
     epsilon: Epsilon
     rounds: list[RoundResult]
     data: dict[splits.SummaryKey, Any] | None
-    neighbours: str
-    unit: str
-    publish: str
+    neighbours: str  # which private datasets ε compares
+    unit: str  # of privacy: record, label, group (a person's records together), or teacher (votes from a file)
+    publish: str  # which bound was chosen to be published
     seconds: dict[Stage, float] = field(default_factory=dict)
     finished: str = field(default_factory=now)
     versions: dict[str, str] = field(default_factory=dict)
-    metrics: Metrics = field(default_factory=Metrics)
-    warnings: list[str] = field(default_factory=list)
-    folder: Path | None = None
-    ledger_trials: int | None = None
-    learned_from: str | None = None
-    grouped_by: str | None = None
-    moved_votes: str | None = None
-    voters: str = "teachers"
-    learned_accuracy: float | None = None
-    labels: Ints | None = field(default=None, repr=False, compare=False)
-    predictions: Ints | None = field(default=None, repr=False, compare=False)
+    metrics: Metrics = field(default_factory=Metrics)  # of the student on the test split
+    warnings: list[str] = field(default_factory=list)  # what a reader of the accuracy must know, a line each
+    folder: Path | None = None  # the run's folder, which also has the student
+    ledger_trials: int | None = None  # trials of other runs, which `epsilon.ledger_released` does not count
+    learned_from: str | None = None  # in words: which labels the student learned from
+    grouped_by: str | None = None  # what names the groups that are the unit of privacy
+    moved_votes: str | None = None  # in words: on which rows the votes may differ at neighbours
+    voters: str = "teachers"  # or records in their own cells
+    learned_accuracy: float | None = None  # share of right labels among all that the student learned from
+    labels: Ints | None = field(default=None, repr=False, compare=False)  # [public rows] released; -1: none
+    predictions: Ints | None = field(default=None, repr=False, compare=False)  # [public rows] labels by the student
+    #: [public rows, classes] by the student; without one, those that follow from released counts
     probabilities: Floats | None = field(default=None, repr=False, compare=False)
-    individual: dict[str, float] = field(default_factory=dict)
+    individual: dict[str, float] = field(default_factory=dict)  # ε by budget group, at the δ of `epsilon.published`
 
     @property
     def public(self) -> "RunResult":
@@ -186,6 +159,12 @@ class RunResult:
         low, high = binomtest(round(self.accuracy * tested), tested).proportion_ci(method="wilson")
         return float(low), float(high)
 
+    @property
+    def published_delta(self) -> float:
+        """The δ of the published ε."""
+        delta = self.epsilon.published_delta
+        return self.delta if delta is None else delta
+
     def as_dict(self) -> dict[str, Any]:
         """Return the content of result.json. Infinite numbers become "inf", and `order` is a key of its own."""
         record = {key: value for key, value in vars(self).items() if key not in _NOT_WRITTEN}
@@ -208,19 +187,16 @@ class RunResult:
         record["rounds"] = [RoundResult(**part) for part in record["rounds"]]
         record["metrics"] = Metrics(**record.get("metrics", {}))
         record["folder"] = folder
-        return cls(**{name: record[name] for name in (part.name for part in fields(cls)) if name in record})
+        return cls(**{part.name: record[part.name] for part in fields(cls) if part.name in record})
 
 
 @cache
 def result_keys() -> list[str]:
     """Return the keys that result.json can hold, dotted; a section whose own keys are not known ends with a dot."""
-
-    def names(kind: type) -> tuple[str, ...]:
-        return tuple(part.name for part in fields(kind))
-
     inside = {"teachers": get_args(base.SummaryKey), "data": get_args(splits.SummaryKey), "seconds": get_args(Stage)}
-    inside |= {"epsilon": names(Epsilon), "metrics": names(Metrics)}
-    written = [*(name for name in names(RunResult) if name not in _NOT_WRITTEN), "accuracy_interval"]
+    for name, kind in (("epsilon", Epsilon), ("metrics", Metrics)):
+        inside[name] = tuple(part.name for part in fields(kind))
+    written = [*(part.name for part in fields(RunResult) if part.name not in _NOT_WRITTEN), "accuracy_interval"]
     keys = [f"{name}.{key}".removesuffix(".") for name in written for key in inside.get(name, [""])]
     other = {"epsilon.order": "order", "metrics.recall": RECALL, "versions": "versions.", "individual": "individual."}
     return [other.get(key, key) for key in keys]

@@ -11,6 +11,8 @@ from nzc.runs.formatting import ABOVE, EPSILONS, heading, number, percent
 from nzc.runs.result import RunResult
 
 Row = tuple[str, str, str]
+#: Whom ε protects, by the unit of privacy.
+_PROTECTED = {"teacher": "the votes of one teacher", "label": "the label of one record, not its features"}
 
 
 def result_table(result: RunResult) -> Table:
@@ -28,8 +30,11 @@ def result_table(result: RunResult) -> Table:
 
 def _notes(result: RunResult) -> Iterator[str]:
     """Yield what holds for every ε of the table, and why some seem to contradict others."""
-    delta = "" if _delta(result) == result.delta else ", unless another δ is given"
-    yield f"Each ε is at δ = {result.delta:g}{delta}, and protects {_protected(result)}."
+    delta = "" if result.published_delta == result.delta else ", unless another δ is given"
+    whom = _PROTECTED.get(result.unit, f"one {result.unit}")
+    if result.unit == "group":
+        whom = f"all records of one value of the {result.grouped_by or 'group'} together"
+    yield f"Each ε is at δ = {result.delta:g}{delta}, and protects {whom}."
     for (larger, smaller), why in ABOVE.items():
         above, below = (getattr(result.epsilon, name) for name in (larger, smaller))
         if None not in (above, below) and above > below and number(above) != number(below):
@@ -44,17 +49,8 @@ def _named(result: RunResult, name: str) -> tuple[str, str]:
     return heading(f"epsilon.{name}"), EPSILONS[name]
 
 
-def _protected(result: RunResult) -> str:
-    """Return whom ε protects, in words."""
-    if result.unit == "group":
-        return f"all records of one value of the {result.grouped_by or 'group'} together"
-    others = {"teacher": "the votes of one teacher", "label": "the label of one record, not its features"}
-    return others.get(result.unit, f"one {result.unit}")
-
-
 def _student(result: RunResult) -> Iterator[Row]:
-    metrics = result.metrics
-    known = "on the test split"
+    metrics, known = result.metrics, "on the test split"
     if result.accuracy is None:
         known = "not known, because there is no student or no test split"
     ends = "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
@@ -67,7 +63,8 @@ def _student(result: RunResult) -> Iterator[Row]:
         (worst, share), *others = metrics.lowest
         then = ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
         yield "lowest recall", percent(share), f"of class {worst}" + f"; then {then}" * bool(then)
-    stated = EPSILONS["published"] + ("" if _delta(result) == result.delta else f", with δ = {_delta(result):g}")
+    delta = "" if result.published_delta == result.delta else f", with δ = {result.published_delta:g}"
+    stated = f"{EPSILONS['published']}{delta}"
     if result.epsilon.published == math.inf:
         stated = "no finite ε holds, so publish nothing of this run"
     yield "ε published", number(result.epsilon.published), stated
@@ -84,13 +81,14 @@ def _labels(result: RunResult) -> Iterator[Row]:
         yield result.voters, f"{count:,}", "" if teachers["mean_accuracy"] is None else shares
     asked, refused = result.queries - result.refused, ""
     if result.refused:
-        paid = ", but are paid for: noise decided where asking ended" if "screen=" in result.mechanism else ""
-        refused = f"; {result.refused:,} more were not asked{paid or ': the budget or the answers were used up'}"
+        why = ": the budget or the answers were used up"
+        if "screen=" in result.mechanism:
+            why = ", but are paid for: noise decided where asking ended"
+        refused = f"; {result.refused:,} more were not asked{why}"
     rounds = f" in {len(result.rounds)} rounds" if len(result.rounds) > 1 else ""
     yield "labels", f"{result.answered:,}", f"released for {asked:,} queries{rounds}{refused}"
     learned = f"; {percent(result.learned_accuracy)} of all that the student learned from"
-    spread = "" if result.learned_accuracy in (None, result.label_accuracy) else learned
-    known = f"of those released{spread}"
+    known = "of those released" + ("" if result.learned_accuracy in (None, result.label_accuracy) else learned)
     if result.label_accuracy is None:
         known = "not known, because these rows have no true labels"
     yield "label accuracy", percent(result.label_accuracy), known
@@ -123,27 +121,21 @@ def describe(result: RunResult) -> str:
     """Return one line that describes a finished run: its accuracies, and what its labels cost."""
     shares = {"student accuracy": result.accuracy, "label accuracy": result.label_accuracy}
     accuracies = [f"{of} {percent(share)}" for of, share in shares.items() if share is not None]
-    cost = f"ε published {number(result.epsilon.published)} at δ = {_delta(result):g}, unit of privacy: {result.unit}"
+    epsilon, delta = number(result.epsilon.published), f"{result.published_delta:g}"
+    cost = f"ε published {epsilon} at δ = {delta}, unit of privacy: {result.unit}"
     return "; ".join([*accuracies, f"{result.answered:,} labels released", cost])
 
 
 def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
     """Return description and tags of a student as a model: what it learned from, and what may be said of its cost."""
-    facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": number(result.epsilon.published)}
-    text = (
-        f"Learned by {result.aggregator} from {result.learned_from}, and from public rows of {result.dataset}. "
-        f"It is (ε, δ)-differentially private with ε = {facts['epsilon']} and δ = {_delta(result):g}, where one "
-        f"private {result.unit} changes."
-    )
+    epsilon, delta = number(result.epsilon.published), f"{result.published_delta:g}"
+    facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": epsilon, "delta": delta}
+    text = f"Learned by {result.aggregator} from {result.learned_from}, and from public rows of {result.dataset}. "
+    text += f"It is (ε, δ)-differentially private with ε = {epsilon} and δ = {delta}, "
+    text += f"where one private {result.unit} changes."
     if result.unit == "label":
         text += " It learned from features of private records too: nothing protects these."
-    return text, facts | {"delta": f"{_delta(result):g}", "aggregator": result.aggregator}
-
-
-def _delta(result: RunResult) -> float:
-    """Return the δ of the published ε."""
-    delta = result.epsilon.published_delta
-    return result.delta if delta is None else delta
+    return text, facts | {"aggregator": result.aggregator}
 
 
 def by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:

@@ -23,8 +23,7 @@ def digest_of(path: str | Path) -> str:
 
 
 def refresh(folder: Path) -> None:
-    """Make a client of NFS see files that other machines have just made in `folder`: it may remember for a minute that
-    they were missing, and asks the server when the folder is opened."""
+    """Make a client of NFS see new files of other machines in `folder`: else it may miss them for a minute."""
     with suppress(OSError):
         os.scandir(folder).close()
 
@@ -53,7 +52,7 @@ def require_writable(key: str, folder: Path) -> None:
     try:
         TemporaryDirectory(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())).cleanup()
     except OSError as error:
-        raise _unwritable(key, folder, error) from error
+        raise InputError(key, folder, f"must be a folder that can be written ({error.strerror})") from error
 
 
 def make_own(folder: Path) -> list[Path]:
@@ -77,15 +76,13 @@ class OwnFolder:
 
     def take(self) -> None:
         """Make the folder, and keep other processes away from it until `close`. InputError: another process has it."""
+        self.made = make_own(self.path)
+        self._marker = (self.path / MARKER).open("r+b")
         try:
-            self.made = make_own(self.path)
-            self._marker = (self.path / MARKER).open("r+b")
             fcntl.flock(self._marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.close()
             raise InputError(self.key, self.path, "must be another folder than that of a run under way") from None
-        except OSError as error:
-            raise _unwritable(self.key, self.path, error) from error
 
     def close(self) -> None:
         """Let others use the folder."""
@@ -101,7 +98,3 @@ class OwnFolder:
                     path.rmdir()
                 elif list(path.parent.iterdir()) == [path]:
                     path.unlink()
-
-
-def _unwritable(key: str, folder: Path, error: OSError) -> InputError:
-    return InputError(key, folder, f"must be a folder that can be written ({error.strerror})")

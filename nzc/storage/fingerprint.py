@@ -21,13 +21,11 @@ def source_digest(*modules: str, follow: bool = True) -> str:
     todo = list(modules)
     homes = [path.parent for path in map(_file, modules) if path]
     while todo:
-        if (module := todo.pop()) in trees:
-            continue
-        path, trees[module] = _file(module), ""  # for a name that is no module, or one of others
-        if path is None or not (module.partition(".")[0] == "nzc" or any(home in path.parents for home in homes)):
-            continue
-        trees[module], imported = _parsed(module, path, path.stat().st_mtime_ns)
-        todo += imported if follow else []
+        if (module := todo.pop()) not in trees:
+            path, trees[module] = _file(module), ""  # for a name that is no module, or one of others
+            if path and (module.partition(".")[0] == "nzc" or any(home in path.parents for home in homes)):
+                trees[module], imported = _parsed(module, path, path.stat().st_mtime_ns)
+                todo += imported if follow else []
     return sha256("".join(trees[module] for module in sorted(trees)).encode()).hexdigest()[:16]
 
 
@@ -56,7 +54,9 @@ def describe(value: Any) -> Any:
     if isinstance(value, partial):
         return {**_named(value.func), "args": describe(value.args), **describe(value.keywords)}
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        return {**_named(value), **({"holds": describe(held)} if (held := _held(value)) else {})}
+        cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+        held = [inner for inner in cells if inner is not value] + ([value.__self__] if ismethod(value) else [])
+        return _named(value) | ({"holds": describe(held)} if held else {})
     if dataclasses.is_dataclass(value):
         return {**_named(type(value)), **{f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)}}
     if hasattr(value, "get_params"):
@@ -70,16 +70,9 @@ def describe(value: Any) -> Any:
 
 def _named(of: Any) -> dict[str, Any]:
     name, top = f"{of.__module__}.{of.__qualname__}", of.__module__.partition(".")[0]
-    path = _file(of.__module__)
-    if path is not None and not any(folder in path.parents for folder in _INSTALLED):
+    if (path := _file(of.__module__)) is not None and not any(folder in path.parents for folder in _INSTALLED):
         return {"class": name, "source": source_digest(of.__module__)}
     return {"class": name, "version": getattr(import_module(top), "__version__", None)}
-
-
-def _held(function: Any) -> list[Any]:
-    """Return the values that a function brings along: those of its closure, and the object whose method it is."""
-    held = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    return [value for value in held if value is not function] + ([function.__self__] if ismethod(function) else [])
 
 
 def _file(module: str) -> Path | None:

@@ -88,12 +88,11 @@ class PredictionStore:
     def entries(self) -> list[Entry]:
         """Return what is stored, the oldest first."""
         entries = []
-        for path in sorted(self._folder.glob("*")):
-            if _ENTRY.fullmatch(path.name):
-                request = ((load(path) if path.is_file() else None) or {}).get("request", "{}")
-                size = sum(file.stat().st_size for file in (path, *path.rglob("*")))
-                days = max(0.0, time.time() - path.stat().st_mtime) / 86400
-                entries.append(Entry(path, json.loads(str(request)), size, days))
+        for path in sorted(path for path in self._folder.glob("*") if _ENTRY.fullmatch(path.name)):
+            request = (load(path) or {}).get("request", "{}")
+            size = sum(file.stat().st_size for file in (path, *path.rglob("*")))
+            days = max(0.0, time.time() - path.stat().st_mtime) / 86400
+            entries.append(Entry(path, json.loads(str(request)), size, days))
         return sorted(entries, key=lambda entry: -entry.days)
 
     def remove(self, entry: Entry) -> None:

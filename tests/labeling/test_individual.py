@@ -88,9 +88,8 @@ def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_
     names, before = keys_of(np.arange(200)), np.random.default_rng(0).integers(1, 6, 200)
     shards = partition(np.zeros(200, int), 31, 7, False, names, before)
     assert sum(map(len, shards)) == before.sum()
-    assert [s.tolist() for s in partition(np.zeros(200, int), 31, 7, False, names, before * 0 + 1)] == [
-        s.tolist() for s in partition(np.zeros(200, int), 31, 7, False, names)
-    ]
+    without = partition(np.zeros(200, int), 31, 7, False, names)
+    assert all(map(np.array_equal, partition(np.zeros(200, int), 31, 7, False, names, before * 0 + 1), without))
     for record, weight in ((3, 1), (50, 5), (99, 2)):
         after = before.copy()
         after[record] = weight
@@ -120,7 +119,7 @@ def _data(folder):
     return ["dataset=npz", "dataset.classes=3", "dataset.path=own.npz"]
 
 
-@pytest.mark.parametrize("kind", ["cells", "teachers", "table"])
+@pytest.mark.parametrize("kind", ["teachers", "table"])
 def test_a_run_states_and_publishes_the_epsilon_of_each_group(nzc: Nzc, tmp_path, kind):
     data = _data(tmp_path)
     if kind == "table":

@@ -18,6 +18,7 @@ from nzc.labeling.run_ledger import RunLedger
 from nzc.validation import InputError
 
 DELTA = 1e-5
+NEVER = pytest.raises(InputError, match="a release is never forgotten")
 WRITER = """
 import sys
 import numpy as np
@@ -62,6 +63,10 @@ def writer(path, worker, count):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def run_ledger(ledger, dataset, *own):
+    return RunLedger(ledger.path, dataset, None, "seeded", 0, 1, {entry.key: entry for entry in own})
+
+
 @pytest.mark.parametrize(("cost", "delta"), [(0.0, 1e-5), (1e-12, 1e-12), (1e-9, 1e-5), (1e-5, 1e-12)])
 def test_a_release_that_costs_next_to_nothing_has_no_more_in_the_ledger(ledger, cost, delta):
     """Between what Gaussian noise of that cost needs, and the optimum of ρα + log(1/δ)/(α − 1) over all orders."""
@@ -74,19 +79,16 @@ def test_what_is_recorded_is_what_is_returned(ledger):
     orders = np.array([1.5, 2.0, 40.0])
     given = LedgerEntry("d", "k", orders, np.array([0.1, 0.25, np.inf]), bytes(range(256)), "NZC", {"c": 1e100})
     for got in (ledger.record(given), ledger.entries()[0], ledger.entries("d")[0]):
-        assert (got.orders == orders).all() and (got.rdp == given.rdp).all()
+        assert (got.orders == orders).all() and (got.rdp == given.rdp).all() and got.recorded
         assert (got.labels, got.description, got.facts) == (given.labels, "NZC", {"c": 1e100})
-        assert got.recorded
     assert ledger.entries("other") == []
 
 
 def test_a_repeated_release_has_its_first_labels_and_the_larger_cost(ledger):
     ledger.record(release("a", 0.5, labels=b"first"))
-    for cost, kept in ((0.4, 0.5), (0.7, 0.7), (0.5, 0.7), (0.7, 0.7)):
-        stored = ledger.record(release("a", cost, labels=b"second"))
-        assert stored.labels == b"first" and (stored.rdp == release("a", kept).rdp).all()
-        (stored,) = ledger.entries("digest")
-        assert (stored.rdp == release("a", kept).rdp).all() and (stored.orders == ORDERS).all()
+    for cost, kept in ((0.4, 0.5), (0.7, 0.7), (0.5, 0.7)):
+        for stored in (ledger.record(release("a", cost, labels=b"second")), *ledger.entries("digest")):
+            assert stored.labels == b"first" and (stored.rdp == release("a", kept).rdp).all()
     assert (ledger.record(release("a", 0.1, orders=ORDERS[:3])).rdp[:3] == release("a", 0.7).rdp[:3]).all()
 
 
@@ -116,14 +118,12 @@ def test_a_release_is_never_forgotten(ledger):
     assert ledger.record(release("a", kind=TRIAL)).kind == RELEASE
     tried = ledger.record(release("b", kind=TRIAL))
     for chosen in ([first], [tried, first], [release("a", kind=TRIAL)], [release("nothing", kind=TRIAL)]):
-        with pytest.raises(InputError, match="a release is never forgotten"):
+        with NEVER:
             ledger.forget(chosen)
         assert [entry.key for entry in ledger.entries()] == ["a", "b"]
     assert ledger.record(release("b")).kind == RELEASE  # its labels were passed on
-    with pytest.raises(InputError, match="a release is never forgotten"):
+    with NEVER:
         ledger.forget([tried])
-    with pytest.raises(InputError, match="kind=gift: must be one of release, trial"):
-        release(kind="gift")
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -143,10 +143,6 @@ def test_a_forgotten_trial_changes_no_total_of_releases(ledger, seed):
     assert ledger.total("digest", DELTA) == released and ledger.total("digest", DELTA, TRIAL) == 0
 
 
-def run_ledger(ledger, dataset, *own):
-    return RunLedger(ledger.path, dataset, None, "seeded", 0, 1, {entry.key: entry for entry in own})
-
-
 def test_what_a_run_recorded_counts_even_if_someone_forgot_it(ledger):
     own, other = (ledger.record(release(key, kind=TRIAL)) for key in "ab")
     ledger.forget([own])
@@ -157,26 +153,16 @@ def test_what_a_run_recorded_counts_even_if_someone_forgot_it(ledger):
 def test_an_old_ledger_keeps_its_total(tmp_path):
     path = tmp_path / "ledger.db"
     write_as_before(path, *(release(key) for key in "abc"))
-    ledger = Ledger(path)
-    expected = adaptive_epsilon(0.03 * CHOICES, DELTA)
+    ledger, expected = Ledger(path), adaptive_epsilon(0.03 * CHOICES, DELTA)
     assert ledger.total("digest", DELTA, RELEASE) == ledger.total("digest", DELTA) >= expected * (1 - 1e-12)
-    assert {(entry.key, entry.labels, entry.kind) for entry in ledger.entries()} == {
-        (key, b"labels", RELEASE) for key in "abc"
-    }
+    assert {(entry.key, entry.labels) for entry in ledger.entries()} == {(key, b"labels") for key in "abc"}
     write_as_before(path, release("d"))  # an older version may still use the file
     assert ledger.total("digest", DELTA, RELEASE) > expected
-    with pytest.raises(InputError, match="a release is never forgotten"):
+    with NEVER:
         ledger.forget([release("d", kind=TRIAL)])
     assert ledger.record(release("d", kind=TRIAL)).kind == TRIAL  # the same key: its noise had this seed
     assert ledger.record(release("c")).kind == ledger.record(release("c", kind=TRIAL)).kind == RELEASE
     assert ledger.total("digest", DELTA) > expected >= ledger.total("digest", DELTA, RELEASE) * (1 - 1e-12)
-
-
-def test_the_journal_stays_emptied(ledger):
-    """A client of NFS would not see a journal that is made again, nor undo what a killed process has half written."""
-    ledger.record(release())
-    assert {path.name for path in ledger.path.parent.iterdir()} == {"ledger.sqlite", "ledger.sqlite-journal"}
-    assert ledger.path.with_name("ledger.sqlite-journal").read_bytes()[:8] == bytes(8)  # no transaction to undo
 
 
 def test_processes_lose_nothing_and_double_nothing(ledger):
@@ -184,9 +170,8 @@ def test_processes_lose_nothing_and_double_nothing(ledger):
     writers = [writer(ledger.path, worker, 30) for worker in range(3)]
     outputs = [process.communicate(timeout=120) for process in writers]
     assert [process.returncode for process in writers] == [0] * 3, outputs
-    keys = {line for out, _ in outputs for line in out.split()}
     stored = ledger.entries("d")
-    assert sorted(keys) == sorted(got.key for got in stored)
+    assert sorted({line for out, _ in outputs for line in out.split()}) == sorted(got.key for got in stored)
     assert all((got.rdp == got.orders * (int(got.key) + 1)).all() for got in stored)
 
 
@@ -197,12 +182,12 @@ def test_a_kill_loses_nothing_that_was_confirmed(ledger):
         os.kill(process.pid, signal.SIGKILL)
         # Not communicate(): it reads behind what readline() has buffered.
         confirmed = {first.strip(), *process.stdout.read().split()} - {""}
-    with sqlite3.connect(ledger.path) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     stored = {got.key: got for got in Ledger(ledger.path).entries("d")}
     assert confirmed <= set(stored) and len(stored) <= len(confirmed) + 1
     assert all(got.labels == b"7" * 50_000 for got in stored.values())
     Ledger(ledger.path).record(release())
+    journal = ledger.path.with_name("ledger.sqlite-journal")  # it stays, without a transaction to undo: NFS needs that
+    assert journal.read_bytes()[:8] == bytes(8)
 
 
 @pytest.mark.parametrize("content", [b"not a database" * 100, b"SQLite format 3\x00" + b"\xff" * 5000, b"", None])
@@ -244,15 +229,11 @@ def test_datasets_of_one_name_count_together(ledger):
     assert ledger.counted_with("new") == {"old", "new", "bridge"}
     assert ledger.total("old", DELTA) == pytest.approx(adaptive_epsilon(0.03 * CHOICES, DELTA), rel=0.02)
     assert ledger.total("apart", DELTA) == alone
-    own = ledger.entries("new")[1]
-    counted, _ = run_ledger(ledger, "new", own).split()
+    counted, _ = run_ledger(ledger, "new", ledger.entries("new")[1]).split()
     assert sorted(entry.dataset for entry in counted) == ["bridge", "new", "old"]
 
 
-@pytest.mark.parametrize(
-    ("orders", "rdp"),
-    [([1.0, 2.0], [0, 0]), ([3.0, 2.0], [0, 0]), ([2.0], [0, 0]), ([2.0], [np.nan])],
-)
+@pytest.mark.parametrize(("orders", "rdp"), [([1, 2], [0, 0]), ([3, 2], [0, 0]), ([2], [0, 0]), ([2], [np.nan])])
 def test_bad_costs_are_refused(orders, rdp):
     with pytest.raises(InputError, match=r"orders|rdp"):
-        LedgerEntry("d", "k", np.array(orders), np.array(rdp), b"")
+        LedgerEntry("d", "k", np.array(orders, float), np.array(rdp), b"")
