@@ -11,9 +11,8 @@ import numpy as np
 from nzc.data.arrays import load_arrays
 from nzc.data.hashing import keys_of, texts_of
 from nzc.data.images import channels_first
-from nzc.data.overlap import Overlap, to_drop
 from nzc.data.rows import FileRows, blocks
-from nzc.data.splits import SPLITS, UNKNOWN, Dataset, DataSplits, Records, Split, by_share
+from nzc.data.splits import SPLITS, UNKNOWN, Dataset, DataSplits, Overlap, Records, Split, by_share, to_drop
 from nzc.data.standardizer import Standardizer
 from nzc.settings import BelowOne, Between0And1, CountOrZero, TwoOrMore
 from nzc.types import AnyArray, Bools

@@ -1,7 +1,7 @@
 """Your own tables: CSV, Parquet or Arrow files with named columns."""
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from nzc.data.rows import gather
 from nzc.data.splits import DataSplits, Records, Split
 from nzc.data.table_encoder import ColumnError, different, texts
 from nzc.data.table_files import TableFiles
-from nzc.data.table_fit import doubts, fit_encoder, remedy
+from nzc.data.table_fit import doubts, fit_encoder
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
@@ -34,15 +34,13 @@ class Table(TableFiles):
         assert self._public is not None
 
     def load(self) -> DataSplits:
-        public, (private, keys, budgets) = self._public, self._encoded("private")
-        test = public.test
-        if self.test is not None:
-            rows, *_ = self._encoded("test")
-            test = Split(rows.x[:], rows.y)
-        named: dict[str, Any] = {"keys": keys, "budgets": budgets}
+        private, named = self._encoded("private")
         if self.group is not None:
-            named |= {"keys": None, "groups": keys, "grouped_by": f"column `{self.group}`"}
-        return replace(public, private=private, test=test, private_file=digest_of(self.private), **named)
+            named |= {"groups": named.pop("keys"), "grouped_by": f"column `{self.group}`"}
+        if self.test is not None:
+            rows, _ = self._encoded("test")
+            named["test"] = Split(rows.x[:], rows.y)
+        return replace(self._public, private=private, private_file=digest_of(self.private), **named)
 
     @cached_property
     def _public(self) -> DataSplits:
@@ -71,38 +69,33 @@ class Table(TableFiles):
             declared=self.classes is not None, warnings=warnings,
         )  # fmt: skip
 
-    def _encoded(self, key: str) -> tuple[Records, Ints | None, AnyArray | None]:
-        """Return features and classes of the rows of a file, and of private rows keys of names and budget groups."""
-        path, facts, encoder = getattr(self, key), self.facts, self._public.encoder
+    def _encoded(self, key: str) -> tuple[Records, dict[str, Any]]:
+        """Return features and classes of the rows of a file, and of private rows the `keys` and `budgets`."""
+        kept, encoder = defaultdict[str, list[AnyArray]](list), self._public.encoder
         assert encoder is not None
-        labels: list[Ints] = []
-        keys: list[Ints] = []
-        budgets: list[AnyArray] = []
 
         def parts() -> Iterator[AnyArray]:
             for chunk in self.chunks(key):
-                if key == "private" and facts.dropped:
-                    chunk = chunk[~texts(chunk[facts.by]).isin(facts.dropped)]
-                try:
-                    features = encoder.encode(chunk)
-                except ColumnError as error:
-                    guessed = {f"column {of.name}": of for of in encoder.columns if not of.given}
-                    of = guessed.get(str(error).rpartition(": ")[0])
-                    typed = "" if of is None else f"; {remedy(of.name, of.kind)}"
-                    raise InputError(key, path, f"must have columns as in {self.public}: {error}{typed}") from error
-                labels.append(_numbers(chunk[self.label], facts.classes))
+                if key == "private" and self.facts.dropped:
+                    chunk = chunk[~texts(chunk[self.facts.by]).isin(self.facts.dropped)]
+                kept["y"].append(_numbers(chunk[self.label], self.facts.classes))
                 if key == "private" and self.named in chunk:
                     codes, names = different(chunk[self.named])
-                    keys.append(keys_of(np.asarray(names))[codes])
+                    kept["keys"].append(keys_of(np.asarray(names))[codes])
                 if key == "private" and self.budget is not None:
-                    budgets.append(texts_of(chunk[self.budget].to_numpy(object, na_value="")))
-                yield features
+                    kept["budgets"].append(texts_of(chunk[self.budget].to_numpy(object, na_value="")))
+                yield encoder.encode(chunk)
 
-        x = gather(parts())
+        try:
+            x = gather(parts())
+        except ColumnError as error:
+            typed = "dataset.columns={COLUMN: KIND} takes other values as missing, unless most are"
+            allowed = f"must have columns as in {self.public}: {error}; {typed}"
+            raise InputError(key, getattr(self, key), allowed) from error
         if not len(x):
-            raise InputError(key, path, "must have rows")
-        named, of = np.concatenate(keys) if keys else None, np.concatenate(budgets) if budgets else None
-        return Records(x, np.concatenate(labels)), named, of
+            raise InputError(key, getattr(self, key), "must have rows")
+        named = {name: np.concatenate(arrays) for name, arrays in kept.items()}
+        return Records(x, named.pop("y")), named
 
 
 def _numbers(labels: pd.Series, classes: Sequence[str]) -> Ints:

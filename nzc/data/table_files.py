@@ -2,21 +2,17 @@
 
 import math
 import os
-import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from nzc.data.overlap import Overlap, to_drop
-from nzc.data.splits import SPLITS, Dataset, check_names
-from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, ColumnError, blanked, first_line, read_table, texts
+from nzc.data.splits import SPLITS, Dataset, Overlap, check_names, to_drop
+from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, ColumnError, blanked, read_table, texts
 from nzc.settings import TwoOrMore
 from nzc.validation import InputError, meant
 
@@ -26,37 +22,21 @@ CHUNK = 100_000
 
 
 class Facts(NamedTuple):
-    """What a quick look at all files tells.
+    """What a quick look at all files tells."""
 
-    rows     of the public file
-    classes  names of the classes
-    dropped  people whose private rows are left out: values of the column `by`
-    """
-
-    rows: int
+    rows: int  # of the public file
     classes: Sequence[str]
-    by: str | None
-    dropped: Set[str]
+    by: str | None  # the column that tells people apart
+    dropped: Set[str]  # those of its values whose private rows are left out
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableFiles(Dataset):
     """Private records with labels in one file, public rows without labels in another; optionally test rows in a third.
 
-    label       column of the labels, which may be text, numbers or true and false
-    group       column that says whom a row is about; the unit of privacy is then the group
-    id          column of the user's own row names, for predictions.csv; it is no feature
-                Of a private row, the name of its group alone decides its teacher, or else its id, where the private
-                file has this column too, or else its row number
-    budget      column that says whose ε holds for the row (`budget.groups`); it is no feature
-    drop        further columns that are no features
-    columns     column → number, comma (1.234,56), category, date, or a date format such as %d.%m.%Y; a value that is
-                none counts as missing. By default the public rows decide; what looks like an identifier is no feature
-    categories  at most so many features for a column; rare values share one
-    missing     texts that stand for a missing value, beside an empty cell, NA and NaN
-    classes     names of the classes, in order; None: those of the private file
-    overlap     what becomes of people with private rows who are in the public or test file too: refuse, drop (their
-                private rows), or allow. The group tells people apart, or else the id, unless ids are row numbers
+    conf/dataset/table.yaml explains the keys. Of a private row, the name of its group alone decides its teacher, or
+    else its id, where the private file has this column too, or else its row number. The group tells people apart, who
+    may be in several files, or else the id, unless ids are row numbers.
     """
 
     private: str
@@ -88,8 +68,7 @@ class TableFiles(Dataset):
         """What the names of columns, and the values of label, group and id tell; 100 MB take a second."""
         if os.path.realpath(self.public) == os.path.realpath(self.private):
             raise InputError("public", self.public, "must be another file than dataset.private")
-        files: list[str] = [key for key in SPLITS if getattr(self, key) is not None]
-        columns = {key: list(next(self.chunks(key, 1))) for key in files}
+        columns = {key: list(next(self.chunks(key, 1))) for key in SPLITS if getattr(self, key) is not None}
         self._check_columns(columns)
         counts = {key: self._counted(key, names) for key, names in columns.items()}
         classes = [*map(str, self.classes or ())] or self._classes(counts["private"][self.label])
@@ -107,14 +86,13 @@ class TableFiles(Dataset):
         """
         names = [name for name in (self.label, self.group, self.id) if name in columns] or columns[:1]
         chunks = [
-            [chunk[name].value_counts(dropna=False, sort=False) for name in names]
+            {name: chunk[name].value_counts(dropna=False, sort=False) for name in names}
             for chunk in self.chunks(key, names=names)
         ]
         counted = {}
-        for name, parts in zip(names, zip(*chunks, strict=True), strict=True):
-            joined = pd.concat(parts)
-            codes, different = texts(pd.Series(joined.index)).factorize(use_na_sentinel=False)
-            counted[name] = of = pd.Series(np.bincount(codes, joined).astype(int), different)
+        for name in names:
+            joined = pd.concat([chunk[name] for chunk in chunks])
+            counted[name] = of = joined.groupby(texts(joined.index.to_series()), dropna=False).sum()
             needed = (name == self.label and key != "public") or (name == self.named and key == "private")
             missing = of[of.index.isna()].sum() if needed else 0
             if missing or not of.sum():
@@ -124,11 +102,9 @@ class TableFiles(Dataset):
 
     def _dropped(self, counts: Mapping[str, Mapping[str, pd.Series]]) -> tuple[str | None, Set[str]]:
         """Return which column tells people apart, and those of its values whose private rows are left out."""
-        for column in (self.group, self.id):
-            of = {key: counts[key][column] for key in counts if column is not None and column in counts[key]}
-            if not {"private"} < of.keys():
-                continue
-            if column == self.group or not any(map(_are_row_numbers, of.values())):
+        for column in filter(None, (self.group, self.id)):
+            of = {key: counted[column] for key, counted in counts.items() if column in counted}
+            if {"private"} < of.keys() and (column == self.group or not any(map(_are_row_numbers, of.values()))):
                 names = {key: frozenset(found.index.dropna()) for key, found in of.items()}
                 return column, to_drop(names.pop("private"), names, f"column `{column}`", self.overlap)
         return None, frozenset()
@@ -148,9 +124,12 @@ class TableFiles(Dataset):
         try:
             for chunk in read_table(getattr(self, key), rows or CHUNK, names):
                 yield blanked(chunk, list(map(str, self.missing)))
-        except Exception as error:  # pandas and pyarrow raise many types
-            allowed = f"must be a readable CSV, Parquet or Arrow file ({_why(error)})"
-            raise InputError(key, getattr(self, key), allowed) from None  # pandas quotes cells
+        except Exception as error:  # pandas and pyarrow raise many types, and quote cells
+            why = str(error) if isinstance(error, ColumnError) else getattr(error, "strerror", None)
+            if isinstance(error, pd.errors.ParserWarning | pd.errors.ParserError):
+                why = "a row has more cells than the header, or a quote does not end"
+            allowed = f"must be a readable CSV, Parquet or Arrow file ({why or type(error).__name__})"
+            raise InputError(key, getattr(self, key), allowed) from None
 
     def _check_columns(self, files: Mapping[str, list[str]]) -> None:
         """Raise InputError where the files do not have the columns that are named, or not the same features.
@@ -160,36 +139,25 @@ class TableFiles(Dataset):
         """
         public, private = files["public"], files["private"]
         if not (shared := [name for name in public if name in private]):
-            allowed = f"must have columns of {self.private}, and no column is in both files{self._separators()}"
+            allowed = f"must have columns of {self.private}, and none is in both; cells are divided by , ; | or tab"
             raise InputError("public", self.public, allowed)
         for key, names, columns in (
             ("label", [self.label], private), ("group", [self.group], private), ("id", [self.id], public),
             ("budget", [self.budget], private),
             ("drop", self.drop, [*private, *public]), ("columns", self.columns or {}, [*private, *public]),
         ):  # fmt: skip
-            for name in names:
-                if name is not None and name not in columns:
+            for name in filter(None, names):
+                if name not in columns:
                     path = self.private if columns is private else self.public
                     raise InputError(key, name, f"must be a column of {path}{meant(name, columns, shared)}")
-        special = self.special
-        features = [name for name in public if name not in special]
+        features = [name for name in public if name not in self.special]
         for key in [key for key in files if key != "public"]:
             absent = [name for name in (self.label, *features) if name not in files[key]]
-            if further := absent or [name for name in files[key] if name not in (*features, *special)]:
+            if further := absent or [name for name in files[key] if name not in (*features, *self.special)]:
                 remedy = "name it by dataset.group if it says whom a row is about, else by dataset.drop"
                 wrong = "is missing" if absent else f"is not in the public file: {remedy}"
                 allowed = f"must have the label and the columns of {self.public}; {', '.join(further)} {wrong}"
                 raise InputError(key, getattr(self, key), allowed)
-
-    def _separators(self) -> str:
-        """Return at which sign nzc divides the text files, and which sign their first lines have most often."""
-        told = ""
-        for path in (self.private, self.public):
-            with suppress(UnicodeDecodeError):  # no text file
-                line, used = first_line(Path(path))
-                most = Counter(re.findall(r"[^\w\s'\"-]", line)).most_common(1)
-                told += f"; {path} is divided at {used!r}" + "".join(f", and has {n} of {sign!r}" for sign, n in most)
-        return told
 
     def _classes(self, labels: pd.Series) -> Sequence[str]:
         """Return the names of the classes that the private rows have, in order: by number, if all are numbers."""
@@ -206,11 +174,3 @@ def _are_row_numbers(counts: pd.Series) -> bool:
     """Return whether names number the rows from 0 or 1: two files then have the same names by chance."""
     numbers = np.sort(pd.to_numeric(pd.Series(counts.index).str.extract(r"(\d{1,15})$")[0]))
     return bool(counts.max() == 1 and numbers[0] in (0, 1) and (np.diff(numbers) == 1).all())
-
-
-def _why(error: Exception) -> str:
-    """Return what is wrong with a table, in words that quote nothing of it."""
-    if isinstance(error, pd.errors.ParserWarning | pd.errors.ParserError):
-        return "a row has more cells than the header, or a quote does not end"
-    why = str(error) if isinstance(error, ColumnError) else getattr(error, "strerror", None)
-    return why or type(error).__name__  # as UnicodeDecodeError
