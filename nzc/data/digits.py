@@ -26,4 +26,5 @@ class Digits(Dataset):
             raise InputError("private", self.private, f"private + public must leave rows to test on: at most {most}")
         rows = np.random.default_rng(self.seed).permutation(len(x))
         parts = np.split(rows, [self.private, self.private + self.public])
-        return DataSplits(*(Split(x[part], bunch.target[part].astype(np.int64)) for part in parts), classes=10)
+        private, public, test = (Split(x[part], bunch.target[part].astype(np.int64)) for part in parts)
+        return DataSplits(private, public, test, classes=10)

@@ -68,7 +68,8 @@ class TableFiles(Dataset):
         """What the names of columns, and the values of label, group and id tell; 100 MB take a second."""
         if os.path.realpath(self.public) == os.path.realpath(self.private):
             raise InputError("public", self.public, "must be another file than dataset.private")
-        columns = {key: list(next(self.chunks(key, 1))) for key in SPLITS if getattr(self, key) is not None}
+        files: list[str] = [key for key in SPLITS if getattr(self, key) is not None]
+        columns = {key: list(next(self.chunks(key, 1))) for key in files}
         self._check_columns(columns)
         counts = {key: self._counted(key, names) for key, names in columns.items()}
         classes = [*map(str, self.classes or ())] or self._classes(counts["private"][self.label])

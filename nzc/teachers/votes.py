@@ -7,7 +7,7 @@ from hashlib import sha256
 import numpy as np
 
 from nzc.data import DataSplits
-from nzc.data.arrays import load_array
+from nzc.data.rows import load_array
 from nzc.mechanisms.votes import as_votes
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.base import Teachers, Unit, VoteShape
