@@ -42,10 +42,7 @@ class Folder(Dataset):
         files.sort(key=lambda file: file[0].name)
         names = np.array([file.name for file, _ in files], dtype=object)
         keys, y = keys_of(names), np.array([label for _, label in files], dtype=np.int64)
-        if (chosen := by_share(keys, True, self.private, self.public, self.seed)) is None:
-            allowed = f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
-            raise InputError("path", self.path, allowed)
-        mine, asked, rest = map(np.flatnonzero, chosen)
+        mine, asked, rest = map(np.flatnonzero, by_share(keys, True, self.private, self.public, self.seed))
         shape = self._read(files[0][0]).shape
 
         def images(rows: Ints) -> Iterator[AnyArray]:

@@ -13,7 +13,6 @@ from nzc.data.rows import FileRows, blocks, load_arrays
 from nzc.data.splits import SPLITS, UNKNOWN, Dataset, DataSplits, Overlap, Records, Split, by_share, to_drop
 from nzc.data.standardizer import Standardizer
 from nzc.settings import BelowOne, Between0And1, CountOrZero, TwoOrMore
-from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
 
 #: The kinds of dtypes that each array may have, and what to save instead of others.
@@ -52,7 +51,13 @@ class Npz(Dataset):
             raise InputError("path", self.path, complaint)
         x, y, role = arrays["x"], arrays["y"].astype(np.int64), arrays.get("role")
         group, keys = (keys_of(arrays[name]) if name in arrays else None for name in ("group", "id"))
-        where = self._drawn(arrays) if role is None else [np.flatnonzero(role == name) for name in SPLITS]
+        if role is None:
+            named = arrays.get("group", arrays.get("id"))
+            units = np.arange(len(y)) if named is None else keys_of(named) if self.private else named
+            chosen = by_share(units, named is not None, self.private, self.public, self.seed)
+        else:
+            chosen = [role == name for name in SPLITS]
+        where = [np.flatnonzero(rows) for rows in chosen]
         if group is not None and role is not None:
             own, *people = (frozenset(group[rows].tolist()) for rows in where)
             dropped = to_drop(own, dict(zip(SPLITS[1:], people, strict=True)), "array `group`", self.overlap)
@@ -76,18 +81,6 @@ class Npz(Dataset):
             ids=texts_of(arrays["id"][asked]) if "id" in arrays else None,
             budgets=texts_of(arrays["budget"][mine]) if "budget" in arrays else None, **unit,
         )  # fmt: skip
-
-    def _drawn(self, arrays: dict[str, AnyArray]) -> list[Ints]:
-        """Return the rows of the three splits, drawn by the keys of groups or rows, if they have names."""
-        units = arrays.get("group", arrays.get("id", np.arange(len(arrays["y"]))))
-        named = "group" in arrays or "id" in arrays
-        # Where nothing is private, the order of the names themselves decides.
-        drawn = keys_of(units) if named and self.private else units
-        if (chosen := by_share(drawn, named, self.private, self.public, self.seed)) is None:
-            few = f"{len(np.unique(units)):,} {'groups' if 'group' in arrays else 'rows'}"
-            shares = f"dataset.private={self.private} and dataset.public={self.public}"
-            raise InputError("path", self.path, f"{few} are too few for {shares} and a test split; save a role per row")
-        return [np.flatnonzero(rows) for rows in chosen]
 
 
 def _complaint(arrays: dict[str, Any], classes: int | None) -> str | None:

@@ -206,13 +206,14 @@ def check_names(classes: Sequence[str | float] | None) -> None:
         raise InputError("classes", classes, "must be two or more different names")
 
 
-def by_share(units: Ints, named: bool, private: float, public: float, seed: int) -> list[Bools] | None:
-    """Return the rows of the three splits as masks; rows of one unit [rows] share a split. None: one would be empty.
+def by_share(units: Ints, named: bool, private: float, public: float, seed: int) -> list[Bools]:
+    """Return the rows of the three splits as masks; rows of one unit [rows] share a split.
 
     units  keys of the names of records or groups (`named`), or row numbers
 
     A name decides alone, by a hash: whatever becomes of other records, this one keeps its split, and the shares hold on
     average. Row numbers, and names where nothing is private, are drawn without replacement: the shares are exact.
+    InputError: a split would be empty, other than the private one where `private` is 0.
     """
     if private + public >= 1:
         raise InputError("private", private, f"private + public must stay below 1 (public is {public})")
@@ -225,7 +226,10 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
         first = round(private * len(numbers))
         second = first + round(public * len(numbers))
     chosen = [place < first, (first <= place) & (place < second), place >= second]
-    return chosen if all(rows.any() for rows in chosen[private == 0 :]) else None
+    if not all(rows.any() for rows in chosen[private == 0 :]):
+        few = f"must leave no split empty, of {len(np.unique(units)):,} names or rows in all; or set dataset.seed"
+        raise InputError("private", private, few)
+    return chosen
 
 
 def to_drop(private: Set[Any], others: Mapping[str, Set[Any]], names: str, overlap: Overlap) -> Set[Any]:
