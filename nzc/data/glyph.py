@@ -29,7 +29,6 @@ SYMBOLS = (
 CELL = 56
 _FINE = 2 * CELL
 _EM = 88  # font size, and the limit of a symbol's longer side, in fine pixels
-_LETTERS = ascii_letters + digits
 _TWINS = str.maketrans("\u2206\u2126\u00b5", "ΔΩμ")  # Adobe's glyph names denote the sign, fonts draw the letter
 SIDE = CELL // 2
 
@@ -44,7 +43,7 @@ _NORMAL = ndtri((np.arange(256) + 0.5) / 256).astype(np.float32)  # a standard n
 
 @dataclass(frozen=True)
 class Font:
-    """A font file, its family and style, and the requested symbols that it has."""
+    """A font file, its family and style, and the SYMBOLS that it has."""
 
     path: Path
     name: str
@@ -73,7 +72,7 @@ class Glyph(Dataset):
 
     def fonts_of(self, split: str) -> tuple[Font, ...]:
         """Return the fonts of a split."""
-        fonts = find_fonts(SYMBOLS)
+        fonts = find_fonts()
         order = [fonts[i] for i in np.random.default_rng([self.seed, 4]).permutation(len(fonts))]
         kinds = ([font for font in order if (font.symbols == SYMBOLS) == whole] for whole in (True, False))
         public = [font for kind in kinds for font in kind[: round(self.public_fonts * len(kind))]]
@@ -181,32 +180,26 @@ def _render(fields: AnyArray, numbers: Floats, noise: AnyArray) -> AnyArray:
     return np.clip(np.rint(distance, out=distance), 0, 255, out=distance).astype(np.uint8)
 
 
-def find_fonts(symbols: str) -> tuple[Font, ...]:
+@cache
+def find_fonts() -> tuple[Font, ...]:
     """Return matplotlib's fonts that have all letters and digits, sorted by name, each name once."""
     import matplotlib
-
-    paths = sorted((Path(matplotlib.get_data_path()) / "fonts" / "ttf").glob("*.ttf"))
-    named = {font.name: font for path in reversed(paths) if (font := _read(path, symbols)) is not None}
-    return tuple(named[name] for name in sorted(named))
-
-
-@cache
-def _read(path: Path, symbols: str) -> Font | None:
-    """Return the font; None if it lacks a letter or a digit."""
     from fontTools.agl import toUnicode
     from fontTools.ttLib import TTFont
     from PIL import ImageFont
-
-    with TTFont(path, lazy=True) as file:
-        names = file.getBestCmap() or {}
-    family, style = ImageFont.truetype(path).getname()
 
     def has(symbol: str) -> bool:
         name = names.get(ord(symbol))  # TeX's fonts draw another glyph for ", < or |, and name it correctly
         return name is not None and toUnicode(name).translate(_TWINS) in (symbol, "")
 
-    whole = all(map(has, _LETTERS)) and len({names[ord(letter)] for letter in _LETTERS}) == len(_LETTERS)
-    return Font(path, f"{family} {style}", "".join(filter(has, symbols))) if whole else None
+    fonts, letters = {}, ascii_letters + digits
+    for path in sorted(Path(matplotlib.get_data_path(), "fonts", "ttf").glob("*.ttf"), reverse=True):
+        with TTFont(path, lazy=True) as file:
+            names = file.getBestCmap() or {}
+        if all(map(has, letters)) and len({names[ord(letter)] for letter in letters}) == len(letters):
+            name = " ".join(map(str, ImageFont.truetype(path).getname()))
+            fonts[name] = Font(path, name, "".join(filter(has, SYMBOLS)))
+    return tuple(fonts[name] for name in sorted(fonts))
 
 
 @cache

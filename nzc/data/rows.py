@@ -24,8 +24,6 @@ from nzc.validation import InputError
 #: rows differently.
 _BLOCK, _EVEN = 2**26, 1000
 _HELD = 2**30  # bytes that `gather` keeps in memory
-_NPY = "an .npy file (np.save)"
-_NPZ = "an .npz archive (np.savez; dataset=table reads CSV, Parquet and Arrow files)"
 
 
 class LazyRows(ABC):
@@ -113,7 +111,7 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
 
 def load_array(path: str, key: str, name: str = "it", lazily: bool = False) -> AnyArray:
     """Return the array of an .npy file, `lazily` as a memory map; InputError: `key` and `name` cannot be read."""
-    with _reading(path, key, name, _NPY):
+    with _reading(path, key, name):
         array: AnyArray = np.load(path, mmap_mode="r" if lazily else None, allow_pickle=False)
         if not isinstance(array, np.ndarray):
             array.close()
@@ -133,15 +131,15 @@ def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
             arrays["x"] = FileRows(open(files["x"], "rb"), arrays["x"])  # noqa: SIM115 - the rows keep it
         return arrays
     arrays = {}
-    with _reading(path, "path", "it", _NPZ), np.load(path, allow_pickle=False) as archive:
+    with _reading(path, "path", "it"), np.load(path, allow_pickle=False) as archive:
         for name in (name for name in names if name in archive):
-            with _reading(path, "path", name, _NPZ):
+            with _reading(path, "path", name):
                 arrays[name] = archive[name]
     return arrays
 
 
 @contextmanager
-def _reading(path: str, key: str, name: str, kind: str) -> Iterator[None]:
+def _reading(path: str, key: str, name: str) -> Iterator[None]:
     """Turn what NumPy raises while it reads the array `name`, and may quote the file, into an InputError."""
     try:
         yield
@@ -149,5 +147,5 @@ def _reading(path: str, key: str, name: str, kind: str) -> Iterator[None]:
         raise
     except Exception as error:  # NumPy, zipfile and their decoders raise many types
         why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        allowed = f"must be {kind}, whole, of numbers or text: {name} cannot be read ({why})"
-        raise InputError(key, path, allowed) from None
+        kinds = "whole arrays of numbers or text (.npy, .npz; dataset=table reads CSV, Parquet and Arrow files)"
+        raise InputError(key, path, f"must be {kinds}: {name} cannot be read ({why})") from None

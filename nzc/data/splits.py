@@ -97,12 +97,10 @@ class DataSplits:
 
     @cached_property
     def joined(self) -> Ints:
-        """The numbers of the private records whose features join the pool: none, unless labels alone are private.
-
-        A hash of the features alone decides which, and in which order: labels may decide the order of a file.
-        """
+        """The numbers of the private records whose features join the pool: none, unless labels alone are private."""
         if not self.labels_only:
             return np.zeros(0, np.int64)
+        # A hash of the features alone decides which, and in which order: labels may decide the order of a file.
         hashes = [hashlib.sha256(row.tobytes()).digest() for part in blocks(self.private.x) for row in part]
         free = max(0, _POOL - len(self.public))
         return np.array(sorted(range(len(hashes)), key=hashes.__getitem__)[:free], np.int64)
@@ -127,10 +125,9 @@ class DataSplits:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all rows of all splits, in order, and of the keys of groups or records, if there are any."""
-        digest = self._of_private.copy()
         own = [part for part in (self.names, self.weights) if part is not None]
-        _take_in(digest, self.public.x, self.public.y, self.test.x, self.test.y, *own)
-        return digest.hexdigest()
+        arrays = self.public.x, self.public.y, self.test.x, self.test.y, *own
+        return _with(self._of_private, *arrays).hexdigest()
 
     @property
     def private_digest(self) -> str:
@@ -139,9 +136,7 @@ class DataSplits:
 
     @cached_property
     def _of_private(self) -> "hashlib._Hash":
-        digest = hashlib.sha256()
-        _take_in(digest, self.private.x, self.private.y)
-        return digest
+        return _with(hashlib.sha256(), self.private.x, self.private.y)
 
     @property
     def summary(self) -> dict[SummaryKey, Any]:
@@ -153,8 +148,9 @@ class DataSplits:
         return facts
 
 
-def _take_in(digest: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> None:
-    """Feed a digest with types, shapes and bytes of arrays."""
+def _with(start: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> "hashlib._Hash":
+    """Return the digest fed with types, shapes and bytes of arrays."""
+    digest = start.copy()
     for x in arrays:
         digest.update(f"{x.dtype}{x.shape}".encode())
         if isinstance(x, LazyRows) and x.identity is not None:
@@ -162,6 +158,7 @@ def _take_in(digest: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> None:
         else:
             for part in blocks(x):
                 digest.update(np.ascontiguousarray(part).data)
+    return digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,12 +188,8 @@ class Dataset(ABC):
         """Load the splits. InputError: `unit` does not suit them, such as a label where several belong to a group."""
         splits = self.load()
         if self.unit is not None and (self.unit == "group") != (splits.groups is not None):
-            groups, no_groups = (
-                "groups: group, or null (for dataset=npz, or record)",
-                "no groups: record, label or null",
-            )
-            has = no_groups if splits.groups is None else groups
-            raise InputError("unit", self.unit, f"must suit a dataset that has {has}")
+            has = "no groups: record, label" if splits.groups is None else "groups: group (for dataset=npz, or record)"
+            raise InputError("unit", self.unit, f"must suit a dataset that has {has} or null")
         return replace(splits, labels_only=self.unit == LABEL)
 
 
@@ -233,10 +226,7 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
 
 
 def to_drop(private: Set[Any], others: Mapping[str, Set[Any]], names: str, overlap: Overlap) -> Set[Any]:
-    """Return the people whose private rows are left out; say how many people have private rows and others.
-
-    others  people of the public and of the test rows
-    names   what names them: column `patient`
+    """Return the people whose private rows are left out; say how many people (of the `names`) have `others` too.
 
     `drop` leaves out private rows, not public ones, whose absence from a published folder would tell who is private:
     which rows remain follows from public files, so ε holds between private data of the people whom these do not name.

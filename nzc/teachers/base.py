@@ -82,11 +82,8 @@ class Teachers(ABC):
         if splits is not None and splits.groups is not None:
             which = f" (one value of the {splits.grouped_by})" if splits.grouped_by else ""
             return f"all records of one group{which} are replaced by one or more others"
-        return (
-            "one record differs, but keeps its name"
-            if splits is not None and splits.keys is not None
-            else "one record differs"
-        )
+        named = splits is not None and splits.keys is not None
+        return "one record differs" + ", but keeps its name" * named
 
     def counted(self, splits: DataSplits) -> DataSplits:
         """Return the splits with those private records that the teachers use: by default all."""
