@@ -20,13 +20,11 @@ _IDENTIFIER = "it looks like an identifier"
 def fit_encoder(
     public: pd.DataFrame, kinds: Mapping[str, str], categories: int, missing: Sequence[str] = ()
 ) -> TableEncoder:
-    """Return the encoder of public rows.
+    """Return the encoder of public rows; ColumnError: a column has values that its given kind does not allow.
 
     kinds       of columns: number, category, date, or a date format such as %d.%m.%Y; others are guessed
     categories  at most so many features for a column; the most frequent values have one of their own
     missing     texts that stood for a missing value, and are none in these rows
-
-    ColumnError: a column has values that its given kind does not allow.
     """
     fitted = {name: _fit(public[name], kinds.get(name), categories) for name in public.columns}
     columns = [column for column in fitted.values() if isinstance(column, Column)]

@@ -64,15 +64,10 @@ class ShardedTeachers(Teachers):
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
-        unit = self.unit(splits)
         if self.stratify and (splits.labels_only or splits.names is not None):
-            why = (
-                "labels are private: they"
-                if splits.labels_only
-                else f"the dataset has names of {unit}s: the name alone"
-            )
-            raise InputError("stratify", True, f"must be false where {why} would decide the teacher")
-        whole(1, splits.units, f"(one private {unit} each)", count=self.number(splits))
+            why = "labels are private" if splits.labels_only else "the name of a record or group decides its teacher"
+            raise InputError("stratify", True, f"must be false where {why}")
+        whole(1, splits.units, f"(one private {self.unit(splits)} each)", count=self.number(splits))
         return VoteShape(len(splits.public), splits.classes, self.number(splits))
 
     def number(self, splits: DataSplits) -> int:
@@ -152,13 +147,11 @@ def partition(
 ) -> list[Ints]:
     """Return `count` disjoint shards of row numbers that cover all rows, in sizes that differ by at most one row.
 
-    Plain: by row number only, so a changed record changes one shard. Stratified: class by class; a record whose label
-    changes would move others, so neighbouring datasets are those in which a record keeps its label.
-
-    With names [rows], keys of records or groups: a hash of seed and key decides the teacher, and rows of a shard are in
-    the order of their keys. Whatever becomes of one record or group, all others reach the same teachers in the same
-    order. Such shards differ in size, and may be empty. With weights [rows] so many teachers learn from a row; those of
-    a smaller weight are the first of a larger one. Shards then overlap.
+    Plain: by row number only, so a changed record changes one shard. Stratified: class by class, so neighbouring
+    datasets are those in which a record keeps its label. With names [rows], keys of records or groups: a hash of seed
+    and key decides the teacher, and whatever becomes of one name, all others reach the same teachers in the same order;
+    such shards differ in size, and may be empty. With weights [rows] so many teachers learn from a row; those of a
+    smaller weight are the first of a larger one, and shards overlap.
     """
     if names is not None:
         parts = [np.arange(len(names))]
