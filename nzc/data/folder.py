@@ -39,6 +39,8 @@ class Folder(Dataset):
     def load(self) -> DataSplits:
         folders = self._folders()
         files = [(path, at) for at, folder in enumerate(folders) if folder.is_dir() for path in _listed(folder)]
+        if any(path.is_dir() for path, _ in files):
+            raise InputError("path", self.path, "must hold images as path/CLASS/IMAGE, and a class has folders")
         files.sort(key=lambda file: file[0].name)
         names = np.array([file.name for file, _ in files], dtype=object)
         keys, y = keys_of(names), np.array([label for _, label in files], dtype=np.int64)
@@ -83,7 +85,6 @@ class Folder(Dataset):
                 image = as_bytes(opened, self.grey)
         except Exception as error:  # Pillow's decoders raise many types, which name the file
             why = error if isinstance(error, ImageError) else "it is damaged, or no image"
-            why = "it is a folder; images lie at path/CLASS/IMAGE" if file.is_dir() else why
             number = 1 + sum(other < file for other in _listed(file.parent))  # the name may identify a person
             allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one: {why}"
             raise InputError("path", self.path, allowed) from None
