@@ -17,24 +17,13 @@ import pandas as pd
 from nzc.data.hashing import keys_of, texts_of
 from nzc.data.rows import gather
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Overlap, Records, Split, check_names, to_drop
-from nzc.data.table_encoder import (
-    CATEGORY,
-    COMMA,
-    DATE,
-    NUMBER,
-    ColumnError,
-    blanked,
-    different,
-    read_table,
-    texts,
-)  # fmt: skip
-from nzc.data.table_fit import doubts, fit_encoder
+from nzc.data.table_encoder import ColumnError, blanked, different, read_table, texts
+from nzc.data.table_fit import KINDS, doubts, fit_encoder
 from nzc.settings import TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, meant
 
-_KINDS = (NUMBER, COMMA, CATEGORY, DATE)
 CHUNK = 100_000  # rows of a file that are in memory at a time
 
 
@@ -64,8 +53,8 @@ class Table(Dataset):
     def __post_init__(self) -> None:
         check_names(self.classes)
         for column, kind in (self.columns or {}).items():
-            if not isinstance(kind, str) or (kind not in _KINDS and "%" not in kind):
-                allowed = f"must be {', '.join(_KINDS)}, or a date format such as %d.%m.%Y"
+            if not isinstance(kind, str) or (kind not in KINDS and "%" not in kind):
+                allowed = f"must be {', '.join(KINDS)}, or a date format such as %d.%m.%Y"
                 raise InputError(f"dataset.columns.{column}", kind, allowed)
 
     def check(self) -> int:

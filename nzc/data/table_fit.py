@@ -12,6 +12,7 @@ from nzc.data.standardizer import moments
 from nzc.data.table_encoder import CATEGORY, COMMA, DATE, NUMBER, Column, ColumnError, TableEncoder, different, measured
 from nzc.types import Floats
 
+KINDS = (NUMBER, COMMA, CATEGORY, DATE)
 #: Names that Hydra reads without quotes.
 _PLAIN = re.compile(r"[A-Za-z_][\w .-]*", re.ASCII)
 _IDENTIFIER = "it looks like an identifier"
