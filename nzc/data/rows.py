@@ -147,5 +147,5 @@ def _reading(path: str, key: str, name: str) -> Iterator[None]:
         raise
     except Exception as error:  # NumPy, zipfile and their decoders raise many types
         why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        kinds = "whole arrays of numbers or text (.npy, .npz; dataset=table reads CSV, Parquet and Arrow files)"
+        kinds = "an .npy or an .npz file, whole, of numbers or text (dataset=table reads CSV, Parquet and Arrow files)"
         raise InputError(key, path, f"must be {kinds}: {name} cannot be read ({why})") from None

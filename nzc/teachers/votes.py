@@ -48,7 +48,7 @@ class VoteFile(Teachers):
         if self.labels is None:
             return None
         labels, (rows, classes) = load_array(self.labels, "labels"), self._votes.shape
-        if labels.shape != (rows,) or not np.isin(labels, np.arange(classes)).all():
+        if labels.shape != (rows,) or labels.dtype.kind not in "iu" or not np.isin(labels, np.arange(classes)).all():
             allowed = f"must hold {rows:,} whole numbers from 0 to {classes - 1}, one per row of votes"
             raise InputError("labels", self.labels, allowed)
         return labels.astype(np.int64)
