@@ -131,7 +131,7 @@ def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
             arrays["x"] = FileRows(open(files["x"], "rb"), arrays["x"])  # noqa: SIM115 - the rows keep it
         return arrays
     arrays = {}
-    with _reading(path, "path", "it"), np.load(path, allow_pickle=False) as archive:
+    with _reading(path, "path", "it"), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         for name in (name for name in names if name in archive):
             with _reading(path, "path", name):
                 arrays[name] = archive[name]
