@@ -125,7 +125,7 @@ def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
     x of a folder stays in its file: FileRows.
     """
     if os.path.isdir(path):
-        files = {name: str(file) for name in names if os.path.lexists(file := Path(path, f"{name}.npy"))}
+        files = {name: str(own) for name in names if os.path.lexists(own := Path(path, f"{name}.npy"))}
         arrays: dict[str, Any] = {name: load_array(file, "path", name, name == "x") for name, file in files.items()}
         if "x" in arrays and arrays["x"].ndim:
             arrays["x"] = FileRows(open(files["x"], "rb"), arrays["x"])  # noqa: SIM115 - the rows keep it
