@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from nzc.app.errors import Parser
-from nzc.data.arrays import load_array
+from nzc.data.rows import load_array
 from nzc.mechanisms import Counts, count_votes
 from nzc.mechanisms.plan import QUERIES, Plan, PlannedRun
 from nzc.mechanisms.rows import AGREEMENT, doubts, expected_in_cells, rows_to_ask

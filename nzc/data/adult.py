@@ -11,11 +11,9 @@ from nzc.data.standardizer import Standardizer
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
 
-#: Records of each of the official files.
-ROWS = {"adult.data": 32_561, "adult.test": 16_281}
-#: Numeric columns: age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week. The other 8 are categories.
-NUMBERS = (0, 2, 4, 10, 11, 12)
-COLUMNS = 14
+ROWS = {"adult.data": 32_561, "adult.test": 16_281}  # of each of the official files
+NUMBERS = [0, 2, 4, 10, 11, 12]  # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
+WORDS = [1, 3, 5, 6, 7, 8, 9, 13]  # the columns of categories; the next one has the label
 LABELS = ("<=50K", ">50K")
 
 
@@ -36,16 +34,16 @@ class Adult(Dataset):
     def load(self) -> DataSplits:
         (records, y), (rows, v) = (self._read(name) for name in ROWS)
         x, u = (_features(table, rows[: self.public]) for table in (records, rows))
-        test = Split(u[self.public :], v[self.public :])
-        return DataSplits(Split(x, y), Split(u[: self.public], v[: self.public]), test, len(LABELS), labels=LABELS)
+        public, test = Split(u[: self.public], v[: self.public]), Split(u[self.public :], v[self.public :])
+        return DataSplits(Split(x, y), public, test, len(LABELS), labels=LABELS)
 
     def _read(self, name: str) -> tuple[AnyArray, Ints]:
         """Return the 14 columns as text, [rows, 14], and the labels [rows]."""
         try:
             with Path(self.root, "adult", name).open(encoding="ascii", newline="") as file:
                 lines = [line for line in csv.reader(file, skipinitialspace=True) if line and line[0][:1] != "|"]
-            labels = [LABELS.index(line[COLUMNS].rstrip(".")) for line in lines]
-            table = np.array([line[:COLUMNS] for line in lines])
+            labels = [LABELS.index(line[14].rstrip(".")) for line in lines]
+            table = np.array([line[:14] for line in lines])
             if len(table[:, NUMBERS].astype(float)) != ROWS[name]:
                 raise ValueError
         except (OSError, ValueError, IndexError):  # no byte of a record is quoted
@@ -57,6 +55,5 @@ class Adult(Dataset):
 def _features(table: AnyArray, public: AnyArray) -> AnyArray:
     """Return float32 features [rows, features] of a table, encoded by the table `public` only."""
     numbers, known = (rows[:, NUMBERS].astype(float) for rows in (table, public))
-    words = sorted(set(range(COLUMNS)) - set(NUMBERS))
-    one_hot = [table[:, word, None] == np.unique(public[:, word]) for word in words]
+    one_hot = [table[:, word, None] == np.unique(public[:, word]) for word in WORDS]
     return np.concatenate([Standardizer.fit(known)(numbers), *one_hot], axis=1).astype(np.float32)

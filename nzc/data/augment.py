@@ -38,7 +38,7 @@ class RowWise(ABC):
 @dataclass(frozen=True)
 class Affine(RowWise):
     """Random affine maps of images: turned by up to ±rotate degrees, scaled by 1 ± scale a side, moved by ±shift of the
-    side and sheared by ±shear. Each image has its own uniform draws. Rows that are not images stay as they are."""
+    side and sheared by ±shear, each by its own uniform draws. Rows that are not images stay as they are."""
 
     rotate: NotNegative = 0.0
     scale: NotNegative = 0.0
@@ -48,49 +48,41 @@ class Affine(RowWise):
     any_device = True
 
     def draw(self, rows: int, rng: "Generator") -> "Tensor":
-        """Return six uniform numbers of each row, [rows, 6]."""
         return _uniform(rng, 6, rows).T
 
     def takes(self, shape: Sequence[int]) -> bool:
-        """Return whether rows of `shape` are images."""
         return is_image(shape)
 
     def apply(self, x: "Tensor", drawn: "Tensor") -> "Tensor":
-        """Augment float images x [rows, channels, height, width]."""
         import torch
         from torch.nn import functional as F
 
         turn, wide, high, shear, right, down = drawn.to(x).T.contiguous() * 2 - 1
-        turn = turn * math.radians(self.rotate)
         wide, high = 1 + wide * self.scale, 1 + high * self.scale
-        cos, sin = torch.cos(turn), torch.sin(turn)
+        turn = turn * math.radians(self.rotate)
+        cos, sin = turn.cos(), turn.sin()
         first = cos * wide, shear * self.shear - sin * high, 2 * self.shift * right
         second = sin * wide, cos * high, 2 * self.shift * down
         maps = torch.stack([*first, *second], dim=1).view(-1, 2, 3)
-        grid = F.affine_grid(maps, list(x.shape), align_corners=False)
-        return F.grid_sample(x, grid, align_corners=False)
+        return F.grid_sample(x, F.affine_grid(maps, list(x.shape), align_corners=False), align_corners=False)
 
 
 @dataclass(frozen=True)
 class Strong:
     """Strong augmentation for consistency training: it may hide much of a row, but not its class.
 
-    Images: `affine`, `stretch` times as strong; contrast 1 ± contrast about the image's mean; brightness ± brightness
-    of the batch's range; a box of that mean over up to `cutout` of each side (Cutout: DeVries and Taylor 2017, arXiv
-    1708.04552). Images in colour: half are inverted, and contrast and level of each channel change by up to the share
-    `colour`; without this, a network knows an image by its colours (Chen et al. 2020, arXiv 2002.05709, section 3.2).
-    Other rows: with probability `mask` a feature takes the value of another row of the batch (SCARF: Bahri et al. 2022,
-    arXiv 2106.15147), then noise of standard deviation `noise` is added. Values stay within the batch's.
+    Of images in colour, half are inverted too: without `colour`, a network knows an image by its colours (Chen et al.
+    2020, arXiv 2002.05709, section 3.2). Values stay within the batch's.
     """
 
-    affine: Affine | None
-    stretch: NotNegative
-    contrast: BelowOne
-    brightness: NotNegative
-    cutout: BelowOne
-    mask: BelowOne
-    noise: NotNegative
-    colour: NotNegative = 0.0
+    affine: Affine | None  # of images
+    stretch: NotNegative  # so many times as strong
+    contrast: BelowOne  # 1 ± contrast about the image's mean
+    brightness: NotNegative  # ± brightness of the batch's range
+    cutout: BelowOne  # a box of the mean over up to this share of each side (DeVries and Taylor 2017, arXiv 1708.04552)
+    mask: BelowOne  # probability that a feature is that of another row (Bahri et al. 2022, arXiv 2106.15147)
+    noise: NotNegative  # standard deviation of what is added to features
+    colour: NotNegative = 0.0  # share by which contrast and level of each channel change
 
     any_device: ClassVar[bool] = True
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nzc.data.splits import Dataset, DataSplits, Split, choose
+from nzc.data.splits import Dataset, DataSplits, Split
 from nzc.settings import Count, CountOrZero
+from nzc.validation import InputError
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,9 @@ class Digits(Dataset):
 
         bunch = load_digits()
         x = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
-        y = bunch.target.astype(np.int64)
-        chosen = choose(len(y), self.private, self.public, self.seed)
-        private, public, test = (Split(x[rows], y[rows]) for rows in chosen)
+        if (most := len(x) - self.public - 1) < self.private:
+            raise InputError("private", self.private, f"private + public must leave rows to test on: at most {most}")
+        rows = np.random.default_rng(self.seed).permutation(len(x))
+        parts = np.split(rows, [self.private, self.private + self.public])
+        private, public, test = (Split(x[part], bunch.target[part].astype(np.int64)) for part in parts)
         return DataSplits(private, public, test, classes=10)

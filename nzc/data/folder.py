@@ -20,11 +20,9 @@ from nzc.validation import InputError
 class Folder(Dataset):
     """path/CLASS/IMAGE in any format that Pillow reads. Names that begin with a dot are ignored.
 
-    Images of all classes are sorted by file name together. An image is known by its file name, whatever its class: the
-    name alone decides its split and its teacher. `private` and `public` are shares of the images, on average.
-    `classes` are names of the folders, in order, of which some may be missing; None: all folders, sorted by name.
-    Images become `size` × `size`, grey or RGB, of 8 bits; without `size` they must all have one size. What is
-    transparent lies on white.
+    An image is known by its file name, whatever its class: the name alone decides its split and its teacher. Folders of
+    declared `classes` may be missing. Images become grey or RGB, of 8 bits; what is transparent lies on white.
+    conf/dataset/folder.yaml explains the keys.
     """
 
     path: str
@@ -41,18 +39,12 @@ class Folder(Dataset):
     def load(self) -> DataSplits:
         folders = self._folders()
         files = [(path, at) for at, folder in enumerate(folders) if folder.is_dir() for path in _listed(folder)]
-        if inner := next((file.parent for file, _ in files if file.is_dir()), None):
-            nested = f"{inner.name} holds folders. Is dataset.path={inner} meant?"
-            raise InputError("path", self.path, f"must hold images as path/CLASS/IMAGE; {nested}")
+        if any(path.is_dir() for path, _ in files):
+            raise InputError("path", self.path, "must hold images as path/CLASS/IMAGE, and a class has folders")
         files.sort(key=lambda file: file[0].name)
-        file_names = np.array([file.name for file, _ in files], dtype=object)
-        keys = keys_of(file_names)
-        chosen = by_share(keys, True, self.private, self.public, self.seed)
-        if chosen is None:
-            allowed = f"must have enough images for three splits, not {len(files)}; or set dataset.seed"
-            raise InputError("path", self.path, allowed)
-        y = np.array([label for _, label in files], dtype=np.int64)
-        where = [np.flatnonzero(rows) for rows in chosen]
+        names = np.array([file.name for file, _ in files], dtype=object)
+        keys, y = keys_of(names), np.array([label for _, label in files], dtype=np.int64)
+        mine, asked, rest = map(np.flatnonzero, by_share(keys, True, self.private, self.public, self.seed))
         shape = self._read(files[0][0]).shape
 
         def images(rows: Ints) -> Iterator[AnyArray]:
@@ -63,11 +55,11 @@ class Folder(Dataset):
                     raise InputError("size", self.size, "must be given where images differ in size")
                 yield image[None]
 
-        private, public, test = (gather(images(rows)) for rows in where)
+        public, test = (Split(gather(images(rows))[:], y[rows]) for rows in (asked, rest))
         return DataSplits(
-            Records(private, y[where[0]]), Split(public[:], y[where[1]]), Split(test[:], y[where[2]]), len(folders),
-            where[1], labels=tuple(folder.name for folder in folders), ids=texts_of(file_names[where[1]]),
-            keys=keys[where[0]], declared=self.classes is not None,
+            Records(gather(images(mine)), y[mine]), public, test, len(folders), asked, keys=keys[mine],
+            labels=tuple(folder.name for folder in folders), ids=texts_of(names[asked]),
+            declared=self.classes is not None,
         )  # fmt: skip
 
     def _folders(self) -> list[Path]:

@@ -11,16 +11,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _SIXTEEN = ("I;16", "I;16B", "I;16L", "I;16N")
-#: Modes without a known range: LAB has no conversion in Pillow; numbers of 32 bits may have any range.
-_UNKNOWN = ("I", "F", "LAB")
-#: Formats whose first frame is the whole picture: photographs with a preview, and drawings with layers.
-_FIRST_IS_ALL = ("MPO", "PSD")
-#: TIFF tags.
-_BITS, _PHOTOMETRIC = 258, 262
+_UNKNOWN = ("I", "F", "LAB")  # modes of 32 bits, which may have any range, and one that Pillow cannot convert
+_FIRST_IS_ALL = ("MPO", "PSD")  # formats whose further frames are previews or layers
+_BITS, _PHOTOMETRIC = 258, 262  # TIFF tags
 
 
 class ImageError(ValueError):
-    """Why an image cannot be used, and what to do. The message quotes no name."""
+    """The message says why an image cannot be used, and what to do. It quotes no name."""
 
 
 def as_bytes(opened: "Image", grey: bool) -> "Image":

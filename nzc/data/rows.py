@@ -1,35 +1,37 @@
-"""Private rows that are read, or drawn, where a teacher needs them: they never lie in memory all at once."""
+"""Arrays from files, and private rows that are read, or drawn, where a teacher needs them: never all at once.
+
+A message says what is wrong with a file, and never quotes its content.
+"""
 
 import mmap
+import os
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from multiprocessing import reduction
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from nzc.types import AnyArray, Ints
+from nzc.validation import InputError
 
-#: The most bytes of a block of rows, which has a multiple of _EVEN rows, where that many fit: a network rounds a batch
-#: of a few rows differently.
+#: The most bytes of a block of rows. It has a multiple of _EVEN rows, if so many fit: a network rounds a batch of a few
+#: rows differently.
 _BLOCK, _EVEN = 2**26, 1000
-#: `gather` keeps so many bytes in memory.
-_HELD = 2**30
+_HELD = 2**30  # bytes that `gather` keeps in memory
 
 
 class LazyRows(ABC):
-    """Rows [rows, ...] that are given by number: rows[numbers] and rows[start:stop] are arrays.
-
-    shape     as of an array; dtype likewise
-    identity  what identifies all rows, where they need not be read for it; None: their bytes do
-    """
+    """Rows [rows, ...] that are given by number: rows[numbers] and rows[start:stop] are arrays."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    identity: bytes | None = None
+    identity: bytes | None = None  # of all rows, where they need not be read for it; None: their bytes
 
     @abstractmethod
     def read(self, numbers: Ints) -> AnyArray:
@@ -54,34 +56,25 @@ def blocks(x: AnyArray | LazyRows) -> Iterator[AnyArray]:
 
 
 class FileRows(LazyRows):
-    """Rows of an array that lies in a file.
-
-    stored   the whole array, memory-mapped from `file`
-    numbers  which of its rows these are; None: all
-    prepare  turns stored rows [rows, ...] into rows, each by itself; None: they stay as they are
-    """
+    """Rows of an array `stored`, memory-mapped from `file`: those of `numbers` (None: all), each prepared by itself."""
 
     def __init__(
         self,
         file: IO[bytes],
         stored: "np.memmap[Any, Any]",
         numbers: Ints | None = None,
-        prepare: Callable[[AnyArray], AnyArray] | None = None,
+        prepare: Callable[[AnyArray], AnyArray] = np.asarray,
     ) -> None:
         self.file, self.stored, self._numbers, self._prepare = file, stored, numbers, prepare
         weakref.finalize(stored, file.close)
-        none = self._prepared(np.empty((0, *stored.shape[1:]), stored.dtype))
+        none = prepare(np.empty((0, *stored.shape[1:]), stored.dtype))
         self.shape = (len(stored) if numbers is None else len(numbers), *none.shape[1:])
         self.dtype = none.dtype
 
     def read(self, numbers: Ints) -> AnyArray:
         rows: AnyArray = np.array(self.stored[numbers if self._numbers is None else self._numbers[numbers]])
-        # What was read need not stay: the system caches what there is room for.
-        self.stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
-        return self._prepared(rows)
-
-    def _prepared(self, rows: AnyArray) -> AnyArray:
-        return rows if self._prepare is None else self._prepare(rows)
+        self.stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr] # the system caches what fits
+        return self._prepare(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let a process that Lightning starts read the same file, which may have no name any more."""
@@ -114,3 +107,45 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
         return np.concatenate(kept)
     file.flush()
     return FileRows(file, np.memmap(file, kept[0].dtype, "r", 0, (rows, *kept[0].shape[1:])))
+
+
+def load_array(path: str, key: str, name: str = "it", lazily: bool = False) -> AnyArray:
+    """Return the array of an .npy file, `lazily` as a memory map; InputError: `key` and `name` cannot be read."""
+    with _reading(path, key, name):
+        array: AnyArray = np.load(path, mmap_mode="r" if lazily else None, allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            array.close()
+            raise TypeError("an .npz archive")
+    return array
+
+
+def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return those arrays of an .npz file, or of the .npy files in a folder, that have these names.
+
+    x of a folder stays in its file: FileRows.
+    """
+    if os.path.isdir(path):
+        files = {name: str(own) for name in names if os.path.lexists(own := Path(path, f"{name}.npy"))}
+        arrays: dict[str, Any] = {name: load_array(file, "path", name, name == "x") for name, file in files.items()}
+        if "x" in arrays and arrays["x"].ndim:
+            arrays["x"] = FileRows(open(files["x"], "rb"), arrays["x"])  # noqa: SIM115 - the rows keep it
+        return arrays
+    arrays = {}
+    with _reading(path, "path", "it"), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        for name in (name for name in names if name in archive):
+            with _reading(path, "path", name):
+                arrays[name] = archive[name]
+    return arrays
+
+
+@contextmanager
+def _reading(path: str, key: str, name: str) -> Iterator[None]:
+    """Turn what NumPy raises while it reads the array `name`, and may quote the file, into an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # NumPy, zipfile and their decoders raise many types
+        why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        kinds = "an .npy or an .npz file, whole, of numbers or text (dataset=table reads CSV, Parquet and Arrow files)"
+        raise InputError(key, path, f"must be {kinds}: {name} cannot be read ({why})") from None

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,24 +23,20 @@ if TYPE_CHECKING:
 SPLITS: tuple[Literal["private", "public", "test"], ...] = ("private", "public", "test")
 #: The keys of `data` in result.json.
 SummaryKey = Literal["private", "public", "test", "classes", "undeclared_classes", "digest", "public_files", "features"]
-#: The unit of privacy where labels alone are private.
-LABEL = "label"
+#: What becomes of people who have private rows, and public or test rows too.
+Overlap = Literal["refuse", "drop", "allow"]
+LABEL = "label"  # the unit of privacy where labels alone are private
+UNKNOWN = -1  # the label of a public row whose class is not known
 #: The pool has at most so many rows where features of private records join it: a representation compares all of them.
 _POOL = 20_000
-#: The label of a public row whose class is not known.
-UNKNOWN = -1
 
 
 @dataclass(frozen=True)
 class Records:
-    """Rows of the private split, in memory or not.
+    """Rows of the private split, in memory or not: uint8 images or float32 features. No error message quotes them."""
 
-    x  [rows, ...]: uint8 images [rows, channels, height, width], or float32 features [rows, features]
-    y  [rows]: classes from 0
-    """
-
-    x: AnyArray | LazyRows = field(repr=False)  # private, also in error messages
-    y: Ints = field(repr=False)
+    x: AnyArray | LazyRows = field(repr=False)  # [rows, channels, height, width] or [rows, features]
+    y: Ints = field(repr=False)  # [rows]: classes from 0
 
     def __len__(self) -> int:
         return len(self.y)
@@ -62,10 +59,7 @@ class Embedding:
 
 @dataclass(frozen=True)
 class DataSplits:
-    """A dataset: records that the teachers learn from, rows that may be asked, rows that only measure accuracy.
-
-    All other fields may be None, where a dataset has no such thing.
-    """
+    """A dataset: records that the teachers learn from, rows that may be asked, rows that only measure accuracy."""
 
     private: Records
     public: Split
@@ -103,12 +97,10 @@ class DataSplits:
 
     @cached_property
     def joined(self) -> Ints:
-        """The numbers of the private records whose features join the pool: none, unless labels alone are private.
-
-        A hash of the features alone decides which, and in which order: labels may decide the order of a file.
-        """
+        """The numbers of the private records whose features join the pool: none, unless labels alone are private."""
         if not self.labels_only:
             return np.zeros(0, np.int64)
+        # A hash of the features alone decides which, and in which order: labels may decide the order of a file.
         hashes = [hashlib.sha256(row.tobytes()).digest() for part in blocks(self.private.x) for row in part]
         free = max(0, _POOL - len(self.public))
         return np.array(sorted(range(len(hashes)), key=hashes.__getitem__)[:free], np.int64)
@@ -133,10 +125,9 @@ class DataSplits:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all rows of all splits, in order, and of the keys of groups or records, if there are any."""
-        digest = self._of_private.copy()
         own = [part for part in (self.names, self.weights) if part is not None]
-        _take_in(digest, self.public.x, self.public.y, self.test.x, self.test.y, *own)
-        return digest.hexdigest()
+        arrays = self.public.x, self.public.y, self.test.x, self.test.y, *own
+        return _with(self._of_private, *arrays).hexdigest()
 
     @property
     def private_digest(self) -> str:
@@ -145,22 +136,21 @@ class DataSplits:
 
     @cached_property
     def _of_private(self) -> "hashlib._Hash":
-        digest = hashlib.sha256()
-        _take_in(digest, self.private.x, self.private.y)
-        return digest
+        return _with(hashlib.sha256(), self.private.x, self.private.y)
 
     @property
     def summary(self) -> dict[SummaryKey, Any]:
         """Sizes, classes, digest and digests of public files, as recorded in result.json, which is private."""
-        files: dict[SummaryKey, Any] = {"public_files": self.public_files} if self.public_files else {}
-        classes: dict[SummaryKey, Any] = {"classes": self.classes, "undeclared_classes": self.undeclared_classes}
-        joined: dict[SummaryKey, Any] = {"features": len(self.joined)} if self.labels_only else {}
-        sizes: dict[SummaryKey, Any] = {name: len(getattr(self, name)) for name in SPLITS}
-        return {**sizes, **joined, **files, **classes, "digest": self.digest}
+        facts: dict[SummaryKey, Any] = {name: len(getattr(self, name)) for name in SPLITS}
+        facts |= {"features": len(self.joined)} if self.labels_only else {}
+        facts |= {"public_files": self.public_files} if self.public_files else {}
+        facts |= {"classes": self.classes, "undeclared_classes": self.undeclared_classes, "digest": self.digest}
+        return facts
 
 
-def _take_in(digest: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> None:
-    """Feed a digest with types, shapes and bytes of arrays."""
+def _with(start: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> "hashlib._Hash":
+    """Return the digest fed with types, shapes and bytes of arrays."""
+    digest = start.copy()
     for x in arrays:
         digest.update(f"{x.dtype}{x.shape}".encode())
         if isinstance(x, LazyRows) and x.identity is not None:
@@ -168,23 +158,18 @@ def _take_in(digest: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> None:
         else:
             for part in blocks(x):
                 digest.update(np.ascontiguousarray(part).data)
+    return digest
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset(ABC):
-    """Base class of a dataset. Its fields are defaults for other parts of the configuration.
+    """Base class of a dataset. Its fields but `unit` are defaults for other parts of the configuration."""
 
-    network  network that suits the rows, for teachers and student
-    augment  augmentation that suits the rows: (x, torch.Generator) → x
-    suits    values that suit this dataset, by preset of aggregator or student: {gnmax: {sigma: 15}}
-    name     whom the private data are about, in the user's words: costs under one name add up in the ledger
-    unit     what ε protects: a group, a record, or its label alone; None: groups where there are some, else records
-    """
-
-    network: Any = field(default=None, compare=False)
-    augment: Any = field(default=None, compare=False)
-    suits: Any = field(default=None, compare=False)
-    name: Any = field(default=None, compare=False)
+    network: Any = field(default=None, compare=False)  # for teachers and student
+    augment: Any = field(default=None, compare=False)  # (x, torch.Generator) → x
+    suits: Any = field(default=None, compare=False)  # by preset of aggregator or student: {gnmax: {sigma: 15}}
+    name: Any = field(default=None, compare=False)  # of the people: costs under one name add up in the ledger
+    #: What ε protects: a group, a record, or its label alone; None: groups where there are some, else records.
     unit: Literal["group", "record", "label"] | None = None
 
     def check(self) -> int | None:
@@ -203,20 +188,9 @@ class Dataset(ABC):
         """Load the splits. InputError: `unit` does not suit them, such as a label where several belong to a group."""
         splits = self.load()
         if self.unit is not None and (self.unit == "group") != (splits.groups is not None):
-            has = "no groups: record, label or null"
-            if splits.groups is not None:
-                has = "groups: group, or null (for dataset=npz, or record)"
-            raise InputError("unit", self.unit, f"must suit a dataset that has {has}")
+            has = "no groups: record, label" if splits.groups is None else "groups: group (for dataset=npz, or record)"
+            raise InputError("unit", self.unit, f"must suit a dataset that has {has} or null")
         return replace(splits, labels_only=self.unit == LABEL)
-
-
-def choose(rows: int, private: int, public: int, seed: int) -> tuple[Ints, Ints, Ints]:
-    """Draw `private` and `public` of `rows` row numbers; the third array holds the rest. No row is drawn twice."""
-    if private + public >= rows:
-        allowed = f"private + public must leave rows to test on: at most {rows - public - 1}"
-        raise InputError("private", private, allowed)
-    order = np.random.default_rng(seed).permutation(rows)
-    return order[:private], order[private : private + public], order[private + public :]
 
 
 def check_names(classes: Sequence[str | float] | None) -> None:
@@ -225,14 +199,14 @@ def check_names(classes: Sequence[str | float] | None) -> None:
         raise InputError("classes", classes, "must be two or more different names")
 
 
-def by_share(units: Ints, named: bool, private: float, public: float, seed: int) -> list[Bools] | None:
-    """Return the rows of the three splits as masks; rows of one unit [rows] share a split. None: one would be empty.
+def by_share(units: Ints, named: bool, private: float, public: float, seed: int) -> list[Bools]:
+    """Return the rows of the three splits as masks; rows of one unit [rows] share a split.
 
     units  keys of the names of records or groups (`named`), or row numbers
 
-    A name decides alone, by a hash: whatever becomes of other records, this one keeps its split. The shares hold on
+    A name decides alone, by a hash: whatever becomes of other records, this one keeps its split, and the shares hold on
     average. Row numbers, and names where nothing is private, are drawn without replacement: the shares are exact.
-    A private share of 0 is left empty.
+    InputError: a split would be empty, other than the private one where `private` is 0.
     """
     if private + public >= 1:
         raise InputError("private", private, f"private + public must stay below 1 (public is {public})")
@@ -245,4 +219,26 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
         first = round(private * len(numbers))
         second = first + round(public * len(numbers))
     chosen = [place < first, (first <= place) & (place < second), place >= second]
-    return chosen if all(rows.any() for rows in chosen[private == 0 :]) else None
+    if not all(rows.any() for rows in chosen[private == 0 :]):
+        few = f"must leave no split empty, of {len(np.unique(units)):,} names or rows in all; or set dataset.seed"
+        raise InputError("private", private, few)
+    return chosen
+
+
+def to_drop(private: Set[Any], others: Mapping[str, Set[Any]], names: str, overlap: Overlap) -> Set[Any]:
+    """Return the people whose private rows are left out; say how many people (of the `names`) have `others` too.
+
+    `drop` leaves out private rows, not public ones, whose absence from a published folder would tell who is private:
+    which rows remain follows from public files, so ε holds between private data of the people whom these do not name.
+    """
+    shared = {where: private & found for where, found in others.items()}
+    every = frozenset[Any]().union(*shared.values())
+    if not every:
+        return every
+    where = ", ".join(f"{len(found):,} are in {key} rows too" for key, found in shared.items() if found)
+    told = f"of {len(private):,} values of the {names} in private rows, {where}"
+    if overlap == "refuse":
+        allowed = f"must be drop, to learn nothing from the private rows of people on both sides, or allow: {told}"
+        raise InputError("overlap", overlap, allowed)
+    print(f"nzc: {told}{'; these private rows are left out' * (overlap == 'drop')}", file=sys.stderr)
+    return every if overlap == "drop" else frozenset()

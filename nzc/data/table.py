@@ -1,9 +1,12 @@
 """Your own tables: CSV, Parquet or Arrow files with named columns."""
 
+import math
+import os
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,42 +16,170 @@ import pandas as pd
 
 from nzc.data.hashing import keys_of, texts_of
 from nzc.data.rows import gather
-from nzc.data.splits import DataSplits, Records, Split
-from nzc.data.table_encoder import ColumnError, different, texts
-from nzc.data.table_files import TableFiles
-from nzc.data.table_fit import doubts, fit_encoder, remedy
+from nzc.data.splits import SPLITS, Dataset, DataSplits, Overlap, Records, Split, check_names, to_drop
+from nzc.data.table_encoder import ColumnError, blanked, different, read_table, texts
+from nzc.data.table_fit import KINDS, doubts, fit_encoder
+from nzc.settings import TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError
+from nzc.validation import InputError, meant
+
+CHUNK = 100_000  # rows of a file that are in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(TableFiles):
-    """Features of the rows: means, categories and kinds of columns are fitted on the public file.
+class Table(Dataset):
+    """Private records with labels in one file, public rows without labels in another; optionally test rows in a third.
 
-    Of each private row only its features (4 bytes each), label and group (8 bytes each) are kept, so a file may be
-    larger than the memory. Labels in the public file measure the accuracy of labels; nothing learns from them.
+    conf/dataset/table.yaml explains the keys. Features are fitted on the public file; nothing learns from its labels.
+    Of each private row only features (4 bytes each), label and group (8 bytes each) are kept, so a file may be larger
+    than the memory. The group tells people apart, or else the id, unless ids are row numbers.
     """
+
+    private: str
+    public: str
+    label: str
+    test: str | None = None
+    group: str | None = None
+    id: str | None = None
+    budget: str | None = None
+    drop: list[str] = field(default_factory=list)
+    columns: dict[str, Any] | None = None
+    categories: TwoOrMore = 32
+    missing: list[str | int | float] = field(default_factory=list)
+    classes: list[str | int | float] | None = None
+    overlap: Overlap = "refuse"
+
+    def __post_init__(self) -> None:
+        check_names(self.classes)
+        for column, kind in (self.columns or {}).items():
+            if not isinstance(kind, str) or (kind not in KINDS and "%" not in kind):
+                allowed = f"must be {', '.join(KINDS)}, or a date format such as %d.%m.%Y"
+                raise InputError(f"dataset.columns.{column}", kind, allowed)
+
+    def check(self) -> int:
+        _ = self._classes, self._dropped  # InputError: a file is wrong
+        return int(next(iter(self._counts["public"].values())).sum())
 
     def describe(self) -> None:
         assert self._public is not None
 
     def load(self) -> DataSplits:
-        public, (private, keys, budgets) = self._public, self._encoded("private")
-        test = public.test
-        if self.test is not None:
-            rows, *_ = self._encoded("test")
-            test = Split(rows.x[:], rows.y)
-        named: dict[str, Any] = {"keys": keys, "budgets": budgets}
+        private, named = self._encoded("private")
         if self.group is not None:
-            named |= {"keys": None, "groups": keys, "grouped_by": f"column `{self.group}`"}
-        return replace(public, private=private, test=test, private_file=digest_of(self.private), **named)
+            named |= {"groups": named.pop("keys"), "grouped_by": f"column `{self.group}`"}
+        if self.test is not None:
+            rows, _ = self._encoded("test")
+            named["test"] = Split(rows.x[:], rows.y)
+        return replace(self._public, private=private, private_file=digest_of(self.private), **named)
+
+    @property
+    def _special(self) -> tuple[str | None, ...]:
+        """The columns that are no features."""
+        return self.label, self.group, self.id, self.budget, *self.drop
+
+    @property
+    def _named(self) -> str | None:
+        """The column whose values alone decide the teachers, where the private file has it."""
+        return self.id if self.group is None else self.group
+
+    def _chunks(
+        self, key: str, rows: int | None = None, names: Collection[str] | None = None
+    ) -> Iterator[pd.DataFrame]:
+        """Yield the rows of a file, at most `rows` (None: CHUNK) at a time. InputError: why, without a cell of it."""
+        try:
+            for chunk in read_table(getattr(self, key), rows or CHUNK, names):
+                yield blanked(chunk, list(map(str, self.missing)))
+        except Exception as error:  # pandas and pyarrow raise many types, and quote cells
+            why = str(error) if isinstance(error, ColumnError) else getattr(error, "strerror", None)
+            if isinstance(error, pd.errors.ParserWarning | pd.errors.ParserError):
+                why = "a row has more cells than the header, or a quote does not end"
+            allowed = f"must be a readable CSV, Parquet or Arrow file ({why or type(error).__name__})"
+            raise InputError(key, getattr(self, key), allowed) from None
+
+    @cached_property
+    def _counts(self) -> dict[str, dict[str, pd.Series]]:
+        """By file, how many rows have each label, group and id; a quick look: 100 MB take a second."""
+        if os.path.realpath(self.public) == os.path.realpath(self.private):
+            raise InputError("public", self.public, "must be another file than dataset.private")
+        columns = {str(key): list(next(self._chunks(key, 1))) for key in SPLITS if getattr(self, key) is not None}
+        self._check_columns(columns)
+        return {key: self._counted(key, names) for key, names in columns.items()}
+
+    @cached_property
+    def _dropped(self) -> tuple[str | None, Set[str]]:
+        """The column that tells people apart, and those of its values whose private rows are left out."""
+        for column in filter(None, (self.group, self.id)):
+            of = {key: counted[column] for key, counted in self._counts.items() if column in counted}
+            if {"private"} < of.keys() and (column == self.group or not any(map(_are_row_numbers, of.values()))):
+                names = {key: frozenset(found.index.dropna()) for key, found in of.items()}
+                return column, to_drop(names.pop("private"), names, f"column `{column}`", self.overlap)
+        return None, frozenset()
+
+    def _check_columns(self, files: Mapping[str, list[str]]) -> None:
+        """Raise InputError where the files do not have the columns that are named, or not the same features."""
+        public, private = files["public"], files["private"]
+        # Without a header, names that only a private file has are a record: one is quoted if it is nearly as typed.
+        if not (shared := [name for name in public if name in private]):
+            allowed = f"must have columns of {self.private}, and none is in both; cells are divided by , ; | or tab"
+            raise InputError("public", self.public, allowed)
+        for key, names, columns in (
+            ("label", [self.label], private), ("group", [self.group], private), ("id", [self.id], public),
+            ("budget", [self.budget], private),
+            ("drop", self.drop, [*private, *public]), ("columns", self.columns or {}, [*private, *public]),
+        ):  # fmt: skip
+            for name in filter(None, names):
+                if name not in columns:
+                    path = self.private if columns is private else self.public
+                    raise InputError(key, name, f"must be a column of {path}{meant(name, columns, shared)}")
+        features = [name for name in public if name not in self._special]
+        for key in [key for key in files if key != "public"]:
+            absent = [name for name in (self.label, *features) if name not in files[key]]
+            if further := absent or [name for name in files[key] if name not in (*features, *self._special)]:
+                remedy = "name it by dataset.group if it says whom a row is about, else by dataset.drop"
+                wrong = "is missing" if absent else f"is not in the public file: {remedy}"
+                allowed = f"must have the label and the columns of {self.public}; {', '.join(further)} {wrong}"
+                raise InputError(key, getattr(self, key), allowed)
+
+    def _counted(self, key: str, columns: list[str]) -> dict[str, pd.Series]:
+        """Return how many rows have each text of label, group and id, NaN where missing; or of the first column."""
+        names = [name for name in (self.label, self.group, self.id) if name in columns] or columns[:1]
+        chunks = [
+            [chunk[name].value_counts(dropna=False) for name in names] for chunk in self._chunks(key, names=names)
+        ]
+        counted = {}
+        for name, parts in zip(names, zip(*chunks, strict=True), strict=True):
+            joined = pd.concat(parts)
+            counted[name] = of = joined.groupby(texts(joined.index.to_series()), dropna=False).sum()
+            needed = (name == self.label and key != "public") or (name == self._named and key == "private")
+            missing = of[of.index.isna()].sum() if needed else 0
+            if missing or not of.sum():
+                why = f"a value of {name} in every row; {missing:,} have none" if missing else "rows"
+                raise InputError(key, getattr(self, key), f"must have {why}")
+        return counted
+
+    @cached_property
+    def _classes(self) -> Sequence[str]:
+        """The names of the classes, in order; those that the private rows have by number, if all are numbers."""
+        labels = self._counts["private"][self.label]
+        names: list[str] = [*map(str, self.classes or ())] or sorted(labels.index)
+        if self.classes is None and not 2 <= len(names) <= max(20, labels.sum() // 100):
+            allowed = f"must name classes; it has {len(names):,} different values in {labels.sum():,} rows"
+            raise InputError("label", self.label, allowed)
+        if self.classes is None:
+            with suppress(ValueError):  # not all are numbers
+                names = sorted(names, key=lambda name: (math.isnan(float(name)), float(name), name))
+        for key, of in self._counts.items():
+            if self.label in of and (others := len(of[self.label].index.dropna().difference(names))):
+                allowed = f"must have {self.label} of the classes {', '.join(names[:20])}; it has {others} others"
+                raise InputError(key, getattr(self, key), allowed)
+        return names
 
     @cached_property
     def _public(self) -> DataSplits:
         """The public rows; the other splits are empty yet. How columns are used is said: a wrong guess must be seen."""
-        classes, public = self.facts.classes, pd.concat(self.chunks("public"), ignore_index=True)
-        inputs = public[[name for name in public if name not in self.special]]
+        classes, public = self._classes, pd.concat(self._chunks("public"), ignore_index=True)
+        inputs = public[[name for name in public if name not in self._special]]
         try:
             encoder = fit_encoder(inputs, self.columns or {}, self.categories, list(map(str, self.missing)))
             if not encoder.columns:
@@ -63,49 +194,47 @@ class Table(TableFiles):
         for line in (f"{made}; columns (dataset.columns corrects a kind): {kinds}{unused}", *measure, *warnings):
             print(f"nzc: {line}", file=sys.stderr)
         x, known = encoder.encode(public), _numbers(public.get(self.label, pd.Series(pd.NA, public.index)), classes)
-        none = Split(x[:0], known[:0])
+        none, ids = Split(x[:0], known[:0]), None if self.id is None else np.array(texts(public[self.id]), dtype=object)
         return DataSplits(
-            none, Split(x, known), none, len(classes), labels=tuple(classes), id_column=self.id, encoder=encoder,
-            ids=None if self.id is None else np.array(texts(public[self.id]), dtype=object),
-            public_files={Path(self.public).name: digest_of(self.public)},
+            none, Split(x, known), none, len(classes), labels=tuple(classes), ids=ids, id_column=self.id,
+            encoder=encoder, public_files={Path(self.public).name: digest_of(self.public)},
             declared=self.classes is not None, warnings=warnings,
         )  # fmt: skip
 
-    def _encoded(self, key: str) -> tuple[Records, Ints | None, AnyArray | None]:
-        """Return features and classes of the rows of a file, and of private rows keys of names and budget groups."""
-        path, facts, encoder = getattr(self, key), self.facts, self._public.encoder
+    def _encoded(self, key: str) -> tuple[Records, dict[str, Any]]:
+        """Return features and classes of the rows of a file, and of private rows the `keys` and `budgets`."""
+        kept, encoder = defaultdict[str, list[AnyArray]](list), self._public.encoder
         assert encoder is not None
-        labels: list[Ints] = []
-        keys: list[Ints] = []
-        budgets: list[AnyArray] = []
+        column, dropped = self._dropped if key == "private" else (None, ())
 
         def parts() -> Iterator[AnyArray]:
-            for chunk in self.chunks(key):
-                if key == "private" and facts.dropped:
-                    chunk = chunk[~texts(chunk[facts.by]).isin(facts.dropped)]
-                try:
-                    features = encoder.encode(chunk)
-                except ColumnError as error:
-                    guessed = {f"column {of.name}": of for of in encoder.columns if not of.given}
-                    of = guessed.get(str(error).rpartition(": ")[0])
-                    typed = "" if of is None else f"; {remedy(of.name, of.kind)}"
-                    raise InputError(key, path, f"must have columns as in {self.public}: {error}{typed}") from error
-                labels.append(_numbers(chunk[self.label], facts.classes))
-                if key == "private" and self.named in chunk:
-                    codes, names = different(chunk[self.named])
-                    keys.append(keys_of(np.asarray(names))[codes])
+            for chunk in self._chunks(key):
+                if dropped:
+                    chunk = chunk[~texts(chunk[column]).isin(dropped)]
+                kept["y"].append(_numbers(chunk[self.label], self._classes))
+                if key == "private" and self._named in chunk:
+                    codes, names = different(chunk[self._named])
+                    kept["keys"].append(keys_of(np.asarray(names))[codes])
                 if key == "private" and self.budget is not None:
-                    budgets.append(texts_of(chunk[self.budget].to_numpy(object, na_value="")))
-                yield features
+                    kept["budgets"].append(texts_of(chunk[self.budget].to_numpy(object, na_value="")))
+                yield encoder.encode(chunk)
 
-        x = gather(parts())
-        if not len(x):
-            raise InputError(key, path, "must have rows")
-        named, of = np.concatenate(keys) if keys else None, np.concatenate(budgets) if budgets else None
-        return Records(x, np.concatenate(labels)), named, of
+        try:
+            x = gather(parts())
+        except ColumnError as error:
+            typed = "dataset.columns={COLUMN: KIND} takes other values as missing, unless most are"
+            allowed = f"must have columns as in {self.public}: {error}; {typed}"
+            raise InputError(key, getattr(self, key), allowed) from error
+        named = {name: np.concatenate(arrays) for name, arrays in kept.items()}
+        return Records(x, named.pop("y")), named
+
+
+def _are_row_numbers(counts: pd.Series) -> bool:
+    """Return whether names number the rows from 0 or 1: two files then have the same names by chance."""
+    numbers = np.sort(pd.to_numeric(pd.Series(counts.index).str.extract(r"(\d{1,15})$")[0]))
+    return bool(counts.max() == 1 and numbers[0] in (0, 1) and (np.diff(numbers) == 1).all())
 
 
 def _numbers(labels: pd.Series, classes: Sequence[str]) -> Ints:
-    """Return the class of each label, UNKNOWN where it is missing."""
-    codes, names = different(labels)
+    codes, names = different(labels)  # a missing one becomes UNKNOWN
     return np.asarray(pd.Index(classes).get_indexer(names)[codes], np.int64)

@@ -42,22 +42,17 @@ def read_table(path: str | Path, rows: int, columns: Collection[str] | None = No
             yield chunk
 
 
-def first_line(path: Path) -> tuple[str, str]:
-    """Return the first line of a text file, and what separates its columns."""
-    with get_handle(path, "r", encoding="utf-8-sig", compression="infer") as opened:
-        line = str(opened.handle.readline())
-    return line, max(",;\t|", key=line.count)
-
-
 def _chunks(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[pd.DataFrame]:
     def wanted(name: object) -> bool:
         return columns is None or str(name).strip() in columns
 
     ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "").lower()
     if ending in _TEXT:
-        settings: dict[str, Any] = {"sep": first_line(path)[1], "dtype": str, "skipinitialspace": True}
-        settings |= {"index_col": False, "usecols": None if columns is None else wanted}
-        yield from pd.read_csv(path, **settings, chunksize=rows, encoding="utf-8-sig")
+        with get_handle(path, "r", encoding="utf-8-sig", compression="infer") as opened:
+            separator = max(",;\t|", key=str(opened.handle.readline()).count)
+        settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True, "index_col": False}
+        settings |= {"encoding": "utf-8-sig", "usecols": None if columns is None else wanted}
+        yield from pd.read_csv(path, chunksize=rows, **settings)
     elif ending in (*_PARQUET, *_ARROW):
         from pyarrow.dataset import dataset
 
@@ -74,26 +69,20 @@ def _chunks(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[
 class Column:
     """How one column becomes features; everything was measured on the public rows.
 
-    kind     number: itself; date: its parts; both standardised, and 0 where missing. category: a feature for each value
-    format   of dates, as for strptime, None: ISO 8601; of numbers, None: as in 1234.56, comma: as in 1.234,56
-    parts    number: itself; date: those of its parts that vary
-    mean     [parts]; spread [parts]: standard deviation
-    values   categories with a feature of their own. None stands for a missing value
-    other    whether all other categories have a feature together
-    missing  number, date: whether a feature says that the value is missing
-    given    whether the user named the kind: the few values that it does not fit count as missing
+    A category has a feature for each value. A number is a feature, and so is each part of a date: standardised, and 0
+    where missing.
     """
 
     name: str
-    kind: str
-    format: str | None = None
-    parts: Sequence[str] = ()
-    mean: Sequence[float] = ()
-    spread: Sequence[float] = ()
-    values: Sequence[str | None] = ()
-    other: bool = False
-    missing: bool = False
-    given: bool = False
+    kind: str  # number, category or date
+    format: str | None = None  # of dates, as for strptime, None: ISO 8601; of numbers, None: 1234.56, comma: 1.234,56
+    parts: Sequence[str] = ()  # number: itself; date: those of its parts that vary
+    mean: Sequence[float] = ()  # [parts]
+    spread: Sequence[float] = ()  # [parts], standard deviations
+    values: Sequence[str | None] = ()  # categories with a feature of their own. None stands for a missing value
+    other: bool = False  # whether all other categories have a feature together
+    missing: bool = False  # number, date: whether a feature says that the value is missing
+    given: bool = False  # whether the user named the kind: the few values that it does not fit count as missing
 
     @property
     def features(self) -> list[str]:
@@ -120,15 +109,11 @@ class Column:
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Encodes tables by what the public rows have (nzc.data.table_fit).
-
-    unused   of every column without features, why
-    missing  texts that stand for a missing value
-    """
+    """Encodes tables by what the public rows have (nzc.data.table_fit)."""
 
     columns: Sequence[Column]
-    unused: Mapping[str, str]
-    missing: Sequence[str] = ()
+    unused: Mapping[str, str]  # of every column without features, why
+    missing: Sequence[str] = ()  # texts that stand for a missing value
 
     @property
     def features(self) -> list[str]:

@@ -14,22 +14,16 @@ from nzc.validation import InputError, in_a_line
 
 @dataclass(frozen=True)
 class Torchvision(Dataset):
-    """The training part is private. The first rows of the test part are public, the rest is the test split.
+    """The training part is private. The first `public` rows of the test part are public, the rest is the test split."""
 
-    root    folder of torchvision's files, which are downloaded where they are missing
-    kind    torchvision's name of the dataset
-    public  number of public rows
-    extra   whether the part `extra` is private too; SVHN has one
-    """
-
-    root: str
+    root: str  # folder of torchvision's files, which are downloaded where they are missing
     kind: Literal["CIFAR10", "CIFAR100", "FashionMNIST", "KMNIST", "MNIST", "STL10", "SVHN", "USPS"]
     public: Count
-    extra: bool = False
+    extra: bool = False  # whether the part `extra` is private too; SVHN has one
 
     def load(self) -> DataSplits:
         parts = [self._read(part) for part in ("train", *["extra"] * self.extra)]
-        private = Split(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        private = Split(*map(np.concatenate, zip(*parts, strict=True)))
         u, v = self._read("test")
         if len(v) <= self.public:
             raise InputError("public", self.public, f"must leave rows to test on: at most {len(v) - 1:,}")
@@ -44,9 +38,8 @@ class Torchvision(Dataset):
         try:
             images = getattr(datasets, self.kind)(self.root, download=True, **which)
         except Exception as error:  # torchvision, SciPy and their decoders raise many types
-            files = f"the files of {self.kind}, whole and unchanged"
-            allowed = f"must hold {files}; they could not be downloaded either ({in_a_line(error, 300)})"
-            raise InputError("root", self.root, allowed) from error
+            why = f"they could not be downloaded either ({in_a_line(error, 300)})"
+            raise InputError("root", self.root, f"must hold the files of {self.kind}, whole; {why}") from error
         y = images.targets if hasattr(images, "targets") else images.labels
         return channels_first(np.asarray(images.data)), np.asarray(y, np.int64)
 

@@ -13,6 +13,8 @@ from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 
+#: What moves at most one vote a query; a teacher where nzc trained nothing.
+Unit = Literal["group", "record", "label", "teacher"]
 #: The keys of `teachers` in result.json.
 SummaryKey = Literal["count", "mean_accuracy", "ensemble_accuracy", "gap_above_2", "gap_above_3"]
 
@@ -55,11 +57,6 @@ class VoteShape(NamedTuple):
     teachers: int
 
 
-#: What moves at most one vote a query: all records of one group, one record or its label alone, or, where nzc trained
-#: nothing, a teacher.
-Unit = Literal["group", "record", "label", "teacher"]
-
-
 class Teachers(ABC):
     """What every kind of teachers implements."""
 
@@ -80,14 +77,13 @@ class Teachers(ABC):
 
     def neighbours(self, splits: DataSplits | None) -> str:
         """Return in words when two private datasets are neighbours: one unit of privacy differs."""
-        if self.unit(splits) == "group":
-            which = f" (one value of the {splits.grouped_by})" if splits is not None and splits.grouped_by else ""
-            return f"all records of one group{which} are replaced by one or more others"
         if self.unit(splits) == "label":
             return "the label of one record differs; the features of all records are public, and nothing protects them"
-        if splits is not None and splits.keys is not None:
-            return "one record differs, but keeps its name"
-        return "one record differs"
+        if splits is not None and splits.groups is not None:
+            which = f" (one value of the {splits.grouped_by})" if splits.grouped_by else ""
+            return f"all records of one group{which} are replaced by one or more others"
+        named = splits is not None and splits.keys is not None
+        return "one record differs" + ", but keeps its name" * named
 
     def counted(self, splits: DataSplits) -> DataSplits:
         """Return the splits with those private records that the teachers use: by default all."""
@@ -98,7 +94,7 @@ class Teachers(ABC):
         """Return the shape of the votes. InputError: the teachers cannot learn from these splits."""
 
     def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:  # noqa: B027
-        """Raise InputError where training would fail; by default nothing is known to."""
+        """Raise InputError where training would fail, as far as this is known before."""
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
         """Return the true labels [rows] of the rows that are voted on; None where none is known."""

@@ -15,15 +15,10 @@ from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
-_AT_ONCE = 20_000_000  # distances that are computed at once
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cells(Teachers):
-    """The asked rows divide the public representation into cells; votes are counts of the private records in a cell.
-
-    A record votes once, so all labels together cost as much as one (`mechanisms.adjacency.OwnCells`).
-    """
+    """The asked rows divide the public representation into cells; votes are counts of the private records in a cell."""
 
     per_group: Count = 1  # so many records of a group count at most; they are drawn by its name and size
     seed: CountOrZero = 0
@@ -45,10 +40,8 @@ class Cells(Teachers):
         return VoteShape(len(splits.public), splits.classes, splits.units * self.per_group)
 
     def counted(self, splits: DataSplits) -> DataSplits:
-        """Return the splits with `per_group` records of each group, filled up with unknown ones.
-
-        So the number of records does not tell how many a group has, not even by how a processor rounds.
-        """
+        """Return the splits with `per_group` records of each group, filled up with unknown ones, so that the number of
+        records does not tell how many a group has, not even by how a processor rounds."""
         if splits.groups is None:
             return splits
         names, first, sizes = np.unique(np.sort(splits.groups), return_index=True, return_counts=True)
@@ -66,13 +59,13 @@ class Cells(Teachers):
         places, labels = splits.embedding, splits.private.y
         counts = np.zeros((len(splits.public), splits.classes), np.int64)
         home = splits.to_label[nearest(places.private, places.public[splits.to_label])]
-        known, times = labels != UNKNOWN, np.ones(len(labels), np.int64) if splits.weights is None else splits.weights
-        np.add.at(counts, (home[known], labels[known]), times[known])
+        times = np.ones(len(labels), np.int64) if splits.weights is None else splits.weights
+        np.add.at(counts, (home, labels), times * (labels != UNKNOWN))
         return counts
 
 
 def nearest(places: Floats, to: Floats) -> Ints:
-    """Return for each of `places` the number of the nearest of `to`."""
-    lengths, chunk = (to**2).sum(axis=1), max(1, _AT_ONCE // len(to))
+    """Return for each of `places` the number of the nearest of `to`; 20 million distances at a time."""
+    lengths, chunk = (to**2).sum(axis=1), max(1, 20_000_000 // len(to))
     parts = [places[start : start + chunk] for start in range(0, len(places), chunk)]
     return np.concatenate([(lengths - 2 * part @ to.T).argmin(axis=1) for part in parts])

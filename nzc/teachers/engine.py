@@ -1,8 +1,7 @@
-"""The ensemble engine: trains all teachers in one Lightning fit.
+"""The ensemble engine: trains all teachers in one Lightning fit, of which a step is one pass of a cohort of teachers.
 
-One step of the fit is one pass of a cohort, `parallel` teachers, over their shards. On a CPU each teacher has its own
-thread (`teacher.py`); on a GPU the weights are stacked and trained as one network (`stacked.py`). With several devices
-each rank trains its share of the teachers, and writes their predictions into the folder that all ranks share.
+On a CPU each teacher has its own thread (`teacher.py`); on a GPU they are one network (`stacked.py`). With several
+devices each rank trains its share of the teachers, and writes their predictions into the folder that all ranks share.
 """
 
 import os
@@ -39,7 +38,7 @@ class TeacherEnsemble(LightningModule):
         x = splits.private.x
         self.x = torch.from_numpy(x) if isinstance(x, np.ndarray) else x  # processes of several devices share a tensor
         self.y, self.public = torch.from_numpy(splits.private.y), torch.from_numpy(splits.public.x[splits.to_label])
-        # How many rows all take in a pass; None: each takes all of its own, because names decide the sizes of shards.
+        # The rows of a pass; None: all of a shard whose size names decide, because it must not change another teacher.
         self.even = min(map(len, shards)) if splits.names is None else None
 
     def train_dataloader(self) -> DataLoader[tuple[list[int], int]]:
@@ -48,9 +47,7 @@ class TeacherEnsemble(LightningModule):
         probe = self.teacher(0)
         stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
         self.stacks = stacked and probe.can_be_stacked
-        fitting = (
-            Stacked.fitting(probe, len(self.shards)) if self.stacks else 4 * self._cores()
-        )  # so that no core waits long
+        fitting = Stacked.fitting(probe, len(self.shards)) if self.stacks else 4 * self._cores()  # no core waits long
         size = 1 if probe.has_dropout else self.settings.parallel or fitting
         cohorts = [todo[start : start + size] for start in range(0, len(todo), size)]
         passes = [(cohort, number) for cohort in cohorts for number in range(self.settings.epochs)]

@@ -8,9 +8,9 @@ from nzc import networks
 from nzc.data import DataSplits
 from nzc.storage.fingerprint import source_digest
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.sharded import EnsembleSettings, ShardedTeachers, collect, missing
+from nzc.teachers.sharded import EnsembleSettings, ShardedTeachers, missing
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray
+from nzc.types import Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class Ensemble(EnsembleSettings):
     """`count` networks of one kind."""
 
     code = (
-        *(f"nzc.teachers.{name}" for name in ("engine", "teacher", "stacked")),
+        *("nzc.teachers.engine", "nzc.teachers.teacher", "nzc.teachers.stacked"),
         *("nzc.training.optimizer", "nzc.networks", *ShardedTeachers.code),
     )
 
@@ -32,21 +32,14 @@ class Ensemble(EnsembleSettings):
         facts = {"network_code": source, "precision": trainer.precision, "device": trainer.device_kind}
         return super().request(splits, trainer) | facts
 
-    def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
-        self._train_missing(splits, trainer, work)
-        return collect(work, self.number(splits))
-
     def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:
         assert splits is not None
         request = self.stored_request(splits, trainer)
-        store.train_worker(request, lambda work: self._train_missing(splits, trainer, work))
+        store.train_worker(request, lambda work: self.teach_missing(splits, trainer, work))
 
-    def _train_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
-        """Write the predictions [rows] of the teachers whose file work/i.npz is missing."""
+    def teach_shards(self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path) -> None:
         from nzc.teachers.engine import TeacherEnsemble
 
-        shards = self.shards(splits)
-        self.settle_empty(splits, shards, work)
         engine = TeacherEnsemble(self, splits, shards, work, trainer.compile)
         options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False, "num_nodes": trainer.nodes}
-        trainer.fit(engine, "Teachers", total=len(missing(work, range(self.number(splits)))), **options)
+        trainer.fit(engine, "Teachers", total=len(missing(work, range(len(shards)))), **options)

@@ -19,13 +19,11 @@ from nzc.validation import InputError, positive, whole
 class Neighbours(Teachers):
     """Private-kNN (Zhu, Yu, Chandraker and Wang 2020): `count` votes a query, of the nearest records in a sample.
 
-    A record is in the sample of a query with probability `sampling`, whatever the others; who is in it is secret. Where
-    a record is replaced, the old one may leave and the new one may enter, each in place of the next nearest record: at
-    most one vote moves, and none where the record is not in the sample (`accounting.sampling`).
+    A replaced record moves at most one vote, and none where it is not in the sample (`accounting.sampling`).
     """
 
     count: Count
-    sampling: Share
+    sampling: Share  # probability of each record to be in the sample of a query; who is in it is secret
 
     needs_embedding = True
     labels_asked_only = True
@@ -51,15 +49,14 @@ class Neighbours(Teachers):
 
         assert splits is not None and splits.embedding is not None
         assert splits.coins is not None or self.sampling == 1
-        key = b"" if splits.coins is None else splits.coins.tobytes()
-        rng = np.random.Generator(ChaCha(key=int.from_bytes(key, "little"), rounds=20))
+        key = 0 if splits.coins is None else int.from_bytes(splits.coins.tobytes(), "little")
+        rng = np.random.Generator(ChaCha(key=key, rounds=20))
         places, labels = splits.embedding, splits.private.y
         votes = np.zeros((len(splits.public), splits.classes), np.int64)
         for row in splits.to_label:
             sample = np.flatnonzero(rng.random(len(labels)) < self.sampling)
             distances = ((places.private[sample] - places.public[row]) ** 2).sum(axis=1)
-            own = without_records(self.count, splits.classes)
             nearest = sample[distances.argsort(kind="stable")[: self.count]]  # the first of equally near ones
-            own[: len(nearest)] = labels[nearest]
-            votes[row] = np.bincount(own, minlength=splits.classes)
+            lacking = without_records(self.count, splits.classes)[len(nearest) :]
+            votes[row] = np.bincount(np.append(labels[nearest], lacking), minlength=splits.classes)
         return votes

@@ -58,23 +58,16 @@ class ShardedTeachers(Teachers):
         source = {} if own.startswith("nzc.") else {"class": type(self).__qualname__, "source": source_digest(own)}
         return {**settings, **self.request(splits, trainer), **rows, **source}
 
-    @abstractmethod
-    def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
-        """Train the teachers, and return their predictions [teachers, rows to label]; `work` keeps unfinished work."""
-
     def neighbours(self, splits: DataSplits | None) -> str:
         words = super().neighbours(splits)
         return f"{words} in its features and keeps its label" if self.stratify else words
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
-        unit = self.unit(splits)
-        if splits.labels_only and self.stratify:
-            raise InputError("stratify", True, "must be false where labels are private: they would decide the teachers")
-        if splits.names is not None and self.stratify:
-            allowed = f"must be false where the dataset has names of {unit}s: the name alone decides the teacher"
-            raise InputError("stratify", self.stratify, allowed)
-        whole(1, splits.units, f"(one private {unit} each)", count=self.number(splits))
+        if self.stratify and (splits.labels_only or splits.names is not None):
+            why = "labels are private" if splits.labels_only else "the name of a record or group decides its teacher"
+            raise InputError("stratify", True, f"must be false where {why}")
+        whole(1, splits.units, f"(one private {self.unit(splits)} each)", count=self.number(splits))
         return VoteShape(len(splits.public), splits.classes, self.number(splits))
 
     def number(self, splits: DataSplits) -> int:
@@ -85,12 +78,6 @@ class ShardedTeachers(Teachers):
         """Return the rows of the private split that each teacher learns from."""
         return partition(splits.private.y, self.number(splits), self.seed, self.stratify, splits.names, splits.weights)
 
-    def settle_empty(self, splits: DataSplits, shards: list[Ints], work: Path) -> None:
-        """Write the predictions of teachers that have no record."""
-        for teacher, own in enumerate(without_records(len(shards), splits.classes)):
-            if not len(shards[teacher]):
-                save(work / f"{teacher}.npz", labels=np.full(len(splits.to_label), own))
-
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         assert splits is not None
         empty = np.exp(-splits.units / self.number(splits))  # as expected: from public numbers only
@@ -98,6 +85,23 @@ class ShardedTeachers(Teachers):
             which = f"about {100 * empty:.0f} % of {self.number(splits):,} teachers have no {self.unit(splits)}"
             print(f"nzc: {which}: they vote for the class of their own number", file=sys.stderr)
         return store.fetch(self.stored_request(splits, trainer), lambda work: self.teach(splits, trainer, work))
+
+    def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
+        """Train the teachers, and return their predictions [teachers, rows to label]; `work` keeps unfinished work."""
+        self.teach_missing(splits, trainer, work)
+        return collect(work, self.number(splits))
+
+    def teach_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
+        """Train the teachers without predictions in `work`; those without a record need no training."""
+        shards = self.shards(splits)
+        for teacher, own in enumerate(without_records(len(shards), splits.classes)):
+            if not len(shards[teacher]):
+                save(work / f"{teacher}.npz", labels=np.full(len(splits.to_label), own))
+        self.teach_shards(splits, shards, trainer, work)
+
+    @abstractmethod
+    def teach_shards(self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path) -> None:
+        """Write the predictions [rows to label] of every `missing` teacher i to `work`/i.npz."""
 
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
         assert splits is not None
@@ -143,13 +147,11 @@ def partition(
 ) -> list[Ints]:
     """Return `count` disjoint shards of row numbers that cover all rows, in sizes that differ by at most one row.
 
-    Plain: by row number only, so a changed record changes one shard. Stratified: class by class; a record whose label
-    changes would move others, so neighbouring datasets are those in which a record keeps its label.
-
-    With names [rows], keys of records or groups: a hash of seed and key decides the teacher, and rows of a shard are in
-    the order of their keys. Whatever becomes of one record or group, all others reach the same teachers in the same
-    order. Such shards differ in size, and may be empty. With weights [rows] so many teachers learn from a row; those of
-    a smaller weight are the first of a larger one. Shards then overlap.
+    Plain: by row number only, so a changed record changes one shard. Stratified: class by class, so neighbouring
+    datasets are those in which a record keeps its label. With names [rows], keys of records or groups: a hash of seed
+    and key decides the teacher, and whatever becomes of one name, all others reach the same teachers in the same order;
+    such shards differ in size, and may be empty. With weights [rows] so many teachers learn from a row; those of a
+    smaller weight are the first of a larger one, and shards overlap.
     """
     if names is not None:
         parts = [np.arange(len(names))]

@@ -14,9 +14,9 @@ import numpy as np
 
 from nzc.data import DataSplits
 from nzc.progress import Bar
-from nzc.storage.predictions import PredictionStore, save
+from nzc.storage.predictions import save
 from nzc.teachers.base import VoteShape
-from nzc.teachers.sharded import ShardedTeachers, collect, missing
+from nzc.teachers.sharded import ShardedTeachers, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, in_a_line
@@ -41,22 +41,9 @@ class Sklearn(ShardedTeachers):
             raise InputError("estimator", name, "must be a classifier, an object with the methods fit and predict")
         return super().check(splits)
 
-    def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:
-        """Fit a few made-up rows: scikit-learn checks its parameters in `fit` only."""
-        if store.has(self.stored_request(splits, trainer)):
-            return
-        x, y = np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
-        try:
-            _teach(self.estimator, x, y, x, self.seed, 0)
-        except InputError as error:
-            if error.key != "teachers.estimator":  # it names a parameter
-                raise
-
-    def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
+    def teach_shards(self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path) -> None:
         from joblib import Parallel, cpu_count, delayed
 
-        shards = self.shards(splits)
-        self.settle_empty(splits, shards, work)
         todo = missing(work, range(len(shards)))
         public = _features(splits.public.x[splits.to_label])
         workers = {"initializer": _start_worker, "initargs": (os.getcwd(),)}  # none that another folder's run left
@@ -72,7 +59,6 @@ class Sklearn(ShardedTeachers):
         with Bar(trainer.progress) as shown, ignored, closing(pool(map(task, todo))) as answers:
             for teacher, labels in shown.track(zip(todo, answers, strict=True), len(todo), description="Teachers"):
                 save(work / f"{teacher}.npz", labels=labels)
-        return collect(work, len(shards))
 
 
 def _start_worker(folder: str) -> None:
@@ -91,10 +77,16 @@ def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, te
         try:
             fitted = _copy(estimator, state)
             fitted.fit(x, labels)
-            predicted = np.asarray(fitted.predict(public)).astype(np.int64).reshape(-1)
-            return np.asarray(classes[predicted])
-        except Exception as error:  # classifiers raise many types
-            raise _unusable(estimator, error, f"the {len(y)} records of teacher {teacher}") from error
+            return np.asarray(classes[np.asarray(fitted.predict(public)).astype(np.int64).reshape(-1)])
+        except (
+            Exception
+        ) as error:  # classifiers raise many types, and quote private values unless they name a parameter
+            parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
+            for name in (name for name in parameters if f"'{name}' parameter" in str(error)):
+                allowed = f"cannot be used ({in_a_line(error)})"
+                raise InputError(f"teachers.estimator.{name}", parameters[name], allowed) from error
+            allowed = f"must be able to learn from the {len(y)} records of teacher {teacher} ({type(error).__name__})"
+            raise InputError("teachers.estimator", type(estimator).__name__, allowed) from error
 
 
 def _copy(estimator: Any, state: int) -> Any:
@@ -107,16 +99,6 @@ def _copy(estimator: Any, state: int) -> Any:
     own = {name: state for name in parameters if name.split("__")[-1] == "random_state"}
     own |= {name: 1 for name, value in parameters.items() if name.split("__")[-1] == "n_jobs" and value is None}
     return clone(estimator).set_params(**own)
-
-
-def _unusable(estimator: Any, error: Exception, records: str) -> InputError:
-    """Name the parameter that the classifier complains about; without private values where it names none."""
-    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    for name, value in parameters.items():
-        if f"'{name}' parameter" in str(error):
-            return InputError(f"teachers.estimator.{name}", value, f"cannot be used ({in_a_line(error)})")
-    allowed = f"must be able to learn from {records} ({type(error).__name__})"
-    return InputError("teachers.estimator", type(estimator).__name__, allowed)
 
 
 def _features(x: AnyArray) -> AnyArray:

@@ -1,7 +1,6 @@
-"""Stacked teachers: the weights of a cohort in one tensor, trained as one network (`torch.func.vmap`).
+"""Stacked teachers: the weights of a cohort in one tensor, trained as one network (docs/gpu.md).
 
-On a GPU a kernel for all teachers takes hardly longer than one for a single teacher. No number passes from one teacher
-to another, and each has its own generator, as when it is trained alone.
+No number passes from one teacher to another, and each has its own generator, as when it is trained alone.
 """
 
 from collections.abc import Iterator
@@ -19,10 +18,7 @@ from nzc.teachers.teacher import Teacher
 
 
 class Stacked:
-    """Weights stacked, [teachers, ...], and trained as one network under vmap; a convolution is `Unfolded`.
-
-    compiled  whether torch.compile makes the losses of a step
-    """
+    """Weights stacked, [teachers, ...], and trained as one network under vmap; torch.compile may make its losses."""
 
     def __init__(self, teachers: list[Teacher], compiled: bool = False) -> None:
         self.teachers, self.first = teachers, teachers[0]
@@ -32,13 +28,13 @@ class Stacked:
         self.first.set_optimizer(list(self.parameters.values()))
         lengths = [len(teacher.y) for teacher in teachers]
         self.starts = [sum(lengths[:i]) for i in range(len(lengths))]  # the first row of each shard
-        self.x, self.y = (torch.cat(part) for part in zip(*((one.x, one.y) for one in teachers), strict=True))
+        self.x, self.y = torch.cat([one.x for one in teachers]), torch.cat([one.y for one in teachers])
         for teacher, x in zip(teachers, self.x.split(lengths), strict=True):
             teacher.x = x  # a view: the rows are held once
 
     @staticmethod
     def fitting(probe: Teacher, teachers: int) -> int:
-        """Return how many of the teachers, all like this one, are best trained at once on its device."""
+        """Return how many teachers like this one are best trained at once on its device."""
         if probe.device.type != "cuda":
             return 32
         free = torch.cuda.mem_get_info(probe.device)[0]
@@ -74,7 +70,7 @@ class Stacked:
             yield x, y
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return every teacher's own loss of its batch, [teachers]; x [teachers, rows, ...], y [teachers, rows]."""
+        """Return every teacher's own loss of its own batch, [teachers]."""
         with Unfolded():
             logits = vmap(self._logits)(self.parameters, self.buffers, x)
             return vmap(F.cross_entropy)(logits, y)
@@ -98,9 +94,9 @@ class Stacked:
 
 
 class Unfolded(TorchFunctionMode):
-    """Within this context a 2-D convolution is a matrix product of its unfolded patches and its filters.
+    """Within this context a 2-D convolution is a matrix product of its patches and filters.
 
-    Under vmap that is one batched product; a convolution with a group for each teacher would be slow (docs/gpu.md).
+    Under vmap that is one batched product; a convolution with a group for each teacher would be slow.
     """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -116,11 +112,7 @@ def _unfolded(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return conv2d's result: x [rows, channels, height, width], weight [maps, channels, kernel height, width].
-
-    `F.unfold` would start a CUDA kernel for every row. On CUDA vmap refuses a batch normalisation of the product's own
-    order of channels, so the result is copied into that of conv2d.
-    """
+    """Return conv2d's result. `F.unfold` would start a CUDA kernel for every row."""
     if groups != 1 or isinstance(padding, str) or {*_pair(dilation)} != {1}:
         return torch.conv2d(x, weight, bias, stride, padding, dilation, groups)
     (high, wide), (down, right) = _pair(padding), _pair(stride)
@@ -131,7 +123,7 @@ def _unfolded(
     y = patches.reshape(places.numel(), -1) @ weight.flatten(1).T  # F.linear would multiply by 1 under vmap
     if bias is not None:
         y = y + bias.to(y.dtype)
-    return y.view(*places, -1).permute(0, 3, 1, 2).contiguous()
+    return y.view(*places, -1).permute(0, 3, 1, 2).contiguous()  # on CUDA, vmap's batch normalisation wants it so
 
 
 def _pair(of: Any) -> tuple[int, int]:

@@ -26,7 +26,7 @@ class Teacher:
         number: int,
         x: Tensor,
         y: Tensor,
-        rows: int | None,  # of a pass; None: all, because names decide the sizes of shards
+        rows: int | None,  # of a pass; None: all
         classes: int,
         device: torch.device,
     ) -> None:
@@ -39,16 +39,12 @@ class Teacher:
             network = networks.build(settings.network, tuple(self.x.shape[1:]), classes)
         self.network = network.to(device)
         self.rows = len(y) if rows is None else rows
-        # Dropout uses the global generator. Such a teacher is trained alone, and that generator is seeded.
+        # Dropout uses the global generator, which is seeded: such a teacher is trained alone.
         self.has_dropout = any(isinstance(module, DROPOUT) for module in network.modules())
         self.can_be_stacked = settings.keeps_apart and not self.has_dropout and rows is not None
 
     def draw_pass(self) -> tuple[Tensor, Tensor]:
-        """Return the rows of one pass, in random order and augmented; as many as the smallest shard has.
-
-        So all teachers take the same number of steps. Where names decide the shards, a pass takes all its own rows:
-        the size of one shard must not change another teacher.
-        """
+        """Return the rows of one pass, in random order and augmented."""
         order = torch.randperm(len(self.y), generator=self.rng)[: self.rows].to(self.device)
         x, y = self.x[order], self.y[order]
         return x if self.settings.augment is None else self.settings.augment(x, self.rng), y

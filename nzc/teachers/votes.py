@@ -7,7 +7,7 @@ from hashlib import sha256
 import numpy as np
 
 from nzc.data import DataSplits
-from nzc.data.arrays import load_array
+from nzc.data.rows import load_array
 from nzc.mechanisms.votes import as_votes
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.base import Teachers, Unit, VoteShape
@@ -39,19 +39,16 @@ class VoteFile(Teachers):
     def _votes(self) -> Ints:
         votes = load_array(self.path, "path")
         try:
-            counts = as_votes(votes)
+            return as_votes(votes)
         except InputError as error:
             raise InputError("path", self.path, error.allowed) from error
-        if not len(counts):
-            raise InputError("path", self.path, "must hold histograms [queries, classes], at least one")
-        return counts
 
     @cached_property
     def _labels(self) -> Ints | None:
         if self.labels is None:
             return None
         labels, (rows, classes) = load_array(self.labels, "labels"), self._votes.shape
-        if labels.shape != (rows,) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
+        if labels.shape != (rows,) or labels.dtype.kind not in "iu" or not np.isin(labels, np.arange(classes)).all():
             allowed = f"must hold {rows:,} whole numbers from 0 to {classes - 1}, one per row of votes"
             raise InputError("labels", self.labels, allowed)
         return labels.astype(np.int64)
@@ -63,14 +60,13 @@ class VoteFile(Teachers):
         rows, classes = self._on_public(splits).shape
         if splits is not None and classes != splits.classes:
             raise InputError("path", self.path, f"must have the dataset's {splits.classes} classes, not {classes}")
-        return VoteShape(rows, classes, int(self._votes[0].sum()))
+        return VoteShape(rows, classes, int(self._votes[:1].sum()))
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
         return self._labels if splits is None else splits.public.y[: len(self._on_public(splits))]
 
     def private_digest(self, splits: DataSplits | None) -> str:
-        """Return the digest of the votes: the private records are not known here."""
-        return sha256(self._votes.tobytes()).hexdigest()
+        return sha256(self._votes.tobytes()).hexdigest()  # the private records are not known here
 
     def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
         return self._on_public(splits)

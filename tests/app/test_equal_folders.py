@@ -25,7 +25,7 @@ from PIL import Image
 from sklearn import datasets
 
 from nzc.data.hashing import keys_of
-from nzc.data.splits import by_share, choose
+from nzc.data.splits import by_share
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
 
 pytestmark = pytest.mark.usefixtures("usual_umask")
@@ -164,7 +164,7 @@ CHANGES = ("replaced", "new class")
 KINDS = {
     "digits": Kind(
         DIGITS,
-        np.isin(np.arange(len(DIGITS)), choose(len(DIGITS), 300, 100, 0)[0]),
+        np.isin(np.arange(len(DIGITS)), np.random.default_rng(0).permutation(len(DIGITS))[:300]),
         _write_digits,
         CHANGES[:1],
         ["recipe=near_zero", "dataset.private=300", "dataset.public=100", "dataset.suits.spectral.copies=2",

@@ -1,4 +1,4 @@
-"""Splits and shards are disjoint and seeded; features are standardised at every scale."""
+"""Shards are disjoint and seeded; labels decide nothing public; features are standardised at every scale."""
 
 from dataclasses import replace
 
@@ -10,21 +10,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from nzc.app.config import compose_run
 from nzc.data.digits import Digits
-from nzc.data.splits import Records, choose
+from nzc.data.splits import Records
 from nzc.data.standardizer import Standardizer
 from nzc.teachers.sharded import partition
 from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile
 from nzc.validation import InputError
-
-
-@given(st.integers(3, 500), st.integers(0, 9), st.data())
-@settings(derandomize=True, max_examples=50, deadline=None)
-def test_roles_never_overlap(rows: int, seed: int, data: st.DataObject) -> None:
-    private = data.draw(st.integers(1, rows - 2))
-    public = data.draw(st.integers(1, rows - private - 1))
-    chosen = np.concatenate(choose(rows, private, public, seed))
-    assert sorted(chosen) == list(range(rows))
 
 
 @given(st.integers(1, 300), st.integers(0, 9), st.sampled_from(["plain", "stratify", "groups"]), st.data())
@@ -42,12 +33,11 @@ def test_shards_are_disjoint_and_cover(rows: int, seed: int, kind: str, data: st
         assert sum(len(np.unique(groups[shard])) for shard in shards) == len(np.unique(groups))
 
 
-def test_a_changed_record_changes_one_shard_only() -> None:
-    """What the privacy analysis assumes: the plain partition does not look at the records."""
-    labels = np.arange(60) % 4
-    other = labels.copy()
-    other[17] = 3
-    for shard, same in zip(partition(labels, 7, 0, False), partition(other, 7, 0, False), strict=True):
+def test_stratified_shards_have_every_class_alike_and_plain_ones_do_not_look_at_labels() -> None:
+    labels = np.repeat(np.arange(5), 40)
+    for shard in partition(labels, 8, 0, stratify=True):
+        assert np.bincount(labels[shard], minlength=5).tolist() == [5] * 5
+    for shard, same in zip(partition(labels, 7, 0, False), partition(labels[::-1], 7, 0, False), strict=True):
         np.testing.assert_array_equal(shard, same)
 
 
@@ -70,17 +60,13 @@ def test_labels_decide_nothing_public(monkeypatch: pytest.MonkeyPatch) -> None:
             teachers.check(splits)
 
 
-def test_stratified_shards_have_every_class_alike() -> None:
-    labels = np.repeat(np.arange(5), 40)
-    for shard in partition(labels, 8, 0, stratify=True):
-        assert np.bincount(labels[shard], minlength=5).tolist() == [5] * 5
-
-
 def test_digits_are_divided_by_their_seed() -> None:
     first, again, other = (Digits(seed, 1200, 400).load() for seed in (0, 0, 1))
     assert first.digest == again.digest != other.digest
-    assert (len(first.private), len(first.public), len(first.test)) == (1200, 400, 197)
+    assert [len(split) for split in (first.private, first.public, first.test)] == [1200, 400, 197]
     assert (first.private.x.dtype, first.private.x[:].max()) == (np.uint8, 255)
+    with pytest.raises(InputError, match=r"^private=1397: .*at most 1396"):
+        Digits(0, 1397, 400).load()
 
 
 @pytest.mark.parametrize("dataset", ["digits", "npz", "folder", "glyph"])

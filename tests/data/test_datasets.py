@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torchvision
-from conftest import TEACHERS, VOTES, Nzc, published
+from conftest import TEACHERS, Nzc, published
 from PIL import Image
 from scipy.io import savemat
 
@@ -60,18 +60,7 @@ def test_svhn_has_the_papers_roles(nzc: Nzc, small_svhn: Path) -> None:
     _refused(SVHN(str(small_svhn), public=50), "public=50", "at most 49")
     run = ["dataset=torchvision", "dataset.kind=SVHN", f"dataset.root={small_svhn}", "dataset.public=30", *TEACHERS]
     ran = nzc(*run, "teachers.epochs=1", "student=none", "teachers.count=2")
-    assert ran.code == 0, ran.err
-    assert (ran.result["dataset"], ran.result["data"]["private"]) == ("svhn", 40)
-    assert "dataset.kind=Nothing" in nzc("dataset=torchvision", "dataset.kind=Nothing").err
-
-
-def test_svhn_files_that_are_missing_or_damaged(small_svhn: Path) -> None:
-    """The checksum stays that of the whole file, and nothing can be downloaded."""
-    torchvision.datasets.SVHN.split_list["train"][0] = "file:///nowhere/x.mat"
-    (small_svhn / "train_32x32.mat").write_bytes(b"half")
-    _refused(SVHN(str(small_svhn)), f"root={small_svhn}", "SVHN")
-    (small_svhn / "train_32x32.mat").unlink()
-    _refused(SVHN(str(small_svhn)), f"root={small_svhn}", "SVHN")
+    assert (ran.code, ran.result["dataset"], ran.result["data"]["private"]) == (0, "svhn", 40)
 
 
 def _idx(array: np.ndarray) -> bytes:
@@ -133,25 +122,20 @@ def test_adult_files(small_adult: Path) -> None:
     path = small_adult / "adult.data"
     whole = path.read_text()
     _, _, without_one = whole.partition("\n")
-    changes = [(", Male", ""), ("77516", "many"), ("50K", "60K"), *((whole, new) for new in ("\xff", "", without_one))]
+    changes = [(", Male", ""), ("77516", "many"), ("50K", "60K"), (whole, "\xff"), (whole, ""), (whole, without_one)]
     for old, new in changes:
         path.write_text(whole.replace(old, new, 1), encoding="latin-1")
         _refused(Adult(str(small_adult.parent), public=3), f"root={small_adult.parent}", "adult/adult.data")
-    path.unlink()
-    _refused(Adult(str(small_adult.parent), public=3), f"root={small_adult.parent}", "adult/adult.data")
 
 
-def test_adult_lines_up_with_the_published_votes(nzc: Nzc) -> None:
+def test_adult_lines_up_with_the_published_votes() -> None:
     votes, labels = published("adult_250_teachers.npy"), published("adult_true_labels.npy")
     if not (votes.parents[1] / "adult" / "adult.data").is_file():
         pytest.skip("NZC_DATA names no folder with adult/adult.data")
     roles = Adult(str(votes.parents[1]), public=14_281).load()
     assert (len(roles.private), len(roles.public), len(roles.test)) == (32_561, 14_281, 2_000)
     np.testing.assert_array_equal(np.concatenate([roles.public.y, roles.test.y]), np.load(labels))
-    ran = nzc("dataset=adult", f"dataset.root={votes.parents[1]}", *VOTES[:2], f"teachers.path={votes}",
-              "student=none", "aggregator=plurality", "queries=500")  # fmt: skip
-    assert ran.code == 0, ran.err
-    assert ran.result["label_accuracy"] > 0.8
+    assert (roles.public.y[:500] == np.load(votes)[:500].argmax(axis=1)).mean() > 0.8
 
 
 # A folder of images.
@@ -188,13 +172,11 @@ def test_a_folder_of_images(images: Path) -> None:
 def test_folders_that_are_none(images: Path, tmp_path: Path) -> None:
     folder = replace(FOLDER, path=str(images))
     _refused(replace(folder, path="none"), "path=none", "2 or more classes; it has 0")
-    _refused(replace(folder, path=str(images / "cat")), "2 or more classes; it has 0")
     _refused(replace(folder, classes=["cat", "bird"]), "which has 1 others")
     for split in ("train", "val"):
         shutil.copytree(images, tmp_path / "splits" / split)
-    inner = tmp_path / "splits" / "train"
-    _refused(replace(folder, path=str(inner.parent)), f"train holds folders. Is dataset.path={inner} meant?")
-    _refused(replace(folder, private=0.01), "path=", "three splits")
+    _refused(replace(folder, path=str(tmp_path / "splits")), "path=", "path/CLASS/IMAGE")
+    _refused(replace(folder, private=0.01), "private=0.01")
     _refused(replace(folder, private=0.7), "private=0.7", "below 1")
     whole = (images / "cat" / "3.png").read_bytes()
     for damage in (b"", b"hello", whole[:50]):
@@ -249,21 +231,15 @@ GLYPH = Glyph(seed=0, private=300, public=200, test=100)
 
 def test_glyph_items_are_pure() -> None:
     """Item i follows from (seed, role, i): alone, in any company and order, however far away, and when drawn later."""
-    many, some = GLYPH.draw("private", np.arange(300)), np.array([299, 0, 124, 17])
-    few = GLYPH.draw("private", some)
-    np.testing.assert_array_equal(few.x, many.x[some])
-    np.testing.assert_array_equal(few.y, many.y[some])
-    far = np.array([64_999_999])
-    np.testing.assert_array_equal(GLYPH.draw("test", far).x, GLYPH.draw("test", np.append(some, far)).x[-1:])
-    assert (many.x.shape, many.x.dtype) == ((300, 1, SIDE, SIDE), np.uint8)
-    assert len({image.tobytes() for image in many.x}) == 300
-    roles = GLYPH.load()
-    np.testing.assert_array_equal(roles.public.x, GLYPH.draw("public", np.arange(200)).x)
+    private, test, roles = Items(GLYPH, "private", 300), Items(GLYPH, "test"), GLYPH.load()
+    many, some, far = private[:], np.array([299, 0, 124, 17]), np.array([64_999_999])
+    assert (many.shape, many.dtype, len({*map(bytes, many)})) == ((300, 1, SIDE, SIDE), np.uint8, 300)
+    np.testing.assert_array_equal(private.labels(some), roles.private.y[some])
+    np.testing.assert_array_equal(test[far], test[np.append(some, far)][-1:])
     assert (roles.public.x[:100] != roles.test.x).any(axis=(1, 2, 3)).all()
     assert isinstance(roles.private.x, LazyRows)
-    np.testing.assert_array_equal(roles.private.y, many.y)
-    for rows in (roles.private.x, pickle.loads(pickle.dumps(roles.private.x))):
-        np.testing.assert_array_equal(rows[some], few.x)
+    for rows in (private, roles.private.x, pickle.loads(pickle.dumps(roles.private.x))):
+        np.testing.assert_array_equal(rows[some], many[some])
 
 
 def test_the_digest_of_drawn_rows_differs_wherever_they_do() -> None:
@@ -290,22 +266,11 @@ def test_glyph_imbalance_is_five_to_one_and_a_tenth_of_private_labels_is_wrong()
     assert GLYPH.frequencies.max() / GLYPH.frequencies.min() == pytest.approx(5)
     counts, expected = np.bincount(labels(GLYPH, "test"), minlength=150), GLYPH.frequencies * 400_000
     assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
-    np.testing.assert_allclose(replace(GLYPH, imbalance=1.0).frequencies, 1 / 150)
+    _refused(replace(GLYPH, public_fonts=0.001), "public_fonts=0.001")  # none of these has every symbol
     right = replace(GLYPH, mislabelled=0.0)
     given, truth = labels(GLYPH, "private"), labels(right, "private")
     wrong = given != truth
     assert wrong.mean() == pytest.approx(0.1, abs=0.003)
     assert len(np.unique((given - truth)[wrong] % 150)) == 149
     np.testing.assert_array_equal(labels(GLYPH, "public", 5000), labels(right, "public", 5000))
-    np.testing.assert_array_equal(GLYPH.draw("private", np.arange(50)).x, right.draw("private", np.arange(50)).x)
-
-
-def test_glyph_wants_a_font_with_every_symbol() -> None:
-    _refused(replace(GLYPH, public_fonts=0.001), "public_fonts=0.001")
-
-
-def test_glyph_through_the_command_line(nzc: Nzc) -> None:
-    sizes = [f"dataset.{role}=60" for role in ("private", "public", "test")]
-    ran = nzc("dataset=glyph", *sizes, *TEACHERS, "teachers.epochs=1", "teachers.count=2", "student=none")
-    assert ran.code == 0, ran.err
-    assert ran.result["data"]["classes"] == 150
+    np.testing.assert_array_equal(Items(GLYPH, "private", 50)[:], Items(right, "private", 50)[:])

@@ -75,7 +75,7 @@ def _table(**changes: Any) -> Table:
 @pytest.mark.parametrize("chunk", [37, 100_000])
 def test_every_kind_of_file_gives_the_same_rows(files: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     whole = _table(test="test.csv").load()
-    monkeypatch.setattr("nzc.data.table_files.CHUNK", chunk)
+    monkeypatch.setattr("nzc.data.table.CHUNK", chunk)
     for old, new in (("visits.csv", "visits.feather"), ("new.csv", "new.parquet"), ("test.csv", "test.tsv.gz")):
         table = pd.read_csv(old)
         {"r": table.to_feather, "t": partial(table.to_parquet, row_group_size=70),
@@ -96,14 +96,9 @@ def test_labels_and_groups_are_those_of_the_file(files: Path) -> None:
     assert (splits.public.y == UNKNOWN).all()
     assert splits.ids is not None and splits.ids.tolist() == [f"V{row}" for row in range(120)]
     assert _table(classes=["yes", "no"]).load().labels == ("yes", "no")
-
-
-@pytest.mark.parametrize(
-    ("values", "names"), [([0, 1], ("0", "1")), ([True, False], ("False", "True")), ([9, 10], ("9", "10"))]
-)
-def test_labels_of_any_type_keep_their_names(files: Path, values: list[Any], names: tuple[str, ...]) -> None:
-    pd.read_csv("visits.csv").assign(back=np.resize(values, 400)).to_csv("visits.csv", index=False)
-    assert _table().load().labels == names
+    for values, names in (([0, 1], ("0", "1")), ([True, False], ("False", "True")), ([9, 10], ("9", "10"))):
+        records.assign(back=np.resize(values, 400)).to_csv("visits.csv", index=False)
+        assert _table().load().labels == names
 
 
 def test_features_are_those_of_scikit_learn() -> None:
@@ -151,10 +146,8 @@ def test_kinds_of_columns_can_be_given(files: Path) -> None:
     names = splits.encoder.features
     assert sum(name.startswith("age=") for name in names) == 5 and not any("smoker" in name for name in names)
     assert splits.encoder.unused == {"country": "one value only"}
-    swiss = pd.read_csv("new.csv").assign(admitted="03.02.2024")
-    swiss.loc[0, "admitted"] = "31.12.2024"
-    swiss.to_csv("new.csv", index=False)
-    pd.read_csv("visits.csv").assign(admitted="1.2.2024").to_csv("visits.csv", index=False)
+    _changed("new.csv", lambda table: table.assign(admitted=["31.12.2024", *["03.02.2024"] * 119]))()
+    _changed("visits.csv", lambda table: table.assign(admitted="1.2.2024"))()
     encoder = _table(columns={"admitted": "%d.%m.%Y"}).load().encoder
     assert encoder is not None and "admitted month" in encoder.features
 
@@ -189,18 +182,13 @@ def test_typed_columns_are_what_they_are_as_text() -> None:
 #: Columns of 5,000 rows by a function of a generator, and whether they look like identifiers.
 COLUMNS: dict[str, tuple[Callable[[np.random.Generator], Any], bool]] = {
     "patients": (lambda rng: [f"P{number}" for number in rng.integers(0, 3000, 5000)], True),
-    "patients with several rows": (lambda rng: [f"P{number}" for number in rng.integers(0, 1100, 5000)], True),
     "numbers of patients": (lambda rng: rng.integers(0, 5000, 5000), True),
     "scattered numbers": (lambda rng: rng.integers(10**6, 10**8, 1200)[rng.integers(0, 1200, 5000)], True),
     "numbers given in turn": (lambda rng: rng.integers(7_000_000, 7_003_000, 5000), True),
-    "row numbers": (lambda rng: np.arange(5000), True),
     "notes": (lambda rng: [f"note {number}" for number in rng.integers(0, 10**9, 5000)], True),
     "ages": (lambda rng: rng.integers(18, 95, 5000), False),
     "laboratory": (lambda rng: rng.lognormal(5, 1, 5000).round(), False),
-    "salaries": (lambda rng: 100 * rng.normal(600, 200, 5000).round(), False),
-    "birth weights": (lambda rng: rng.normal(3400, 500, 5000).round(), False),
     "exact values": (lambda rng: rng.normal(size=5000), False),
-    "years": (lambda rng: rng.integers(1990, 2030, 5000), False),
     "codes": (lambda rng: [f"D{number % 700}" for number in rng.zipf(1.5, 5000)], False),
     "dates": (lambda rng: pd.date_range("2020-01-01", periods=5000).astype(str), False),
 }  # fmt: skip
@@ -261,11 +249,7 @@ def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: st
     np.testing.assert_array_equal(allowed.private.x, every.private.x)
     assert dropped.units < allowed.units
     records[~records[column].isin(found)].to_csv("visits.csv", index=False)
-    fewer = _table(**settings).load()
-    np.testing.assert_array_equal(dropped.private.x, fewer.private.x)
-    np.testing.assert_array_equal(dropped.private.y, fewer.private.y)
-    np.testing.assert_array_equal(dropped.names, fewer.names)
-    np.testing.assert_array_equal(dropped.public.x, fewer.public.x)
+    assert dropped.digest == _table(**settings).load().digest
 
 
 def test_names_that_count_rows_name_no_people(files: Path) -> None:
@@ -286,22 +270,12 @@ except nzc.InputError as error:
     print(error)
 print(*{"torch", "sklearn", "lightning"} & set(sys.modules))
 """
-    for wrong, says in {"dataset.test=tset.csv": "No such file", "queries=121": "from 1 to 120",
-                        "dataset.group=Perso": "did you mean person?"}.items():  # fmt: skip
+    for wrong, says in {"queries=121": "from 1 to 120", "dataset.group=Perso": "did you mean person?"}.items():
         settings = [*RECIPE, *FILES, "tracking=none", wrong]
         ran = subprocess.run([sys.executable, "-c", script, *settings], capture_output=True, text=True, check=True)
         line, imported = ran.stdout.splitlines()
         assert wrong.partition("=")[0] in line and says in line
         assert imported == ""
-
-
-def test_unlike_separators_are_named(files: Path) -> None:
-    visits = pd.read_csv("visits.csv")
-    visits.to_csv("visits.csv", index=False, sep="|")
-    assert len(_table().load().private) == 400
-    visits.to_csv("visits.csv", index=False, sep=":")
-    with pytest.raises(InputError, match=r"visits\.csv is divided at ',', and has 7 of ':'"):
-        _table().check()
 
 
 def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[], None]:
@@ -316,16 +290,13 @@ def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Calla
         (_changed("visits.csv", lambda table: table.assign(age="old")), {}, "age: 400 of 400 values are no numbers"),
         (_changed("visits.csv", lambda table: table.assign(back=range(400))), {}, "400 different values in 400 rows"),
         (_changed("visits.csv", lambda table: table.mask(table.visit == "V7")), {}, "1 have none"),
-        (_changed("visits.csv", lambda table: table[:0]), {}, "private=visits.csv: must have"),
         (_changed("new.csv", lambda table: table[:0]), {}, "public=new.csv: must have rows"),
         (_changed("new.csv", lambda table: table.assign(back="maybe")), {}, "classes no, yes"),
         (_changed("test.csv", lambda table: table.drop(columns="back")), {"test": "test.csv"}, "back is missing"),
-        (_changed("test.csv", lambda table: table.assign(back="maybe")), {"test": "test.csv"}, "classes no, yes"),
         (lambda: Path("visits.csv").write_text("a,b\n1,2,3\n"), {}, "more cells than the header"),
         (lambda: Path("visits.csv").write_bytes(b"a,b\n\xff\xfe,1\n"), {}, "UnicodeDecodeError"),
         (lambda: Path("new.csv").unlink(), {}, "No such file"),
         (lambda: None, {"label": "wrong"}, "label=wrong: must be a column of visits.csv"),
-        (lambda: None, {"id": "wrong"}, "id=wrong: must be a column of new.csv"),
         (lambda: None, {"drop": ["wrong"]}, "drop=wrong: must be a column"),
         (lambda: None, {"columns": {"age": "wrong"}}, "must be number, comma, category"),
         (lambda: Path("visits.xls").write_text("age"), {"private": "visits.xls"}, "must end in .csv"),

@@ -50,7 +50,7 @@ def test_forests_vote(nzc: Nzc) -> None:
     ],
 )  # fmt: skip
 def test_bad_settings_end_in_one_line(nzc: Nzc, arguments: list[str], says: str) -> None:
-    ran = nzc("teachers=sklearn", "student=none", *arguments)
+    ran = nzc("teachers=sklearn", "student=none", "trainer.progress=false", *arguments)
     assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
     assert re.search(says, ran.err)
 
