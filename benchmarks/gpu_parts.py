@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nzc.data import Split
 from nzc.data.augment import Affine, Strong
-from nzc.students import StudentConfig, StudentData, module
+from nzc.students import StudentConfig, StudentData, network
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.softmatch import SoftMatch
 from nzc.students.supervised import Supervised
@@ -330,7 +330,7 @@ def public(channels: int, side: int, rows: int) -> StudentData:
 
 def students(size: Size) -> Iterator[Figure]:
     """Steps a second of each student."""
-    module.EVALUATIONS, data = 1, public(3, 32, 1_000)
+    network.EVALUATIONS, data = 1, public(3, 32, 1_000)
     for config in student_kinds(size):
         for kind in ("32-true", "bf16-mixed"):
             rate = lambda: 1 / a_step(config, data, size.steps, time.perf_counter, accelerator="auto", precision=kind)  # noqa: E731
@@ -340,7 +340,7 @@ def students(size: Size) -> Iterator[Figure]:
 
 def overhead(size: Size) -> Iterator[Figure]:
     """Processor time of each student's step on the CPU, where the network is tiny: what Python and Lightning take."""
-    module.EVALUATIONS, data = 1, public(1, 8, 200)
+    network.EVALUATIONS, data = 1, public(1, 8, 200)
     for config in student_kinds(SMALL):
         own = replace(config, network=tiny, batch_size=8, unlabelled=min(8, config.unlabelled))
         cost = lambda: 1e3 * a_step(own, data, 10 * size.steps, time.process_time, accelerator="cpu")  # noqa: E731

@@ -1,8 +1,7 @@
 """GAN-SSL student: a GAN with feature matching (Salimans et al. 2016, arXiv 1606.03498), as in PATE 2017."""
 
-import warnings
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,9 +14,8 @@ from nzc import networks
 from nzc.networks import as_input
 from nzc.networks.gan import LATENT, generator
 from nzc.settings import NotNegative, Positive, TwoOrMore
-from nzc.students.config import StudentData, StudentSettings
-from nzc.students.module import StudentModule, without_statistics
-from nzc.students.network import StudentConfig
+from nzc.students.config import StudentData
+from nzc.students.network import StudentConfig, StudentModule, without_statistics
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
@@ -31,9 +29,9 @@ class GANSSL(StudentConfig):
     learning rate is constant for the first half of the steps and then falls linearly to 0.
 
     lr_generator  learning rate of the generator; `lr` is the discriminator's
-    entropy       weight of the entropy of class probabilities on the pool (Dai et al. 2017, arXiv 1705.09783); 0: none
+    entropy       weight of the entropy of class probabilities on the pool (Dai et al. 2017, arXiv 1705.09783)
     consistency   weight of KL(p ‖ q) on the pool, p held fixed; p and q are class probabilities for two draws of
-                  augmentation and noise (after Wei et al. 2018, arXiv 1803.01541); 0: none
+                  augmentation and noise (after Wei et al. 2018, arXiv 1803.01541)
     """
 
     unlabelled: TwoOrMore  # the generator's batch normalisation needs two
@@ -43,15 +41,13 @@ class GANSSL(StudentConfig):
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
         super().check(shape, classes, trainer)
-        assert self.network is not None
-        with torch.device("meta"), warnings.catch_warnings(action="ignore"):
-            network = networks.build(self.network, shape, classes)
+        network = networks.require_fit(self.network, shape, classes)
         if not (isinstance(network, nn.Sequential) and isinstance(network[-1], nn.Linear)):
             allowed = "must be a Sequential that ends in a Linear head: the generator matches the features below it"
             raise InputError("student.network", self.network, allowed)
 
     def student(self, data: StudentData, seed: int) -> "Adversaries":
-        return Adversaries(self, data, seed, self.lr_generator)
+        return Adversaries(self, data, seed)
 
     def losses(self, student: "Adversaries", x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         """Return the discriminator's losses and, as the last, the generator's. One pass gives the features of both."""
@@ -85,26 +81,19 @@ def feature_matching(real: Tensor, generated: Tensor) -> Tensor:
 
 
 class Adversaries(StudentModule):
-    """A student as discriminator, and its generator, whose learning rate is `lr_generator`."""
+    """A student as discriminator, and its generator."""
 
-    def __init__(self, config: StudentSettings, data: StudentData, seed: int, lr_generator: float) -> None:
+    config: GANSSL
+
+    def __init__(self, config: GANSSL, data: StudentData, seed: int) -> None:
         super().__init__(config, data, seed)
-        assert config.network is not None
-        self.lr_generator = lr_generator
-        shape = tuple(self.x.shape[1:])
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.generator = generator(config.network, shape)
+        assert isinstance(self.network, nn.Sequential)
+        self.parts = self.network[:-1], self.network[-1]  # features, and the head
+        self.generator = self.built(generator, config.network, tuple(self.x.shape[1:]))
         # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
-        dims = (0,) if len(shape) == 1 else tuple(range(self.x.ndim))
+        dims = 0 if self.x.ndim == 2 else tuple(range(self.x.ndim))
         self.low = nn.Buffer(as_input(self.x.amin(dims)), persistent=False)
         self.high = nn.Buffer(as_input(self.x.amax(dims)), persistent=False)
-
-    @cached_property
-    def parts(self) -> tuple[nn.Module, nn.Module]:
-        """The network below its head, which gives the features, and the head."""
-        assert isinstance(self.network, nn.Sequential)
-        return self.network[:-1], self.network[-1]
 
     def generated(self, rows: int) -> Tensor:
         """Return new generated rows [rows, ...] as networks take them."""
@@ -114,19 +103,18 @@ class Adversaries(StudentModule):
 
     def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
         *terms, matching = self.batch_losses(labeled, pool).values()
-        for (optimizer, _), weights, loss in zip(
-            self.optimizers_made, self.played, (torch.stack(terms).sum(), matching), strict=True
-        ):
+        losses = torch.stack(terms).sum(), matching
+        for (optimizer, _), weights, loss in zip(self.optimizers_made, self.played, losses, strict=True):
             optimizer.zero_grad()
             scaler.scale(loss).backward(inputs=weights, retain_graph=True)
         for optimizer, _ in self.optimizers_made:
             scaler.step(optimizer)
 
     def make_optimizers(self) -> list[Any]:
-        steps, self.played = self.config.steps, [list(of.parameters()) for of in (self.network, self.generator)]
+        config, steps = self.config, self.config.steps
+        self.played = [list(of.parameters()) for of in (self.network, self.generator)]
         falling = partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / steps))
-        rates = self.config.lr, self.lr_generator
         return [
-            self.config.make_optimizer(weights, steps, lr, falling, betas=(0.5, 0.999))
-            for weights, lr in zip(self.played, rates, strict=True)
+            config.make_optimizer(weights, steps, lr, falling, betas=(0.5, 0.999))
+            for weights, lr in zip(self.played, (config.lr, config.lr_generator), strict=True)
         ]

@@ -15,8 +15,6 @@ from nzc.types import AnyArray, CurveLog, Floats, Ints
 
 #: Added to a probability, so that its logarithm is finite.
 LEAST = 1e-9
-#: A row does not count for classes that are less probable.
-NEGLIGIBLE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,7 @@ class SklearnStudent(Student):
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
     ) -> FittedStudent:
         x, probabilities = features(torch.from_numpy(data.x[data.labeled])).numpy(), data.probabilities
-        rows, y = np.nonzero(probabilities >= NEGLIGIBLE)
+        rows, y = np.nonzero(probabilities >= 1e-3)  # less probable classes do not count
         weights = data.weights(self.balance)[rows] * probabilities[rows, y]
         return FittedStudent(self.learn(x[rows], y, weights, data.classes, seed))
 

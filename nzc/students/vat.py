@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nzc.settings import Count, NotNegative, Positive
-from nzc.students.module import StudentModule, without_statistics
-from nzc.students.network import StudentConfig
+from nzc.students.network import StudentConfig, StudentModule, without_statistics
 
 _Function = Callable[[Tensor], Tensor]
 
@@ -79,7 +78,7 @@ def _unit(x: Tensor) -> Tensor:
 
 def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
     """Return network(x), with the same dropout in every call with this seed."""
-    rng = _global_generator(x.device)
+    rng = _dropout_generator(x.device)
     before = rng.get_state()
     rng.manual_seed(seed)
     try:
@@ -88,8 +87,7 @@ def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
         rng.set_state(before)
 
 
-def _global_generator(device: torch.device) -> torch.Generator:
-    """Return the generator that dropout uses on a device."""
+def _dropout_generator(device: torch.device) -> torch.Generator:
     if device.type == "cpu":
         return torch.default_generator
     if device.type == "mps":

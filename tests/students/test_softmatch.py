@@ -8,7 +8,7 @@ import torch
 from few_labels import COMMON, clouds, fit
 
 from nzc.data.augment import Affine, Strong
-from nzc.students.module import StudentModule
+from nzc.students.network import StudentModule
 from nzc.students.softmatch import PseudoLabels, SoftMatch
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -17,13 +17,13 @@ from nzc.data import Standardizer
 from nzc.data.augment import Strong
 from nzc.data.npz import Npz
 from nzc.mechanisms import ABSTAIN
-from nzc.students import FittedStudent, Student, StudentConfig, StudentData, module
+from nzc.students import FittedStudent, Student, StudentConfig, StudentData, network
 from nzc.students.export import RawInput, write_student
 from nzc.students.forest import Forest
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.labels import clean_labels, soft_labels
 from nzc.students.linear import Linear
-from nzc.students.module import StudentModule, _epochs
+from nzc.students.network import StudentModule, _epochs
 from nzc.students.sklearn import SklearnStudent
 from nzc.students.softmatch import SoftMatch
 from nzc.students.supervised import Supervised
@@ -83,7 +83,7 @@ def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in bf16, where autocast keeps copies of the weights."""
     weights = []
     for evaluations in (1, 50):  # two chunks, and one for each step
-        monkeypatch.setattr(module, "EVALUATIONS", evaluations)
+        monkeypatch.setattr(network, "EVALUATIONS", evaluations)
         trainer = TrainerSettings(progress=False, accelerator="cpu", devices=1, precision="bf16-mixed")
         student = replace(PLAIN, steps=12, average=0.9).fit(_data(), 0, trainer, "Student")
         weights.append(student.classifier.state_dict())

@@ -9,7 +9,7 @@ from few_labels import COMMON, clouds, fit
 from torch import Tensor, nn
 
 from nzc.data.augment import Affine
-from nzc.students.module import StudentModule
+from nzc.students.network import StudentModule
 from nzc.students.supervised import Supervised
 from nzc.students.vat import VAT, direction, divergence
 
