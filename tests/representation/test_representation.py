@@ -14,9 +14,8 @@ from nzc.data import DataSplits, Embedding, Split
 from nzc.data.augment import Affine, Strong
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import ABSTAIN
-from nzc.representation.clusters import CLEAR, clarity
 from nzc.representation.contrastive import Contrastive
-from nzc.representation.spectral import Spectral
+from nzc.representation.spectral import CLEAR, Spectral, clarity
 from nzc.storage.predictions import PredictionStore
 from nzc.students import StudentData
 from nzc.students.labels import spread_labels
