@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.nn import functional as F
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from nzc import networks
 from nzc.networks import as_input
@@ -51,8 +51,7 @@ class GANSSL(StudentConfig):
 
     def losses(self, student: "Adversaries", x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         """Return the discriminator's losses and, as the last, the generator's. One pass gives the features of both."""
-        body, head = student.parts
-        again = without_statistics(body)
+        body, again, head = student.parts
         with torch.no_grad():
             p = head(again(student.augmented(u))).softmax(1)
         real, generated = body(student.augmented(u)), again(student.generated(len(u)))
@@ -88,33 +87,33 @@ class Adversaries(StudentModule):
     def __init__(self, config: GANSSL, data: StudentData, seed: int) -> None:
         super().__init__(config, data, seed)
         assert isinstance(self.network, nn.Sequential)
-        self.parts = self.network[:-1], self.network[-1]  # features, and the head
+        body = self.network[:-1]  # gives the features
+        self.parts = body, without_statistics(body), self.network[-1]
         self.generator = self.built(generator, config.network, tuple(self.x.shape[1:]))
         # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
         dims = 0 if self.x.ndim == 2 else tuple(range(self.x.ndim))
-        self.low = nn.Buffer(as_input(self.x.amin(dims)), persistent=False)
-        self.high = nn.Buffer(as_input(self.x.amax(dims)), persistent=False)
+        self.low, high = nn.Buffer(as_input(self.x.amin(dims)), persistent=False), as_input(self.x.amax(dims))
+        self.range = nn.Buffer(high - self.low, persistent=False)
 
     def generated(self, rows: int) -> Tensor:
         """Return new generated rows [rows, ...] as networks take them."""
         z = torch.rand(rows, LATENT, generator=self.draws, device=self.draws.device)
-        x: Tensor = self.low + (self.high - self.low) * self.generator(z)
+        x: Tensor = self.low + self.range * self.generator(z)
         return x
 
     def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
         *terms, matching = self.batch_losses(labeled, pool).values()
-        losses = torch.stack(terms).sum(), matching
-        for (optimizer, _), weights, loss in zip(self.optimizers_made, self.played, losses, strict=True):
-            optimizer.zero_grad()
+        self.optimizer.zero_grad()
+        for weights, loss in zip(self.players, (torch.stack(terms).sum(), matching), strict=True):
             scaler.scale(loss).backward(inputs=weights, retain_graph=True)
-        for optimizer, _ in self.optimizers_made:
-            scaler.step(optimizer)
+        scaler.step(self.optimizer)
 
-    def make_optimizers(self) -> list[Any]:
+    def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
+        """Return one optimiser of both players, each of which is a group of weights: two cost twice the time."""
         config, steps = self.config, self.config.steps
-        self.played = [list(of.parameters()) for of in (self.network, self.generator)]
+        self.players = [list(of.parameters()) for of in (self.network, self.generator)]
+        groups: list[dict[str, Any]] = [{"params": weights} for weights in self.players]
+        if config.optimizer is None:  # the user's own has its own rates
+            groups[0]["lr"], groups[1]["lr"] = config.lr, config.lr_generator
         falling = partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / steps))
-        return [
-            config.make_optimizer(weights, steps, lr, falling, betas=(0.5, 0.999))
-            for weights, lr in zip(self.played, (config.lr, config.lr_generator), strict=True)
-        ]
+        return config.make_optimizer(groups, steps, falling, betas=(0.5, 0.999))

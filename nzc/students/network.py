@@ -14,6 +14,7 @@ from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.func import functional_call
+from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 
 from nzc import networks
@@ -140,14 +141,14 @@ class StudentModule(LightningModule):
         torch.manual_seed(self.seed)  # dropout uses the global generator
         if self.device.type != "cpu":
             self.draws = torch.Generator(self.device).manual_seed(self.seed)
-        self.optimizers_made = self.make_optimizers()
+        self.optimizer, self.schedule = self.make_optimizer()
         averaged, network = self.classifier, self.network
         parts: Any = averaged.parameters(), network.parameters(), averaged.buffers(), network.buffers()
         self.pairs: list[list[Tensor]] = [list(part) for part in parts]
 
-    def make_optimizers(self) -> list[Any]:
-        """Return each optimiser with its schedule, which may be None."""
-        return [self.config.make_optimizer(self.network.parameters(), self.config.steps)]
+    def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
+        """Return the optimiser and its schedule."""
+        return self.config.make_optimizer(self.network.parameters(), self.config.steps)
 
     def training_step(self, chunk: tuple[Tensor, Tensor], batch_idx: int) -> None:
         """Take the steps of a chunk: numbers of labeled rows [steps, rows], and of pool rows."""
@@ -157,9 +158,8 @@ class StudentModule(LightningModule):
             torch.clear_autocast_cache()  # it has the weights before the last step
             self.step(labeled, pool, scaler)
             scaler.update()
-            for _, schedule in self.optimizers_made:
-                if schedule is not None:
-                    schedule.step()
+            if self.schedule is not None:
+                self.schedule.step()
             if self.averaged is not None:
                 self._update_average()
             self.steps_done += 1
@@ -168,20 +168,19 @@ class StudentModule(LightningModule):
 
     def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
         """Move the weights by the gradient of a batch, whose rows have these numbers."""
-        ((optimizer, _),) = self.optimizers_made
 
         @torch.enable_grad()
         def loss() -> Tensor:
-            optimizer.zero_grad()
+            self.optimizer.zero_grad()
             total = torch.stack(list(self.batch_losses(labeled, pool).values())).sum()
             scaler.scale(total).backward()
             return total
 
         if scaler.is_enabled():
             loss()
-            scaler.step(optimizer)
+            scaler.step(self.optimizer)
         else:
-            optimizer.step(loss)
+            self.optimizer.step(loss)
 
     def batch_losses(self, labeled: Tensor, pool: Tensor) -> dict[str, Tensor]:
         """Return the terms of the loss of a batch, and keep their values."""
