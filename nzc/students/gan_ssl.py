@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from nzc import networks
-from nzc.networks import as_input
-from nzc.networks.gan import LATENT, generator
+from nzc.networks import as_input, gan
 from nzc.settings import NotNegative, Positive, TwoOrMore
 from nzc.students.config import StudentData
 from nzc.students.network import StudentConfig, StudentModule, without_statistics
@@ -89,7 +88,7 @@ class Adversaries(StudentModule):
         assert isinstance(self.network, nn.Sequential)
         body = self.network[:-1]  # gives the features
         self.parts = body, without_statistics(body), self.network[-1]
-        self.generator = self.built(generator, config.network, tuple(self.x.shape[1:]))
+        self.generator = self.built(gan.generator, config.network, tuple(self.x.shape[1:]))
         # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
         dims = 0 if self.x.ndim == 2 else tuple(range(self.x.ndim))
         self.low, high = nn.Buffer(as_input(self.x.amin(dims)), persistent=False), as_input(self.x.amax(dims))
@@ -97,7 +96,7 @@ class Adversaries(StudentModule):
 
     def generated(self, rows: int) -> Tensor:
         """Return new generated rows [rows, ...] as networks take them."""
-        z = torch.rand(rows, LATENT, generator=self.draws, device=self.draws.device)
+        z = torch.rand(rows, gan.LATENT, generator=self.draws, device=self.draws.device)
         x: Tensor = self.low + self.range * self.generator(z)
         return x
 

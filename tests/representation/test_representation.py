@@ -216,13 +216,6 @@ def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     assert (probabilities.to_numpy().argmax(axis=1) == labels["label"]).all()
 
 
-def test_a_budget_alone_decides_noise_and_rows(nzc: Nzc) -> None:
-    for epsilon, rows in ((0.05, 10), (1, 60)):
-        ran = nzc("recipe=near_zero", f"budget.epsilon={epsilon}", "student=none", "trainer.progress=false")
-        assert (ran.result["queries"], ran.result["epsilon"]["published"]) == (rows, pytest.approx(epsilon))
-        assert ("noise drowns the votes" in ran.err) == (epsilon == 0.05)
-
-
 @pytest.mark.parametrize(
     "overrides", [["teachers=neighbours"], ["query_choice=representative"], ["student.spread=0.5"]]
 )
