@@ -111,8 +111,8 @@ conv_large = partial(conv_small, widths=(128, 256, 512, 256, 128))
 class _Unit(nn.Module):
     """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1 (He et al. 2016, pre-activation).
 
-    Where the width doubles, the map is halved: the shortcut is average-pooled and padded with zero channels (option A
-    of He et al. 2015). The first unit of the network passes act(x) to the shortcut.
+    Where the width doubles, the shortcut is average-pooled and padded with zero channels (option A of He et al. 2015).
+    The first unit of the network passes act(x) to the shortcut.
     """
 
     def __init__(self, of: int, to: int, first: bool = False) -> None:
@@ -136,9 +136,8 @@ def resnet32(shape: tuple[int, ...], classes: int) -> nn.Module:
     widths = [16, *[16] * 5, *[32] * 5, *[64] * 5]
     units = [_Unit(of, to, first=i == 0) for i, (of, to) in enumerate(pairwise(widths))]
     network = nn.Sequential(
-        nn.Conv2d(shape[0], 16, 3, padding=1, bias=False),
-        *units,
-        *(nn.BatchNorm2d(64), nn.LeakyReLU(0.1), GlobalAverage(), nn.Linear(64, classes)),
+        *(nn.Conv2d(shape[0], 16, 3, padding=1, bias=False), *units, nn.BatchNorm2d(64), nn.LeakyReLU(0.1)),
+        *(GlobalAverage(), nn.Linear(64, classes)),
     )
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

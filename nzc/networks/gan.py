@@ -135,10 +135,7 @@ class _Crop(nn.Module):
 
 
 def _transposed(shape: tuple[int, ...], maps: int) -> nn.Module:
-    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions with batch normalisation and ReLU.
-
-    At 32 × 32 as in the paper: 512, 256 and 128 maps, then the image. `maps` replaces 128, the others in proportion.
-    """
+    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions; at 32 × 32 and 128 `maps` as in the paper."""
     channels, height, width = shape
     doublings = max(1, round(log2(min(height, width) / 4)))
     high, wide = (-(-side // 2**doublings) for side in (height, width))

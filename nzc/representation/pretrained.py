@@ -25,10 +25,7 @@ from nzc.validation import InputError, in_a_line
 class Pretrained(Encoder):
     """A model that others trained; it learns nothing here. All vectors have length 1.
 
-    model    a classification model of torchvision by name, whose last linear layer is taken off; a .pt2 file of
-             torch.export; or any callable. Rows, image bytes as numbers from 0 to 1 → vectors [rows, ...]
-    weights  of torchvision's model: a name, or a file with a state dict
-    size     side to which images are resized for torchvision's model; None: that of its training
+    The last linear layer of torchvision's models is taken off. conf/representation/pretrained.yaml explains the fields.
     """
 
     model: str | Callable[..., Any]

@@ -39,14 +39,9 @@ class Spectral(Representation):
     Edges weigh exp(−d²/(s s′)), s being a row's distance to its last neighbour (Zelnik-Manor and Perona 2004). A row
     that is not public lies at the weighted mean of its nearest public rows. All places in the map have length 1.
 
-    A map shows clusters, and few rows suit it. Vectors show what differs within a cluster, and many rows use that.
-
-    share    the map's share of the variance of all places; the vectors have the rest: those of the encoder, or the
-             features. Pixels have none
-    encoder  turns rows that it takes into vectors first; other rows, and None: pixels from 0 to 1, or the features
-    power    the eigenvalues are raised to it: the steps of a random walk on the graph
-    copies   how many augmented copies each public row has, unless the encoder takes it. The distance to a public row is
-             that to the nearest of its copies, so images that are shifted or turned a little are close
+    A map shows clusters, and few rows suit it. Vectors show what differs within a cluster, and many rows use that:
+    those of the encoder, or the features; pixels never. The distance to a public row is that to the nearest of its
+    `copies`, so images that are shifted or turned a little are close. conf/representation explains the fields.
     """
 
     encoder: Encoder | None
@@ -115,9 +110,7 @@ class Spectral(Representation):
 class DiffusionMap(nn.Module):
     """Rows as networks take them → places [rows, dimensions]. It learns no more, and needs `places` first.
 
-    encoder  turns rows into vectors
-    vectors  [1 + copies, public, dimensions] of the public rows, and of their copies: the nearest one of a row counts
-    places   [public, dimensions] of the public rows in the map
+    vectors  [1 + copies, public, dimensions] of the public rows and their copies; `places` [public, dimensions] of them
     scales   of the map and of the vectors beside it; None: there are none
     """
 

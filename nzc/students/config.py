@@ -46,8 +46,7 @@ class StudentData:
     def shares(self) -> Floats:
         """The expected share of each class, [classes]: its share in the labels, shrunk to 1/classes if they are few.
 
-        The weight of 1/classes is the share's expected squared error over the squared distance between both, and at
-        most 1 (Hausser and Strimmer 2009, JMLR 10).
+        That is the James-Stein estimate of Hausser and Strimmer (2009, JMLR 10, equation 7).
         """
         p, uniform = self.probabilities, 1 / self.classes
         error, distance = p.var(axis=0).sum() / max(1, len(p) - 1), np.square(p.mean(axis=0) - uniform).sum()
@@ -57,8 +56,8 @@ class StudentData:
     def weights(self, balance: float) -> Floats:
         """How often each labeled row is drawn, [labeled rows], 1 in the mean.
 
-        balance  0: all alike; 1: classes like the square roots of their expected shares, which makes the error over all
-                 rows least where the error in a class falls like 1/draws
+        With balance 1 classes are drawn like the square roots of their expected shares, which makes the error over all
+        rows least where the error in a class falls like 1/draws; with 0 rows are drawn alike.
         """
         p = self.probabilities
         weights = (p @ (np.sqrt(self.shares) / p.mean(axis=0).clip(1e-12))) ** balance
@@ -67,10 +66,9 @@ class StudentData:
 
 @dataclass(frozen=True)
 class FittedStudent:
-    """A student that has learned.
+    """A student that has learned: `classifier` maps rows as networks take them (`as_input`) to logits [rows, classes].
 
-    classifier  maps rows as networks take them (nzc.networks.as_input) to logits [rows, classes]
-    weights     [classes] the class of the largest probability times weight is the label; None: all weights are equal
+    The label is the class with the largest probability times weight; `weights` None: all are equal.
     """
 
     classifier: "nn.Module"

@@ -23,14 +23,10 @@ from nzc.validation import InputError
 class GANSSL(StudentConfig):
     """The classifier is also a discriminator: a generated row is one more class, whose logit is 0 (section 5).
 
-    The discriminator's loss is the labeled cross-entropy + `unlabeled_loss`; the generator's is `feature_matching`.
-    Each step moves both at once, by Adam with β₁ = 0.5, and generates as many rows as it draws from the pool. The
-    learning rate is constant for the first half of the steps and then falls linearly to 0.
-
-    lr_generator  learning rate of the generator; `lr` is the discriminator's
-    entropy       weight of the entropy of class probabilities on the pool (Dai et al. 2017, arXiv 1705.09783)
-    consistency   weight of KL(p ‖ q) on the pool, p held fixed; p and q are class probabilities for two draws of
-                  augmentation and noise (after Wei et al. 2018, arXiv 1803.01541)
+    The discriminator's loss is the labeled cross-entropy + `unlabeled_loss` + `entropy` · H (Dai et al. 2017, arXiv
+    1705.09783) + `consistency` · KL(p ‖ q), p held fixed, for two draws p and q of augmentation and noise (after Wei et
+    al. 2018, arXiv 1803.01541); the generator's is `feature_matching`. Each step moves both at once, by Adam with
+    β₁ = 0.5. The learning rate is constant for the first half of the steps and then falls linearly to 0.
     """
 
     unlabelled: TwoOrMore  # the generator's batch normalisation needs two
@@ -49,7 +45,7 @@ class GANSSL(StudentConfig):
         return Adversaries(self, data, seed)
 
     def losses(self, student: "Adversaries", x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
-        """Return the discriminator's losses and, as the last, the generator's. One pass gives the features of both."""
+        """Return the discriminator's losses and, as the last, the generator's."""
         body, again, head = student.parts
         with torch.no_grad():
             p = head(again(student.augmented(u))).softmax(1)
@@ -66,10 +62,7 @@ class GANSSL(StudentConfig):
 
 
 def unlabeled_loss(real: Tensor, generated: Tensor) -> Tensor:
-    """Return the cross-entropy of real against generated rows, from logits [rows, classes] (section 5, l(K + 1) = 0).
-
-    With Z the sum of the exponentials of a row's logits, the row is real with probability Z / (Z + 1).
-    """
+    """Return the cross-entropy of real against generated rows, of logits [rows, classes]; l(K + 1) = 0 (section 5)."""
     return F.softplus(-real.logsumexp(1)).mean() + F.softplus(generated.logsumexp(1)).mean()
 
 

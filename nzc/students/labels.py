@@ -18,8 +18,7 @@ def clean_labels(
 ) -> StudentData:
     """Return the data without the labels that a student contradicts: noisy aggregation makes wrong ones.
 
-    The labeled rows are divided into `folds`, class by class. For each fold a student learns from all other folds and
-    the unlabeled rows, and predicts this fold.
+    Each of the `folds`, which are made class by class, is predicted by a student that learns from all other rows.
     """
     rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(data.labeled))
     rows = rows[np.argsort(data.labels[rows], kind="stable")]
@@ -48,9 +47,7 @@ def spread_labels(data: StudentData, embedding: Floats, share: float) -> Student
     """Return the data in which the surest `share` of each class's rows is labeled like the nearest released row.
 
     A row is the surer, the closer it is to the nearest row of its class than to the nearest of another one. Released
-    labels stay.
-
-    embedding  places [pool, dimensions] of the pool's rows in a public representation
+    labels stay. `embedding` has the places [pool, dimensions] in a public representation.
     """
     released = np.flatnonzero(data.labeled)
     known, classes = data.labels[released], np.unique(data.labels[released])

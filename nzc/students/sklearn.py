@@ -19,10 +19,7 @@ LEAST = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class SklearnStudent(Student):
-    """Learns from labeled rows of any shape. A row with soft labels counts for each class with its probability.
-
-    balance  0: rows weigh the same; 1: rare classes weigh more (`StudentData.weights`)
-    """
+    """Learns from labeled rows of any shape. A row with soft labels counts for each class with its probability."""
 
     balance: NotNegative
     folds: Count
@@ -31,9 +28,9 @@ class SklearnStudent(Student):
 
     @abstractmethod
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
-        """Return a network: rows as networks take them → logits [rows, classes].
+        """Return a network: rows as networks take them → logits [rows, classes]. Soft labels repeat a row of x.
 
-        x  float32 [rows, features], labels y [rows] and weights [rows]; soft labels repeat a row
+        x  float32 [rows, features], labels y [rows] and weights [rows]
         """
 
     def fit(

@@ -18,11 +18,9 @@ class SoftMatch(StudentConfig):
     """Adds the cross-entropy of strongly augmented pool rows against the student's own prediction of the plain rows.
 
     SoftMatch (Chen et al. 2023, arXiv 2301.10921) weighs all predictions by `PseudoLabels`, where FixMatch (Sohn et al.
-    2020, arXiv 2001.07685) uses those above 0.95 only. Two things differ here, because a fit has thousands of steps
-    instead of a million, and released labels are noisy. Predictions come from the moving average of the weights
-    (Tarvainen and Valpola 2017, arXiv 1703.01780) and from rows without augmentation (Xie et al. 2020, arXiv
-    1904.12848). And the labeled loss presumes wrong labels and decays to 0: by then the pseudo-labels agree with the
-    right labels, and training goes on without the wrong ones.
+    2020, arXiv 2001.07685) uses those above 0.95 only. Here, where fits are short, predictions come from the moving
+    average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) and from rows without augmentation (Xie et al.
+    2020, arXiv 1904.12848); and the labeled loss presumes wrong labels, and decays to 0 once pseudo-labels are right.
     """
 
     unlabelled: Count
