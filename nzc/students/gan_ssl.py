@@ -1,7 +1,8 @@
 """GAN-SSL student: a GAN with feature matching (Salimans et al. 2016, arXiv 1606.03498), as in PATE 2017."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -78,14 +79,18 @@ class Adversaries(StudentModule):
 
     def __init__(self, config: GANSSL, data: StudentData, seed: int) -> None:
         super().__init__(config, data, seed)
-        assert isinstance(self.network, nn.Sequential)
-        body = self.network[:-1]  # gives the features
-        self.parts = body, without_statistics(body), self.network[-1]
         self.generator = self.built(gan.generator, config.network, tuple(self.x.shape[1:]))
         # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
         dims = 0 if self.x.ndim == 2 else tuple(range(self.x.ndim))
         self.low, high = nn.Buffer(as_input(self.x.amin(dims)), persistent=False), as_input(self.x.amax(dims))
         self.range = nn.Buffer(high - self.low, persistent=False)
+
+    @cached_property
+    def parts(self) -> tuple[nn.Module, Callable[[Tensor], Tensor], nn.Module]:
+        """The network below its head, which gives the features; the same `without_statistics`; and the head."""
+        assert isinstance(self.network, nn.Sequential)
+        body = self.network[:-1]
+        return body, without_statistics(body), self.network[-1]
 
     def generated(self, rows: int) -> Tensor:
         """Return new generated rows [rows, ...] as networks take them."""
