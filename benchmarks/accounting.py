@@ -2,7 +2,6 @@
 
     python benchmarks/accounting.py --routes data/pate_votes     the published votes
     python benchmarks/accounting.py                              synthetic votes: more queries, classes, teachers
-    python benchmarks/accounting.py --calibrate                  calibration, nzc plan, a one-sided law of one's own
 
 Each row runs in a process of its own, so that the peak memory is that of the row.
 """
@@ -11,18 +10,16 @@ import argparse
 import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
-from nzc import Confident, ContinuousNoise, GNMax, LNMax, Plan, calibrate
+from nzc import Confident, GNMax, LNMax
 from nzc.accounting.composition import compose
 from nzc.accounting.exact import ExactCost
 from nzc.accounting.rdp import to_epsilon
 from nzc.mechanisms import NoisyArgmax
-from nzc.types import Floats, Ints
+from nzc.types import Ints
 
 MECHANISMS = {"LNMax": LNMax(0.05), "GNMax": GNMax(40), "Confident": Confident(300, 200, 40)}
 #: Published votes, queries, mechanism and δ; synthetic votes: queries, classes, teachers.
@@ -61,53 +58,11 @@ def measure(mechanism: NoisyArgmax, votes: Ints, delta: float) -> str:
     return f"{renyi:8.4f} {seconds[0]:7.1f} {upper:9.4f} {lower:8.4f} {ratio} {seconds[1]:7.1f} {peak:6.2f}"
 
 
-@dataclass(frozen=True)
-class OneSided(ContinuousNoise):
-    """Exponential noise as a user would write it: its `log_cdf` has −inf."""
-
-    unit = 20.0
-
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return rng.exponential(self.unit, shape)
-
-    def log_density(self, x: Floats) -> Floats:
-        return np.where(x >= 0, -x, -np.inf)
-
-    def log_cdf(self, x: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            return np.log(-np.expm1(-np.maximum(x, 0)))
-
-
-def timed(task: str) -> str:
-    """Return the seconds of the first call in a new process, those of its processors, and what it found."""
-    start, used, (kind, number) = time.perf_counter(), time.process_time(), task.split()
-    if kind == "calibrate":
-        found = calibrate(GNMax, epsilon=1, delta=1e-5, queries=int(number))
-    elif kind == "plan":
-        found = Plan(teachers=int(number), classes=10, epsilon=1).recommended.right
-    else:
-        mechanism = LNMax(0.05) if kind == "laplace" else NoisyArgmax(OneSided())
-        found = mechanism.cost(synthetic(int(number), 10, 250), np.zeros(int(number), int)).epsilon(1e-5).exact or 0.0
-    return f"{task:16} {time.perf_counter() - start:6.2f} s {time.process_time() - used:6.2f} s   {found:.6g}"
-
-
-def calibration() -> None:
-    """Print the seconds of calibration, alone and in four processes at once, of a plan, and of one-sided noise."""
-    for task in ("calibrate 20", "calibrate 2000", "plan 250", "laplace 20", "one_sided 20"):
-        with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            print(process.submit(timed, task).result(), flush=True)
-    with ProcessPoolExecutor(4, get_context("spawn")) as processes:
-        print("four at once:", *processes.map(timed, ["calibrate 20"] * 4), sep="\n  ")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--routes", type=Path, metavar="FOLDER", help="folder of the published votes")
     parser.add_argument("--queries", type=int, help="at most so many queries")
-    parser.add_argument("--calibrate", action="store_true", help="calibration, plans and one-sided noise")
     arguments = parser.parse_args()
-    if arguments.calibrate:
-        return calibration()
     heads = f"{'Rényi':>8} {'s':>7} {'exact':>9} {'lower':>8} {'ratio':>7} {'s':>7} {'GiB':>6}"
     print(f"{'votes':30} {'mechanism':10} {heads}")
     rows = []

@@ -58,29 +58,26 @@ class Report:
         worker = context.Process(target=_work, args=(sender, part, small))
         worker.start()
         sender.close()
+        stopped = "stopped: its budget was used up"
+        received: Figure | str | None = stopped
         try:
-            entry["error"] = self._receive(receiver, part, start + budget)
+            while receiver.poll(max(0.0, start + budget - time.monotonic())):
+                received = receiver.recv()
+                if not isinstance(received, Figure):
+                    break
+                entry["figures"].append(asdict(received))
+                self.write(f"{part:9} {received}")
+        except EOFError:
+            received = "ended without a message, as when it is killed"
         finally:
             assert worker.pid is not None
             for kill in (os.killpg, os.kill):  # the group, and the worker itself if it has none yet
                 with suppress(ProcessLookupError):
                     kill(worker.pid, signal.SIGKILL)
             worker.join()
+        entry["error"] = stopped if isinstance(received, Figure) else received
         entry["seconds"] = round(time.monotonic() - start, 1)
         self.write(f"{part:9} {entry['error'] or 'done'}, {entry['seconds']} s")
-
-    def _receive(self, receiver: Connection, part: str, end: float) -> str | None:
-        """Add the figures of a part. Return its error, if there is one."""
-        while receiver.poll(max(0.0, end - time.monotonic())):
-            try:
-                received: Figure | str | None = receiver.recv()
-            except EOFError:
-                return "ended without a message, as when it is killed"
-            if not isinstance(received, Figure):
-                return received
-            self.parts[part]["figures"].append(asdict(received))
-            self.write(f"{part:9} {received}")
-        return "stopped: its budget was used up"
 
 
 def main() -> None:

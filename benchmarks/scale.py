@@ -46,12 +46,9 @@ class Size:
         return self.teachers * self.queries
 
     def memory(self, workers: int, drawn: bool = False) -> int:
-        """Return the bytes on a node beyond those of Python and torch, with so many cores or GPUs.
+        """Return the bytes on a node beyond those of Python and torch, with so many cores or GPUs (docs/scale.md).
 
-        Every row is in memory once, as bytes, with a label of 8 bytes. A private row that is `drawn` takes DRAWN bytes
-        instead: a label, a place in the shuffled order, and one in a shard. The shards in training, four a core where
-        they are small, are there as bytes, as floats, and as floats in the order of a pass. While the predictions are
-        written there are three copies of them.
+        A private row that is `drawn` takes DRAWN bytes: a label, a place in the shuffled order, and one in a shard.
         """
         row, shard = prod(self.shape) + 8, self.records // self.teachers * prod(self.shape)
         rows = self.queries * row + self.records * (DRAWN if drawn else row)

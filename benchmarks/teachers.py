@@ -3,8 +3,6 @@
 All have the same network, data, batches, optimiser and steps, in one process. The figures are seconds and ratios.
 
     python benchmarks/teachers.py [--teachers 12] [--records 240] [--epochs 20] [--repeats 3] [--root DIR]
-    python benchmarks/teachers.py --growth        1 to 1,000 teachers on the same records: equal times are the goal
-    python benchmarks/teachers.py --growth 250 1000 --teachers 250 --epochs 60 --public 9000
 """
 
 import argparse
@@ -15,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -130,10 +127,9 @@ def train_with_lightning(task: Task) -> None:
     for shard in task.shards:
         x, y = as_input(torch.from_numpy(private.x[shard])), torch.from_numpy(private.y[shard])
         loader = DataLoader(TensorDataset(x, y), settings.batch_size, shuffle=True)
-        quiet: dict[str, Any] = dict.fromkeys(
-            ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
-        )
-        trainer = Trainer(accelerator=task.accelerator, devices=1, max_epochs=settings.epochs, **quiet)
+        quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+        options: dict[str, Any] = dict.fromkeys(quiet, False)
+        trainer = Trainer(accelerator=task.accelerator, devices=1, max_epochs=settings.epochs, **options)
         teacher = _Teacher(settings, len(shard))
         trainer.fit(teacher, loader)
         trainer.predict(teacher, DataLoader(TensorDataset(torch.from_numpy(task.splits.public.x)), 1000))
@@ -152,13 +148,6 @@ METHODS: dict[str, Callable[[Task], None]] = {
 }
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the seconds of a call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def compare(task: Task, repeats: int) -> None:
     """Print the seconds of every method, the fastest of so many."""
     times: dict[str, list[float]] = {name: [] for name in METHODS}
@@ -166,24 +155,15 @@ def compare(task: Task, repeats: int) -> None:
     for _ in range(repeats + 1):  # the first round warms up; methods alternate, so other load slows all of them
         for name, method in METHODS.items():
             torch.set_num_threads(threads)  # the engine changes it
-            times[name].append(seconds(partial(method, task)))
+            start = time.perf_counter()
+            method(task)
+            times[name].append(time.perf_counter() - start)
     print(f"{task.settings.count} teachers, {len(task.splits.private):,} records, {task.settings.epochs} passes, "
           f"{task.settings.network}, {task.accelerator}, torch {torch.__version__}, {threads} threads")  # fmt: skip
     fastest = {name: min(values[1:]) for name, values in times.items()}
     for name, value in fastest.items():
         print(f"{name:22} {value:7.2f} s   {value / fastest['bare loop']:.2f} × the bare loop")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
-
-
-def compare_growth(task: Task, counts: list[int]) -> None:
-    """Print the engine's time for the same records and passes, divided among each of these numbers of teachers."""
-    base, records = None, len(task.splits.private)
-    for count in counts:
-        shards = partition(task.splits.private.y, count, seed=0, stratify=False)
-        own = replace(task, settings=replace(task.settings, count=count), shards=shards)
-        spent = seconds(partial(train_with_engine, own))
-        base = base or spent
-        print(f"{count:5} teachers × {records // count:6,} records: {spent:7.2f} s   {spent / base:.2f} × the first")
 
 
 def main() -> None:
@@ -193,8 +173,6 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3, help="the fastest of so many counts (default 3)")
     parser.add_argument("--network", default="cnn")
-    parser.add_argument("--growth", type=int, nargs="*", metavar="TEACHERS",
-                        help="time by number of teachers, with the same records (default 1 10 100 1000)")  # fmt: skip
     parser.add_argument("--public", type=int, default=1000, help="rows that each teacher labels (default 1,000)")
     parser.add_argument("--root", help="folder of MNIST; by default images are random")
     args = parser.parse_args()
@@ -206,10 +184,7 @@ def main() -> None:
         private = Split(mnist.x[: len(private)], mnist.y[: len(private)])
     public = Split(private.x[again % len(private)], private.y[again % len(private)])
     task = ensemble(private, public, args.teachers, network=args.network, epochs=args.epochs)
-    if args.growth is not None:
-        compare_growth(task, args.growth or [1, 10, 100, 1000])
-    else:
-        compare(task, args.repeats)
+    compare(task, args.repeats)
 
 
 if __name__ == "__main__":

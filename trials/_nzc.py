@@ -16,18 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+from typing import Any
 
 #: Overrides of a run that takes seconds on a CPU, without those of its student, and with them.
 TEACHERS = 6
 SMALL = ["recipe=papers", f"teachers.count={TEACHERS}", "teachers.epochs=20", "figures=false"]
 SMALL += ["trainer.accelerator=cpu", "trainer.progress=false"]
 STUDENT = [*SMALL, "student.steps=60"]
-#: The file of standard error in the folder of a command.
-ERR = "err.txt"
+ERR = "err.txt"  # standard error, in the folder of a command
 #: The exit code of a process that may be started again, and how often it is.
 AGAIN, TRIES = 75, 20
 #: What Python says before it opens a file, or changes a folder; the flags of a file that is opened for writing.
@@ -40,10 +36,8 @@ class Watch:
     """Writes a line to `log` for every write of a process below a folder, and can stop the process before one of them.
 
     A write is a file that is opened for writing, an SQLite database that is opened, or a file or folder that is made,
-    renamed or removed.
-
-    stop    send the signal before the write of this number; writes before which nothing has changed are not numbered
-    number  the signal
+    renamed or removed. The signal `number` is sent before write `stop`; writes before which nothing has changed are
+    not numbered.
     """
 
     below: Path
@@ -196,17 +190,6 @@ def open_runs(folder: Path) -> set[str]:
     """Return the states of the tracked runs in the database of `folder` that are not closed."""
     with closing(sqlite3.connect(folder / "mlflow.db")) as connection:
         return {state for (state,) in connection.execute("SELECT status FROM runs")} - {"FINISHED", "FAILED", "KILLED"}
-
-
-def compose(overrides: Iterable[str], **options: Any) -> "DictConfig":
-    """Return the configuration of `nzc OVERRIDES`."""
-    import hydra
-
-    from nzc.app.config import CONF, register
-
-    register()
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        return hydra.compose("config", overrides=list(overrides), **options)
 
 
 def progress(text: str) -> None:

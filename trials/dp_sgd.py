@@ -11,48 +11,40 @@ group privacy. A fair comparison lies between the two. nzc's student sees public
 """
 
 import argparse
-import json
-import subprocess
-import sys
 import time
 import warnings
-from pathlib import Path
+from contextlib import chdir
+from dataclasses import asdict
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from _nzc import compose, show_table
+from _nzc import show_table
 from rich.progress import track
 from scipy.stats import t
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+import nzc
 from nzc import networks
 from nzc.app.build import build
+from nzc.app.config import compose_run
 from nzc.data import DataSplits
 from nzc.networks import as_input
 from nzc.runs.formatting import number
 
+QUIET = ["tracking=none", "figures=false", "trainer.progress=false"]
+
 
 class Trained(NamedTuple):
-    """The result of one training: ε at δ and the noise over the clipping norm, where they are known."""
+    """One training: ε at δ and the noise over the clipping norm, where they are known."""
 
     accuracy: float
     epsilon_added: float | None
     epsilon_replaced: float | None
     noise: float | None
     seconds: float
-
-
-def run_nzc(overrides: list[str]) -> dict[str, Any]:
-    """Return result.json of `nzc OVERRIDES`, run in a process of its own."""
-    quiet = ["tracking=none", "figures=false", "trainer.progress=false"]
-    with TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "nzc", *quiet, *overrides]
-        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        result: dict[str, Any] = json.loads(next(Path(folder).glob("outputs/**/result.json")).read_text())
-        return result
 
 
 def train_opacus(
@@ -87,13 +79,14 @@ def compare_students(overrides: list[str], arguments: argparse.Namespace) -> Non
     """Show nzc's student beside the same network trained by Opacus."""
     trained: dict[str, list[Trained]] = {}
     for seed in track(range(arguments.seeds), "Seeds", transient=True):
-        seeds = [f"seed={seed}", *[f"dataset.seed={seed}"] * ("seed" in compose(overrides).dataset)]
-        cfg = compose([*overrides, *seeds])
+        seeds = [f"seed={seed}", *[f"dataset.seed={seed}"] * ("seed" in compose_run(overrides).dataset)]
+        cfg = compose_run([*overrides, *seeds])
         splits: DataSplits = build(cfg, "dataset").load()
-        result = run_nzc([*overrides, *seeds])
-        epsilon, delta = result["epsilon"], result["delta"]
-        by_nzc = Trained(result["accuracy"], None, epsilon["data_independent"], None, result["seconds"]["total"])
-        trained.setdefault(f"nzc: {result['aggregator']}, {result['student']}", []).append(by_nzc)
+        with TemporaryDirectory() as folder, chdir(folder):
+            result = nzc.run([*QUIET, *overrides, *seeds])
+        epsilon, delta = asdict(result.epsilon), result.delta
+        by_nzc = Trained(result.accuracy or 0, None, epsilon["data_independent"], None, result.seconds["total"])
+        trained.setdefault(f"nzc: {result.aggregator}, {result.student}", []).append(by_nzc)
         for name in ("data_independent", "exact"):
             whole, half = epsilon[name], epsilon[name] / 2
             row = f"DP-SGD at nzc's ε {name.replace('_', '-')}"
@@ -108,7 +101,7 @@ def compare_students(overrides: list[str], arguments: argparse.Namespace) -> Non
         share = f"{100 * (means[0] or 0):.1f} % ± {100 * half:.1f}"
         rows.append([name, *(number(mean) for mean in means[1:4]), share, f"{means[4]:.1f}"])
     show_table(
-        f"{result['dataset']}, {arguments.seeds} seeds, δ = {delta:g}",
+        f"{result.dataset}, {arguments.seeds} seeds, δ = {delta:g}",
         ("trained", "ε, record added or removed", "ε, record replaced", "noise", "accuracy", "seconds"),
         rows,
         "means over the seeds; accuracy on the test split, with Student's 95 % interval",

@@ -29,12 +29,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from _nzc import compose, show_table
+from _nzc import show_table
 from rich.progress import track
 
 from nzc.accounting import Epsilon, audit
 from nzc.app.build import build
 from nzc.app.components import build_components
+from nzc.app.config import compose_run
 from nzc.data import DataSplits
 from nzc.mechanisms import ABSTAIN, NoisyArgmax, count_votes
 from nzc.runs.formatting import number, percent
@@ -72,12 +73,10 @@ class Estimate(NamedTuple):
 
 
 def lira(scores: Floats, member: Bools) -> Floats:
-    """Return log Pr[score | in] − log Pr[score | out], [worlds, records] (LiRA, online, with one query per record).
+    """Return log Pr[score | in] − log Pr[score | out], [worlds, records], of scores and membership, likewise.
 
-    Each world is attacked with all other worlds as its shadow models. Scores are Gaussian for each record, in and out;
-    because shadow models are few, all records share one variance for in and one for out.
-
-    scores, member  [worlds, records]: what a model says of a record, and whether the record was in its data
+    The other worlds are the shadow models of a world. Scores are Gaussian for each record, in and out; because shadow
+    models are few, all records share one variance for in and one for out.
     """
     distances, known = [], np.ones_like(member)
     for side in (member, ~member):
@@ -97,10 +96,8 @@ def measure(
 ) -> list[Estimate]:
     """Return AUC, rate of true positives at the rate `fpr` of false positives, and balanced accuracy at threshold 0.
 
-    Equal scores are decided by a coin. Intervals: bootstrap over worlds and records at once, which is rather too wide
-    than too narrow (Owen 2007); Clopper–Pearson where an attack always succeeds, or never.
-
-    scores, member  [worlds, records]
+    Of scores and membership, [worlds, records]; equal scores are decided by a coin. Intervals: bootstrap over worlds
+    and records at once, rather too wide (Owen 2007); Clopper–Pearson where an attack always succeeds, or never.
     """
     order = np.argsort(-scores, axis=None)
     value, hit = scores.ravel()[order], member.ravel()[order]
@@ -134,11 +131,8 @@ def attack_labels(
 ) -> tuple[Floats, Bools]:
     """Play `games` games with each record in and out, against an attacker who knows both vote histograms.
 
-    Return the attacker's scores and the membership, [2 · games, records]. The score is the log-likelihood ratio of the
-    released labels, so no attack on these labels does better.
-
-    votes, moved  [queries, classes] with and without the record, at the queries where they differ
-    record        [queries] which record the two differ by
+    Return the log-likelihood ratios of the released labels, the best scores, and the membership, [2 · games, records].
+    `votes` and `moved` [queries, classes] are with and without `record` [queries], where they differ.
     """
     ratio = np.subtract(*(np.maximum(mechanism.log_law(side), -700.0) for side in (votes, moved)))
     every = np.arange(len(record))
@@ -151,7 +145,7 @@ def attack_labels(
 
 
 def worst_pair(mechanism: NoisyArgmax, teachers: int, classes: int) -> tuple[Ints, Ints]:
-    """Return the neighbouring histograms, [classes] each, at which the mechanism's labels differ most."""
+    """Return the neighbouring histograms at which the mechanism's labels differ most."""
     largest = [] if mechanism.screen is None else [round(min(mechanism.screen.threshold, teachers))]
     return audit.worst_pair(mechanism.log_law, teachers, classes, largest)
 
@@ -172,12 +166,12 @@ class Experiment:
         self.arguments, self.rng = arguments, np.random.default_rng([arguments.seed, 0])
         self.resampler = np.random.default_rng([arguments.seed, 2])
         settings = [f"seed={arguments.seed}", f"teachers.count={arguments.teachers}"]
-        cfg = compose(["recipe=papers", *settings, "trainer.progress=false", "trainer.accelerator=cpu"])
+        cfg = compose_run(["recipe=papers", *settings, "trainer.progress=false", "trainer.accelerator=cpu"])
         self.teachers: Ensemble = build(cfg, "teachers")
         self.trainer: TrainerSettings = build(cfg, "trainer")
         self.splits: DataSplits = build(cfg, "dataset").load()
         self.shards = self.teachers.shards(self.splits)
-        attacked = {name: compose(["recipe=papers", *overrides]) for name, overrides in ATTACKED.items()}
+        attacked = {name: compose_run(["recipe=papers", *overrides]) for name, overrides in ATTACKED.items()}
         self.mechanisms: dict[str, NoisyArgmax] = {name: build(cfg, "aggregator") for name, cfg in attacked.items()}
         self.queries = {name: cfg.queries or len(self.splits.public) for name, cfg in attacked.items()}
         self.student: StudentConfig = build(cfg, "student")
@@ -202,9 +196,9 @@ class Experiment:
             return collect(Path(name), len(shards)).astype(np.int64)
 
     def learn(self, config: StudentConfig, x: AnyArray, labels: Ints, seed: int, about: Ints) -> tuple[Floats, float]:
-        """Train a network, and return its scores of the private records, [records], and its test accuracy.
+        """Train a network, and return its scores of the private records, and its test accuracy.
 
-        The score is log p/(1 − p), where p is the probability that the network gives to the label `about` [records].
+        The score is log p/(1 − p), p being the probability of the label `about` [records].
         """
         student = config.fit(StudentData(x, labels, self.splits.classes), seed, self.trainer, "Student")
         p = np.log(np.maximum(student.probabilities(self.splits.private.x[:]), 1e-300))
@@ -213,11 +207,8 @@ class Experiment:
         return score, float((student.predict(self.splits.test.x) == self.splits.test.y).mean())
 
     def without_record(self, world: World) -> tuple[Ints, Ints, Ints, Ints]:
-        """Exchange every record that is in for one that is out, one record of each teacher at a time.
-
-        Return, for every vote that changes: the histograms [changes, classes] with and without the record, and the
-        numbers of the record and of the query, [changes].
-        """
+        """Exchange every record that is in for one that is out, one of each teacher at a time. Return, for every vote
+        that changes: the histograms [changes, classes] with and without the record, and the record and the query."""
         half, one_hot = len(world.inside[0]), np.eye(self.splits.classes, dtype=np.int64)
         pairs = list(zip(world.inside, world.outside, strict=True))
         shards = [[np.where(np.arange(half) == at, out, into) for into, out in pairs] for at in range(half)]
@@ -288,10 +279,8 @@ class Experiment:
 
 
 def best_attack(mechanism: NoisyArgmax, here: Ints, there: Ints, fpr: float) -> tuple[float, float]:
-    """Return true positives of the likelihood ratio at `fpr` false positives, and balanced accuracy, without sampling.
-
-    here, there  [queries, classes] histograms of one or two queries with and without the record
-    """
+    """Return true positives of the likelihood ratio at `fpr` false positives, and balanced accuracy, without sampling:
+    of histograms of one or two queries [queries, classes] with and without the record."""
     laws = []
     for votes in (here, there):
         law = np.ones(1)
@@ -306,7 +295,7 @@ def best_attack(mechanism: NoisyArgmax, here: Ints, there: Ints, fpr: float) -> 
 
 def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     """Show the best attacks on the labels of recipe=near_zero."""
-    cfg = compose([*overrides, "student=none"], return_hydra_config=True)
+    cfg = compose_run([*overrides, "student=none"])
     parts = build_components(cfg, cfg.hydra.runtime.choices, figures=False)
     teachers, policy = parts.teachers, parts.policy
     assert isinstance(teachers, Cells) and parts.dataset is not None and parts.representation is not None

@@ -158,7 +158,7 @@ def show(folder: Path) -> None:
 
 def ledger_problems(said: Said) -> list[str]:
     entries = [line.split() for line in said["entry"]]
-    stored = {key: labels for key, labels in entries}
+    stored = dict(entries)
     expected = {f"{host}-{writer}-{at}" for host in "ab" for writer in range(WRITERS) for at in range(ENTRIES)}
     expected |= {f"all-{at}" for at in range(ENTRIES)}
     wrong = {line for line in said["stored"] if stored.get(line.split()[0]) != line.split()[1]}
@@ -229,9 +229,8 @@ def main() -> None:
     for at, part in enumerate(chosen.only):
         within, begun = part in ("ledger", "runs"), time.monotonic()
         options = ["--kills", str(chosen.kills if within else 0), "--seed", str(chosen.seed)]
-        folder = chosen.folder / f"nzc-{os.getpid()}-{at}"
-        said = both(part, folder, chosen.hosts, options, chosen.fault if within else "", chosen.after)
-        seconds = time.monotonic() - begun
+        folder, fault = chosen.folder / f"nzc-{os.getpid()}-{at}", chosen.fault if within else ""
+        said, seconds = both(part, folder, chosen.hosts, options, fault, chosen.after), time.monotonic() - begun
         problems = [*said["problem"], *(checks[part](said) if part in checks else [])]
         for problem in [*problems, *said["said"]]:
             trial.progress(f"{part}: {problem[:400]}")

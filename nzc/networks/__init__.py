@@ -6,22 +6,17 @@ from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-
 from nzc.settings import checked
-from nzc.types import AnyArray, Floats
+from nzc.types import AnyArray
 from nzc.validation import InputError, in_a_line, one_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+_CLASSIFIERS = ("auto", "mlp", "cnn", "cnn_bn", "pate_cnn", "conv_small", "conv_large", "resnet32")
+_DISCRIMINATORS = ("gan", "gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small")
 #: The module of each network; its function of that name gets what it takes of the arguments of `build`.
-MODULES = {
-    **dict.fromkeys(
-        ("auto", "mlp", "cnn", "cnn_bn", "pate_cnn", "conv_small", "conv_large", "resnet32"), "nzc.networks.classifiers"
-    ),
-    **dict.fromkeys(("gan", "gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small"), "nzc.networks.gan"),
-}
+MODULES = dict.fromkeys(_CLASSIFIERS, "nzc.networks.classifiers") | dict.fromkeys(_DISCRIMINATORS, "nzc.networks.gan")
 
 
 def check(value: object) -> None:
@@ -44,20 +39,22 @@ def build(network: Network, shape: tuple[int, ...], classes: int, unlabeled: boo
     return module.to(memory_format=torch.channels_last)
 
 
-def require_fit(network: Network | None, shape: tuple[int, ...], classes: int, unlabeled: bool = False) -> None:
-    """Raise InputError unless `network` maps rows of `shape` to `classes` logits. It is tried on the meta device."""
+def require_fit(network: Network | None, shape: tuple[int, ...], classes: int, unlabeled: bool = False) -> "nn.Module":
+    """Return the network on the meta device. InputError: it does not map rows of `shape` to `classes` logits."""
     import torch
 
     check(network)
     assert network is not None
     try:
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
-            logits = list(build(network, shape, classes, unlabeled)(torch.empty(2, *shape)).shape)
+            module = build(network, shape, classes, unlabeled)
+            logits = list(module(torch.empty(2, *shape)).shape)
     except Exception as error:  # layers raise many types
         allowed = f"must take rows of shape {list(shape)} ({in_a_line(error)})"
         raise InputError("network", network, allowed) from error
     if logits != [2, classes]:
         raise InputError("network", network, f"must give logits [rows, {classes}], not {['rows', *logits[1:]]}")
+    return module
 
 
 def as_input(x: "Tensor") -> "Tensor":
@@ -75,8 +72,3 @@ def outputs(network: "nn.Module", x: AnyArray) -> "Tensor":
     device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
     with torch.no_grad():
         return torch.cat([network(as_input(part.to(device))).cpu() for part in torch.from_numpy(x).split(1000)])
-
-
-def probabilities(network: "nn.Module", x: AnyArray) -> Floats:
-    """Return the class probabilities [rows, classes] of rows x [rows, ...]."""
-    return np.asarray(outputs(network, x).double().softmax(dim=1))

@@ -23,6 +23,11 @@ def size_after(body: nn.Module, shape: tuple[int, ...]) -> int:
         return int(body(torch.zeros(1, *shape)).numel())
 
 
+def _with_head(body: nn.Module, shape: tuple[int, ...], hidden: int, classes: int) -> nn.Module:
+    units = nn.Linear(size_after(body, shape), hidden)
+    return nn.Sequential(body, nn.Flatten(), units, nn.ReLU(), nn.Linear(hidden, classes))
+
+
 class GlobalAverage(nn.Module):
     """[rows, channels, height, width] → [rows, channels]. A plain mean, because vmap cannot differentiate pooling."""
 
@@ -46,15 +51,14 @@ def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     body = nn.Sequential(  # pooling before ReLU saves work
         nn.Conv2d(shape[0], 16, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(16, 32, 5), nn.MaxPool2d(2), nn.ReLU()
     )
-    hidden = nn.Linear(size_after(body, shape), 64)
-    return nn.Sequential(body, nn.Flatten(), hidden, nn.ReLU(), nn.Linear(64, classes))
+    return _with_head(body, shape, 64, classes)
 
 
 def cnn_bn(shape: tuple[int, ...], classes: int) -> nn.Module:
     """For image students that also learn from unlabeled rows: convolutions (16, 32, 64), each max-pooled by 2.
 
-    29,000 parameters at 1 × 28 × 28 and 10 classes, 1.2 times the work of `cnn`. Batch normalisation learns in fewer
-    steps. The head sees positions on the image, which suits digits better than a global average.
+    Batch normalisation learns in fewer steps. The head sees positions on the image, which suits digits better than a
+    global average.
     """
 
     def layer(of: int, to: int, size: int) -> list[nn.Module]:
@@ -69,16 +73,12 @@ def cnn_bn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def pate_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The teacher of PATE 2017 (section 3), without local response normalisation.
-
-    5 × 5 convolutions (64, 128), each with 3 × 3 max-pooling by 2, then 384 hidden units.
-    """
+    """The teacher of PATE 2017 (section 3), without local response normalisation."""
     body = nn.Sequential(
         *(nn.Conv2d(shape[0], 64, 5, padding=2), nn.MaxPool2d(3, 2, padding=1), nn.ReLU()),
         *(nn.Conv2d(64, 128, 5, padding=2), nn.MaxPool2d(3, 2, padding=1), nn.ReLU()),
     )
-    hidden = nn.Linear(size_after(body, shape), 384)
-    return nn.Sequential(body, nn.Flatten(), hidden, nn.ReLU(), nn.Linear(384, classes))
+    return _with_head(body, shape, 384, classes)
 
 
 def conv_small(
@@ -86,10 +86,8 @@ def conv_small(
 ) -> nn.Module:
     """Conv-Small of Miyato et al. 2017 (arXiv 1704.03976, appendix D) without the normalisation of its logits.
 
-    Three stages of three convolutions without bias, each with batch normalisation and leaky ReLU 0.1. The first two
-    stages end in max-pooling by 2 and dropout 0.5; the third in two 1 × 1 convolutions and the global average.
     `widths` are the channels of the first stage, of the second, and of each convolution of the third; by default those
-    for SVHN, with 0.63 million parameters at 3 × 32 × 32 and 10 classes.
+    for SVHN, with 0.63 million parameters.
     """
 
     def layer(of: int, to: int, size: int = 3, padding: int = 1) -> list[nn.Module]:
@@ -113,8 +111,8 @@ conv_large = partial(conv_small, widths=(128, 256, 512, 256, 128))
 class _Unit(nn.Module):
     """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1 (He et al. 2016, pre-activation).
 
-    Where the width doubles, the map is halved: the shortcut is average-pooled and padded with zero channels (option A
-    of He et al. 2015). The first unit of the network passes act(x) to the shortcut.
+    Where the width doubles, the shortcut is average-pooled and padded with zero channels (option A of He et al. 2015).
+    The first unit of the network passes act(x) to the shortcut.
     """
 
     def __init__(self, of: int, to: int, first: bool = False) -> None:
@@ -134,16 +132,12 @@ class _Unit(nn.Module):
 
 
 def resnet32(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """ResNet-32 with leaky ReLU 0.1, the Glyph teacher of Scalable PATE 2018 (section 4.1).
-
-    Three stages of five units, widths 16, 32, 64: 0.46 million parameters at 3 × 32 × 32 and 10 classes.
-    """
+    """ResNet-32 with leaky ReLU 0.1, the Glyph teacher of Scalable PATE 2018 (section 4.1): 0.46 million parameters."""
     widths = [16, *[16] * 5, *[32] * 5, *[64] * 5]
     units = [_Unit(of, to, first=i == 0) for i, (of, to) in enumerate(pairwise(widths))]
     network = nn.Sequential(
-        nn.Conv2d(shape[0], 16, 3, padding=1, bias=False),
-        *units,
-        *(nn.BatchNorm2d(64), nn.LeakyReLU(0.1), GlobalAverage(), nn.Linear(64, classes)),
+        *(nn.Conv2d(shape[0], 16, 3, padding=1, bias=False), *units, nn.BatchNorm2d(64), nn.LeakyReLU(0.1)),
+        *(GlobalAverage(), nn.Linear(64, classes)),
     )
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

@@ -51,8 +51,7 @@ class WeightNormConv2d(nn.Conv2d):
 def _start(layer: nn.Linear | nn.Conv2d, slope: float | None) -> float | Tensor:
     """Draw uniform directions, whose length determines how fast they first turn; return the norm of the weights."""
     nn.init.normal_(layer.weight, std=0.1)
-    assert layer.bias is not None
-    nn.init.zeros_(layer.bias)
+    nn.init.constant_(layer.get_parameter("bias"), 0)
     return nn.Parameter(torch.ones(len(layer.weight))) if slope is None else nn.init.calculate_gain("leaky_relu", slope)
 
 
@@ -69,11 +68,10 @@ def gan(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 def generator(network: object, shape: tuple[int, ...]) -> nn.Module:
     """Return a new generator to train against `network`: its own, or the one that suits the shape."""
-    name = network if network in ("gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small") else _suiting(shape)
     # Perceptrons draw rough images, which a discriminator with convolutions soon recognises without fail.
-    maps = {"gan_cnn": 16, "gan_conv_small": 32, "gan_conv": 128}
-    made = _perceptrons(shape) if name == "gan_mlp" else _transposed(shape, maps[name])
-    return made.to(memory_format=torch.channels_last)
+    maps = {"gan_mlp": 0, "gan_cnn": 16, "gan_conv_small": 32, "gan_conv": 128}
+    of = maps[network if isinstance(network, str) and network in maps else _suiting(shape)]
+    return (_transposed(shape, of) if of else _perceptrons(shape)).to(memory_format=torch.channels_last)
 
 
 def _suiting(shape: tuple[int, ...]) -> str:
@@ -84,10 +82,7 @@ def _suiting(shape: tuple[int, ...]) -> str:
 
 
 def gan_mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The paper's for MNIST: any shape, flattened → 1000, 500, 250, 250, 250 → classes.
-
-    Weight normalisation, ReLU, Gaussian noise of 0.3 on the input and 0.5 on each hidden layer.
-    """
+    """The paper's for MNIST: any shape, flattened → 1000, 500, 250, 250, 250 → classes."""
     layers: list[nn.Module] = [nn.Flatten(), AddNoise(0.3)]
     for of, to in pairwise((prod(shape), 1000, 500, 250, 250, 250)):
         layers += [WeightNormLinear(of, to, 0), nn.ReLU(), AddNoise(0.5)]
@@ -95,10 +90,7 @@ def gan_mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def gan_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """For grey images of about 28 × 28 pixels: one core trains it in minutes.
-
-    5 × 5 and 3 × 3 convolutions (16, 32), each of stride 2, then 128 hidden units; noise as in gan_mlp.
-    """
+    """For grey images of about 28 × 28 pixels: one core trains it in minutes."""
     body = nn.Sequential(
         *(AddNoise(0.3), WeightNormConv2d(shape[0], 16, 5, 0, stride=2, padding=2), nn.ReLU()),
         *(WeightNormConv2d(16, 32, 3, 0, stride=2, padding=1), nn.ReLU(), AddNoise(0.5), nn.Flatten()),
@@ -108,10 +100,7 @@ def gan_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def gan_conv(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The paper's for SVHN: 3 × 3 convolutions of 64, 64, 64, 128, 128, 128, 128 maps, two of 1 × 1, global average.
-
-    The third and sixth have stride 2. Weight normalisation, leaky ReLU 0.2, dropout 0.2 on the input, 0.5 after them.
-    """
+    """The paper's for SVHN."""
 
     def layer(of: int, to: int, size: int = 3, stride: int = 1, padding: int = 1) -> list[nn.Module]:
         return [WeightNormConv2d(of, to, size, 0.2, stride, padding), nn.LeakyReLU(0.2)]
@@ -146,10 +135,7 @@ class _Crop(nn.Module):
 
 
 def _transposed(shape: tuple[int, ...], maps: int) -> nn.Module:
-    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions with batch normalisation and ReLU.
-
-    At 32 × 32 as in the paper: 512, 256 and 128 maps, then the image. `maps` replaces 128, the others in proportion.
-    """
+    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions; at 32 × 32 and 128 `maps` as in the paper."""
     channels, height, width = shape
     doublings = max(1, round(log2(min(height, width) / 4)))
     high, wide = (-(-side // 2**doublings) for side in (height, width))

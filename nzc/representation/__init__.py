@@ -1,5 +1,71 @@
 """Public representations: a space for all rows that is learned from the public rows, without labels."""
 
-from nzc.representation.base import Encoder, Placement, Representation
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Encoder", "Placement", "Representation"]
+import numpy as np
+
+from nzc import networks
+from nzc.data import DataSplits, Embedding
+from nzc.data.rows import blocks
+from nzc.storage.fingerprint import describe, source_digest
+from nzc.storage.predictions import PredictionStore
+from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray, Floats
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Turns rows [rows, ...] into vectors [rows, dimensions], with a network of rows as networks take them."""
+
+    network: "nn.Module"
+
+    def __call__(self, rows: AnyArray) -> Floats:
+        return np.asarray(networks.outputs(self.network, rows))
+
+
+class Encoder(ABC):
+    """Learns from public rows how to turn rows into vectors."""
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Return whether it turns rows of `shape` into vectors; it leaves others as they are."""
+        return True
+
+    def check(self, public: AnyArray) -> None:  # noqa: B027 - by default nothing is known to
+        """Raise InputError where it cannot learn from public rows [rows, ...]."""
+
+    @abstractmethod
+    def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
+        """Learn from public rows [rows, ...], which have no labels here."""
+
+
+class Representation(Encoder):
+    """Learns a space from the pool: public rows. Teachers may start from it, and rows to ask are chosen in it.
+
+    Nothing private decides the space: where a private record lies depends on that record and the public rows only. So a
+    changed record changes what its own teacher sees, and nothing else. A subclass is a dataclass.
+    """
+
+    def embed(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> Embedding:
+        """Return the places of all private and public rows; they are computed once."""
+
+        def place(_: object) -> AnyArray:
+            placement = self.fit(splits.pool, trainer)
+            parts = (part for x in (splits.private.x, splits.public.x) for part in blocks(x))
+            return np.concatenate([placement(part) for part in parts if len(part)])
+
+        request: dict[str, Any] = {
+            "data": splits.digest,
+            "code": source_digest(type(self).__module__),
+            "precision": trainer.precision,
+            "device": trainer.device_kind,
+            **{field.name: describe(getattr(self, field.name)) for field in fields(self)},  # type: ignore[arg-type]
+            **({"joined": len(splits.joined)} if splits.labels_only else {}),
+        }
+        placed = store.fetch(request, place)
+        return Embedding(private=placed[: len(splits.private)], public=placed[len(splits.private) :])

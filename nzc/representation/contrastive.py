@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from nzc import networks
 from nzc.data.images import is_image
 from nzc.networks import as_input
-from nzc.representation.base import Encoder, Placement
+from nzc.representation import Encoder, Placement
 from nzc.settings import Count, CountOrZero, Positive, TwoOrMore
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
@@ -52,10 +52,6 @@ class Contrastive(Encoder):
         return Placement(nn.Sequential(module.encoder, UnitLength()))
 
 
-#: Dimensions in which rows are compared; the vectors before this layer serve better afterwards (SimCLR, Section 4.2).
-_COMPARED = 64
-
-
 class UnitLength(nn.Module):
     """Scales vectors [rows, dimensions] to length 1."""
 
@@ -74,7 +70,8 @@ class ContrastiveModule(LightningModule):
             torch.manual_seed(config.seed)
             network = networks.build(config.network, tuple(public.shape[1:]), config.width, unlabeled=True)
             self.encoder = nn.Sequential(network, nn.BatchNorm1d(config.width))
-            self.head = nn.Sequential(nn.ReLU(), nn.Linear(config.width, _COMPARED))
+            # Rows are compared in 64 dimensions; the vectors before this layer serve better afterwards (Section 4.2).
+            self.head = nn.Sequential(nn.ReLU(), nn.Linear(config.width, 64))
 
     def training_step(self, rows: Tensor) -> Tensor:
         x = as_input(self.x[rows])

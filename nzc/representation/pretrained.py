@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from nzc.data.images import is_image
 from nzc.networks import outputs
-from nzc.representation.base import Encoder, Placement
+from nzc.representation import Encoder, Placement
 from nzc.settings import Count
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
@@ -25,10 +25,7 @@ from nzc.validation import InputError, in_a_line
 class Pretrained(Encoder):
     """A model that others trained; it learns nothing here. All vectors have length 1.
 
-    model    a classification model of torchvision by name, whose last linear layer is taken off; a .pt2 file of
-             torch.export; or any callable. Rows, image bytes as numbers from 0 to 1 → vectors [rows, ...]
-    weights  of torchvision's model: a name, or a file with a state dict
-    size     side to which images are resized for torchvision's model; None: that of its training
+    The last linear layer of torchvision's models is taken off. conf/representation/pretrained.yaml explains the fields.
     """
 
     model: str | Callable[..., Any]
@@ -38,7 +35,7 @@ class Pretrained(Encoder):
 
     def __post_init__(self) -> None:
         name, file = self._source
-        names = self._names.__members__ if self._is_torchvision else {}
+        names = self._names.__members__ if name == "weights" else {}
         if file in names:
             object.__setattr__(self, "digest", names[file].url)
         elif isinstance(file, str) and Path(file).is_file():
@@ -48,7 +45,8 @@ class Pretrained(Encoder):
             raise InputError(name, file, f"must be one of {known}: a model without weights knows nothing")
 
     def check(self, public: AnyArray) -> None:
-        if self._is_torchvision and not (public.dtype == np.uint8 and is_image(public.shape[1:], 1)):
+        (name, file), shape = self._source, public.shape[1:]
+        if name == "weights" and not (public.dtype == np.uint8 and is_image(shape, 1)):
             allowed = "must be your own where rows are not images of bytes"
             raise InputError("representation.encoder.model", self.model, allowed)
         try:
@@ -56,22 +54,17 @@ class Pretrained(Encoder):
             if not torch.allclose(two[:1], one, atol=1e-3):
                 raise ValueError("the vector of a row must not depend on the rows beside it")
         except Exception as error:  # models raise many types
-            (name, file), shape = self._source, list(public.shape[1:])
-            allowed = f"must make vectors of rows {shape} ({in_a_line(error, 200)})"
+            allowed = f"must make vectors of rows {list(shape)} ({in_a_line(error, 200)})"
             raise InputError(f"representation.encoder.{name}", file, allowed) from error
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
-        model = self._loaded.to(trainer.device_kind) if self._is_torchvision else self._loaded
-        return Placement(model)
-
-    @property
-    def _is_torchvision(self) -> bool:
-        return isinstance(self.model, str) and not self.model.endswith(".pt2")
+        return Placement(self._loaded.to(trainer.device_kind) if self._source[0] == "weights" else self._loaded)
 
     @property
     def _source(self) -> tuple[str, Any]:
-        """The key and value that say where the weights are."""
-        return ("weights", self.weights) if self._is_torchvision else ("model", self.model)
+        """The key and value that say where the weights are: `weights` for torchvision's models, else `model`."""
+        torchvision = isinstance(self.model, str) and not self.model.endswith(".pt2")
+        return ("weights", self.weights) if torchvision else ("model", self.model)
 
     @cached_property
     def _names(self) -> Any:
@@ -86,19 +79,19 @@ class Pretrained(Encoder):
     def _loaded(self) -> "_Vectors":
         if not isinstance(self.model, str):
             return _Vectors(self.model)
-        if not self._is_torchvision:
+        if self._source[0] == "model":
             return _Vectors(torch.export.load(self.model).module().__call__)  # as a layer it would refuse eval()
         from torchvision.models import get_model
 
         named = self.weights in self._names.__members__
         trained = self._names[self.weights if named else "DEFAULT"].transforms()
         model = get_model(self.model, weights=self.weights if named else None)
-        linear = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear)]
-        for head in linear[-1:]:
-            model.set_submodule(head, nn.Identity())
+        head = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear)][-1:]
+        for name in head:
+            model.set_submodule(name, nn.Identity())
         if not named:
             state = torch.load(str(self.weights), map_location="cpu", weights_only=True)
-            model.load_state_dict({key: state[key] for key in state if key.rpartition(".")[0] not in linear[-1:]})
+            model.load_state_dict({key: state[key] for key in state if key.rpartition(".")[0] not in head})
         return _Vectors(model, self.size or trained.crop_size[0], trained.mean, trained.std)
 
 

@@ -1,8 +1,10 @@
 """Diffusion map of the public rows: rows that many short paths join lie close together. Vectors may stand beside it."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,21 @@ from torch.nn import functional as F
 from nzc.data import DataSplits, Embedding
 from nzc.data.images import is_image
 from nzc.networks import as_input
-from nzc.representation.base import Encoder, Placement, Representation
-from nzc.representation.clusters import CLEAR, UNCLEAR, clarity
-from nzc.representation.diffusion_map import DiffusionMap
+from nzc.representation import Encoder, Placement, Representation
 from nzc.settings import Count, CountOrZero, NotNegative, Share, TwoOrMore
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats
 from nzc.validation import whole
+
+#: Clear clusters have this much or more: a row is twice as near to its own middle as to the next one.
+CLEAR = 0.5
+UNCLEAR = (
+    "nzc: representation: the public rows form no clear clusters ({:.2f}; clear ones have 0.5 or more), so a few "
+    "rows cannot stand for all: try representation=pretrained for images, or recipe=papers, which trains teachers"
+)
+#: Rows whose distances are computed at once.
+_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +39,9 @@ class Spectral(Representation):
     Edges weigh exp(−d²/(s s′)), s being a row's distance to its last neighbour (Zelnik-Manor and Perona 2004). A row
     that is not public lies at the weighted mean of its nearest public rows. All places in the map have length 1.
 
-    A map shows clusters, and few rows suit it. Vectors show what differs within a cluster, and many rows use that.
-
-    share       the map's share of the variance of all places; the vectors have the rest: those of the encoder, or the
-                features. Pixels have none
-    encoder     turns rows that it takes into vectors first; other rows, and None: pixels from 0 to 1, or the features
-    neighbours  of each row in the graph; dimensions: eigenvectors that are kept
-    power       the eigenvalues are raised to it: the steps of a random walk on the graph
-    copies      how many augmented copies each public row has, unless the encoder takes it. The distance to a public row
-                is that to the nearest of its copies, so images that are shifted or turned a little are close
+    A map shows clusters, and few rows suit it. Vectors show what differs within a cluster, and many rows use that:
+    those of the encoder, or the features; pixels never. The distance to a public row is that to the nearest of its
+    `copies`, so images that are shifted or turned a little are close. conf/representation explains the fields.
     """
 
     encoder: Encoder | None
@@ -80,7 +83,6 @@ class Spectral(Representation):
         return self.encoder if self.encoder is not None and self.encoder.takes(public.shape[1:]) else None
 
     def _copies(self, public: AnyArray) -> list[AnyArray]:
-        """Return the public rows augmented, as often as there are copies."""
         if self.augment is None or self.copies == 0:
             return []
         rng, rows = torch.Generator().manual_seed(0), as_input(torch.from_numpy(public))
@@ -103,3 +105,74 @@ class Spectral(Representation):
         values, vectors = eigsh(normalised, k=self.dimensions, which="LA", v0=start)
         places = torch.from_numpy(vectors * np.maximum(values, 0) ** self.power * root[:, None])
         return F.normalize(places, dim=1, eps=1e-300).float()
+
+
+class DiffusionMap(nn.Module):
+    """Rows as networks take them → places [rows, dimensions]. It learns no more, and needs `places` first.
+
+    vectors  [1 + copies, public, dimensions] of the public rows and their copies; `places` [public, dimensions] of them
+    scales   of the map and of the vectors beside it; None: there are none
+    """
+
+    def __init__(self, encoder: nn.Module, vectors: Tensor, neighbours: int) -> None:
+        super().__init__()
+        self.encoder, self.neighbours, self.vectors = encoder, neighbours, nn.Buffer(vectors.double())
+        self.places = nn.Buffer(torch.empty(0))
+        self.scales: tuple[float, float] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        vectors = self.encoder(x).cpu()  # not every accelerator computes in float64
+        places = self.mapped(vectors)
+        if self.scales is None:
+            return places
+        return torch.cat([self.scales[0] * places, self.scales[1] * vectors], dim=1)
+
+    def mapped(self, vectors: Tensor) -> Tensor:
+        """Return the places in the map: weighted means of those of the nearest public rows."""
+        distances, nearest = self._distances(vectors).topk(self.neighbours, largest=False)
+        weights = (-((distances / distances[:, :1].clamp(min=1e-3)) ** 2)).exp().float()
+        return F.normalize((self.places[nearest] * weights[:, :, None]).sum(dim=1), dim=1)
+
+    def graph(self) -> tuple[Floats, AnyArray]:
+        """Return distances and numbers [public, neighbours] of the nearest other rows of each public row."""
+        found = []
+        for rows in torch.arange(self.vectors.shape[1]).split(_AT_ONCE):
+            distances = self._distances(self.vectors[0, rows])
+            distances[torch.arange(len(rows)), rows] = torch.inf
+            found.append(distances.topk(self.neighbours, largest=False))
+        return torch.cat([part[0] for part in found]).numpy(), torch.cat([part[1] for part in found]).numpy()
+
+    def stand_beside(self, share: float) -> None:
+        """Give the map this share of the variance of all places of public rows, and the vectors the rest."""
+        if share < 1:
+            vectors = self.vectors[0].float()
+            parts = (share, torch.cat([self.mapped(part) for part in vectors.split(_AT_ONCE)])), (1 - share, vectors)
+            first, second = (part / max(float(x.var(dim=0, correction=0).sum()), 1e-12) for part, x in parts)
+            self.scales = first**0.5, second**0.5
+
+    def _distances(self, vectors: Tensor) -> Tensor:
+        """Return the distances [rows, public] to the nearest copies, in float64: nearby rows differ little.
+
+        How torch computes them by default depends on the number of rows, and could not be exported.
+        """
+        mode = "use_mm_for_euclid_dist"
+        return reduce(torch.minimum, (torch.cdist(vectors.double(), copy, compute_mode=mode) for copy in self.vectors))
+
+
+def clarity(public: Floats, classes: int) -> float:
+    """Return how clearly public places [rows, dimensions] fall into clusters: from 0, not at all, to 1.
+
+    Only if they do can a few rows stand for all. It is the mean over rows of 1 − a/b, a and b being the distances to
+    the nearest and the second nearest k-means middle (the simplified silhouette): the largest for as many cells as
+    classes, twice as many, and four times as many but 20 at least.
+    """
+    from sklearn.cluster import KMeans
+
+    def clear(cells: int) -> float:
+        with warnings.catch_warnings(action="ignore"):  # fewer places differ than there are cells
+            distances = KMeans(cells, n_init=1, random_state=0).fit_transform(public)
+        nearest, next_ = np.partition(distances, 1)[:, :2].T
+        return float(np.mean(1 - nearest / np.maximum(next_, 1e-12)))
+
+    several = (classes, 2 * classes, max(4 * classes, 20))
+    return max((clear(cells) for cells in several if 2 * cells <= len(public)), default=1.0)

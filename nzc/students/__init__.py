@@ -1,16 +1,18 @@
 """Students: how to learn from released labels. One kind of student a file."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from nzc.students.config import FittedStudent, Student, StudentData
+
 if TYPE_CHECKING:
-    from nzc.students.config import FittedStudent, Student, StudentData
     from nzc.students.network import StudentConfig
 
 __all__ = ["FittedStudent", "Student", "StudentConfig", "StudentData"]
 
 
-def __getattr__(name: str) -> Any:  # `nzc predict` needs a part of this package only
-    if name not in __all__:
+def __getattr__(name: str) -> Any:
+    if name != "StudentConfig":
         raise AttributeError(f"module 'nzc.students' has no attribute {name!r}")
-    return getattr(import_module(f"nzc.students.{'network' if name == 'StudentConfig' else 'config'}"), name)
+    from nzc.students.network import StudentConfig  # imports torch
+
+    return StudentConfig

@@ -1,22 +1,20 @@
-"""The interfaces of students: the data they see, settings of any kind, and those of a network with a loss."""
+"""The interface of students: what they see, settings of any kind, and what has learned."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
-from nzc.settings import BelowOne, Count, CountOrZero, NotNegative, Share, checked
-from nzc.training.optimizer import OptimizerSettings
+from nzc.settings import Count, Share, checked
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Bools, CurveLog, Floats, Ints
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,8 +46,7 @@ class StudentData:
     def shares(self) -> Floats:
         """The expected share of each class, [classes]: its share in the labels, shrunk to 1/classes if they are few.
 
-        The weight of 1/classes is the share's expected squared error over the squared distance between both, and at
-        most 1 (Hausser and Strimmer 2009, JMLR 10).
+        That is the James-Stein estimate of Hausser and Strimmer (2009, JMLR 10, equation 7).
         """
         p, uniform = self.probabilities, 1 / self.classes
         error, distance = p.var(axis=0).sum() / max(1, len(p) - 1), np.square(p.mean(axis=0) - uniform).sum()
@@ -59,8 +56,8 @@ class StudentData:
     def weights(self, balance: float) -> Floats:
         """How often each labeled row is drawn, [labeled rows], 1 in the mean.
 
-        balance  0: all alike; 1: classes like the square roots of their expected shares. These make the error over all
-                 rows least where the error in a class falls like 1/draws
+        With balance 1 classes are drawn like the square roots of their expected shares, which makes the error over all
+        rows least where the error in a class falls like 1/draws; with 0 rows are drawn alike.
         """
         p = self.probabilities
         weights = (p @ (np.sqrt(self.shares) / p.mean(axis=0).clip(1e-12))) ** balance
@@ -69,10 +66,9 @@ class StudentData:
 
 @dataclass(frozen=True)
 class FittedStudent:
-    """A student that has learned.
+    """A student that has learned: `classifier` maps rows as networks take them (`as_input`) to logits [rows, classes].
 
-    classifier  maps rows as networks take them (nzc.networks.as_input) to logits [rows, classes]
-    weights     [classes] the class of the largest probability times weight is the label; None: all weights are equal
+    The label is the class with the largest probability times weight; `weights` None: all are equal.
     """
 
     classifier: "nn.Module"
@@ -80,7 +76,7 @@ class FittedStudent:
 
     def probabilities(self, x: AnyArray) -> Floats:
         """Return the class probabilities [rows, classes] of x [rows, ...]."""
-        return networks.probabilities(self.classifier, x)
+        return np.asarray(networks.outputs(self.classifier, x).double().softmax(dim=1))
 
     def predict(self, x: AnyArray) -> Ints:
         """Return the predicted labels [rows] of x [rows, ...]."""
@@ -89,10 +85,6 @@ class FittedStudent:
     def decide(self, probabilities: Floats) -> Ints:
         """Return the labels [rows] at class probabilities [rows, classes]."""
         return np.asarray((probabilities * (1 if self.weights is None else self.weights)).argmax(axis=1))
-
-
-#: A class counts as no rarer than this where its share weighs its probabilities.
-_RAREST = 1e-3
 
 
 def _check_threshold(value: object) -> None:
@@ -105,20 +97,11 @@ Threshold = Annotated[float | str | None, checked(_check_threshold)]
 
 
 class Student(ABC):
-    """Settings of any kind of student.
-
-    folds   2 or more: labels that cross-validation contradicts are removed (`labels.clean_labels`)
-    spread  share of the pool that is labeled like the nearest released row (`labels.spread_labels`)
-    threshold  of two classes: the second one is the label where its probability is above this. "balanced":
-               probabilities are divided by the expected shares of the classes first. None: the likeliest class
-    """
+    """Settings of any kind of student: conf/student/linear.yaml explains these fields."""
 
     folds: Count
     spread: Share
     threshold: Threshold = None
-
-    def __post_init__(self) -> None:  # noqa: B027
-        """Check nothing; subclasses may check more."""
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:  # noqa: B027
         """Raise InputError where it cannot learn from rows of this shape; by default nothing is known to be wrong."""
@@ -127,8 +110,8 @@ class Student(ABC):
         """Return the student with the decision rule; it expects the shares of classes that it sees in public rows."""
         if self.threshold is None:
             return student
-        if isinstance(self.threshold, str):
-            return replace(student, weights=1 / student.probabilities(public).mean(axis=0).clip(_RAREST))
+        if isinstance(self.threshold, str):  # a class counts as no rarer than 1e-3
+            return replace(student, weights=1 / student.probabilities(public).mean(axis=0).clip(1e-3))
         return replace(student, weights=np.array([self.threshold, 1 - self.threshold]))
 
     @abstractmethod
@@ -136,36 +119,3 @@ class Student(ABC):
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
     ) -> FittedStudent:
         """Learn; `name` heads the progress bar, and `log` receives the learning curves."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudentSettings(OptimizerSettings, Student):
-    """Settings of a student that is a network; conf/student/supervised.yaml explains each.
-
-    label_noise_rate is a forward correction (Patrini et al. 2017, arXiv 1609.03683). Of labeled_loss_decay: networks
-    fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151).
-    """
-
-    network: networks.Network | None  # dataset=none suggests none
-    steps: Count
-    batch_size: Count
-    average: BelowOne
-    balance: NotNegative
-    validation: BelowOne
-    patience: Count
-    label_noise_rate: BelowOne
-    labeled_loss_decay: BelowOne
-    folds: Count
-    spread: Share = 0.0
-    threshold: Threshold = None
-    augment: Callable[..., Any] | None = None
-    unlabelled: CountOrZero = 0
-
-    @abstractmethod
-    def losses(self, student: Any, x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
-        """Return the terms of a batch's loss, by name. They are added up, and each is a learning curve.
-
-        student  the StudentModule that learns
-        x        [rows, ...] labeled rows, augmented, with labels y [rows] or class probabilities y [rows, classes]
-        u        [unlabelled, ...] rows of the pool, not augmented
-        """

@@ -15,21 +15,17 @@ from nzc.storage.files import write_private
 from nzc.students.config import FittedStudent
 from nzc.types import AnyArray
 
-#: Features that nzc has not standardised stay within ± this: only absurd values are changed.
-_UNSCALED_LIMIT = 1e18
-
 
 class RawInput(nn.Module):
-    """The student for rows as they are in the user's file, before standardisation.
+    """The student for rows as they are in the user's file, before standardisation: rows [rows, ...] → logits.
 
     As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd values are limited.
     """
 
     def __init__(self, student: FittedStudent, standardizer: Standardizer | None) -> None:
         super().__init__()
-        self.classifier = student.classifier
-        self.limit = LIMIT if standardizer is not None else _UNSCALED_LIMIT
-        self.scaled = standardizer is not None
+        self.classifier, self.scaled = student.classifier, standardizer is not None
+        self.limit = 1e18 if standardizer is None else LIMIT
         if standardizer is not None:
             # A buffer has a dimension, so the product with rows of any type, also bool and float16, is float64.
             self.one_half = nn.Buffer(torch.full((1,), 0.5, dtype=torch.float64))
@@ -38,7 +34,6 @@ class RawInput(nn.Module):
         self.cpu().eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits [rows, classes] of x [rows, ...]."""
         # As Standardizer computes it, to the last digit.
         seen = ((x * self.one_half - self.mean) / self.spread).float() if self.scaled else as_input(x)
         logits: Tensor = self.classifier(seen.nan_to_num(0).clamp(-self.limit, self.limit))
@@ -52,14 +47,12 @@ def write_student(path: Path, student: FittedStudent, rows: AnyArray, standardiz
     and weights, but no example row and no path of this machine.
     """
     dtype = rows.dtype if standardizer is None else standardizer.dtype
-    example = torch.from_numpy(np.zeros((2, *rows.shape[1:]), dtype))
+    example, file = torch.from_numpy(np.zeros((2, *rows.shape[1:]), dtype)), BytesIO()
     with warnings.catch_warnings(action="ignore"):
-        program = torch.export.export(
-            RawInput(student, standardizer), (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},)
-        )
+        rows_vary = ({0: torch.export.Dim.AUTO},)
+        program = torch.export.export(RawInput(student, standardizer), (example,), dynamic_shapes=rows_vary)
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)
         program.example_inputs = None
-        file = BytesIO()
         torch.export.save(program, file)
     write_private(path, file.getvalue())

@@ -14,10 +14,7 @@ from nzc.types import AnyArray, Floats, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Forest(SklearnStudent):
-    """scikit-learn's RandomForestClassifier (Breiman 2001).
-
-    trees  how many; leaf: labeled rows in a leaf, at least
-    """
+    """scikit-learn's RandomForestClassifier (Breiman 2001) of so many trees, whose leaves have `leaf` rows or more."""
 
     trees: Count
     leaf: Count
@@ -42,22 +39,21 @@ class TreeNetwork(nn.Module):
         self.depth, nodes = max(tree.max_depth for tree in trees), max(tree.node_count for tree in trees)
         shape = len(trees), nodes
         feature, threshold, share = np.zeros(shape, np.int64), np.zeros(shape), np.zeros((*shape, classes))
-        left, right = (np.tile(np.arange(nodes), (len(trees), 1)) for _ in range(2))
+        after = np.tile(np.arange(nodes)[:, None], (len(trees), 1, 2))  # left and right
         for at, tree in enumerate(trees):
             inner = np.flatnonzero(tree.children_left >= 0)
             feature[at, inner], threshold[at, inner] = tree.feature[inner], tree.threshold[inner]
-            left[at, inner], right[at, inner] = tree.children_left[inner], tree.children_right[inner]
-            values = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
-            share[at][: tree.node_count, forest.classes_] = values
+            after[at, inner] = np.stack([tree.children_left, tree.children_right], axis=1)[inner]
+            share[at][: tree.node_count, forest.classes_] = tree.value[:, 0] / tree.value[:, 0].sum(
+                axis=1, keepdims=True
+            )
         self.feature, self.threshold = nn.Buffer(torch.from_numpy(feature)), nn.Buffer(torch.from_numpy(threshold))
-        self.left, self.right = nn.Buffer(torch.from_numpy(left)), nn.Buffer(torch.from_numpy(right))
-        self.share = nn.Buffer(torch.from_numpy(share))
+        self.after, self.share = nn.Buffer(torch.from_numpy(after)), nn.Buffer(torch.from_numpy(share))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits [rows, classes] of x [rows, ...]."""
         rows, tree = features(x), torch.arange(self.feature.shape[0], device=x.device)
         node = torch.zeros((rows.shape[0], self.feature.shape[0]), dtype=torch.int64, device=x.device)
         for _ in range(self.depth):
             goes_left = rows.gather(1, self.feature[tree, node]) <= self.threshold[tree, node]
-            node = torch.where(goes_left, self.left[tree, node], self.right[tree, node])
+            node = self.after[tree, node, (~goes_left).long()]
         return (self.share[tree, node].mean(dim=1) + LEAST).log()

@@ -1,6 +1,6 @@
 """GAN-SSL student: a GAN with feature matching (Salimans et al. 2016, arXiv 1606.03498), as in PATE 2017."""
 
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -9,15 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.nn import functional as F
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from nzc import networks
-from nzc.networks import as_input
-from nzc.networks.gan import LATENT, generator
+from nzc.networks import as_input, gan
 from nzc.settings import NotNegative, Positive, TwoOrMore
-from nzc.students.config import StudentData, StudentSettings
-from nzc.students.module import StudentModule, without_statistics
-from nzc.students.network import StudentConfig
+from nzc.students.config import StudentData
+from nzc.students.network import StudentConfig, StudentModule, without_statistics
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
@@ -26,14 +24,10 @@ from nzc.validation import InputError
 class GANSSL(StudentConfig):
     """The classifier is also a discriminator: a generated row is one more class, whose logit is 0 (section 5).
 
-    The discriminator's loss is the labeled cross-entropy + `unlabeled_loss`; the generator's is `feature_matching`.
-    Each step moves both at once, by Adam with β₁ = 0.5, and generates as many rows as it draws from the pool. The
-    learning rate is constant for the first half of the steps and then falls linearly to 0.
-
-    lr_generator  learning rate of the generator; `lr` is the discriminator's
-    entropy       weight of the entropy of class probabilities on the pool (Dai et al. 2017, arXiv 1705.09783); 0: none
-    consistency   weight of KL(p ‖ q) on the pool, p held fixed; p and q are class probabilities for two draws of
-                  augmentation and noise (after Wei et al. 2018, arXiv 1803.01541); 0: none
+    The discriminator's loss is the labeled cross-entropy + `unlabeled_loss` + `entropy` · H (Dai et al. 2017, arXiv
+    1705.09783) + `consistency` · KL(p ‖ q), p held fixed, for two draws p and q of augmentation and noise (after Wei et
+    al. 2018, arXiv 1803.01541); the generator's is `feature_matching`. Each step moves both at once, by Adam with
+    β₁ = 0.5. The learning rate is constant for the first half of the steps and then falls linearly to 0.
     """
 
     unlabelled: TwoOrMore  # the generator's batch normalisation needs two
@@ -43,20 +37,17 @@ class GANSSL(StudentConfig):
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
         super().check(shape, classes, trainer)
-        assert self.network is not None
-        with torch.device("meta"), warnings.catch_warnings(action="ignore"):
-            network = networks.build(self.network, shape, classes)
+        network = networks.require_fit(self.network, shape, classes)
         if not (isinstance(network, nn.Sequential) and isinstance(network[-1], nn.Linear)):
             allowed = "must be a Sequential that ends in a Linear head: the generator matches the features below it"
             raise InputError("student.network", self.network, allowed)
 
     def student(self, data: StudentData, seed: int) -> "Adversaries":
-        return Adversaries(self, data, seed, self.lr_generator)
+        return Adversaries(self, data, seed)
 
     def losses(self, student: "Adversaries", x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
-        """Return the discriminator's losses and, as the last, the generator's. One pass gives the features of both."""
-        body, head = student.parts
-        again = without_statistics(body)
+        """Return the discriminator's losses and, as the last, the generator's."""
+        body, again, head = student.parts
         with torch.no_grad():
             p = head(again(student.augmented(u))).softmax(1)
         real, generated = body(student.augmented(u)), again(student.generated(len(u)))
@@ -72,10 +63,7 @@ class GANSSL(StudentConfig):
 
 
 def unlabeled_loss(real: Tensor, generated: Tensor) -> Tensor:
-    """Return the cross-entropy of real against generated rows, from logits [rows, classes] (section 5, l(K + 1) = 0).
-
-    With Z the sum of the exponentials of a row's logits, the row is real with probability Z / (Z + 1).
-    """
+    """Return the cross-entropy of real against generated rows, of logits [rows, classes]; l(K + 1) = 0 (section 5)."""
     return F.softplus(-real.logsumexp(1)).mean() + F.softplus(generated.logsumexp(1)).mean()
 
 
@@ -85,48 +73,44 @@ def feature_matching(real: Tensor, generated: Tensor) -> Tensor:
 
 
 class Adversaries(StudentModule):
-    """A student as discriminator, and its generator, whose learning rate is `lr_generator`."""
+    """A student as discriminator, and its generator."""
 
-    def __init__(self, config: StudentSettings, data: StudentData, seed: int, lr_generator: float) -> None:
+    config: GANSSL
+
+    def __init__(self, config: GANSSL, data: StudentData, seed: int) -> None:
         super().__init__(config, data, seed)
-        assert config.network is not None
-        self.lr_generator = lr_generator
-        shape = tuple(self.x.shape[1:])
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.generator = generator(config.network, shape)
+        self.generator = self.built(gan.generator, config.network, tuple(self.x.shape[1:]))
         # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
-        dims = (0,) if len(shape) == 1 else tuple(range(self.x.ndim))
-        self.low = nn.Buffer(as_input(self.x.amin(dims)), persistent=False)
-        self.high = nn.Buffer(as_input(self.x.amax(dims)), persistent=False)
+        dims = 0 if self.x.ndim == 2 else tuple(range(self.x.ndim))
+        self.low, high = nn.Buffer(as_input(self.x.amin(dims)), persistent=False), as_input(self.x.amax(dims))
+        self.range = nn.Buffer(high - self.low, persistent=False)
 
     @cached_property
-    def parts(self) -> tuple[nn.Module, nn.Module]:
-        """The network below its head, which gives the features, and the head."""
+    def parts(self) -> tuple[nn.Module, Callable[[Tensor], Tensor], nn.Module]:
+        """The network below its head, which gives the features; the same `without_statistics`; and the head."""
         assert isinstance(self.network, nn.Sequential)
-        return self.network[:-1], self.network[-1]
+        body = self.network[:-1]
+        return body, without_statistics(body), self.network[-1]
 
     def generated(self, rows: int) -> Tensor:
         """Return new generated rows [rows, ...] as networks take them."""
-        z = torch.rand(rows, LATENT, generator=self.draws, device=self.draws.device)
-        x: Tensor = self.low + (self.high - self.low) * self.generator(z)
+        z = torch.rand(rows, gan.LATENT, generator=self.draws, device=self.draws.device)
+        x: Tensor = self.low + self.range * self.generator(z)
         return x
 
     def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
         *terms, matching = self.batch_losses(labeled, pool).values()
-        for (optimizer, _), weights, loss in zip(
-            self.optimizers_made, self.played, (torch.stack(terms).sum(), matching), strict=True
-        ):
-            optimizer.zero_grad()
+        self.optimizer.zero_grad()
+        for weights, loss in zip(self.players, (torch.stack(terms).sum(), matching), strict=True):
             scaler.scale(loss).backward(inputs=weights, retain_graph=True)
-        for optimizer, _ in self.optimizers_made:
-            scaler.step(optimizer)
+        scaler.step(self.optimizer)
 
-    def make_optimizers(self) -> list[Any]:
-        steps, self.played = self.config.steps, [list(of.parameters()) for of in (self.network, self.generator)]
+    def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
+        """Return one optimiser of both players, each of which is a group of weights: two cost twice the time."""
+        config, steps = self.config, self.config.steps
+        self.players = [list(of.parameters()) for of in (self.network, self.generator)]
+        groups: list[dict[str, Any]] = [{"params": weights} for weights in self.players]
+        if config.optimizer is None:  # the user's own has its own rates
+            groups[0]["lr"], groups[1]["lr"] = config.lr, config.lr_generator
         falling = partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / steps))
-        rates = self.config.lr, self.lr_generator
-        return [
-            self.config.make_optimizer(weights, steps, lr, falling, betas=(0.5, 0.999))
-            for weights, lr in zip(self.played, rates, strict=True)
-        ]
+        return config.make_optimizer(groups, steps, falling, betas=(0.5, 0.999))

@@ -1,4 +1,7 @@
-"""What a student makes of released labels before it learns: it removes contradicted ones, and spreads the others."""
+"""What a student makes of released labels before it learns: it removes contradicted ones, and spreads the others.
+
+Only released labels and public rows are used.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,20 +18,17 @@ def clean_labels(
 ) -> StudentData:
     """Return the data without the labels that a student contradicts: noisy aggregation makes wrong ones.
 
-    The labeled rows are divided into `folds`, class by class. For each fold a student learns from all other folds and
-    the unlabeled rows, and predicts this fold. Only released labels and public rows are used.
+    Each of the `folds`, which are made class by class, is predicted by a student that learns from all other rows.
     """
     rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(data.labeled))
     rows = rows[np.argsort(data.labels[rows], kind="stable")]
     labels = data.labels.copy()
     for fold in range(min(folds, len(rows))):
-        mine = rows[fold::folds]
-        others = data.labels.copy()
+        mine, others = rows[fold::folds], data.labels.copy()
         others[mine] = ABSTAIN
-        if not len(mine) or (others == ABSTAIN).all():
-            continue
-        student = learn(replace(data, labels=others), f"Fold {fold + 1}")
-        labels[mine[student.predict(data.x[mine]) != data.labels[mine]]] = ABSTAIN
+        if (others != ABSTAIN).any():
+            student = learn(replace(data, labels=others), f"Fold {fold + 1}")
+            labels[mine[student.predict(data.x[mine]) != data.labels[mine]]] = ABSTAIN
     return data if (labels == ABSTAIN).all() else replace(data, labels=labels)
 
 
@@ -37,38 +37,29 @@ def soft_labels(data: StudentData, probabilities: Floats, share: float, mixed: f
 
     probabilities  [rows, classes]; all 0 where nothing is known of a row
     """
-    sure = probabilities.max(axis=1)
-    known = data.labeled.copy()
+    sure, known = probabilities.max(axis=1), data.labeled.copy()
     known[np.argsort(-sure, kind="stable")[: round(share * len(sure))]] = True
-    return replace(
-        data,
-        labels=np.where(known & (sure > 0), probabilities.argmax(axis=1), ABSTAIN),
-        soft=probabilities,
-        mixed=mixed,
-    )
+    labels = np.where(known & (sure > 0), probabilities.argmax(axis=1), ABSTAIN)
+    return replace(data, labels=labels, soft=probabilities, mixed=mixed)
 
 
 def spread_labels(data: StudentData, embedding: Floats, share: float) -> StudentData:
     """Return the data in which the surest `share` of each class's rows is labeled like the nearest released row.
 
     A row is the surer, the closer it is to the nearest row of its class than to the nearest of another one. Released
-    labels stay. Only released labels and public rows are used.
-
-    embedding  places [pool, dimensions] of the pool's rows in a public representation
+    labels stay. `embedding` has the places [pool, dimensions] in a public representation.
     """
     released = np.flatnonzero(data.labeled)
+    known, classes = data.labels[released], np.unique(data.labels[released])
     halves = (embedding**2).sum(axis=1) / 2
-    alike = (
-        embedding @ embedding[released].T - halves[:, None] - halves[released]
-    )  # half the squared distance, negative
+    alike = embedding @ embedding[released].T - halves[:, None] - halves[released]  # −half the squared distance
     closest = np.full((len(data.labels), data.classes), alike.min() - 1)
-    for label in np.unique(data.labels[released]):
-        closest[:, label] = alike[:, data.labels[released] == label].max(axis=1)
-    ordered, nearest = np.sort(closest, axis=1), closest.argmax(axis=1)
-    margin, labels = ordered[:, -1] - ordered[:, -2], data.labels.copy()
-    for label in np.unique(data.labels[released]):
+    for label in classes:
+        closest[:, label] = alike[:, known == label].max(axis=1)
+    best, nearest = np.sort(closest, axis=1), closest.argmax(axis=1)
+    margin, labels = best[:, -1] - best[:, -2], data.labels.copy()
+    for label in classes:
         rows = np.flatnonzero(nearest == label)
-        surest = rows[np.argsort(-margin[rows], kind="stable")][: int(np.ceil(share * len(rows)))]
-        labels[surest] = label
-    labels[released] = data.labels[released]
+        labels[rows[np.argsort(-margin[rows], kind="stable")][: int(np.ceil(share * len(rows)))]] = label
+    labels[released] = known
     return replace(data, labels=labels)

@@ -13,10 +13,7 @@ from nzc.types import AnyArray, Floats, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(SklearnStudent):
-    """scikit-learn's LogisticRegression.
-
-    strength  of the L2 penalty: 1/C of scikit-learn
-    """
+    """scikit-learn's LogisticRegression. `strength` is that of the L2 penalty: 1/C of scikit-learn."""
 
     strength: Positive
 
@@ -24,15 +21,13 @@ class Linear(SklearnStudent):
         from sklearn.linear_model import LogisticRegression
 
         seen, y = np.unique(y, return_inverse=True)
-        weight, bias = np.zeros((len(seen), x.shape[1])), np.zeros(len(seen))
+        weight, bias = np.zeros((classes, x.shape[1])), np.full(classes, np.log(LEAST))
+        bias[seen] = 0
         if len(seen) > 1:
             regression = LogisticRegression(C=1 / self.strength, max_iter=1000).fit(x, y, weights)
-            weight, bias = regression.coef_, regression.intercept_
-        if len(seen) == 2:  # scikit-learn has one line for two classes
-            weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
-        whole_weight, whole_bias = np.zeros((classes, x.shape[1])), np.full(classes, np.log(LEAST))
-        whole_weight[seen], whole_bias[seen] = weight, bias
-        return LinearNetwork(whole_weight, whole_bias)
+            learned = seen[1:] if len(seen) == 2 else seen  # scikit-learn has one line for two classes
+            weight[learned], bias[learned] = regression.coef_, regression.intercept_
+        return LinearNetwork(weight, bias)
 
 
 class LinearNetwork(nn.Module):
@@ -43,5 +38,4 @@ class LinearNetwork(nn.Module):
         self.weight, self.bias = nn.Buffer(torch.from_numpy(weight)), nn.Buffer(torch.from_numpy(bias))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits [rows, classes] of x [rows, ...]."""
         return features(x).double() @ self.weight.T + self.bias

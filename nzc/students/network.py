@@ -1,22 +1,57 @@
-"""A student that is a network: what it checks beforehand, and how it is fitted."""
+"""A student that is a network: its settings, and the LightningModule that learns them."""
 
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
+import torch
+from pytorch_lightning import LightningModule
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+from torch.func import functional_call
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import DataLoader
 
 from nzc import networks
-from nzc.students.config import FittedStudent, StudentData, StudentSettings
+from nzc.networks import as_input
+from nzc.settings import BelowOne, Count, CountOrZero, NotNegative, Share
+from nzc.students.config import FittedStudent, Student, StudentData, Threshold
+from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import CurveLog
 from nzc.validation import within
 
-if TYPE_CHECKING:
-    from nzc.students.module import StudentModule
+#: How many times a fit logs its curves and evaluates the held-out rows.
+EVALUATIONS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudentConfig(StudentSettings):
-    """A student that is a network. A subclass adds its own settings and the loss."""
+class StudentConfig(OptimizerSettings, Student):
+    """Settings of a student that is a network; conf/student/supervised.yaml explains each. A subclass adds the loss.
+
+    label_noise_rate is a forward correction (Patrini et al. 2017, arXiv 1609.03683). Of labeled_loss_decay: networks
+    fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151).
+    """
+
+    network: networks.Network | None  # dataset=none suggests none
+    steps: Count
+    batch_size: Count
+    average: BelowOne
+    balance: NotNegative
+    validation: BelowOne
+    patience: Count
+    label_noise_rate: BelowOne
+    labeled_loss_decay: BelowOne
+    folds: Count
+    spread: Share = 0.0
+    threshold: Threshold = None
+    augment: Callable[..., Any] | None = None
+    unlabelled: CountOrZero = 0
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
         trainer.check()
@@ -33,6 +68,182 @@ class StudentConfig(StudentSettings):
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
         """Return the LightningModule to fit."""
-        from nzc.students.module import StudentModule
-
         return StudentModule(self, data, seed)
+
+    @abstractmethod
+    def losses(self, student: Any, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+        """Return the terms of a batch's loss, by name. They are added up, and each is a learning curve.
+
+        x  [rows, ...] labeled rows, augmented, with labels y [rows] or class probabilities y [rows, classes]
+        u  [unlabelled, ...] rows of the pool, not augmented
+        """
+
+
+class StudentModule(LightningModule):
+    """A network that learns from `data`. `averaged` is the exponential moving average of its weights, if there is one.
+
+    Lightning's batch is a chunk of steps, because its loop takes as long as a small step. Within a chunk nothing is
+    copied to a GPU, and nothing waits for it. `rng` draws on the CPU, `draws` on the device that the student learns on.
+    """
+
+    def __init__(self, config: StudentConfig, data: StudentData, seed: int) -> None:
+        super().__init__()
+        assert config.network is not None
+        self.automatic_optimization = False
+        self.config, self.mixed, self.seed = config, data.mixed, seed
+        self.period = max(1, config.steps // EVALUATIONS)  # steps from one evaluation to the next
+        self.rng = self.draws = torch.Generator().manual_seed(seed)
+        self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
+        y = data.labels if data.soft is None else data.soft.astype(np.float32)
+        self.labels, self.y = torch.from_numpy(data.labels), nn.Buffer(torch.from_numpy(y), persistent=False)
+        rows = torch.from_numpy(np.flatnonzero(data.labeled))
+        order, held_out = torch.randperm(len(rows), generator=self.rng), round(config.validation * (len(rows) - 1))
+        self.held_out, self.labeled = rows[order].tensor_split([held_out])
+        self.weights = torch.from_numpy(data.weights(config.balance))[order[held_out:]]
+        self.network = self.built(networks.build, config.network, data.x.shape[1:], data.classes, config.unlabelled > 0)
+        self.averaged = deepcopy(self.network).requires_grad_(False) if config.average else None
+        self.log_noise = nn.Buffer(torch.tensor(config.label_noise_rate / data.classes).log(), persistent=False)
+        self.steps_done, self.progress = 0, 0.0  # the share of the steps that are done
+        self.losses, self.curves = dict[str, Tensor](), dict[str, Tensor]()  # curves: further ones, of a subclass
+        self.log_curves: Callable[[Mapping[str, float], int], None] | None = None
+        self.evaluations_left, self.best, self.best_weights = config.patience, -1.0, self.classifier.state_dict()
+
+    def built(self, build: Callable[..., nn.Module], *arguments: Any) -> nn.Module:
+        """Return build(*arguments), with weights that the seed decides."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            return build(*arguments)
+
+    @property
+    def classifier(self) -> nn.Module:
+        """The network that predicts: rows as networks take them → logits [rows, classes]."""
+        return self.network if self.averaged is None else self.averaged
+
+    def augmented(self, x: Tensor, augment: Callable[..., Any] | None = None) -> Tensor:
+        """Return rows [rows, ...] with a random augmentation; None: that of the settings."""
+        augment = augment or self.config.augment
+        if augment is None:
+            return x
+        augmented: Tensor = augment(x, self.draws if getattr(augment, "any_device", False) else self.rng)
+        return augmented
+
+    def labeled_loss(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Return the cross-entropy of logits [rows, classes], with noise rate and decay applied.
+
+        y  labels [rows], or class probabilities [rows, classes]: the mean loss of labels drawn from them
+        """
+        noise, decay = self.config.label_noise_rate, self.config.labeled_loss_decay
+        seen = torch.logaddexp(logits.log_softmax(1) + math.log1p(-noise), self.log_noise)
+        seen = seen.gather(1, y[:, None]) if y.ndim == 1 else (y * seen).sum(1)
+        return -seen.mean() * (max(self.mixed, 1 - self.progress / decay) if decay else 1.0)
+
+    def on_train_start(self) -> None:
+        torch.manual_seed(self.seed)  # dropout uses the global generator
+        if self.device.type != "cpu":
+            self.draws = torch.Generator(self.device).manual_seed(self.seed)
+        self.optimizer, self.schedule = self.make_optimizer()
+        averaged, network = self.classifier, self.network
+        parts: Any = averaged.parameters(), network.parameters(), averaged.buffers(), network.buffers()
+        self.pairs: list[list[Tensor]] = [list(part) for part in parts]
+
+    def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
+        """Return the optimiser and its schedule."""
+        return self.config.make_optimizer(self.network.parameters(), self.config.steps)
+
+    def training_step(self, chunk: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        """Take the steps of a chunk: numbers of labeled rows [steps, rows], and of pool rows."""
+        scaler = getattr(self.trainer.precision_plugin, "scaler", None) or GradScaler(enabled=False)
+        for labeled, pool in zip(*chunk, strict=True):
+            self.progress = self.steps_done / self.config.steps
+            torch.clear_autocast_cache()  # it has the weights before the last step
+            self.step(labeled, pool, scaler)
+            scaler.update()
+            if self.schedule is not None:
+                self.schedule.step()
+            if self.averaged is not None:
+                self._update_average()
+            self.steps_done += 1
+        if (self.steps_done - 1) % self.period == 0:
+            self.evaluate(self.steps_done - 1)
+
+    def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
+        """Move the weights by the gradient of a batch, whose rows have these numbers."""
+
+        @torch.enable_grad()
+        def loss() -> Tensor:
+            self.optimizer.zero_grad()
+            total = torch.stack(list(self.batch_losses(labeled, pool).values())).sum()
+            scaler.scale(total).backward()
+            return total
+
+        if scaler.is_enabled():
+            loss()
+            scaler.step(self.optimizer)
+        else:
+            self.optimizer.step(loss)
+
+    def batch_losses(self, labeled: Tensor, pool: Tensor) -> dict[str, Tensor]:
+        """Return the terms of the loss of a batch, and keep their values."""
+        x, u = as_input(self.x[labeled]), as_input(self.x[pool])
+        losses = self.config.losses(self, self.augmented(x), self.y[labeled], u)
+        self.losses = {name: loss.detach() for name, loss in losses.items()}
+        return losses
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        """Update the exponential moving average of the weights, whose decay is smaller in its first steps."""
+        averaged, weights, buffers, current = self.pairs
+        share = max(1 - self.config.average, 9 / (10 + self.steps_done)) if self.steps_done else 1.0
+        torch._foreach_lerp_(averaged, weights, share)
+        if buffers:
+            torch._foreach_copy_(buffers, current)
+
+    def evaluate(self, step: int) -> None:
+        """Log the learning curves, and stop early where the held-out rows no longer improve."""
+        points = {**{f"loss_{name}": value for name, value in self.losses.items()}, **self.curves}
+        curves = {name: float(value.detach()) for name, value in points.items()}
+        if len(self.held_out):
+            found = networks.outputs(self.classifier, self.x[self.held_out].cpu().numpy()).argmax(dim=1)
+            accuracy = curves["accuracy_held_out"] = float((found == self.labels[self.held_out]).double().mean())
+            self.network.train()
+            self.evaluations_left -= 1
+            if accuracy > self.best:
+                self.evaluations_left, self.best = self.config.patience, accuracy
+                self.best_weights = deepcopy(self.classifier.state_dict())
+            if self.evaluations_left == 0:
+                self.trainer.should_stop = True
+        if self.log_curves is not None:
+            self.log_curves(curves, step)
+
+    def on_train_end(self) -> None:
+        if len(self.held_out):
+            self.classifier.load_state_dict(self.best_weights)
+
+    def configure_optimizers(self) -> None:
+        """Return no optimiser: `on_train_start` makes it."""
+
+    def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
+        """Return all row numbers, labeled and of the pool, without repeats before all rows, in chunks of steps."""
+        config, ends = self.config, list(range(1, self.config.steps, self.period))
+        total = config.steps * config.batch_size
+        if config.balance == 0:
+            drawn = _epochs(len(self.labeled), total, self.rng)
+        else:
+            drawn = torch.multinomial(self.weights, total, True, generator=self.rng)
+        pool = _epochs(len(self.x), config.steps * config.unlabelled, self.rng)
+        rows = self.labeled[drawn].view(config.steps, -1), pool.view(config.steps, config.unlabelled)
+        chunks = list(zip(*(part.tensor_split(ends) for part in rows), strict=True))
+        return DataLoader(chunks, batch_size=None)  # type: ignore[arg-type]
+
+
+def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Return the network as a function that does not update BatchNorm's running statistics."""
+    if next(network.buffers(), None) is None:
+        return network
+    return lambda x: functional_call(network, {name: kept.clone() for name, kept in network.named_buffers()}, (x,))
+
+
+def _epochs(rows: int, total: int, rng: torch.Generator) -> Tensor:
+    """Return `total` row numbers, in random order: every row once before any row twice."""
+    passes = [torch.randperm(rows, generator=rng) for _ in range(-(-total // rows))]
+    return torch.cat(passes)[:total] if passes else torch.empty(0, dtype=torch.int64)

@@ -5,7 +5,6 @@ The folder of this file has student.pt2 (the student) and student.json (what it 
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,21 +41,22 @@ class Student:
             names = [column.name for column in self.encoder.columns]
             if not set(names) & set(records.columns):
                 raise ValueError(f"there must be columns such as {', '.join(names[:5])}")
-            records = records.reindex(columns=names)
-        parts = [self._probabilities(part) for part in _parts(records, self.encoder is not None)]
-        probabilities = np.concatenate(parts) if parts else np.zeros((0, len(self.about["labels"])))
-        best, labels = (probabilities * self.weights).argmax(axis=1), np.array(self.about["labels"], dtype=object)
-        top = np.take_along_axis(probabilities, best[:, None], axis=1)[:, 0]
+            records, at_once = records.reindex(columns=names), CHUNK
+        else:
+            at_once = 100  # a pretrained encoder takes no more
+        starts, labels = range(0, len(records), at_once), np.array(self.about["labels"], dtype=object)
+        parts = [self._probabilities(records[start : start + at_once]) for start in starts]
+        probabilities = np.concatenate([np.zeros((0, len(labels))), *parts])
+        best = (probabilities * self.weights).argmax(axis=1)
         named = {f"p({label})": column for label, column in zip(labels, probabilities.T, strict=True)}
-        return pd.DataFrame({"label": labels[best], "probability": top, **named})
+        return pd.DataFrame({"label": labels[best], "probability": probabilities[np.arange(len(best)), best], **named})
 
     def _probabilities(self, records: Any) -> np.ndarray[Any, Any]:
         """Return float64 [rows, classes]."""
         if self.encoder is not None:
             rows = self.encoder.encode(records)
         else:
-            shape, dtype = self.about["array"]["shape"], self.about["array"]["dtype"]
-            rows = np.asarray(records).astype(dtype)
+            shape, rows = self.about["array"]["shape"], np.asarray(records).astype(self.about["array"]["dtype"])
             if list(rows.shape[1:]) != shape:
                 raise ValueError(f"rows must have the shape {shape}, not {list(rows.shape[1:])}")
         with torch.no_grad():
@@ -68,14 +68,12 @@ def write(student: Student, path: str | Path) -> None:
 
     The file is a table (CSV, Parquet, Arrow) or an array (.npy).
     """
-    first = 0
-    table = student.encoder is not None
-    for records in read_table(path, CHUNK) if table else [np.load(path, allow_pickle=False)]:
-        if first == 0 and student.encoder is not None and (absent := student.encoder.absent(records)):
+    first, encoder, column = 0, student.encoder, student.about["id"]
+    for records in read_table(path, CHUNK) if encoder is not None else [np.load(path, allow_pickle=False)]:
+        if first == 0 and encoder is not None and (absent := encoder.absent(records)):
             print(f"these columns are absent, and count as missing: {', '.join(absent)}", file=sys.stderr)
-        predicted, column = student.predict(records), student.about["id"]
-        names: Any = range(first, first + len(predicted))
-        if table and column in records:
+        predicted, names = student.predict(records), np.arange(first, first + len(records))
+        if encoder is not None and column in records:
             names = np.asarray(records[column])
         predicted.insert(0, column if column and column not in predicted else "id" if column else "row", names)
         predicted.to_csv(sys.stdout, index=False, header=first == 0)
@@ -86,16 +84,12 @@ def describe(
     labels: list[str], encoder: TableEncoder | None, example: Any, name: str | None, weights: list[float] | None = None
 ) -> str:
     """Return student.json; `example` is an array [rows, ...] such as the student takes, `name` the column of ids."""
-    columns = None if encoder is None else encoder.as_dict()
-    array = None if encoder is not None else {"shape": list(example.shape[1:]), "dtype": str(example.dtype)}
-    about = {"labels": labels, "id": name, "array": array, "columns": columns, "weights": weights}
+    about: dict[str, Any] = {"labels": labels, "id": name, "array": None, "columns": None, "weights": weights}
+    if encoder is None:
+        about["array"] = {"shape": list(example.shape[1:]), "dtype": str(example.dtype)}
+    else:
+        about["columns"] = encoder.as_dict()
     return json.dumps(about, indent=1, ensure_ascii=False) + "\n"
-
-
-def _parts(records: Any, table: bool) -> Iterator[Any]:
-    at_once = CHUNK if table else 100  # a pretrained encoder takes no more
-    for first in range(0, len(records), at_once):
-        yield records.iloc[first : first + at_once] if table else records[first : first + at_once]
 
 
 if __name__ == "__main__":

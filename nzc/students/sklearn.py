@@ -15,16 +15,11 @@ from nzc.types import AnyArray, CurveLog, Floats, Ints
 
 #: Added to a probability, so that its logarithm is finite.
 LEAST = 1e-9
-#: A row does not count for classes that are less probable.
-NEGLIGIBLE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class SklearnStudent(Student):
-    """Learns from labeled rows of any shape. A row with soft labels counts for each class with its probability.
-
-    balance  0: rows weigh the same; 1: rare classes weigh more (`StudentData.weights`)
-    """
+    """Learns from labeled rows of any shape. A row with soft labels counts for each class with its probability."""
 
     balance: NotNegative
     folds: Count
@@ -33,16 +28,16 @@ class SklearnStudent(Student):
 
     @abstractmethod
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
-        """Return a network: rows as networks take them → logits [rows, classes].
+        """Return a network: rows as networks take them → logits [rows, classes]. Soft labels repeat a row of x.
 
-        x  float32 [rows, features], labels y [rows] and weights [rows]; soft labels repeat a row
+        x  float32 [rows, features], labels y [rows] and weights [rows]
         """
 
     def fit(
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
     ) -> FittedStudent:
         x, probabilities = features(torch.from_numpy(data.x[data.labeled])).numpy(), data.probabilities
-        rows, y = np.nonzero(probabilities >= NEGLIGIBLE)
+        rows, y = np.nonzero(probabilities >= 1e-3)  # less probable classes do not count
         weights = data.weights(self.balance)[rows] * probabilities[rows, y]
         return FittedStudent(self.learn(x[rows], y, weights, data.classes, seed))
 

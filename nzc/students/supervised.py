@@ -1,19 +1,15 @@
 """The supervised student: cross-entropy on the released labels."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nzc.students.network import StudentConfig
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from nzc.students.module import StudentModule
+from nzc.students.network import StudentConfig, StudentModule
 
 
 @dataclass(frozen=True, kw_only=True)
 class Supervised(StudentConfig):
     """Learns from labeled rows only, as in the experiments of the NZC papers."""
 
-    def losses(self, student: "StudentModule", x: "Tensor", y: "Tensor", u: "Tensor") -> "dict[str, Tensor]":
+    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         return {"labelled": student.labeled_loss(student.network(x), y)}

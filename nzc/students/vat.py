@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nzc.settings import Count, NotNegative, Positive
-from nzc.students.module import StudentModule, without_statistics
-from nzc.students.network import StudentConfig
+from nzc.students.network import StudentConfig, StudentModule, without_statistics
 
 _Function = Callable[[Tensor], Tensor]
 
@@ -21,13 +20,12 @@ class VAT(StudentConfig):
 
     The loss is the labeled cross-entropy + alpha · LDS + entropy · H. Both are means over `unlabelled` pool rows u:
 
-        LDS   KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed; v is u, or another draw of its augmentation
-        H     the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get one class at first
+        LDS  KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed; v is u, or another draw of its augmentation
+        H    the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get one class at first
 
-    r has the L2 norm `radius`. Its direction is found by `power` iterations, with finite differences of step `xi` (an
-    L2 norm: small against radius, large against float32's rounding). BatchNorm's running statistics come from u only:
-    not from v + r, and not from the labeled rows, which a screen may have selected. All passes of a step use the same
-    dropout, because otherwise p would change without any r.
+    r has the L2 norm `radius`; `direction` finds it. BatchNorm's running statistics come from u only: not from v + r,
+    nor from the labeled rows, which a screen may have selected. All passes of a step use the same dropout, or p would
+    change without any r.
     """
 
     unlabelled: Count
@@ -59,9 +57,8 @@ def divergence(network: _Function, x: Tensor, log_p: Tensor) -> Tensor:
 def direction(network: _Function, x: Tensor, log_p: Tensor, start: Tensor, xi: float, power: int) -> Tensor:
     """Return, for each row of x, the unit vector along which the divergence from p grows fastest, [rows, ...]; or 0.
 
-    For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, found by power iteration from
-    `start` (section 3.3): the Hessian times d is the gradient at x + xi · d, because the gradient at x is 0. For
-    another p the gradient at x is not 0, and is itself the direction. Parameters get no gradients.
+    For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, by power iteration from `start`
+    (section 3.3): the Hessian times d is the gradient at x + xi · d. For another p it is the gradient at x.
     """
     d = _unit(start)
     for _ in range(power):
@@ -79,7 +76,7 @@ def _unit(x: Tensor) -> Tensor:
 
 def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
     """Return network(x), with the same dropout in every call with this seed."""
-    rng = _global_generator(x.device)
+    rng = _dropout_generator(x.device)
     before = rng.get_state()
     rng.manual_seed(seed)
     try:
@@ -88,8 +85,7 @@ def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
         rng.set_state(before)
 
 
-def _global_generator(device: torch.device) -> torch.Generator:
-    """Return the generator that dropout uses on a device."""
+def _dropout_generator(device: torch.device) -> torch.Generator:
     if device.type == "cpu":
         return torch.default_generator
     if device.type == "mps":

@@ -10,7 +10,6 @@ from nzc.settings import NotNegative, Positive
 from nzc.validation import InputError, in_a_line
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
 
@@ -50,21 +49,19 @@ class OptimizerSettings:
         return self.optimizer is None or getattr(self.optimizer, "func", self.optimizer) in (*adaptive, of.ASGD, of.SGD)
 
     def make_optimizer(
-        self, parameters: "Iterable[Tensor]", steps: int, lr: float | None = None, usual: Any = None, **options: Any
+        self, parameters: "Iterable[Any]", steps: int, usual: Any = None, **options: Any
     ) -> "tuple[Optimizer, LRScheduler | None]":
         """Return the optimiser and its learning-rate schedule over so many steps; None: the rate stays as it is.
 
-        lr       instead of that of the settings; options: of AdamW
-        usual    makes AdamW's schedule where the settings name none; None: one cycle
+        usual  makes AdamW's schedule where the settings name none; None: one cycle. The options are AdamW's
         """
         from torch.optim import AdamW
         from torch.optim.lr_scheduler import OneCycleLR
 
-        lr = self.lr if lr is None else lr
         make = self.schedule
         if self.optimizer is None:
-            optimizer: Optimizer = AdamW(parameters, lr, weight_decay=self.weight_decay, fused=True, **options)
-            make = make or usual or partial(OneCycleLR, max_lr=lr)
+            optimizer: Optimizer = AdamW(parameters, self.lr, weight_decay=self.weight_decay, fused=True, **options)
+            make = make or usual or partial(OneCycleLR, max_lr=self.lr)
         else:
             optimizer = self.optimizer(parameters)
         if make is None:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pytorch_lightning import LightningModule, Trainer
 
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")  # weights stay float32, like the rows
+_QUIET = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
 #: Trainer options that nzc sets itself, or that Lightning refuses for the manual optimisation of teachers.
 _RESERVED = {
     *("max_epochs", "min_epochs", "max_steps", "min_steps", "max_time", "limit_train_batches", "overfit_batches"),
-    *("fast_dev_run", "logger", "callbacks", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"),
-    *("gradient_clip_val", "gradient_clip_algorithm", "accumulate_grad_batches"),
+    *("fast_dev_run", "callbacks", "gradient_clip_val", "gradient_clip_algorithm", "accumulate_grad_batches", *_QUIET),
 }
 
 
@@ -78,11 +78,9 @@ class TrainerSettings:
 
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
         torch.set_num_threads(self.threads)
-        quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
-        options = self.options | options | dict.fromkeys(quiet, False)
         try:
             with warnings.catch_warnings(action="ignore"):
-                make = partial(Trainer, **{"plugins": [self._environment()]} | options)
+                make = partial(Trainer, **{"plugins": [self._environment()]} | self.options | options | _QUIET)
                 trainer = make()
                 if isinstance(trainer.strategy, DDPStrategy):  # by default it would start the whole command again
                     patience = timedelta(days=1)  # a rank waits so long for the others

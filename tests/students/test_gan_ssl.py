@@ -21,19 +21,12 @@ LEARNER = GANSSL(
 )  # fmt: skip
 
 
-def _data(shape: tuple[int, ...]) -> StudentData:
-    return clouds(40, 20, 4, shape)[0]
-
-
 def _student(data: StudentData, **settings: Any) -> Adversaries:
-    student = replace(LEARNER, **settings).student(data, seed=0)
-    assert isinstance(student, Adversaries)
-    return student
+    return replace(LEARNER, **settings).student(data, seed=0)
 
 
 def _fitted(data: StudentData, **settings: Any) -> Adversaries:
-    student = _student(data, **settings)
-    QUIET.fit(student, "Student", max_epochs=1)
+    QUIET.fit(student := _student(data, **settings), "Student", max_epochs=1)
     return student
 
 
@@ -65,7 +58,7 @@ def test_feature_matching_compares_means() -> None:
 
 def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without noise and augmentation both draws of the pool agree; what is left can be written down."""
-    data = _data((6,))
+    data = clouds(40, 20, 4)[0]
     student = _student(data, network="mlp")
     student.progress = 1.0
     x, y = torch.from_numpy(data.x[:5]), torch.from_numpy(data.labels[:5])
@@ -86,7 +79,7 @@ def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_step_descends_both_losses_at_once() -> None:
     """Each player follows the gradient of its own loss, taken where both stood before the step."""
-    data = _data((6,))
+    data = clouds(40, 20, 4)[0]
     settings: dict[str, Any] = {"network": "mlp", "steps": 1, "optimizer": partial(torch.optim.SGD, lr=0.1)}
     moved, still = _fitted(data, **settings), _student(data, **settings)
     labeled, pool = (rows[0] for rows in next(iter(still.train_dataloader())))
@@ -109,7 +102,7 @@ def test_a_tiny_set_is_learned_by_heart() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 17, 30), (1, 8, 8), (12,)])
 def test_generated_rows_stay_in_the_range_of_the_pool(shape: tuple[int, ...]) -> None:
-    data = _data(shape)
+    data = clouds(40, 20, 4, shape)[0]
     student = _fitted(data, network="gan", average=0.9, steps=1)
     assert FittedStudent(student.classifier).probabilities(data.x).shape == (40, 4)
     generated = student.generated(5)
@@ -121,7 +114,7 @@ def test_generated_rows_stay_in_the_range_of_the_pool(shape: tuple[int, ...]) ->
 
 def test_other_networks_play_too_and_keep_their_statistics() -> None:
     """Running statistics come from the pool: never from generated rows, nor once more from labeled ones."""
-    student = _fitted(_data((1, 16, 16)), network="conv_small", steps=2)
+    student = _fitted(clouds(40, 20, 4, (1, 16, 16))[0], network="conv_small", steps=2)
     counts = [kept for name, kept in student.network.named_buffers() if name.endswith("num_batches_tracked")]
     assert counts and all(count == 2 for count in counts)
 

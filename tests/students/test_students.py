@@ -8,22 +8,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, TEACHERS, Nzc
+from conftest import TEACHERS, Nzc
 from few_labels import COMMON, QUIET, clouds, fit
 from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from nzc.data import Standardizer
 from nzc.data.augment import Strong
-from nzc.data.npz import Npz
 from nzc.mechanisms import ABSTAIN
-from nzc.students import FittedStudent, Student, StudentConfig, StudentData, module
+from nzc.students import FittedStudent, Student, StudentConfig, StudentData, network
 from nzc.students.export import RawInput, write_student
 from nzc.students.forest import Forest
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.labels import clean_labels, soft_labels
 from nzc.students.linear import Linear
-from nzc.students.module import StudentModule, _epochs
+from nzc.students.network import StudentModule
 from nzc.students.sklearn import SklearnStudent
 from nzc.students.softmatch import SoftMatch
 from nzc.students.supervised import Supervised
@@ -43,9 +42,8 @@ def _data(wrong: int = 0, rows: int = 200, asked: int = 120) -> StudentData:
     return StudentData(x, labels, 3)
 
 
-def _fitted(config: Supervised, data: StudentData, seed: int = 0) -> StudentModule:
-    student = config.student(data, seed)
-    QUIET.fit(student, "Student", max_epochs=1)
+def _fitted(config: Supervised, data: StudentData) -> StudentModule:
+    QUIET.fit(student := config.student(data, 0), "Student", max_epochs=1)
     return student
 
 
@@ -83,17 +81,11 @@ def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in bf16, where autocast keeps copies of the weights."""
     weights = []
     for evaluations in (1, 50):  # two chunks, and one for each step
-        monkeypatch.setattr(module, "EVALUATIONS", evaluations)
+        monkeypatch.setattr(network, "EVALUATIONS", evaluations)
         trainer = TrainerSettings(progress=False, accelerator="cpu", devices=1, precision="bf16-mixed")
         student = replace(PLAIN, steps=12, average=0.9).fit(_data(), 0, trainer, "Student")
         weights.append(student.classifier.state_dict())
     torch.testing.assert_close(*weights, rtol=0, atol=0)
-
-
-def test_every_row_comes_once_before_any_comes_twice() -> None:
-    rows = _epochs(7, 25, torch.Generator().manual_seed(0))
-    assert [sorted(part.tolist()) for part in rows[:21].split(7)] == [list(range(7))] * 3
-    assert len(_epochs(7, 0, torch.Generator())) == 0
 
 
 def test_batches_hold_labeled_rows_and_rows_of_the_whole_pool() -> None:
@@ -101,7 +93,7 @@ def test_batches_hold_labeled_rows_and_rows_of_the_whole_pool() -> None:
     student = replace(PLAIN, unlabelled=50, steps=8).student(data, 0)
     labeled, pool = (torch.cat(part) for part in zip(*student.train_dataloader(), strict=True))
     assert labeled.shape == (8, 16) and pool.shape == (8, 50)
-    assert labeled.max() < 120 and set(pool.flatten().tolist()) == set(range(200))
+    assert labeled.max() < 120 and sorted(pool.flatten()[:200].tolist()) == list(range(200))  # once before twice
 
 
 def test_the_labeled_loss_by_hand() -> None:
@@ -191,12 +183,6 @@ def test_a_decision_rule_moves_labels_and_no_probability(threshold: float | str 
     np.testing.assert_allclose(student.probabilities(rows)[:, 1], p, rtol=1e-6)
 
 
-def test_a_class_that_nothing_predicts_is_never_the_label() -> None:
-    rare = np.log(np.array([[0.6, 0.4, 1e-9], [0.3, 0.7, 1e-9]], np.float32))
-    student = replace(TABLES[0], threshold="balanced").decided(FittedStudent(nn.Identity()), rare)
-    assert student.predict(rare).tolist() == [0, 1]
-
-
 def test_soft_labels_are_of_labeled_rows_and_of_the_surest() -> None:
     data = StudentData(np.zeros((5, 1)), np.array([0, ABSTAIN, ABSTAIN, 1, ABSTAIN]), 2)
     probs = np.array([[0.6, 0.4], [0.1, 0.9], [0.8, 0.2], [0.55, 0.45], [0, 0]])
@@ -218,15 +204,6 @@ def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None
     expected = np.sqrt(data.shares) * (often > 0)
     drawn_shares = np.bincount(labels[torch.cat([rows.flatten() for rows, _ in drawn])], minlength=3) / 16000
     np.testing.assert_allclose(drawn_shares, expected / expected.sum(), atol=0.02)
-
-
-def test_expected_shares_of_probabilities_are_between_those_of_few_and_many_labels() -> None:
-    rng = np.random.default_rng(0)
-    truth, data = np.array([0.6, 0.3, 0.1]), StudentData(np.zeros((2000, 2)), np.zeros(2000, np.int64), 3)
-    soft = replace(data, soft=rng.dirichlet(5 * truth, size=2000))
-    np.testing.assert_allclose(soft.shares, truth, atol=0.02)
-    few = [StudentData(data.x[:4], rng.choice(3, 4, p=truth), 3).shares for _ in range(200)]
-    assert np.square(few - truth).sum(axis=1).mean() < (1 - np.square(truth).sum()) / 4  # the error of frequencies
 
 
 def test_the_average_follows_the_weights() -> None:
@@ -273,40 +250,26 @@ def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "steps", "accuracy"),
-    [("vat", 20, 0), ("softmatch", 20, 0), ("gan_ssl", 5, 0), ("linear", 0, 0.5), ("forest", 0, 0.5)],
+    ("kind", "settings", "accuracy"),
+    [
+        ("supervised", ["steps=60", "average=0.9", "balance=0.5", "validation=0.1", "folds=2"], 0),
+        ("vat", ["steps=20"], 0),
+        ("softmatch", ["steps=20"], 0),
+        ("gan_ssl", ["steps=5"], 0),
+        ("linear", [], 0.5),
+        ("forest", [], 0.5),
+    ],
 )
-def test_a_whole_run(nzc: Nzc, kind: str, steps: int, accuracy: float) -> None:
-    fitted = [f"student.steps={steps}"] if steps else []
-    ran = nzc(*TEACHERS, *fitted, f"student={kind}", "aggregator=ground_truth", "queries=100")
+def test_a_whole_run(nzc: Nzc, kind: str, settings: list[str], accuracy: float) -> None:
+    of = [f"student={kind}", *(f"student.{setting}" for setting in settings)]
+    ran = nzc(*TEACHERS, *of, "aggregator=ground_truth", "queries=100")
     assert ran.code == 0, ran.err
-    assert ran.result["student"] == kind
-    assert ran.result["accuracy"] > accuracy
-
-
-def test_the_whole_job_with_every_setting(nzc: Nzc) -> None:
-    settings = ["average=0.9", "balance=0.5", "validation=0.1", "folds=2"]
-    ran = nzc(*SMALL, *(f"student.{setting}" for setting in settings))
-    assert ran.code == 0, ran.err
-    curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
-    for name in ("Fold 1/loss_labelled", "Fold 2/", "Student/accuracy_held_out"):
-        assert name in curves
-
-
-@pytest.mark.parametrize("dtype", ["float16", ">f8", "int8"])
-def test_a_written_student_takes_features_as_the_file_has_them(tmp_path: Path, dtype: str) -> None:
-    x = (np.random.default_rng(0).normal(size=(300, 5)) * 20 + [0, 50, -50, 70, 40]).clip(0, 100).astype(dtype)
-    np.savez(tmp_path / "own.npz", x=x, y=np.arange(300) % 3)
-    splits = Npz(str(tmp_path / "own.npz"), seed=0, private=0.5, public=0.3).load()
-    fitted = FittedStudent(PLAIN.student(StudentData(splits.public.x, splits.public.y, 3), 0).classifier)
-    write_student(tmp_path / "student.pt2", fitted, splits.public.x, splits.standardizer)
-    written = torch.export.load(tmp_path / "student.pt2").module()
-    assert splits.file_rows is not None
-    rows = x[splits.file_rows].astype(x.dtype.newbyteorder("="))
-    for given in (rows, rows.astype(np.float64), rows.astype(np.float32)):
-        found = written(torch.from_numpy(given)).softmax(dim=1).detach().numpy()
-        exact = fitted.probabilities(splits.public.x)
-        np.testing.assert_allclose(found, exact, rtol=1e-2 if dtype == "float16" else 1e-4)
+    assert ran.result["student"] == kind and ran.result["accuracy"] > accuracy
+    if kind == "supervised":
+        curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
+        assert all(
+            name in curves for name in ("Fold 1/accuracy_held_out", "Fold 2/loss_labelled", "Student/loss_labelled")
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "bool", "uint64", ">f4", "1e100"])
@@ -326,7 +289,7 @@ def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
 
 @pytest.mark.parametrize("standardised", [True, False])
 def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) -> None:
-    """Missing and absurd values change no other row, and a missing value counts as the mean."""
+    """Rows may be numbers of any type. Missing and absurd values change no other row; a missing one is the mean."""
     data, absurd = _data(), np.array([np.nan, np.inf, -np.inf, 1e30, -1e30], np.float32)
     standardizer = Standardizer.fit(data.x.astype(np.float64)) if standardised else None
     features = data.x if standardizer is None else standardizer(data.x)
@@ -335,8 +298,9 @@ def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) 
     one_value = np.where(np.eye(3, dtype=bool)[:, None], absurd[:, None], data.x[0]).reshape(-1, 3)
     rows = np.concatenate([data.x, one_value, np.repeat(absurd[:, None], 3, axis=1)])
     served = torch.export.load(tmp_path / "student.pt2").module()
-    found = served(torch.from_numpy(rows.astype(np.float64 if standardised else np.float32)))
-    assert found.isfinite().all()
     served_rows = np.concatenate([np.arange(len(features)), [-5]])  # the last: all values are missing
     expected = student.probabilities(np.concatenate([features, np.zeros((1, 3), np.float32)]))
-    np.testing.assert_allclose(found.double().softmax(dim=1).detach()[served_rows], expected, rtol=1e-6)
+    for dtype in ["float64", "float32"] if standardised else ["float32"]:
+        found = served(torch.from_numpy(rows.astype(dtype)))
+        assert found.isfinite().all()
+        np.testing.assert_allclose(found.double().softmax(dim=1).detach()[served_rows], expected, rtol=1e-6)

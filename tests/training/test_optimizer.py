@@ -32,6 +32,7 @@ STUDENTS = [
     Supervised(**STUDENT),
     GANSSL(**STUDENT | {"network": "gan_mlp"}, unlabelled=8, lr_generator=0.01, entropy=0, consistency=0),
 ]
+STEPS = partial(StepLR, step_size=3, gamma=0.1)
 ENGINES = [lambda teachers: Threads(teachers, 1, nullcontext), Stacked]
 
 
@@ -91,14 +92,12 @@ def test_teachers_keep_the_rate_of_their_own_optimiser(
     splits: DataSplits, tmp_path: Path, engine: Any, rates: list[float]
 ) -> None:
     own = replace(ENSEMBLE, optimizer=partial(Noted, lr=0.03))
-    steps = 9 * (1 if engine is Stacked else 3)  # three passes of three batches
+    each = 1 if engine is Stacked else 3
     _trained(engine, own, splits, tmp_path)
-    assert rates == [0.03] * steps
-    named = replace(own, count=1, schedule=partial(StepLR, step_size=3, gamma=0.1))
+    assert rates == [0.03] * 9 * each  # three passes of three batches
     rates.clear()
-    _trained(engine, named, splits, tmp_path)
-    each_teacher = np.repeat([0.03, 0.003, 0.0003], 3)  # a pass has three steps
-    np.testing.assert_allclose(sorted(rates, reverse=True), np.repeat(each_teacher, steps // 9))
+    _trained(engine, replace(own, schedule=STEPS), splits, tmp_path)
+    np.testing.assert_allclose(sorted(rates, reverse=True), np.repeat([0.03, 0.003, 0.0003], 3 * each))
 
 
 @pytest.mark.parametrize("config", STUDENTS, ids=["supervised", "gan_ssl"])
@@ -106,13 +105,9 @@ def test_students_keep_the_rate_of_their_own_optimiser(
     splits: DataSplits, config: StudentConfig, rates: list[float]
 ) -> None:
     own = replace(config, optimizer=partial(Noted, lr=0.03))
-    players = 1 if config is STUDENTS[0] else 2
-    _fit(own, splits)
-    assert rates == [0.03] * 6 * players
-    named = replace(own, schedule=partial(StepLR, step_size=3, gamma=0.1))
-    rates.clear()
-    _fit(named, splits)
-    np.testing.assert_allclose(rates, [*[0.03] * 3 * players, *[0.003] * 3 * players])
+    for each in (own, replace(own, schedule=STEPS)):
+        _fit(each, splits)
+    np.testing.assert_allclose(rates, [0.03] * 9 + [0.003] * 3)
 
 
 @pytest.mark.parametrize("own", [partial(optim.Adagrad, lr=0.05), partial(Sign, stride=0.003)], ids=["Adagrad", "own"])
