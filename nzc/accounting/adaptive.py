@@ -1,26 +1,6 @@
 """ε of adaptive bits and labels, whatever the votes: what a screen, its labels, or the exponential mechanism show.
 
-Each query is the worst of all pairs of laws, given what earlier ones showed: V of `gaussian_argmax`, step 2.
-
-1. Bits. A bit with probability p under P and q under Q decides whether there is a label. V before it is at most g(p, q)
-= p A(ℓ + log p/q) + (1 − p) V(ℓ + log (1 − p)/(1 − q)), where A ≥ V is V before a label. p V(ℓ + log p/q) is convex in
-(p, q), since V is convex in e^−ℓ; so g is convex, and on a convex set of (p, q) largest at a corner.
- - A bit of N(s, σ₁²), where s is at most 1 apart, by any test: (p, q) lies between the curve p = Φ(z + μ/2),
-   q = Φ(z − μ/2), μ = 1/σ₁, and its mirror image at p = q (Neyman and Pearson; a smaller step is the larger one with
-   noise that may be revealed). The curve is concave of slope e^(−μz).
- - A release whose loss lies in a range of width η, by mechanism: it is at most a bit of losses t and t − η, 0 ≤ t ≤ η
-   (each outcome is a mean of two at the ends), on the concave curve p = (1 − e^(t−η))/(1 − e^−η), q = p e^−t, of slope
-   e^(2t−η); its mirror image is itself.
-The tangents at a few points of a curve enclose it: their intersections are the corners (`_corners`). The Gaussian curve
-beyond z = ±(8 + μ/2) adds at most Φ(−8) to V there, at each end and its image: V at e^−ℓ (1 − η) is at most η larger.
-
-2. Blocks. H(s) = V_0(−log s) of a block of k queries is the largest Σ (p − s q)₊ of all its adaptive strategies. So the
-law with this H dominates each of them, by step 2 of `gaussian_argmax`, and takes the place of the block. Let T_B and
-T_A be the means over the laws of b bits and of a labels. If an adversary takes b bits and a labels in any order, V is
-at most T_B T_A V_T, by induction. A bit first, then b − 1 bits and a labels, gives E_bit T_B′ T_A V_T, at most
-T_B T_A V_T since B dominates the bit with B′. A label first gives E_label T_B T_A′ V_T = T_B E_label T_A′ V_T: means
-over independent losses may be swapped. So a run of Q screens and at most N labels costs no more than Q bits and
-N labels, and no more than Q queries that may all be answered.
+Proof: docs/proofs.md, "Bits, screens with their labels, and blocks".
 """
 
 from collections.abc import Sequence

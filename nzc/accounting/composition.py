@@ -1,15 +1,6 @@
 """The exact ε of one round of queries, by composing privacy losses: an upper and a lower bound.
 
-All queries of a round are fixed before a label is seen. An outcome has the privacy loss L = log p/q, where p and q are
-its probabilities at the votes and one vote away, or the reverse. δ(ε) is the largest E_P (1 − e^(ε − ΣL))₊ over all
-neighbours of the private dataset; each query may have another neighbouring histogram.
-
-Upper bound. V_T(ℓ) = (1 − e^−ℓ)₊, and V_(t−1)(ℓ) is the largest E_P V_t(ℓ + L) over the neighbours of query t. Then
-δ(ε) ≤ V_0(−ε): the maximum lets an adversary choose each neighbour after seeing the earlier labels. Every V is convex
-and decreasing in u = e^−ℓ, because V_T is, and means and maxima keep both. That is what `induction` needs.
-
-Lower bound. One neighbour of each query is fixed. Losses are rounded to a grid, and outcomes of the same total are
-merged; P and Q of what was merged are exact. Merging is post-processing, so δ can only fall.
+Proof: docs/proofs.md, "The exact cost of one round".
 """
 
 from collections.abc import Iterable, Iterator

@@ -2,37 +2,8 @@
 
 A release shows comparisons only: which score is largest, whether a statistic reaches a threshold, between which two
 grid points a number lies. `ExactGenerator` draws each of them from the law of real-valued noise s·Z, where Z has a
-standard law with distribution function F and s is a rational number.
-
-Theorem. Let the generator's bits be independent and fair. For every input, the answer of `ExactGenerator` has the law
-of the same comparison with real-valued noise, up to a total variation distance of K²·2^-1000 for K noisy numbers (K = 1
-for a threshold or a grid). Q queries of K classes are within Q·K²·2^-1000: this adds at most (1 + e^ε)·2^-900 to δ.
-
-Proof.
-
-1. One draw. Let U = 0.b₁b₂… have the generator's bits. Then U is uniform and F⁻¹(U) has the law of Z. Once b bits are
-   known, as a whole number k, U lies in [k/2^b, (k + 1)/2^b]. So Z lies between the quantiles at these two ends.
-2. Stages. The first stage knows 53 bits of each draw. In float64 it bounds each noisy number x = score + factor·s·Z by
-   low ≤ x ≤ high (3), and answers only if all numbers within these bounds have that answer, as the real x then do.
-   Else the second stage draws 1,024 further bits of the same draws, and computes with more digits (4).
-3. Bounds in float64. The ends of U are multiples of 2^-53, hence float64 numbers, and so are 1 − U and 2U. A quantile
-   function's error is at most 2^-33 (1 + |z|) (`StandardLaw`). score − origin is one rounded operation, so its relative
-   error is at most 2^-53; origin is the largest score of the query, the threshold, or 0. The products and sums that
-   follow are five rounded operations. All errors together are below 2^-32 (|score − origin| + |factor·s| (1 + |z|)), by
-   which the bounds are widened, and by 2^-1000 for products that are no normal float64 numbers.
-4. Bounds of the second stage. With b = 1,077 bits known, quantiles have an error of at most 2^-b (1 + |z|), and are
-   rounded to a multiple of 2^-b. The bounds are widened by 2^-b (2 + |z|) factor·s. All else is rational arithmetic.
-5. No answer. If the second stage leaves the answer open, the number with the largest lower bound wins. Let x and x′
-   be two of the noisy numbers, in units of factor·s. With probability 2^(2−b) one of the draws lies in its first or
-   last cell [k/2^b, (k + 1)/2^b]. Otherwise both noises lie within ±750. Let w be the width between the quantiles at
-   the ends of the cell of x′. Given that cell, those U for which the bounds of x and x′ overlap have probability at
-   most w + 2^(2−b)·752 + 2^(1−b), as the density of Z is at most 1. The mean of w is at most 2^-b·1,500, as the inner
-   cells together are 1,500 wide. In sum, two numbers are undecided with probability below 2^(13−b), and some two of K
-   with probability below K²·2^(13−b) < K²·2^-1000. A threshold replaces x′, with w = 0. So does each point of a grid:
-   fewer than 2^51 are within ±750 if factor·s is at most 2^40 steps, and 2^51·2^(13−b) < 2^-1000. ∎
-
-The constants hold for the four laws of this module. If the quantiles of another law at 2^-1077 and 1 − 2^-1077 lie
-outside ±750, the distance grows in proportion.
+standard law with distribution function F and s is a rational number. Theorem and proof: docs/proofs.md, "Exact
+comparisons".
 """
 
 from collections.abc import Callable

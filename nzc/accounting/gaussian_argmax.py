@@ -1,44 +1,6 @@
-"""ε of labels by an argmax with Gaussian noise, whatever the votes: less than the ε of the noisy histograms.
+"""Laws that dominate every label of an argmax with Gaussian noise, whatever the votes, for `adaptive`.
 
-A query releases argmax_j (n_j + N(0, σ²)) over K ≥ 2 classes. One voter moves a vote from a class a to a class b, or
-the reverse. Histograms, a and b may differ from query to query, and may depend on earlier labels. This proves
-that `adaptive.epsilon` bounds ε at δ from above. Noise is divided by σ: h = 1/σ, μ = √2/σ. Φ and φ belong to N(0, 1).
-
-1. Three outcomes. Let X_a and X_b be the noisy counts of a and b less M, the largest noisy count of another class. M
-has the same law at both neighbours and is independent of the counts of a and b, so it may be revealed. Then three
-outcomes matter: a (X_a > max(0, X_b)), b (X_b > max(0, X_a)) and c (both below 0), because a label given c depends on
-the other classes alone. K = 2 is the limit M = −∞. So a query is a mixture, with M revealed, of pairs with means
-(x + h/2, y − h/2) under P and (x − h/2, y + h/2) under Q and variances 1. To swap P and Q is to swap a and b: one
-direction is enough, if all real x and y are allowed.
-
-2. Composition. V_T(ℓ) = (1 − e^−ℓ)₊, and V_(t−1)(ℓ) is the largest E_P V_t(ℓ + log p/q) over all pairs; δ(ε) ≤ V_0(−ε)
-even if each pair depends on earlier outcomes. V ≤ 1 is convex and decreasing in e^−ℓ, so a chord of a grid in ℓ bounds
-it from above, and E_P V_t is an integral of H(s) = Σ (p − s q)₊ over s with weights ≥ 0. So a pair may be left out if
-its H is nowhere above the H of another, or above a mean of the H of others. An H that is η too small costs η of δ.
-
-3. Order. Let d = (x − y)/√2 and v = (x + y)/√2: P is at d + μ/2 and Q at d − μ/2, with the same v. Let F_a, F_b, F_c be
-the probabilities of the outcomes. With r(z) = φ(z)/Φ(−z) and k(s) = φ(s − x) Φ(s − y),
-  F_a = ∫₀^∞ k,  ∂F_a/∂d = φ(d) Φ(v) + φ(x) Φ(−y)/√2,  ∂F_a/∂v = φ(x) Φ(−y)/√2,  F_c = Φ(−x) Φ(−y),
-  √2 ∂ log(F_a/F_c)/∂d · F_a = ∫₀^∞ k(s) (φ(s − y)/Φ(s − y) + s − x + r(x) − r(y)) ds ≥ (r(x) − x) F_a > 0
-by parts, as φ(z)/Φ(z) + z increases and is r(y) − y at z = −y. So p/q falls from a to c, and by symmetry from c to b:
-H(s) = max(0, 1 − s, p_a − s q_a, 1 − p_b − s (1 − q_b)).
-
-4. Cells. Inside a rectangle of d and v each of the last two lines is F(d + μ/2) − s F(d − μ/2) up to sign and 1 − s.
-It is at most the bilinear mean of its values at the corners plus
-  e = (Δd² (R sup|F_dd| + s μ sup|F_ddd|) + Δv² (R sup|F_vv| + s μ sup|F_vvd|))/8
-where |1 − s| ≤ R, and s within the range of p/q in the cell is enough: outside it H is (1 − s)₊. The range is known, as
-F_a is log-concave (the outcome is a convex cone), and grows with d and v. So the cell is dominated by means of four
-pairs: its corners, with e_a added to p_a and e_b taken from p_b (`_corners`).
-
-5. Far away. Let x < −3. Reveal X_b, and X_a if it is above 0. This is Gaussian noise at mean shift h together with an
-independent N(x, 1) of shift h, censored below 0; it tells most at x = −3. The same for y (`_censored`). Otherwise
-v ≥ |d| − 3 √2. If |d| > 8, one outcome has probability 1 − η or more under P and Q, and V grows by at most 2η, since
-V at e^−ℓ (1 − η) is at most η larger. If v > 8, the label is that of K = 2 unless the noisy v is below 0; to reveal
-that, and then everything, adds at most Φ(−8). Cells cover the rest, and K = 2 (v = ∞). These sum to `FAR`.
-
-6. Few pairs. Curves H are kept on a grid, where a chord is an upper bound again. Groups of pairs are replaced by the
-largest of their curves (`merged`). Which pairs share a group affects how tight the bound is, never whether it holds.
-K = 2 alone would not do: three outcomes with M about σ below a tie tell 0.5% more about d (Fisher information).
+Proof, and what its steps are: docs/proofs.md, "Labels with Gaussian noise".
 """
 
 from functools import lru_cache

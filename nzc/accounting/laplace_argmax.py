@@ -1,30 +1,6 @@
 """Laws that dominate every label of an argmax with Laplace noise (LNMax), whatever the votes, for `adaptive`.
 
-A query releases argmax_j (n_j + Lap(1/γ)); one voter moves a vote from class a to b, or the reverse. What V and H are,
-and why few curves H may stand for all pairs, is in `gaussian_argmax`, steps 2 and 6. Votes are in units of 1/γ, h = γ.
-
-1. Three outcomes. Laplace noise is E − E′, both of the law Exp(1). Reveal E′ of all classes but a and b, which of them
-is largest, and the second largest score. Exp(1) forgets: the largest is then M = R + Exp(1), with R revealed and the
-same at both neighbours. So a query is a mixture of pairs with outcomes a, b and c (M is above both), at x = n_a − R,
-y = n_b − R, under P at (x + h/2, y − h/2) and under Q at (x − h/2, y + h/2). Two classes are R = −∞. To reveal M itself
-would cost a sixth more; now two classes at a tie tell most.
-
-2. Order. Let d = (x − y)/2 and v = (x + y)/2, let M have density w = e^−s and distribution W = 1 − e^−s, and let t_ab
-be the density of a tie of a and b above M, t_ac and t_bc alike. ∂F_c/∂d = t_bc − t_ac is at most F_c, by parts, and
-≤ 0 for x ≥ y. ∂F_a/∂d = 2 t_ab + t_ac ≥ 0 is at least F_a for x < y: where x ≤ 0, F_a = t_ab + t_ac by parts; else it
-exceeds F_a by the integral of f(s − x) (2 f(s − y) W + w G(s − y) − G(s − y) W), which is
-e^−y (e^(x−y)/6 − e^−x/8 + e^x (y − x)/4) > 0. So F_a/F_c grows with d, F_c/F_b too by symmetry, and
-H(s) = max(0, 1 − s, p_a − s q_a, 1 − p_b − s (1 − q_b)).
-
-3. Cells. In a rectangle of d and v the last two are at most the bilinear mean of their corners plus
-  e = (Δd² (R sup|F_dd| + s h sup|F_ddd|) + Δv² (R sup|F_vv| + s h sup|F_vvd|))/8,  R = e^2h − 1,  s ≤ e^2h.
-Since f″ = f − δ and |f′| = f ≤ G, the derivatives are at most sums of F, of integrals of f f W and f G w,
-and of atoms at kinks (`_cells`). Each of these changes by a factor e^(2|Δ|) at most where d or v changes by Δ.
-
-4. Far away. Let y < −3. Reveal whether b is above R, a bit of probability e^y/2: thin the one at y = −3 to it. If it
-is, b is R + Exp(1): reveal whether a beats M, and whether it beats both (`_rare`). The same for x. If v > 40, the label
-is that of two classes unless M is above both; if |d| > 22, |x| > 40 or |y| > 40, one outcome is nearly certain. In all,
-V grows by less than 1e-14 for each query.
+Proof, and what its steps are: docs/proofs.md, "Labels with Laplace noise". Votes are in units of 1/γ, h = γ.
 """
 
 from functools import lru_cache

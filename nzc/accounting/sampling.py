@@ -1,17 +1,6 @@
 """Privacy amplification: each release uses a secret Poisson sample of the records. Neighbours: one record is replaced.
 
-Each record is in the sample with probability q. Let S be the sample of all records but the one that differs, x or x′.
-S may be revealed, as its law is the same for both. Then P = (1 − q) A(S) + q A(S + x), P′ = (1 − q) A(S) + q A(S + x′).
-For γ = 1 + q (e^ε − 1) ≥ 1, with H_γ(P ‖ P′) = ∫ (P − γ P′)₊ and some mixture M of A(S) and A(S + x′),
-
-    H_γ(P ‖ P′) = q H_(e^ε)(A(S + x) ‖ M) ≤ q max {H_(e^ε)(A(S + x) ‖ A(S)), H_(e^ε)(A(S + x) ‖ A(S + x′))}
-
-(advanced joint convexity; Balle, Barthe, Gaboardi 2018, Theorem 2). So it is enough that the three laws A are at a mean
-shift μ of each other at most (Gaussian noise), or (ε₀, 0)-private: the release then is log(1 + q(e^ε₀ − 1))-private.
-With Gaussian noise the bound is H_γ(P* ‖ Q*), P* = (1 − q) N(0, 1) + q N(μ, 1), Q* = N(0, 1). For γ < 1,
-H_γ(P ‖ P′) = 1 − γ + γ H_(1/γ)(P′ ‖ P) ≤ H_γ(Q* ‖ P*). So a pair of laws dominates all: where z > μ/2, that is P* > Q*,
-it has P* and Q* once in this order and once swapped; and the rest, with equal probability under both (cf. Zhu, Dong and
-Wang 2022). A pair that dominates every release, whatever came before, may be composed in place of them.
+Proof: docs/proofs.md, "Secret samples".
 """
 
 from dataclasses import dataclass, replace

@@ -5,28 +5,8 @@ released. The published value is e^Y, where Y = log f̂ + β s (N(0, 1) + z) and
 
     F_d(D) = the largest f within d changed teachers of D          f̂(D) = max_d e^(−βd) F_d(D)
 
-Every parameter of `Plan` is fixed before a vote is seen. Then:
-
-1. F_d(D) ≤ F_(d+1)(D′) for neighbours D, D′, because the balls are nested. Hence |log f̂(D) − log f̂(D′)| ≤ β: f̂ is a
-   β-smooth upper bound of f (Nissim, Raskhodnikova, Smith 2007).
-2. So Y is a Gaussian mechanism of sensitivity β and standard deviation βs. Its Rényi cost is α/(2s²).
-3. z is the upper `failure` quantile of N(0, 1), so Pr[Y < log f̂] = `failure`. Since f ≤ f̂, e^Y is an upper bound of f
-   with probability at least 1 − failure.
-4. At one fixed order, costs that depend on earlier releases (which queries were answered) compose by addition:
-   E exp((α − 1)(L − Σρ)) ≤ 1 for the privacy loss L (Feldman, Zrnic 2021). Converting ρ = e^Y + α/(2s²) at δ − failure
-   (Canonne, Kamath, Steinke 2020, Proposition 12) gives the published ε(Y), for which
-   Pr_D[S] ≤ E_D′[e^ε(Y); S] + δ for every set S of (released labels, Y) and all neighbours D, D′.
-
-Scalable PATE 2018 (Theorem 23) adds noise to its smooth sensitivity and to the bound. Here one draw does both, without
-conditions C5 and C6.
-
-How F_d is computed: all bounds depend on the votes through q = Σ_j ψ(Δ_j) alone. Δ_j is the gap of class j to the
-plurality; ψ is decreasing, convex on [0, ∞), and ψ(0) = ½. With d moves every gap can fall by d, and d more can be
-spread over the gaps. A convex function is largest at a corner of that simplex, and by convexity at the corner of the
-smallest gap: moving d votes from the plurality to the runner-up gives the largest q. Where 2d ≥ Δ₂ the plurality may
-change, q ≥ ½, and no bound of the papers is below the data-independent one: Theorem 3 of 2017 needs
-q ≤ 1/(e^2γ + 1) < ½; Theorem 6 of 2018 with Proposition 10 needs −log q > ¾, since μ log(1 + 1/μ) > ½ and
-μ log(1 + 1/(μ − 1)) > 1 for μ > 1.
+Every parameter of `Plan` is fixed before a vote is seen. Proof, and how F_d is computed: docs/proofs.md, "The sanitised
+bound".
 """
 
 from collections.abc import Callable, Sequence

@@ -1,26 +1,6 @@
 """ε of a run of the sparse vector technique (`mechanisms.sparse_vector`), by induction over reports left and loss.
 
-Under D′ a query is stable with probability e^−Λ, under D with e^−rΛ, where e^−h ≤ r ≤ e^h, h = 1/b. The run ends at
-report c. This is the proof that its bits are (ε, V_c(−ε))-private, however many queries are asked, and how chosen.
-
-1. A clock. Let events come at rate 1 under D′, and r under D. A query waits for an event, for a time Λ at most. So the
-bits follow from what an adversary sees that watches at all times, and may choose r anew at each moment. Its loss ℓ
-moves by (1 − r) dt while nothing happens, and by log r at an event. Event c comes after a mean time c e^h at most.
-
-2. Functions. Let V_0(ℓ) = (1 − e^−ℓ)₊ and V_k ≥ V_(k−1). Let each be convex in u = e^−ℓ and satisfy, for both
-r = e^−h and r = e^h, and from both sides where V_k′ jumps,
-    r (V_(k−1)(ℓ + log r) − V_k(ℓ)) ≤ (r − 1) V_k′(ℓ).
-Then it holds between them too, because r V_(k−1)(ℓ + log r) is convex in r, and the rest is linear. So the mean of
-V_j(ℓ), j the reports left, never grows under D, and E_D (1 − e^(ε − L))₊ ≤ V_c(−ε) for the loss L of every strategy.
-
-3. A grid. Let V_k be linear in u between points ℓ_i at distance s = h/m, constant below the first, and linear from the
-last to V = 1 at u = 0. Then the inequality is linear in u between points. Beyond the last one its excess is convex,
-and 0 at u = 0. So it is enough at each point, and by convexity from one side only:
-    r = e^−h:  V_k(ℓ_i) ≥ (V_k(ℓ_(i+1)) + a V_(k−1)(ℓ_i − h))/(1 + a),  a = (1 − e^−s)/(e^h − 1); last: 1/(e^h − 1),
-    r = e^h:   V_k(ℓ_i) ≥ (V_k(ℓ_(i−1)) + a V_(k−1)(ℓ_i + h))/(1 + a),  a = (e^s − 1)/(1 − e^−h); first: ∞.
-The least V_k takes the better of both, or V_(k−1), at each point. For one choice at each point these are linear
-equations of neighbours; they are solved again with better choices until nothing is gained (Howard 1960). `_before`
-compares convexity. An excess of `_GAIN` at a point costs (m + 1) `_GAIN` per unit of time, and bends as much.
+Proof: docs/proofs.md, "Reports of the sparse vector technique".
 """
 
 from functools import lru_cache

@@ -32,27 +32,9 @@ class SparseScreen(StabilityScreen):
 
         ρ(α) = c·log V/(α − 1),  log V = −α/b − log(1 − α(1 − e^(−1/b)));  about cα/(2b²) where b is much above α.
 
-    Proof. Fix both neighbours, D and D′; one vote changes d by at most 1, hence log Λ by at most 1/b.
-
-    1. Bits. They follow from what an adversary sees that watches a clock (`accounting.sparse_reports`, step 1): events
-       come at rate 1 under D′ and r under D, with log r in [−1/b, 1/b]; c of them at most. After j events let L be the
-       likelihood ratio. It grows by (1 − r) L dt while nothing happens, and an event makes it r L. So under D′ the mean
-       of L^α V^(c−j) grows at a rate of r^α/V − s of itself, s = 1 + α(r − 1) > 0. By step 2 this is at most 0: E′ L^α
-       is at most V^c in the end, and the bits have Rényi cost ρ(α). The roles of D and D′ may be swapped.
-    2. The worst r. With u = log r, h(u) = log(r^α/s) has h(0) = h′(0) = 0 and h″(u) = α(α − 1) e^u/s² > 0, so it is
-       largest at an end. There √(h″) is proportional to 1/(α e^(u/2) − (α − 1) e^(−u/2)), whose denominator is above 0
-       and increases with u; so h″(−u) ≥ h″(u), hence h(−u) ≥ h(u) for u ≥ 0. So r^α/s ≤ V = e^h(−1/b), and V ≥ 1.
-    3. Labels. Call a query bad where D and D′ have different pluralities. Then d = 0 under both, for d > 0 means a gap
-       of at least 3, which no moved vote closes. A bad query is answered with probability p₀ = e^(−e^(threshold/b)).
-       The run ends at the latest when c bad queries were reported unstable, so the first bad query that is answered is
-       among the first c bad ones: some bad query is answered with probability at most c·p₀, whatever was asked.
-       Whether one was can be read off the labels. As long as none was, bits and labels determine each other, in the
-       same way under D and D′, and the next query is the same. So for a set S of outcomes, S₀ of them without an
-       answered bad query, and B the bits of S₀: P(S) ≤ P(S₀) + c·p₀ = P(B) + c·p₀ ≤ e^ε P′(B) + δ′ + c·p₀
-       ≤ e^ε P′(S) + δ′ + c·p₀. ∎
-
-    The bound is nearly reached where r = e^(−1/b) at very many queries of small Λ. With Gaussian noise on d, log Λ may
-    change by about d/σ², and step 1 fails. Cf. Hardt and Rothblum 2010.
+    Proof: docs/proofs.md, "The sparse vector technique by Rényi costs". The bound is nearly reached where r = e^(−1/b)
+    at very many queries of small Λ. With Gaussian noise on d, log Λ may change by about d/σ², and step 1 fails. Cf.
+    Hardt and Rothblum 2010.
     """
 
     cutoff: int
