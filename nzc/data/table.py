@@ -18,7 +18,7 @@ from nzc.data.hashing import keys_of, texts_of
 from nzc.data.rows import gather
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Overlap, Records, Split, check_names, to_drop
 from nzc.data.table_encoder import ColumnError, blanked, different, read_table, texts
-from nzc.data.table_fit import KINDS, doubts, fit_encoder
+from nzc.data.table_fit import KINDS, doubts, fit_encoder, remedy
 from nzc.settings import TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints
@@ -222,9 +222,12 @@ class Table(Dataset):
         try:
             x = gather(parts())
         except ColumnError as error:
-            typed = "dataset.columns={COLUMN: KIND} takes other values as missing, unless most are"
-            allowed = f"must have columns as in {self.public}: {error}; {typed}"
-            raise InputError(key, getattr(self, key), allowed) from error
+            guessed = {f"column {of.name}": of.kind for of in encoder.columns if not of.given}
+            column = str(error).rpartition(": ")[0]
+            typed = f"; {remedy(column.removeprefix('column '), guessed[column])}" if column in guessed else ""
+            raise InputError(
+                key, getattr(self, key), f"must have columns as in {self.public}: {error}{typed}"
+            ) from error
         named = {name: np.concatenate(arrays) for name, arrays in kept.items()}
         return Records(x, named.pop("y")), named
 

@@ -32,6 +32,13 @@ def fit_encoder(
     return TableEncoder(columns, {name: why for name, why in fitted.items() if isinstance(why, str)}, missing)
 
 
+def remedy(name: str, kind: str) -> str:
+    """Return what to type where a column is of this kind, up to a few values."""
+    file = f'set columns: {{"{name}": {kind}}} in conf/dataset/mine.yaml'  # Hydra reads no such name in {}
+    typed = f"type 'dataset.columns={{{name}: {kind}}}'" if _PLAIN.fullmatch(name) else file
+    return f"{typed} to take such values as missing"
+
+
 def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterator[str]:
     """Yield where a guess may be wrong, and what to type then. Only public rows decide."""
     found = {name: why for name, why in encoder.unused.items() if why.startswith(_IDENTIFIER)}
@@ -39,10 +46,8 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
     for name in [name for name in public if name not in sure | found.keys()]:
         numbers = _parsed(public[name], NUMBER, given=True)
         if numbers is not None and (wrong := int((np.isnan(numbers) & public[name].notna()).sum())):
-            file = f'set columns: {{"{name}": number}} in conf/dataset/mine.yaml'  # Hydra reads no such name in {}
-            typed = f"type 'dataset.columns={{{name}: number}}'" if _PLAIN.fullmatch(name) else file
             why = f"{wrong:,} of {len(public):,} public values {'is' if wrong == 1 else 'are'} not numeric"
-            yield f"{name} is not used as a number, because {why}; {typed} to take such values as missing"
+            yield f"{name} is not used as a number, because {why}; {remedy(name, NUMBER)}"
     if found and not grouped:
         most = min(found, key=lambda name: public[name].nunique())
         every = f"; so do {', '.join(sorted(found.keys() - {most}))}" if len(found) > 1 else ""

@@ -1,6 +1,8 @@
 """Wrong input: one line that names the key, the value and what is allowed; exit code 2; nothing left behind."""
 
+import ast
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from nzc.app.components import build_components
-from nzc.app.config import compose_run
+from nzc.app.config import CONF, GROUPS, compose_run
 from nzc.app.errors import error_line
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
 
@@ -217,3 +219,22 @@ def test_files_that_are_no_arrays(nzc: Nzc, arguments: list[str], key: str) -> N
     for content in (path.read_bytes()[:-99], b"", b"age,sex", pickle.dumps(X)):
         path.write_bytes(content)
         _complains(nzc, arguments, key, f"an {path.suffix} ")
+
+
+def test_what_a_message_tells_the_user_to_type_exists() -> None:
+    """Groups have the options, and YAML files the keys, that stand before = in the strings of nzc."""
+    yaml = {group: "".join(file.read_text() for file in (CONF / group).glob("*.yaml")) for group in GROUPS}
+    typed = {
+        found
+        for path in CONF.parent.joinpath("nzc").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for found in re.findall(r"(?<![\w.])([a-z]+)((?:\.[a-z_]+)*)=([a-z_]*)", node.value)
+        if found[0] in GROUPS
+    }
+    assert len(typed) > 20
+    for group, keys, option in typed:
+        if keys:
+            assert re.search(rf"(?m)\b{keys.rpartition('.')[2]}:", yaml[group]), f"{group}{keys}"
+        elif option:
+            assert (CONF / group / f"{option}.yaml").is_file(), f"{group}={option}"
