@@ -23,8 +23,7 @@ def calibrate(
     parameter  name of that argument, where several are free and the others have defaults
     rough      leave out the numeric bound of LNMax, GNMax, Gumbel and screens: up to two fifths too much noise, at once
 
-    The result costs at most `epsilon`, and at least (1 − 1e-5) of it; (1 − 1e-3) with that bound. InputError: no noise
-    up to 1e15 is enough.
+    The result costs from (1 − 1e-3) of `epsilon` to all of it. InputError: no noise up to 1e15 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -47,10 +46,9 @@ def calibrate(
         at = next((at for at, value in enumerate(values) if cost(value) <= budget), None)
         if at is None:
             least = min(map(cost, values))
-            allowed = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
-            if math.isinf(least):
-                allowed = f"must be null, because no {name} gives a finite ε"
-            raise InputError("epsilon", epsilon, allowed)
+            cheaper = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
+            never = f"must be null, because no {name} gives a finite ε"
+            raise InputError("epsilon", epsilon, never if math.isinf(least) else cheaper)
         enough, short = values[at], values[max(at - 1, 0)]
         while abs(math.log(enough / short)) > 1e-11:
             middle = math.sqrt(enough * short)
