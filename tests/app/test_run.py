@@ -110,6 +110,15 @@ def test_another_aggregator_trains_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyP
     assert (ran.code, ran.result["queries"], ran.result["student"]) == (0, 300, "supervised"), ran.err
 
 
+def test_ground_truth_needs_no_teachers(nzc: Nzc) -> None:
+    ran = nzc(*TEACHERS, "aggregator=ground_truth", "student.steps=200")
+    assert ran.result["label_accuracy"] == 1
+    assert ran.result["accuracy"] > 0.85
+    assert ran.result["teachers"] == dict.fromkeys(TEACHERS_KEYS) | {"count": 0}
+    assert ran.result["epsilon"]["data_independent"] == "inf"
+    assert not (ran.folder / ".nzc" / "predictions").exists()
+
+
 def test_votes_from_a_file(nzc: Nzc, histograms: Path) -> None:
     labels = np.load(histograms.parent / "labels.npy")
     votes = np.load(histograms)

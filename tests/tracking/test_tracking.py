@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from alembic.runtime.migration import HeadMaintainer
-from conftest import TEACHERS, VOTES, Nzc, nowhere, tracked_runs
+from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere, served, tracked_runs
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
@@ -193,6 +194,18 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
     assert "could not be tracked" in ran.err and "hunter2" not in ran.err
     kept = [path for path in Path().rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
     assert {path.parent for path in kept} == {Path("typed/.hydra")}
+
+
+def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
+    y, role = np.arange(600) % 3, np.repeat(["private", "public", "test"], 200)
+    near = np.random.default_rng(0).normal(size=(600, 4)) + 2 * np.eye(4)[y]
+    x = np.rint(near * [1e2, 1e6, 1e4, 1e3] + [1e7, 0, -1e6, 0])  # exact in every type below
+    np.savez("data.npz", x=x, y=y, role=role)
+    recorded = ["aggregator=plurality", "tracking=mlflow", "tracking.register=own"]
+    ran = nzc("dataset=npz", "dataset.path=data.npz", *SMALL, *recorded)
+    assert 0.6 < ran.result["accuracy"] < 1, ran.err
+    table = served(f"sqlite:///{Path.cwd()}/mlflow.db", "own/1", x[400:])
+    assert (table["label"].astype(int) == y[400:]).mean() == pytest.approx(ran.result["accuracy"])
 
 
 @pytest.mark.slow
