@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.induction import ROUNDING, Band, at_corners, curves_of, laws, merged
+from nzc.accounting.induction import Band, corners_of, curves_of, laws, merged
 from nzc.types import Floats
 
 LARGEST_MU = 0.5  # a larger μ gets the ε of the noisy histograms
@@ -58,18 +58,12 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     wide, tall = np.diff(d)[:, None] ** 2, np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `FAR`
     used = high >= _nearest(left, right) - _ROOT * _BELOW
     e_a, e_b = (
-        at_corners(np.where(used, wide * (far * dd + above * mu * ddd) + tall * (far * vv + above * mu * vvd), 0.0) / 8)
+        (wide * (far * dd + above * mu * ddd) + tall * (far * vv + above * mu * vvd)) / 8
         for dd, vv, ddd, vvd, _ in (of_a, of_b)
     )
-    needed = at_corners(used.astype(np.float64)) > 0
-
     x, y, half = (v_all + d_all) / _ROOT, (v_all - d_all) / _ROOT, mu / _ROOT / 2
     p_c, q_c = ndtr(-x - half) * ndtr(-y + half), ndtr(-x + half) * ndtr(-y - half)
-    # p_c becomes p_c + e_b − e_a. Where c is the rarer outcome, the smaller of both is raised instead.
-    e_a, e_b = np.where(p_c > p_a, e_a, np.maximum(e_a, e_b)), np.where(p_c > p_b, e_b, np.maximum(e_a, e_b))
-    p = np.stack([p_a + e_a, np.maximum(p_c + e_b - e_a, 0.0), np.maximum(p_b - e_b, 0.0)], axis=-1)
-    q = np.stack([q_a, q_c, q_b], axis=-1)
-    return p[needed] * (1 + ROUNDING), q[needed] * (1 - ROUNDING)
+    return corners_of((p_a, p_c, p_b), (q_a, q_c, q_b), e_a, e_b, used)
 
 
 def _nearest(start: Floats, end: Floats) -> Floats:

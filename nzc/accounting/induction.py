@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nzc.types import Floats, Ints
+from nzc.types import Bools, Floats, Ints
 
 #: Laws: the offset of the first loss, in grid points; which offsets from there on have a weight; the weights
 #: [laws, offsets]; and those of infinite losses [laws].
@@ -125,7 +125,24 @@ def merged(curves: Floats, s: Floats, mu: float, highest: float) -> Floats:
     return groups
 
 
-def at_corners(cells: Floats) -> Floats:
+def corners_of(
+    p: tuple[Floats, ...], q: tuple[Floats, ...], e_a: Floats, e_b: Floats, used: Bools
+) -> tuple[Floats, Floats]:
+    """Return p and q of outcomes a, c and b [pairs, 3] at the corners of the cells that are used.
+
+    H in a cell is at most the mean of those of its corners if there line a, p_a − s q_a, is raised by the e_a of the
+    cell, and line b, 1 − p_b − s (1 − q_b), by its e_b.
+    """
+    p_a, p_c, p_b = p
+    e_a, e_b = (_at_corners(np.where(used, e, 0.0)) for e in (e_a, e_b))
+    # p_c becomes p_c + e_b − e_a. Where c is the rarer outcome, the smaller of both is raised instead.
+    e_a, e_b = np.where(p_c > p_a, e_a, np.maximum(e_a, e_b)), np.where(p_c > p_b, e_b, np.maximum(e_a, e_b))
+    raised = np.stack([p_a + e_a, np.maximum(p_c + e_b - e_a, 0.0), np.maximum(p_b - e_b, 0.0)], axis=-1)
+    needed = _at_corners(np.where(used, 1.0, 0.0)) > 0
+    return raised[needed] * (1 + ROUNDING), np.stack(q, axis=-1)[needed] * (1 - ROUNDING)
+
+
+def _at_corners(cells: Floats) -> Floats:
     """Return for each corner the largest value of its cells."""
     padded = np.pad(cells, 1)
     rows = np.maximum(padded[:-1], padded[1:])

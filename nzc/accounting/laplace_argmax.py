@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from nzc.accounting.induction import ROUNDING, Band, at_corners, curves_of, laws, merged
+from nzc.accounting.induction import ROUNDING, Band, corners_of, curves_of, laws, merged
 from nzc.types import Floats
 
 LARGEST = 1.0  # larger h get another bound
@@ -36,12 +36,8 @@ def _corners(h: float) -> tuple[Floats, Floats]:
     # Line a is p_a − s q_a; in line b, b may be replaced by a and c, of which the rarer ones have the smaller error.
     e_a = np.minimum(own_a, own_a[::-1] + own_c)
     used = v[1:] >= np.minimum(abs(d[1:]), abs(d[:-1]))[:, None] - _BELOW
-    e_a, e_b, needed = (at_corners(np.where(used, e, 0.0)) for e in (e_a, e_a[::-1], np.ones(used.shape)))
     p_a, p_b, p_c = _law(*np.meshgrid(d + h / 2, v, indexing="ij"))[:3]
-    q = np.stack([p_b[::-1], p_c[::-1], p_a[::-1]], axis=-1)
-    e_a, e_b = np.where(p_c > p_a, e_a, np.maximum(e_a, e_b)), np.where(p_c > p_b, e_b, np.maximum(e_a, e_b))
-    p = np.stack([p_a + e_a, np.maximum(p_c + e_b - e_a, 0.0), np.maximum(p_b - e_b, 0.0)], axis=-1)
-    return p[needed > 0] * (1 + ROUNDING), q[needed > 0] * (1 - ROUNDING)
+    return corners_of((p_a, p_c, p_b), (p_b[::-1], p_c[::-1], p_a[::-1]), e_a, e_a[::-1], used)
 
 
 @lru_cache(maxsize=1)
@@ -53,10 +49,10 @@ def _cells() -> tuple[Floats, Floats, tuple[Floats, ...], tuple[Floats, ...]]:
     tall = _heights(v)
     at, low = np.meshgrid((d[:-1] + d[1:]) / 2, v[:-1], indexing="ij")
     first, _, _, tie, _ = _law(at, low + tall)  # these grow with v
-    third, corner = _law(at, low)[2], _below(-low - at) * _below(at - low)  # and these fall
+    third, corner = _law(at, low)[2], _cdf(-low - at) * _cdf(at - low)  # and these fall
     middle = low + tall / 2
-    edge, rise = np.exp(tall - abs(middle + at)) / 2 * _below(at - middle), np.exp(tall) * _law(at, middle)[4]
-    below, kink, atoms = _below(2 * at), np.exp(-2 * abs(at)) / 2, 1.5 * np.exp(-np.maximum(low + abs(at), 0.0))
+    edge, rise = np.exp(tall - abs(middle + at)) / 2 * _cdf(at - middle), np.exp(tall) * _law(at, middle)[4]
+    below, kink, atoms = _cdf(2 * at), np.exp(-2 * abs(at)) / 2, 1.5 * np.exp(-np.maximum(low + abs(at), 0.0))
     of_a = np.maximum(first, below) + 3 * tie, first + 7 * tie + 5 * kink + below, np.maximum(edge, rise)
     return d, v, (*of_a, 2 * (edge + rise)), (4 * third, 8 * third + atoms, third + 3 * corner, 2 * third + 6 * corner)
 
@@ -79,7 +75,7 @@ def _laplace(z: Floats) -> tuple[Floats, Floats]:
     return half, np.where(z < 0, half, 1 - half)
 
 
-def _below(z: Floats) -> Floats:
+def _cdf(z: Floats) -> Floats:
     return _laplace(z)[1]
 
 
@@ -110,9 +106,10 @@ def _rare(h: float) -> list[tuple[Floats, Floats]]:
     e = np.maximum(np.append(e, 0.0), np.append(0.0, e))
 
     def does(x: Floats) -> tuple[Floats, Floats]:  # beats M and another Exp(1), and M
-        rest = np.exp(-np.maximum(x, 0.0))
-        both = np.where(x < 0, np.exp(np.minimum(x, 0.0)) / 6, 1 - rest * (np.maximum(x, 0.0) + 0.5) - rest**2 / 3)
-        return both, np.where(x < 0, np.exp(np.minimum(x, 0.0)) / 4, 1 - rest * (np.maximum(x, 0.0) / 2 + 0.75))
+        below, above = np.exp(np.minimum(x, 0.0)), np.maximum(x, 0.0)
+        rest = np.exp(-above)
+        both = np.where(x < 0, below / 6, 1 - rest * (above + 0.5) - rest**2 / 3)
+        return both, np.where(x < 0, below / 4, 1 - rest * (above / 2 + 0.75))
 
     found = []
     for sign in (1, -1):  # b is rare, and a; then P and Q change places

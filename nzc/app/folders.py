@@ -187,10 +187,8 @@ def _show_ledger(ledger: Ledger, entries: list[LedgerEntry], delta: float) -> No
     """Show a line for each private dataset, or for several that a name connects, and below them every trial."""
     totals = f"ε of all releases, δ = {delta:g}", "trials", "ε with all trials"
     title = "what was released from private data about the same people, whether it was published or not"
-    table, names = (
-        Table("data, and names", "releases", "last, UTC", *totals, title=title, title_style="bold"),
-        ledger.names(),
-    )
+    table = Table("data, and names", "releases", "last, UTC", *totals, title=title, title_style="bold")
+    names = ledger.names()
     for same in dict.fromkeys(frozenset(ledger.counted_with(entry.dataset)) for entry in entries):
         own = [entry for entry in entries if entry.dataset in same]
         titles = sorted(digest[:8] for digest in same) + sorted({name for key in same for name in names.get(key, ())})
