@@ -35,6 +35,15 @@ def test_2017_moments(name: str, rows: int, gamma: float, delta: float, printed:
     assert f"{found:.4f}" == f"{printed:.4f}"
 
 
+def test_the_1000_rows_of_8_03_are_not_the_first() -> None:
+    votes, orders = published_votes("mnist", 9000), np.arange(2.0, 10.0)  # moment l is order l + 1
+    for gamma, lowest, highest in ((0.05, 5.00, 7.95), (0.1, 4.55, 9.27)):
+        log_q = data_dependent.log_flip_laplace(votes, gamma)
+        sums = np.cumsum(np.pad(data_dependent.laplace_rdp(log_q, orders, gamma), ((1, 0), (0, 0))), axis=0)
+        found = (sums[1000:] - sums[:-1000] - np.log(1e-5) / (orders - 1)).min(axis=1)
+        assert (round(found.min(), 2), round(found.max(), 2)) == (lowest, highest)
+
+
 def test_2018_numbers() -> None:
     """Orders of the authors' scripts; a label behind the screen costs its share. The paper prints 5.34 for 3,464."""
     assert _by_paper(GNMax(40), published_votes("mnist", 1000), 1e-5) == pytest.approx(4.1321, rel=1e-3)

@@ -134,3 +134,30 @@ def test_class_order_changes_nothing(order, votes, name):
     one = mechanism.exact(votes, student_probs).per_query(GRID)
     other = mechanism.exact(votes[:, order], student_probs[:, order]).per_query(GRID)
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=FLOOR)
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise, LaplaceNoise, GumbelNoise, ExponentialNoise])
+def test_more_noise_never_costs_more_and_no_noise_more_than_for_any_votes(noise):
+    votes = np.random.default_rng(3).multinomial(60, [0.4, 0.3, 0.2, 0.1], size=20)
+    noises = [noise(size) for size in ((5, 10, 40, 80) if noise is GaussianNoise else (0.5, 0.2, 0.05, 0.01))]
+    costs = [NoisyArgmax(each).exact(votes).per_query(ORDERS) for each in noises]
+    assert (np.diff([cost.sum(axis=0) for cost in costs], axis=0) <= 0).all()
+    assert all((cost <= each.worst_case(1).rdp(ORDERS)).all() for cost, each in zip(costs, noises, strict=True))
+
+
+def test_no_order_is_left_out_where_rounding_is_all_there_is():
+    """e^-100 against e^-900: no cost is 0, as none is, and none falls by more than its rounding."""
+    cost = NoisyArgmax(GaussianNoise(0.05)).exact(np.array([[127, 124]])).per_query(ORDERS)[0]
+    assert (cost > 0).all()
+    assert (cost[1:] >= cost[:-1] - 1e-11).all()
+
+
+def test_classes_alike_to_the_screen_stand_for_each_other(monkeypatch):
+    """Against every class told apart."""
+    rng = np.random.default_rng(4)
+    votes, student_probs = rng.multinomial(30, np.full(12, 1 / 12), size=5), rng.dirichlet(np.ones(12), size=5)
+    mechanism = presets.build("interactive")
+    found = mechanism.exact(votes, student_probs).per_query(GRID)
+    monkeypatch.setattr(type(mechanism.screen), "relevant_probs", lambda screen, votes, student_probs: student_probs)
+    apart = mechanism.exact(votes, student_probs).per_query(GRID)
+    np.testing.assert_allclose(found, apart, rtol=1e-9, atol=FLOOR)

@@ -12,6 +12,17 @@ from nzc.accounting.rdp import ORDERS, cks
 SIGMA, SIGMA1, DELTA = 40.0, 150.0, 1e-5
 
 
+def one_by_one(budget, passes):
+    """The protocol in words, as a loop: the second route."""
+    spent, admitted = 0.0, np.zeros(len(passes), bool)
+    for i, passed in enumerate(passes):
+        if spent + budget.ask + budget.answer > budget.budget * (1 + 1e-12):
+            break
+        admitted[i] = True
+        spent += budget.ask + (budget.answer if passed else 0)
+    return admitted
+
+
 @pytest.mark.parametrize("epsilon", [0.05, 8.0])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_gaussian_budget_is_kept_and_used_up(epsilon, share):
@@ -45,6 +56,14 @@ def test_renyi_filter_with_a_screen_keeps_the_budget_at_its_order():
     spent = asked.sum() * order / (2 * SIGMA1**2) + (asked & passes).sum() * pure_rdp(0.1, np.array([order]))
     assert cks(spent, np.array([order]), DELTA)[0] <= 1.0 + 1e-12
     assert 0 < asked.sum() < 5000
+
+
+def test_vectorised_is_the_loop():
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        budget = gaussian_filter(float(rng.uniform(0.05, 1)), DELTA, float(rng.uniform(0, 0.05)), 0.05)
+        passes = rng.random(rng.integers(0, 400)) < rng.random()
+        assert (budget.admit(passes) == one_by_one(budget, passes)).all()
 
 
 def test_a_label_without_bound_is_never_answered():

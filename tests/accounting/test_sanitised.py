@@ -5,11 +5,13 @@ import itertools
 import mpmath
 import numpy as np
 import pytest
+from conftest import published_votes
 from scipy.special import ndtr
 from scipy.stats import binom
 
 from nzc.accounting import sanitised
 from nzc.accounting.data_dependent import gaussian_bound, laplace_bound
+from nzc.accounting.rdp import to_epsilon
 from nzc.accounting.sanitised import Plan
 from nzc.mechanisms import ThresholdScreen
 
@@ -120,6 +122,14 @@ def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
     assert plan.cost == pytest.approx(3.0 / (2 * 2.0**2))
 
 
+def test_published_epsilon_includes_its_own_cost_and_failure():
+    votes, bound, delta = np.array([[200, 40, 10]] * 100), gaussian_bound(40), 1e-5
+    plan = sanitised.plan([(100, bound)], delta)
+    rdp, a = sanitised.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0)), plan.order
+    by_hand = rdp + a / (2 * plan.noise**2) + np.log((a - 1) / a) - np.log((delta - plan.failure) * a) / (a - 1)
+    assert plan.convert(rdp, delta) == pytest.approx(by_hand, rel=1e-12)
+
+
 @pytest.mark.parametrize("bound", [gaussian_bound(0.1), gaussian_bound(1e6), laplace_bound(0.05), laplace_bound(5)])
 @pytest.mark.parametrize("votes", [[[5000, 0]], [[1, 1, 1]], [[0, 3, 9, 1]], [[5000, 0], [2501, 2499]]])
 def test_any_votes_have_a_finite_epsilon_in_any_class_order(bound, votes):
@@ -134,9 +144,21 @@ def test_any_votes_have_a_finite_epsilon_in_any_class_order(bound, votes):
     assert np.isfinite(charge).all() and (charge >= 0).all() and (np.diff(charge) >= 0).all()
 
 
+@pytest.mark.parametrize("order", [1.5, 10.0])
+def test_growth_of_a_screen_covers_every_score_within_reach(order):
+    bound, threshold = screen_bound(6.0), 30.5
+    scores = np.linspace(0, 60, 241)
+    cost = bound.rdp(bound.log_flip(screen_votes(scores, threshold)), np.array([order]))[:, 0]
+    for score in (0, 11, 25, 30, 31, 44.25, 60):
+        worst, _ = sanitised._worst(bound, screen_votes(np.array([score]), threshold), order)
+        for distance in range(12):
+            near = cost[np.abs(scores - score) <= distance]
+            assert near.max() * (1 - 1e-12) <= worst(distance) <= bound.worst_case(np.array([order]))[0] * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("order", [1.2, 2.0, 6.0])
 def test_realised_answers_compose_at_a_fixed_order(order):
-    """Point 4 of the module docstring, by summing over the outcomes of a screened query, for all neighbours:
+    """Point 4 of docs/proofs.md, "The sanitised bound", by summing over the outcomes of a screened query, for all neighbours:
     E_P exp((α − 1)(L − ρ_screen − [answered] ρ_label)) ≤ 1. Factors of this kind multiply over queries."""
     teachers, sigma, sigma1, threshold = 30, 6.0, 8.0, 20
     label, screened, at = gaussian_bound(sigma), screen_bound(sigma1), np.array([order])
@@ -154,3 +176,12 @@ def test_realised_answers_compose_at_a_fixed_order(order):
         for other in {max(first - 1, 0), min(first + 1, teachers)}:
             p, q = outcomes(first), outcomes(other)
             assert (p**order * q ** (1 - order) * np.exp(-(order - 1) * spent)).sum() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
+def test_published_votes(name, queries, delta):
+    votes, bound = published_votes(name, queries), gaussian_bound(40)
+    plan = sanitised.plan([(queries, bound)], delta)
+    got = sanitised.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
+    theorem = to_epsilon(lambda orders: bound.rdp(bound.log_flip(votes), orders).sum(axis=0), delta)[0]
+    assert theorem < plan.convert(got, delta) < 1.5 * theorem

@@ -6,6 +6,7 @@ import brute
 import numpy as np
 import presets
 import pytest
+from conftest import published_votes
 from scipy.special import log_ndtr
 
 import nzc
@@ -74,3 +75,21 @@ def test_wrong_screens_are_refused_by_name(name):
         presets.build(name, threshold=5000).check(250)
     with pytest.raises(InputError, match="confidence=1: must be a number strictly between 0 and 1"):
         InteractiveScreen(20, 5, 1)
+
+
+def test_abstaining_is_precise_far_above_the_threshold():
+    _, abstain = ThresholdScreen(0, 5).log_answer(np.array([[250, 0]]), None)
+    assert abstain[0] == pytest.approx(float(brute.mp.log(brute.mp.ncdf(-50))), rel=1e-12)
+
+
+def test_the_papers_confident_run():
+    """The confident row of reference/epsilon.yaml: 10,000 SVHN queries, T = 300, σ₁ = 200, σ₂ = 40, δ = 1e-6.
+
+    The papers' tables have the expected cost, Σ cost of asking + Pr[answered] · cost of the label, which bounds no run.
+    """
+    votes, screen, noise = published_votes("svhn", 10_000), ThresholdScreen(300, 200), GaussianNoise(40)
+    answer = np.exp(screen.log_answer(votes, None)[0])
+    ask, label = screen.bound.cost(screen.histograms(votes, None)), noise.bound.cost(votes)
+    expected = brute.mironov(lambda orders: ask(orders).sum(axis=0) + answer @ label(orders), 1e-6)
+    assert answer.sum() == pytest.approx(3499, abs=0.5)
+    assert expected == pytest.approx(5.36, abs=0.005)
