@@ -49,6 +49,36 @@ def test_no_attack_by_enumeration_exceeds_the_bound(mechanism, delta, answers):
         assert adaptive_delta(pairs, queries, bound, answers) <= delta * (1 + 1e-9)
 
 
+def curve(kind, size, points):
+    """Bits on the curve (p, 1 − p, q, 1 − q), and where a test was spoilt by other noise."""
+    at, spoilt = np.random.default_rng(0).uniform(-1, 1, (2, points))
+    if kind is Kind.BIT:
+        z, step = 7 * at, size * spoilt / 2
+        return ndtr(z + step), ndtr(-z - step), ndtr(z - step), ndtr(-z + step)
+    t = size * (at + 1) / 2
+    p, q = (1 - np.exp(t - size)) / (1 - np.exp(-size)), (np.exp(-t) - np.exp(-size)) / (1 - np.exp(-size))
+    share = abs(spoilt)
+    p, q = share * p + (1 - share) * q, q
+    return p, 1 - p, q, 1 - q
+
+
+@pytest.mark.parametrize(("kind", "size"), [(Kind.BIT, 1.5), (Kind.BIT, 0.02), (Kind.RANGE, 1.0), (Kind.RANGE, 0.05)])
+def test_corners_dominate_every_bit(kind, size):
+    """For random V, convex in e^−ℓ, with another one after a label."""
+    (p, q), (rest_p, rest_q) = adaptive._corners(kind, size)
+    own_p, own_rest_p, own_q, own_rest_q = curve(kind, size, 2_000)
+    rng = np.random.default_rng(1)
+    for kinks in size * rng.normal(0, 3, (50, 6)):
+        less = kinks[:3]
+
+        def value(p, q, of=less):
+            return sum(np.maximum(p - np.exp(kink) * q, 0) for kink in of)
+
+        found = value(own_p, own_q, kinks) + value(own_rest_p, own_rest_q)
+        bound = max((value(p, q, kinks) + value(rest_p, rest_q)).max(), value(1, 1, kinks), value(1, 1))
+        assert found.max() <= bound + 1e-14
+
+
 def attacker(bits, labels, queries, delta, stated):
     """ε of an adversary that chooses on a grid: value iteration with linear interpolation, from below."""
     step = stated / 500

@@ -127,3 +127,23 @@ def test_limits():
     assert epsilon(0, 40, DELTA) == 0 and epsilon(10, 40, 0) == np.inf and epsilon(1, 1e6, 0.1) == 0
     for queries, sigma, delta in ((10, 1, DELTA), (100, 60, 1e-13)):  # μ is too large for cells; rounding is not small
         assert epsilon(queries, sigma, delta) == gaussian(ROOT / sigma * np.sqrt(queries), delta)
+
+
+def test_enumeration_nearly_reaches_the_bound_of_three_queries():
+    """So the comparison above is not empty: thresholds of K = 2 alone reach more than 90% of the bound."""
+    sigma, delta = 5.0, 0.05
+    gaps = np.linspace(-3, 3, 41) * ROOT * sigma + 1
+    pairs = [(label_law([gap, 0], sigma), label_law([gap - 1, 1], sigma)) for gap in gaps]
+    bound = epsilon(3, sigma, delta)
+    assert bound < gaussian(ROOT / sigma * np.sqrt(3), delta)
+    assert adaptive_delta(pairs, 3, bound) <= delta < adaptive_delta(pairs, 3, 0.9 * bound)
+
+
+def test_order_of_the_losses():
+    """p/q falls from a over c to b."""
+    d, v = np.meshgrid(np.linspace(-6, 6, 61), np.linspace(-4, 8, 61))
+    mu, f = 0.1, gaussian_argmax._first
+    none = [ndtr(-(v + at) / ROOT) * ndtr(-(v - at) / ROOT) for at in (d + mu / 2, d - mu / 2)]
+    of_a, of_c = f(d + mu / 2, v) / f(d - mu / 2, v), none[0] / none[1]
+    of_b = f(-d - mu / 2, v) / f(-d + mu / 2, v)
+    assert (of_a >= of_c * (1 - 1e-9)).all() and (of_c >= of_b * (1 - 1e-9)).all()
