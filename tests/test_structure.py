@@ -1,4 +1,4 @@
-"""The shape of nzc: no file imports itself by way of others, and each file, function and class is read at once."""
+"""The shape of nzc: no file imports itself by way of others."""
 
 import ast
 from collections.abc import Iterator
@@ -10,8 +10,6 @@ HOME = Path(nzc.__file__).parent
 TEXTS = {path.relative_to(HOME).as_posix(): path.read_text(encoding="utf-8") for path in HOME.rglob("*.py")}
 #: The file of a module's name.
 FILES = {f"nzc/{name}".removesuffix(".py").removesuffix("/__init__").replace("/", "."): name for name in TEXTS}
-#: The most lines of a file and of a function, and the most methods of a class.
-FILE, FUNCTION, CLASS = 250, 50, 15
 
 
 def _imports(text: str) -> Iterator[str]:
@@ -37,19 +35,5 @@ def _in_circles(imports: dict[str, set[str]]) -> set[str]:
     return {name for name in reached if name in reached[name]}
 
 
-def _too_long(name: str, text: str) -> Iterator[str]:
-    if len(text.splitlines()) > FILE:
-        yield name
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= FUNCTION:
-            yield f"{name}: {node.name}"
-        if isinstance(node, ast.ClassDef) and sum(isinstance(part, ast.FunctionDef) for part in node.body) > CLASS:
-            yield f"{name}: {node.name}"
-
-
 def test_no_file_imports_itself_by_way_of_others() -> None:
     assert _in_circles({name: set(_imports(text)) for name, text in TEXTS.items()}) == set()
-
-
-def test_files_functions_and_classes_are_read_at_once() -> None:
-    assert {part for name, text in TEXTS.items() for part in _too_long(name, text)} == set()
