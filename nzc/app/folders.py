@@ -14,7 +14,7 @@ from rich.table import Table
 
 from nzc.app.errors import Parser
 from nzc.labeling.ledger import Ledger
-from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
+from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, protect_the_same, total_epsilon
 from nzc.runs.formatting import number, show
 from nzc.runs.layout import SWEEP
 from nzc.runs.result import RunResult
@@ -194,11 +194,17 @@ def _show_ledger(ledger: Ledger, entries: list[LedgerEntry], delta: float) -> No
         titles = sorted(digest[:8] for digest in same) + sorted({name for key in same for name in names.get(key, ())})
         releases = [entry for entry in own if entry.kind == RELEASE]
         last = max((entry.recorded for entry in releases), default="–")
-        total, with_trials = (number(total_epsilon(some, delta)) for some in (releases, own))
-        table.add_row(", ".join(titles), str(len(releases)), last, total, str(len(own) - len(releases)), with_trials)
+        trials = str(len(own) - len(releases))
+        table.add_row(", ".join(titles), str(len(releases)), last, _total(releases, delta), trials, _total(own, delta))
     show(table)
     if trials := [entry for entry in entries if entry.kind == TRIAL]:
         _show_trials(trials, delta)
+
+
+def _total(entries: list[LedgerEntry], delta: float) -> str:
+    """Return ε of entries together, as it is shown, and why it is ∞ where their costs have no sum."""
+    total = number(total_epsilon(entries, delta))
+    return total if protect_the_same(entries) else f"{total}: they protect different things"
 
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:

@@ -72,15 +72,20 @@ def publish_run(folder: Path, dest: Path, store: Path | None = None, name: str |
     ledger, run = Ledger(path), sha256(files[RESULT]).hexdigest()
     dataset = _check(ledger, run, folder, files, result, cfg)
     ledger.name(dataset, name := _name(ledger, dataset, name, result, cfg))
-    stated, delta, unit = result["epsilon"]["published"], _delta(result), result["unit"]
-    limit = OmegaConf.select(cfg, "budget.total")
-    total = people.publish(ledger, dataset, name, (stated, delta, unit), limit, run)
+    stated, delta, given = result["epsilon"]["published"], _delta(result), OmegaConf.select(cfg, "budget.total")
+    if given is not None:
+        ledger.limit(dataset, given)
+    limit = people.limit_of(ledger, dataset, name, given)
+    total = people.total_with(ledger, dataset, name, (stated, delta, result["neighbours"]), limit, run)
     _write(dest.absolute(), published_files(files, result, cfg, name, total))
     folders = f"{total.folders} published folders" if total.folders > 1 else "only published folder"
-    lines = [f"this folder: ε = {number(stated)} at δ = {delta:g}, unit of privacy: {unit}"]
     allowed = "" if limit is None else f"; budget.total allows ε = {limit:g}"
-    allowed += "; they protect different units, so their ε have no sum" if math.isinf(total.epsilon) else ""
-    lines += [f"the {folders} about {name}: ε = {number(total.epsilon)} at δ = {total.delta:g}{allowed}"]
+    if math.isinf(total.epsilon):
+        allowed = "; they protect different things, so their ε have no sum"
+    lines = [
+        f"this folder: ε = {number(stated)} at δ = {delta:g}, unit of privacy: {result['unit']}",
+        f"the {folders} about {name}: ε = {number(total.epsilon)} at δ = {total.delta:g}{allowed}",
+    ]
     return [*filter(None, [people.stranger(ledger, dataset, name, "--name ")]), *lines]
 
 
@@ -177,7 +182,7 @@ def published_files(
         | {"teachers": result["teachers"]["count"], "asked": sum(part["asked"] for part in result["rounds"])}
         | {"answered": result["answered"], "delta": delta}
         | {"epsilon": {kind: value for kind, value in epsilon.items() if value is not None}}
-        | {"total": {**asdict(total), "limit": OmegaConf.select(cfg, "budget.total")}}
+        | {"total": asdict(total)}
         | {"public_files": (result["data"] or {}).get("public_files", {}), "versions": result["versions"]}
     )
     released = {name: files[name] for name in _RELEASED if name in files}

@@ -41,7 +41,8 @@ CREATE TABLE IF NOT EXISTS runs (id TEXT PRIMARY KEY, dataset TEXT NOT NULL, rec
 CREATE TABLE IF NOT EXISTS people (dataset TEXT PRIMARY KEY, hashes BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS published (
     run TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, epsilon REAL, delta REAL, unit TEXT NOT NULL
-) STRICT
+) STRICT;
+CREATE TABLE IF NOT EXISTS limits (dataset TEXT PRIMARY KEY, epsilon REAL NOT NULL) STRICT
 """
 #: The fields of a LedgerEntry, in their order.
 _COLUMNS = "dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind"
@@ -128,6 +129,11 @@ class Ledger:
         if not name:
             raise InputError("dataset.name", name, "must be a name, or null")
         self.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", name, dataset)
+
+    def limit(self, dataset: str, epsilon: float) -> None:
+        """Record a limit for ε of all that is published about a dataset's people. The smallest one stands for ever."""
+        smaller = "UPDATE SET epsilon = min(epsilon, excluded.epsilon)"
+        self.execute(f"INSERT INTO limits VALUES (?, ?) ON CONFLICT (dataset) DO {smaller}", dataset, epsilon)
 
     def names(self) -> dict[str, set[str]]:
         """Return the names of every dataset that has one."""

@@ -36,21 +36,32 @@ class LedgerEntry:
         if self.rdp.shape != self.orders.shape or not (self.rdp >= 0).all():
             raise InputError("rdp", self.rdp, f"must be {len(self.orders)} costs of 0 or above, one per order")
 
+    @property
+    def neighbours(self) -> str | None:
+        """Which private datasets its cost compares, in words; None: this was not recorded."""
+        return (self.facts or {}).get("neighbours")
+
     def at(self, orders: Floats) -> Floats:
         """Return the cost at any orders, [orders]: the cost at the next larger stored order, or inf."""
         return np.append(self.rdp, np.inf)[np.searchsorted(self.orders, orders)]
 
 
+def protect_the_same(entries: Sequence[LedgerEntry]) -> bool:
+    """Return whether all entries have the same neighbours: the unit of privacy, what names it, and how it changes."""
+    return len({entry.neighbours for entry in entries}) < 2
+
+
 def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
     """Return ε at δ of entries of one dataset together. Their Rényi costs add at every order.
 
-    Later entries may depend on earlier ones: of several, the order is one of few (`rdp.adaptive_epsilon`).
+    Later entries may depend on earlier ones: of several, the order is one of few (`rdp.adaptive_epsilon`). Costs
+    between different neighbours do not add up: ε is ∞.
     """
     between_0_and_1(delta=delta)
     if not entries:
         return 0.0
     left = delta - sum(entry.delta_cost for entry in entries)
-    if left <= 0:
+    if left <= 0 or not protect_the_same(entries):
         return np.inf
     if len(entries) == 1:
         return to_epsilon(entries[0].at, left, entries[0].orders)[0]

@@ -17,7 +17,7 @@ from nzc.validation import InputError
 
 #: So many of the smallest hashes stand for all groups or ids of a dataset.
 _KEPT = 10_000
-#: (ε, δ, unit of privacy) of a published folder.
+#: ε, δ and neighbours (`Teachers.neighbours`) of a published folder.
 Promised = tuple[float, float, str]
 
 
@@ -29,30 +29,51 @@ class Total:
     """
 
     folders: int
-    epsilon: float  # inf where the folders protect different units: then their ε have no sum
+    epsilon: float  # inf where the folders' neighbours differ: then their ε have no sum
     delta: float
+    limit: float | None = None  # the smallest budget.total that was ever given for these people
 
     @classmethod
-    def of(cls, promises: Collection[Promised]) -> "Total":
-        """Return the total of these folders. Decimals are added as they are shown: 0.1 + 0.2 is 0.3."""
-        epsilon, delta = (float(sum(Decimal(str(promise[at])) for promise in promises)) for at in (0, 1))
-        return cls(len(promises), epsilon if len({unit for *_, unit in promises}) < 2 else np.inf, delta)
+    def of(cls, promises: Collection[Promised], limit: float | None = None) -> "Total":
+        """Return the total of these folders. Decimals are added as they are shown: 0.1 + 0.2 is 0.3.
+
+        Folders protect the same where unit, the column that names it and the kind of neighbours are the same.
+        """
+        epsilon = float(sum(Decimal(str(promise[0])) for promise in promises))
+        delta = float(sum(Decimal(str(promise[1])) for promise in promises))
+        if len({neighbours for *_, neighbours in promises}) > 1:
+            epsilon = np.inf
+        return cls(len(promises), epsilon, delta, limit)
 
 
-def publish(
-    ledger: Ledger, dataset: str, name: str | None, promised: Promised, most: float | None, run: str | None
+def limit_of(ledger: Ledger, dataset: str, name: str | None, given: float | None) -> float | None:
+    """Return the smallest limit that holds for the people of a dataset, `given` now or before; None: there is none."""
+    together = _together(ledger, dataset, name)
+    limits = [epsilon for other, epsilon in ledger.execute("SELECT dataset, epsilon FROM limits") if other in together]
+    if given is not None:
+        limits.append(given)
+    return min(limits, default=None)
+
+
+def total_with(
+    ledger: Ledger, dataset: str, name: str | None, promised: Promised, limit: float | None, run: str | None = None
 ) -> Total:
-    """Return the total with another folder, and record it as that of `run`, unless None. InputError: it exceeds `most`.
+    """Return the total with another folder, and record it as that of `run`, unless None.
 
-    dataset, name  of the private data; most: value of budget.total
+    dataset, name  of the private data
+    InputError: the total exceeds `limit`
     """
     together = _together(ledger, dataset, name)
     with ledger.transaction() as connection:
         rows = connection.execute("SELECT run, dataset, epsilon, delta, unit FROM published").fetchall()
-        total = Total.of([promised, *(row[2:] for row in rows if row[0] != run and row[1] in together)])
-        if most is not None and total.epsilon > most:
+        others = [row[2:] for row in rows if row[0] != run and row[1] in together]
+        total = Total.of([promised, *others], limit)
+        if limit is not None and total.epsilon > limit:
             every = f"all {total.folders} folders published about these people, with that of this run"
-            raise InputError("budget.total", most, f"must be at least {total.epsilon:.6g}, the ε of {every}")
+            allowed = f"must be at least {total.epsilon:.6g}, the ε of {every}; the smallest limit ever given holds"
+            if np.isinf(total.epsilon):
+                allowed = f"allows no further folder: {every} protect different things, so their ε have no sum"
+            raise InputError("budget.total", limit, allowed)
         if run is not None:
             row = (run, dataset, now(), *promised)
             connection.execute("INSERT OR IGNORE INTO published VALUES (?, ?, ?, ?, ?, ?)", row)

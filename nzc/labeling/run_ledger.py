@@ -30,16 +30,22 @@ class RunLedger:
     rng: str  # where noise comes from: seeded, with `seed`, or system
     seed: int
     wait: float
+    neighbours: str  # which private datasets the run's costs compare (`Teachers.neighbours`)
+    limit: float | None = None  # budget.total: ε of all that may be published about these people; None: no limit
     entries: dict[str, LedgerEntry] = field(default_factory=dict)  # in the ledger, by key
     keys: Ints | None = field(default=None, repr=False)  # of the groups, or else of the ids of these data
     _draws: list[str] = field(default_factory=list)  # questions for which operating-system noise was drawn
 
-    def check(self, promise: Callable[[], people.Promised], most: float | None) -> None:
-        """Raise InputError where a file is no whole ledger, or budget.total, `most`, forbids to publish this run."""
+    def check(self, bound: Callable[[], tuple[float, float]]) -> None:
+        """Raise InputError where a file is no whole ledger, or where budget.total forbids to publish this run.
+
+        bound  returns ε and δ of the run, where a limit needs them
+        """
         if self.path.exists():
             self.ledger.entries(self.dataset)
-            if most is not None and self.rng == SYSTEM:
-                people.publish(self.ledger, self.dataset, self.name, promise(), most, None)
+            limit = people.limit_of(self.ledger, self.dataset, self.name, self.limit)
+            if limit is not None and self.rng == SYSTEM:
+                people.total_with(self.ledger, self.dataset, self.name, (*bound(), self.neighbours), limit)
 
     @property
     def stranger(self) -> str:
@@ -50,8 +56,10 @@ class RunLedger:
     @property
     def repeats(self) -> int:
         """How many releases from these data answer the question of this run's first one, itself included."""
-        releases = [entry for entry in self.split()[0] if entry.dataset == self.dataset] if self.rng == SYSTEM else []
-        questions = [(entry.facts or {}).get("question") for entry in releases]
+        if self.rng != SYSTEM:
+            return 0
+        releases = [entry for entry in self.split()[0] if entry.dataset == self.dataset]
+        questions = [((entry.facts or {}).get("question"), entry.neighbours) for entry in releases]
         return questions.count(questions[0]) if questions else 0
 
     @cached_property
@@ -76,11 +84,14 @@ class RunLedger:
 
     def add(self, key: str, cost: Cost | WorstCaseCost, **about: Any) -> None:
         """Record an entry of this run: the other fields of LedgerEntry. It is on disk when this returns."""
+        kind = TRIAL if self.rng == SEEDED else RELEASE
         if self.name is not None and not self.entries:
             self.ledger.name(self.dataset, self.name)
         if self.keys is not None and not self.entries:
             people.remember(self.ledger, self.dataset, self.keys)
-        kind = TRIAL if self.rng == SEEDED else RELEASE
+        if self.limit is not None and kind == RELEASE:
+            self.ledger.limit(self.dataset, self.limit)
+        about["facts"] = {**about.get("facts", {}), "neighbours": self.neighbours}
         entry = LedgerEntry(self.dataset, key, ORDERS, cost.rdp(ORDERS), kind=kind, **about)
         self.entries[key] = self.ledger.record(entry)
 

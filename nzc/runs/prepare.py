@@ -98,8 +98,18 @@ def prepare(parts: RunComponents) -> PreparedRun:
         queries = rows_to_ask(*of, policy.mechanism.noise.deviation)
     sizes = policy.selection.sizes(queries, shape.rows, student is not None, policy.mechanism.asks_student)
     digest, promise = teachers.private_digest(splits), Promise(policy, sizes)
-    ledger = RunLedger(store.ledger, digest, parts.data_name, policy.rng, policy.seed, store.wait, keys=names)
-    ledger.check(lambda: (*promise.bound, teachers.unit(splits)), policy.total)
+    ledger = RunLedger(
+        store.ledger,
+        digest,
+        parts.data_name,
+        policy.rng,
+        policy.seed,
+        store.wait,
+        teachers.neighbours(splits),
+        policy.total,
+        keys=names,
+    )
+    ledger.check(lambda: promise.bound)
     session = LabelingSession(promise, shape.rows, ledger, None if splits is None else splits.public.x)
     if teachers.labels_asked_only and len(sizes) > 1:
         raise InputError("rounds", len(sizes), "must be 1 where teachers label asked rows only (teachers.label)")

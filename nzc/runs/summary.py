@@ -44,6 +44,9 @@ def _notes(result: RunResult) -> Iterator[str]:
 
 def _named(result: RunResult, name: str) -> tuple[str, str]:
     """Return the name of an ε and what it means; seeded labels are a trial, which released nothing."""
+    epsilon = result.epsilon
+    if name == "ledger_released" and epsilon.ledger_released == math.inf and epsilon.exact != math.inf:
+        return heading(f"epsilon.{name}"), "a release before this run has no finite ε, or protects something else"
     if name == "ledger_released" and result.rng == SEEDED:
         return "ε if released", "this run and all releases before it would cost at most this; private"
     return heading(f"epsilon.{name}"), EPSILONS[name]

@@ -76,7 +76,10 @@ class Teachers(ABC):
         return "record" if splits is None or splits.groups is None else "group"
 
     def neighbours(self, splits: DataSplits | None) -> str:
-        """Return in words when two private datasets are neighbours: one unit of privacy differs."""
+        """Return in words when two private datasets are neighbours: one unit of privacy differs.
+
+        The words are the same wherever the same is protected: only then can ε be added.
+        """
         if self.unit(splits) == "label":
             return "the label of one record differs; the features of all records are public, and nothing protects them"
         if splits is not None and splits.groups is not None:

@@ -30,9 +30,6 @@ class Cells(Teachers):
     def adjacency(self, labels_only: bool = False) -> OwnCells:
         return (OwnLabels if labels_only else OwnCells)(self.per_group)
 
-    def neighbours(self, splits: DataSplits | None) -> str:
-        return f"{super().neighbours(splits)}; a record counts for the asked row that it is nearest to"
-
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
         if splits.groups is None and self.per_group > 1:

@@ -31,9 +31,6 @@ class Neighbours(Teachers):
     def adjacency(self, labels_only: bool = False) -> Sampled:
         return Sampled(self.sampling)
 
-    def neighbours(self, splits: DataSplits | None) -> str:
-        return f"{super().neighbours(splits)}; the nearest records of a random sample vote, a sample for each query"
-
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
         if self.unit(splits) == "group":  # several of its records may vote

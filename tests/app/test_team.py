@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,10 @@ def tables(tmp_path: Path) -> Path:
     table[:120].to_csv(tmp_path / "some.csv", index=False)
     table[["a", "b"]].sample(60, random_state=0).to_csv(tmp_path / "public.csv", index=False)
     return tmp_path
+
+
+def _epsilon(folder: str) -> dict[str, Any]:
+    return dict(json.loads(Path(folder, "result.json").read_text())["epsilon"])
 
 
 def _strangers(err: str) -> list[str]:
@@ -65,6 +70,40 @@ def test_a_name_joins_runs_folders_and_experiments(nzc: Nzc, command: Command, t
     assert (late.code, late.out) == (2, "") and "budget.total=2.0: must be at least" in late.err
 
 
+def test_folders_that_protect_different_things_have_no_total(nzc: Nzc, command: Command, tables: Path) -> None:
+    """Patients and wards: the total of both is ∞ in folder, ledger and result, and a limit allows one of them only."""
+    table = pd.read_csv("all.csv").assign(ward=[f"w{row % 90}" for row in range(180)])
+    table.to_csv("wards.csv", index=False)
+    by_patient = [*TABLE, "dataset.private=wards.csv", "dataset.drop=[ward]", "hydra.run.dir=one"]
+    by_ward = [*TABLE, "dataset.private=wards.csv", "dataset.drop=[patient]", "dataset.group=ward"]
+    assert nzc(*by_patient).code == 0
+    second = nzc(*by_ward, "hydra.run.dir=two")
+    assert second.code == 0 and _epsilon("two")["ledger_released"] == "inf"
+    assert "has now released labels" not in second.err
+    for number, folder in enumerate(("one", "two"), 1):
+        assert command("publish", folder, f"out{number}", "--name", "hospital")[0] == 0
+    assert json.loads(Path("out2/privacy.json").read_text())["total"]["epsilon"] == "inf"
+    assert "their ε have no sum" in " ".join(Path("out2/README.md").read_text().split())
+    third = nzc(*by_patient[:-1], "dataset.name=hospital", "budget.total=100", "hydra.run.dir=three")
+    assert (third.code, third.out) == (2, "") and third.err.splitlines()[-1].startswith("nzc: budget.total=100")
+
+
+def test_a_limit_binds_later_runs_that_state_none(nzc: Nzc, command: Command, tables: Path) -> None:
+    run = [*TABLE, "dataset.private=all.csv", "dataset.name=hospital"]
+    assert nzc(*run, "budget.total=9", "hydra.run.dir=one").code == 0
+    assert command("publish", "one", "out1")[0] == 0
+    share = _epsilon("one")["published"]
+    late = nzc(*run, "seed=1", f"budget.total={1.5 * share}", "hydra.run.dir=two")
+    assert (late.code, late.out) == (2, "")  # a limit that is refused does not stand
+    assert nzc(*run, "seed=1", f"budget.total={2.5 * share}", "hydra.run.dir=two").code == 0
+    assert nzc(*run, "seed=2", "hydra.run.dir=three").code == 0  # the second run is not published yet
+    assert command("publish", "three", "out3")[0] == 0
+    assert json.loads(Path("out3/privacy.json").read_text())["total"]["limit"] == 2.5 * share
+    code, _, err = command("publish", "two", "out2")
+    assert (code, err.count("\n")) == (2, 1) and err.startswith("nzc: budget.total=")
+    assert nzc(*run, "seed=3", "hydra.run.dir=four").code == 2
+
+
 def test_folders_of_a_team_share_a_ledger(
     nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +120,7 @@ def test_folders_of_a_team_share_a_ledger(
         typed = ["paths.ledger=../ledger.db"] if folder == "mine" else []
         monkeypatch.setenv("NZC_LEDGER", "nowhere/ledger.db" if typed else str(here.parent / "ledger.db"))
         assert nzc(*votes, *typed).code == 0
-        costs.append(json.loads(Path("run/result.json").read_text())["epsilon"]["ledger_released"])
+        costs.append(_epsilon("run")["ledger_released"])
         assert not Path(".nzc/ledger.db").exists()
         monkeypatch.chdir(histograms.parent)
     assert costs[1] > 1.3 * costs[0]

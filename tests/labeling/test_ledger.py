@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,7 +65,8 @@ def writer(path, worker, count):
 
 
 def run_ledger(ledger, dataset, *own):
-    return RunLedger(ledger.path, dataset, None, "seeded", 0, 1, {entry.key: entry for entry in own})
+    entries = {entry.key: entry for entry in own}
+    return RunLedger(ledger.path, dataset, None, "seeded", 0, 1, "one differs", entries=entries)
 
 
 @pytest.mark.parametrize(("cost", "delta"), [(0.0, 1e-5), (1e-12, 1e-12), (1e-9, 1e-5), (1e-5, 1e-12)])
@@ -102,6 +104,18 @@ def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger
     assert ledger.total("nothing", DELTA) == 0.0
     ledger.record(release("nzc", cost=np.inf))
     assert ledger.total("digest", DELTA) == np.inf
+
+
+def test_costs_between_different_neighbours_have_no_sum(ledger):
+    """Of patients and of wards, of labels and of records, and where it was not recorded what a cost compares."""
+    kinds = ("one patient differs", "one ward differs", "one label differs", None)
+    for dataset, first in enumerate(kinds):
+        for second, other in enumerate(kinds):
+            for key, neighbours in (("a", first), ("b", other)):
+                facts = None if neighbours is None else {"neighbours": neighbours}
+                ledger.record(replace(release(key, dataset=f"{dataset}{second}"), facts=facts))
+            assert np.isinf(ledger.total(f"{dataset}{second}", DELTA)) == (first != other)
+            assert ledger.total(f"{dataset}{second}", DELTA) > 0
 
 
 def test_releases_on_other_orders_are_rounded_up(ledger):

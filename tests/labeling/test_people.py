@@ -60,26 +60,40 @@ def test_hashes_are_salted(ledger: Ledger, tmp_path: Path) -> None:
     assert not np.isin(*kept).any()
 
 
-PURE = (0.1, 0.0, "group")
+PATIENT = "all records of one group (one value of the column `patient`) are replaced by one or more others"
+PURE = (0.1, 0.0, PATIENT)
 
 
-def test_promises_add_up_as_decimals_of_one_unit() -> None:
-    assert Total.of([]) == Total(0, 0, 0) and Total.of([PURE, (0.2, 0.0, "group")]) == Total(2, 0.3, 0)
-    assert Total.of([(1.0, 1e-5, "record")] * 3) == Total(3, 3, 3e-5)
-    assert Total.of([PURE, (0.1, 0.0, "record")]) == Total(2, np.inf, 0)
+def test_promises_add_up_as_decimals_where_all_protect_the_same() -> None:
+    assert Total.of([]) == Total(0, 0, 0) and Total.of([PURE, (0.2, 0.0, PATIENT)]) == Total(2, 0.3, 0)
+    assert Total.of([(1.0, 1e-5, "one record differs")] * 3) == Total(3, 3, 3e-5)
+    for other in ("one record differs", PATIENT.replace("patient", "ward"), "the label of one record differs"):
+        assert Total.of([PURE, (0.1, 0.0, other)]) == Total(2, np.inf, 0)
 
 
 def test_what_is_published_adds_up_under_one_name_and_keeps_to_its_limit(ledger: Ledger) -> None:
-    more = (0.2, 0.0, "group")
+    more = (0.2, 0.0, PATIENT)
     for dataset in ("one", "two"):
         ledger.name(dataset, "hospital")
-    assert people.publish(ledger, "one", None, PURE, 0.1, "run 1") == Total(1, 0.1, 0)
-    assert people.publish(ledger, "one", None, PURE, 0.1, "run 1").folders == 1  # another folder of it
-    assert people.publish(ledger, "apart", None, PURE, 0.1, "run 2").folders == 1
+    assert people.total_with(ledger, "one", None, PURE, 0.1, "run 1") == Total(1, 0.1, 0, 0.1)
+    assert people.total_with(ledger, "one", None, PURE, 0.1, "run 1").folders == 1  # another folder of it
+    assert people.total_with(ledger, "apart", None, PURE, 0.1, "run 2").folders == 1
     for dataset, name in (("two", None), ("new", "hospital")):
         for run in (None, "run 3"):
             with pytest.raises(InputError, match=r"budget.total=0.25: must be at least 0.3"):
-                people.publish(ledger, dataset, name, more, 0.25, run)
-        assert people.publish(ledger, dataset, name, more, 0.3, None) == Total(2, 0.3, 0)
-    assert people.publish(ledger, "two", None, more, None, "run 3") == Total(2, 0.3, 0)
-    assert people.publish(ledger, "one", None, PURE, None, None) == Total(3, 0.4, 0)
+                people.total_with(ledger, dataset, name, more, 0.25, run)
+        assert people.total_with(ledger, dataset, name, more, 0.3) == Total(2, 0.3, 0, 0.3)
+    assert people.total_with(ledger, "two", None, more, None, "run 3") == Total(2, 0.3, 0)
+    assert people.total_with(ledger, "one", None, PURE, None) == Total(3, 0.4, 0)
+    with pytest.raises(InputError, match=r"budget.total=9: allows no further folder"):
+        people.total_with(ledger, "one", None, (0.1, 0.0, "one record differs"), 9)
+
+
+def test_the_smallest_limit_binds_all_data_about_the_same_people(ledger: Ledger) -> None:
+    for dataset in ("one", "two"):
+        ledger.name(dataset, "hospital")
+    for epsilon in (3.0, 2.0, 5.0):
+        ledger.limit("one", epsilon)
+    assert [people.limit_of(ledger, "two", None, given) for given in (None, 1.0, 7.0)] == [2, 1, 2]
+    assert people.limit_of(ledger, "apart", None, None) is None
+    assert people.limit_of(ledger, "apart", "hospital", None) == 2

@@ -69,7 +69,7 @@ def _session(run: Run) -> LabelingSession:
     selection = QuerySelection("first", None)
     limits = {"answers": run.answers, "publish": run.publish}
     policy = LabelingPolicy(run.mechanism, selection, 0, DELTA, run.budget, sanitised.plan, None, "it", **limits)
-    ledger = RunLedger(Path("none"), "", None, policy.rng, policy.seed, 1)
+    ledger = RunLedger(Path("none"), "", None, policy.rng, policy.seed, 1, "one differs")
     return LabelingSession(Promise(policy, run.sizes), POOL, ledger)
 
 

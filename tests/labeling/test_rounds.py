@@ -96,7 +96,7 @@ def _policy(mechanism: NoisyArgmax, budget: float | None = None, choice: str = "
 
 
 def _session(policy: LabelingPolicy, sizes: list[int], rows: int = POOL, dataset: str = "") -> LabelingSession:
-    ledger = RunLedger(Path("ledger.db"), dataset, None, policy.rng, policy.seed, 1)
+    ledger = RunLedger(Path("ledger.db"), dataset, None, policy.rng, policy.seed, 1, "one differs")
     return LabelingSession(Promise(policy, sizes), rows, ledger)
 
 
@@ -141,7 +141,7 @@ def test_equal_votes_on_other_rows_are_another_release() -> None:
     """Two pools, or two orders of one pool, on which the teachers agree: each has noise and a cost of its own."""
     votes, policy, keys = VoteHistograms(np.tile([90, 5, 5], (20, 1)), 100), _policy(GAUSSIAN, rng="system"), []
     for shift in (0, 1, 0):
-        ledger = RunLedger(Path("ledger.db"), "", None, policy.rng, policy.seed, 1)
+        ledger = RunLedger(Path("ledger.db"), "", None, policy.rng, policy.seed, 1, "one differs")
         session = LabelingSession(Promise(policy, [20]), 20, ledger, np.arange(40.0).reshape(20, 2) + shift)
         keys.append(session.ask(votes, session.choose()).key)
         session.charge()
