@@ -194,8 +194,8 @@ def _show_ledger(ledger: Ledger, entries: list[LedgerEntry], delta: float) -> No
         titles = sorted(digest[:8] for digest in same) + sorted({name for key in same for name in names.get(key, ())})
         releases = [entry for entry in own if entry.kind == RELEASE]
         last = max((entry.recorded for entry in releases), default="–")
-        trials = str(len(own) - len(releases))
-        table.add_row(", ".join(titles), str(len(releases)), last, _total(releases, delta), trials, _total(own, delta))
+        seeded = str(len(own) - len(releases))
+        table.add_row(", ".join(titles), str(len(releases)), last, _total(releases, delta), seeded, _total(own, delta))
     show(table)
     if trials := [entry for entry in entries if entry.kind == TRIAL]:
         _show_trials(trials, delta)

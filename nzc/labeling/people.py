@@ -72,7 +72,7 @@ def total_with(
             every = f"all {total.folders} folders published about these people, with that of this run"
             allowed = f"must be at least {total.epsilon:.6g}, the ε of {every}; the smallest limit ever given holds"
             if np.isinf(total.epsilon):
-                allowed = f"allows no further folder: {every} protect different things, so their ε have no sum"
+                allowed = "allows no such run: with it, what is published protects different things, and ε has no sum"
             raise InputError("budget.total", limit, allowed)
         if run is not None:
             row = (run, dataset, now(), *promised)
