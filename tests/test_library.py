@@ -175,6 +175,23 @@ def test_calibrated_noise_spends_the_budget_and_no_more(mechanism: object, queri
     assert epsilon * (1 - (1e-3 if numeric else 1e-5)) <= built.worst_case_epsilon(queries, 1e-5) <= epsilon
 
 
+@pytest.mark.parametrize("inverse", [False, True])
+def test_no_noise_that_is_found_costs_more_than_was_asked(inverse: bool) -> None:
+    """Of a mechanism whose costs are known by hand, rough and precise, at any ε."""
+
+    class Known:
+        def __init__(self, noise: float) -> None:
+            self.scale = 1 / noise if inverse else noise
+
+        def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
+            return queries / self.scale * (1.3 if rough else 1 + 0.1 * np.tanh(self.scale))
+
+    for epsilon in np.geomspace(1e-3, 100, 60).tolist():
+        for rough in (False, True):
+            noise = nzc.calibrate(Known, epsilon, 1e-5, 7, rough=rough)
+            assert 0.999 * epsilon <= Known(noise).worst_case_epsilon(7, 1e-5, rough) <= epsilon
+
+
 def _state() -> list[object]:
     """Return global state that a run could change: of Hydra, OmegaConf and the process."""
     os.umask(umask := os.umask(0))

@@ -12,6 +12,7 @@ import nzc
 from nzc.accounting.exact_noise import EXPONENTIAL, GUMBEL, LAPLACE, NORMAL, ExactGenerator, ExactNoise, _bounds
 from nzc.accounting.sanitised import Plan, draw
 from nzc.labeling.randomness import system_rng
+from nzc.mechanisms import GaussianNoise, LaplaceNoise, NoisyCounts
 
 mp = mpmath.mp.clone()
 mp.prec = 1200
@@ -156,6 +157,17 @@ def test_no_aggregator_uses_a_sampler_in_float64(name: str) -> None:
     mechanism, votes = presets.build(name), np.array([[240, 6, 4], [100, 90, 60]] * 50)
     assert len(mechanism.release(votes, Silent(np.random.PCG64(1)), np.full((100, 3), 1 / 3))) == 100
     assert isinstance(system_rng(), ExactGenerator)
+
+
+@pytest.mark.parametrize("noise", [LaplaceNoise(0.1), GaussianNoise(10)], ids=repr)
+def test_counts_have_exact_noise_of_their_law(noise: LaplaceNoise | GaussianNoise) -> None:
+    """No float64 sampler is used, also where the mechanism is no preset, and counts follow the law of their noise."""
+    drawn = NoisyCounts(noise).release(np.full((2000, 2), 50), Silent(np.random.PCG64(1))).ravel() - 50
+    law = stats.laplace(scale=10) if isinstance(noise, LaplaceNoise) else stats.norm(scale=10)
+    edges = np.arange(-30, 31, 5)
+    expected = np.diff(law.cdf(np.concatenate([[-np.inf], edges + 0.5, [np.inf]])))
+    seen = np.histogram(drawn, [-np.inf, *(edges + 0.5), np.inf])[0]
+    assert stats.chisquare(seen, len(drawn) * expected).pvalue > 1e-6
 
 
 def test_the_sanitised_bound_has_its_noise_and_its_grid() -> None:

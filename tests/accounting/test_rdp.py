@@ -1,9 +1,11 @@
 """From Rényi costs to ε: the best order, against a dense grid of orders."""
 
+import math
+
 import numpy as np
 
 from nzc.accounting.data_independent import bounded_range_rdp, pure_rdp
-from nzc.accounting.rdp import _LARGEST, ORDERS, cks, to_epsilon
+from nzc.accounting.rdp import _LARGEST, CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.mechanisms.sparse_vector import SparseScreen
 
 
@@ -42,3 +44,14 @@ def test_the_best_order_is_found_to_a_thousandth() -> None:
     assert to_epsilon(lambda orders: np.full(len(orders), np.inf), 1e-5)[0] == np.inf
     assert max(grid) > 1.02  # what the grid alone would give
     assert np.mean(calls) < 2.5 and max(calls) <= 6  # a call takes seconds at the votes of thousands of queries
+
+
+def test_an_order_that_is_chosen_late_has_its_part_of_delta_only() -> None:
+    """Second route: the conversion of one order, written out, where each order may lose δ divided by their number."""
+    for rho, delta in ((1e-4, 1e-5), (0.02, 1e-5), (0.5, 1e-9), (30.0, 1e-2)):
+        part = delta / len(CHOICES)
+        by_order = []
+        for order in CHOICES.tolist():
+            missed = math.log(part) + math.log(order)
+            by_order.append(rho * order + math.log(1 - 1 / order) - missed / (order - 1))
+        assert abs(adaptive_epsilon(rho * CHOICES, delta) / min(by_order) - 1) < 1e-12

@@ -27,6 +27,13 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
 
     ran = nzc(*SMALL, "rng=system", "audit=true", "audit_trials=200", "teachers.stratify=true", "budget.epsilon=9")
     dest, result = tmp_path / "new" / "released", ran.result
+    for name in ("labels.csv", "predictions.csv", "student.json", "student.pt2"):
+        file = newest_folder(ran) / name
+        written = file.read_bytes()
+        file.write_bytes(written + b"\n")
+        with pytest.raises(InputError, match=f"must have the {name} that the run wrote"):
+            publish(newest_folder(ran), dest)
+        file.write_bytes(written)
     os.umask(0o022)
     publish(newest_folder(ran), dest)
     assert sorted(path.name for path in dest.iterdir()) == [

@@ -13,7 +13,8 @@ import nzc as library
 from nzc.accounting.rdp import ORDERS
 from nzc.app.publish import publish_run
 from nzc.data.hashing import keys_of
-from nzc.labeling.individual import shares, weights
+from nzc.data.splits import DataSplits, Records, Split
+from nzc.labeling.individual import shares, weigh, weights
 from nzc.mechanisms import Adjacency, OwnCells
 from nzc.mechanisms.adjacency import SeveralVotes
 from nzc.teachers.sharded import partition
@@ -82,6 +83,15 @@ def test_weights_are_in_proportion_and_never_above_it():
     assert {*shares([0.5, 2.0], Adjacency())} == {"0.5", "2"}  # as the names in a file
     with pytest.raises(library.InputError, match=r"^budget.groups=0.001: "):
         weights({"a": 0.001, "b": 1})
+
+
+def test_a_person_whose_records_have_several_budgets_gets_the_smallest():
+    x, y, people = np.zeros((6, 2), np.float32), np.zeros(6, np.int64), np.array([1, 1, 2, 2, 3, 3])
+    budgets = np.array(["open", "careful", "open", "open", "careful", "careful"])
+    none = Split(x[:0], y[:0])
+    splits = DataSplits(Records(x, y), none, none, 2, groups=people, budgets=budgets)
+    weighed = weigh(splits, shares({"careful": 0.5, "open": 2.0}, Adjacency()), True)
+    assert weighed.weights.tolist() == [1, 1, 4, 4, 1, 1]
 
 
 def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_larger_weight():

@@ -17,12 +17,15 @@ import nzc
 from nzc.accounting import sanitised
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.epsilon import BOUNDS
+from nzc.data.digits import Digits
+from nzc.labeling.ledger import Ledger
 from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import CHOICES, QuerySelection
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN, GaussianNoise, InteractiveScreen, LaplaceNoise, NoisyArgmax, ThresholdScreen
 from nzc.mechanisms.adjacency import OwnCells
+from nzc.students.linear import Linear
 from nzc.teachers import VoteHistograms
 from nzc.validation import InputError
 
@@ -271,6 +274,50 @@ def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
     assert sum(past.answered for past in session.rounds) == 7
     assert session.released[session.rows[-1]] != ABSTAIN  # the last row asked is the seventh answer
     assert 0.7 < session.promise.epsilon / gaussian(np.sqrt(60 / 20**2 + 7 * 2 / 20**2), 1e-5) < 0.9
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise(20), LaplaceNoise(0.1)])
+@pytest.mark.parametrize("screen", [None, ThresholdScreen(60, 20)])
+def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
+    noise: GaussianNoise | LaplaceNoise, screen: ThresholdScreen | None
+) -> None:
+    """Three rounds get as many labels as one round of all queries, and what the budget refuses stays unlabelled."""
+    mechanism = NoisyArgmax(noise, screen=screen)
+    half = mechanism.worst_case_epsilon(POOL // 2, 1e-5)
+    once, parts = (_ask_all(_policy(mechanism, budget=half), sizes) for sizes in ([POOL], [POOL // 3] * 3))
+    assert 0 < len(once.rows) < POOL
+    if screen is None:
+        assert len(parts.rows) == len(once.rows)
+    for session in (once, parts):
+        assert session.epsilon().published <= half * (1 + 1e-9)
+        refused = np.setdiff1d(np.arange(POOL), session.rows)
+        assert (session.released[refused] == ABSTAIN).all()
+        asked = np.concatenate([past.rows for past in session.rounds])
+        labels = np.concatenate([past.labels for past in session.rounds])
+        np.testing.assert_array_equal(session.released[asked], labels)
+
+
+def test_a_student_learns_from_what_was_released_and_is_charged_for_before(
+    nzc: Nzc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its labels are those of labels.csv, which differ from the true ones; they are in the ledger when it begins."""
+    learned = []
+
+    def learn(student: Linear, x: np.ndarray, y: np.ndarray, *rest: object) -> None:
+        entries = Ledger(Path(".nzc/ledger.db")).entries()
+        learned.append((y, [entry.facts["answered"] for entry in entries]))
+        raise RuntimeError("a fit that fails")
+
+    monkeypatch.setattr(Linear, "learn", learn)
+    few = ["teachers=logistic", "teachers.count=6", "trainer.progress=false", "trainer.accelerator=cpu"]
+    ran = nzc(*few, "student=linear", "aggregator=gnmax", "aggregator.sigma=9", "queries=80", "rng=system")
+    assert ran.code == 1 and "a fit that fails" in ran.err
+    ((labels, answered),) = learned
+    assert answered == [80]
+    stored = np.frombuffer(Ledger(Path(".nzc/ledger.db")).entries()[0].labels, "<i8")
+    np.testing.assert_array_equal(labels, stored)
+    true = Digits(seed=0, private=1200, public=400).load().public.y[:80]
+    assert (labels != true).mean() > 0.3
 
 
 def test_interactive_end_to_end(nzc: Nzc) -> None:

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 from nzc.accounting.exact import IMPOSSIBLE, error_of
+from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms import Boost, ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
 
 VOTES = [[5000, 0], [2500, 2500], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40, 40, 40, 40, 40]]
@@ -46,9 +47,11 @@ def test_ties_break_to_the_lowest_class():
         assert mechanism.release(votes, np.random.default_rng(0)).tolist() == [1, 0, 2]
 
 
+@pytest.mark.parametrize("generator", [np.random.Generator, ExactGenerator])
 @pytest.mark.parametrize("name", presets.MECHANISMS)
-def test_the_sampler_follows_the_law(name):
-    draws, rng = 20_000, np.random.default_rng(7)
+def test_the_sampler_follows_the_law(name, generator):
+    """Labels and abstentions, with float64 noise and with exact noise."""
+    draws, rng = 20_000, generator(np.random.PCG64(7))
     for votes in ([120, 90, 30, 10], [238, 4, 4, 4], [11, 10, 10, 9]):
         mechanism = presets.build(name)
         if mechanism.screen is not None:

@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from scipy.stats import norm
 
 from nzc.labeling.ledger import Ledger
-from nzc.runs.baseline import DPSGD, STEPS, gradients
+from nzc.runs.baseline import DPSGD, LARGEST_RATE, STEPS, gradients
 
 QUICK = ["trainer.progress=false", "trainer.accelerator=cpu"]
 
@@ -42,6 +42,41 @@ def test_the_noise_of_all_steps_keeps_epsilon_and_wastes_nothing(epsilon: float,
     mu = 2 * STEPS**0.5 / DPSGD.at(epsilon, delta, 1000).noise
     spent = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
     assert 0.5 * delta < spent <= delta
+
+
+def test_what_is_learned_has_the_noise_of_all_steps() -> None:
+    """Of rows without any feature, noise alone is learned: its variance, by hand, is that of the price."""
+    learner, units = DPSGD.at(1.0, 1e-5, 1000), 1000
+    x, y = np.zeros((5, 40)), np.zeros(5, np.int64)
+    learned = learner.learn(x, y, None, 50, np.random.default_rng(0))
+    rate = min(LARGEST_RATE, learner.mu * units / (2 * STEPS)) / units
+    half = STEPS // 2
+    shares = [
+        min(half, STEPS - step) / half for step in range(STEPS)
+    ]  # of one step's noise in the mean of the last half
+    expected = rate * 2 * STEPS**0.5 / learner.mu * np.linalg.norm(shares)
+    assert learned.std() == pytest.approx(expected, rel=0.1)
+
+
+def test_equal_weights_leave_equal_folders_whatever_the_private_rows(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features are prepared by public rows alone: a private row changes nothing but the weights."""
+
+    def weights(learner: DPSGD, x: np.ndarray, y: np.ndarray, groups: object, classes: int, rng: object) -> np.ndarray:
+        return np.outer(np.arange(x.shape[1]), np.arange(classes) + 1.0) % 7 - 3
+
+    monkeypatch.setattr(DPSGD, "learn", weights)
+    rng, y = np.random.default_rng(0), np.arange(300) % 3
+    x = 3 * np.eye(3)[y] + rng.normal(size=(300, 3))
+    role = np.where(np.arange(300) < 200, "private", np.where(np.arange(300) < 270, "public", "test"))
+    written = []
+    for scale in (1, 100):
+        moved = np.where(role[:, None] == "private", scale * x, x)
+        np.savez("rows.npz", x=moved, y=y, role=role)
+        given = ["dataset=npz", "dataset.path=rows.npz", "dataset.classes=3", "budget.epsilon=1", *QUICK]
+        ran = nzc("baseline", *given, f"hydra.run.dir=run{scale}")
+        assert ran.code == 0, ran.err
+        written.append(Path(f"run{scale}/predictions.csv").read_text())
+    assert written[0] == written[1]
 
 
 def test_more_budget_learns_more() -> None:

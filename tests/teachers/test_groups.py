@@ -123,6 +123,18 @@ def test_where_records_have_names_one_that_goes_changes_one_teacher() -> None:
     assert (before != after).any(axis=1).sum() == 1
 
 
+def test_where_records_have_names_a_shard_has_the_same_order_whatever_that_of_the_file() -> None:
+    rng = np.random.default_rng(0)
+    names, weights = rng.permutation(200), rng.integers(1, 4, 200)
+    order = rng.permutation(200)
+    for several in (None, weights):
+        dealt = partition(np.zeros(200, np.int64), 9, 0, False, names, several)
+        moved = None if several is None else several[order]
+        again = partition(np.zeros(200, np.int64), 9, 0, False, names[order], moved)
+        for shard, other in zip(dealt, again, strict=True):
+            np.testing.assert_array_equal(names[shard], names[order][other])
+
+
 def test_what_groups_do_not_allow_and_what_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The warning: as many as expected from the number of groups and teachers, which are public."""
     splits = _table(np.random.default_rng(0), 150, 40)

@@ -116,6 +116,17 @@ def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
     assert [len(re.findall(word, listed)) for word in ("seed=0", "seed=1")] == [1, 1]
 
 
+@pytest.mark.parametrize("private", [True, False])
+def test_memory_and_time_are_sent_only_where_private_facts_may_be(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, private: bool
+) -> None:
+    monitor = Mock()
+    monkeypatch.setattr("nzc.tracking.mlflow.SystemMetricsMonitor", monitor)
+    given = ["tracking.system_metrics=true", f"tracking.private={str(private).lower()}", "rng=system"]
+    assert nzc(*FILE, *given).code == 0
+    assert monitor.called == private
+
+
 def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow can go on with no half of one, and two processes break one that they make at once."""
     monkeypatch.chdir(tmp_path)
