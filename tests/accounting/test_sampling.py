@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
+from scipy.stats import chisquare
 
 import nzc
 from nzc.accounting.data_independent import compose, gaussian, gaussian_cost, pure_cost
@@ -119,6 +120,18 @@ def test_nearest_neighbours_by_enumeration_of_all_samples_and_replacements(mecha
     assert largest <= spent * (1 + 1e-9) + 1e-15
     plain = mechanism.between(Adjacency()).promise(2, 2).published(delta)[0]
     assert epsilon < plain  # the sample helps
+
+
+def test_a_record_is_in_a_sample_as_often_as_is_priced():
+    """Two records beside each other, of which the nearer one votes: it does so with the probability of the sample."""
+    places, rows = np.array([[0.0], [0.1]], np.float32), 4000
+    public = Split(np.zeros((rows, 1), np.float32), np.zeros(rows, np.int64))
+    splits = DataSplits(Split(np.zeros((2, 1), np.float32), np.array([1, 2])), public, public, 3)
+    splits = replace(splits, embedding=Embedding(places, np.zeros((rows, 1), np.float32)), asked=np.arange(rows))
+    for q in (0.05, 0.2, 0.4):
+        votes = Neighbours(count=1, sampling=q).train(replace(splits, coins=np.arange(4, dtype=np.uint64)), None, None)
+        expected = rows * np.array([(1 - q) ** 2, q, q * (1 - q)])  # none, the nearer one, the other one alone
+        assert chisquare(votes.sum(axis=0), expected).pvalue > 1e-6
 
 
 def test_the_votes_are_those_of_the_nearest_records_in_a_sample():
