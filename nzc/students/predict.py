@@ -53,14 +53,39 @@ class Student:
 
     def _probabilities(self, records: Any) -> np.ndarray[Any, Any]:
         """Return float64 [rows, classes]."""
-        if self.encoder is not None:
-            rows = self.encoder.encode(records)
-        else:
-            shape, rows = self.about["array"]["shape"], np.asarray(records).astype(self.about["array"]["dtype"])
-            if list(rows.shape[1:]) != shape:
-                raise ValueError(f"rows must have the shape {shape}, not {list(rows.shape[1:])}")
+        rows = self._array(np.asarray(records)) if self.encoder is None else self.encoder.encode(records)
         with torch.no_grad():
             return np.asarray(self.network(torch.from_numpy(rows)).double().softmax(dim=1))
+
+    def _array(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return rows of the student's own type. ValueError: they have another shape, or mean something else in it."""
+        array = self.about["array"]
+        if list(records.shape[1:]) != array["shape"]:
+            raise ValueError(f"rows must have the shape {array['shape']}, not {list(records.shape[1:])}")
+        with np.errstate(invalid="ignore"):
+            rows = records.astype(array["dtype"])
+        if rows.dtype.kind == "f":
+            same = records.dtype.kind == "f" or "range" not in array  # bytes are no shares of white
+        else:
+            same = np.array_equal(rows, records)
+        if not same:
+            raise ValueError(
+                f"values must be {array['dtype']} as in the run, without a change; they are {records.dtype}"
+            )
+        return rows
+
+    def beyond(self, records: Any) -> str | None:
+        """Return in a line how many values of images [rows, ...] are beyond black and white; None: none are known."""
+        if "range" not in (self.about["array"] or {}):
+            return None
+        black, white = self.about["array"]["range"]
+        values = np.asarray(records)
+        count = int(((values < min(black, white)) | (values > max(black, white))).sum())
+        if count == 0:
+            return None
+        return (
+            f"{count:,} of {values.size:,} values are beyond {black:g} (black) or {white:g} (white), and count as these"
+        )
 
 
 def write(student: Student, path: str | Path) -> None:
@@ -72,6 +97,8 @@ def write(student: Student, path: str | Path) -> None:
     for records in read_table(path, CHUNK) if encoder is not None else [np.load(path, allow_pickle=False)]:
         if first == 0 and encoder is not None and (absent := encoder.absent(records)):
             print(f"these columns are absent, and count as missing: {', '.join(absent)}", file=sys.stderr)
+        if encoder is None and (beyond := student.beyond(records)):
+            print(beyond, file=sys.stderr)
         predicted, names = student.predict(records), np.arange(first, first + len(records))
         if encoder is not None and column in records:
             names = np.asarray(records[column])
@@ -81,15 +108,23 @@ def write(student: Student, path: str | Path) -> None:
 
 
 def describe(
-    labels: list[str], encoder: TableEncoder | None, example: Any, name: str | None, weights: list[float] | None = None
+    labels: list[str],
+    encoder: TableEncoder | None,
+    array: dict[str, Any],
+    name: str | None,
+    weights: list[float] | None = None,
 ) -> str:
-    """Return student.json; `example` is an array [rows, ...] such as the student takes, `name` the column of ids."""
+    """Return student.json.
+
+    array  shape and dtype of a row such as the student takes, and of images the values of black and white (range)
+    name   the column of ids
+    """
     about: dict[str, Any] = {"labels": labels, "id": name, "array": None, "columns": None, "weights": weights}
     if encoder is None:
-        about["array"] = {"shape": list(example.shape[1:]), "dtype": str(example.dtype)}
+        about["array"] = array
     else:
         about["columns"] = encoder.as_dict()
-    return json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(about, indent=1, ensure_ascii=False, default=str) + "\n"
 
 
 if __name__ == "__main__":

@@ -115,9 +115,9 @@ def test_a_folder_of_arrays_is_the_npz_file_of_them(
 def test_private_rows_keep_their_groups(npz: Npz, roles: dict[str, np.ndarray]) -> None:
     np.savez(npz.path, **ROWS, group=GROUP, **roles)
     splits = npz.load()
-    assert splits.groups is not None and splits.standardizer is not None
+    assert splits.groups is not None and splits.preparation is not None
     of_row = dict(zip(map(bytes, splits.private.x), splits.groups.tolist(), strict=True))
-    standardised = np.float32((ROWS["x"] - splits.standardizer.mean) / splits.standardizer.spread)
+    standardised = np.float32((ROWS["x"] - splits.preparation.mean) / splits.preparation.spread)
     pairs = {(name, of_row[bytes(x)]) for name, x in zip(GROUP, standardised, strict=True) if bytes(x) in of_row}
     assert len(pairs) == len({name for name, _ in pairs}) == len({number for _, number in pairs}) == splits.units
     if roles:
