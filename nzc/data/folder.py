@@ -1,12 +1,13 @@
 """Your own images: a folder with one folder of images per class, and one of images without a class."""
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,20 +18,23 @@ from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Overlap, Records, Spli
 from nzc.settings import BelowOne, Count, CountOrZero, checked
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Bools, Ints
-from nzc.validation import InputError, between_0_and_1
+from nzc.validation import InputError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+_PUBLIC = "must be a share of the images, above 0 and below 1, or a folder of images without a class"
+
 
 def _check_public(value: object) -> None:
-    if not isinstance(value, str):
-        between_0_and_1(public=value)
+    if not isinstance(value, str) and not (isinstance(value, float) and 0 < value < 1):
+        raise InputError("public", value, _PUBLIC)
 
 
 class ImageFile(NamedTuple):
-    """A file, its class, and its name below the folder of the dataset: CLASS/IMAGE, or any path where it has none."""
+    """A file, its class, and its name below the folder that `key` gives: CLASS/IMAGE, or any path without a class."""
 
+    key: Literal["path", "public", "test"]
     path: Path
     label: int
     name: str
@@ -63,17 +67,17 @@ class Folder(Dataset):
 
     def load(self) -> DataSplits:
         folders = self._folders()
-        files = _labelled(folders)
+        files = self._labelled("path", folders)
         asked: Ints | None = None
         if isinstance(self.public, str):
             public = self._unlabelled(self.public)
             private, test = self._tested(files, folders)
-            private = self._without(private, public, test)
+            private = self._without(private, public, [] if self.test is None else test)
         else:
             masks = by_share(_keys(files), True, self.private, self.public, self.seed)
             asked = np.flatnonzero(masks[1])
             private, public, test = (_chosen(files, mask) for mask in masks)
-        shape = self._read(public[0].path).shape
+        shape = self._read(public[0]).shape
         asked_images = gather(self._images(public, shape))[:]
         doubt = self._few_levels(public, asked_images)
         if doubt is not None:
@@ -109,15 +113,27 @@ class Folder(Dataset):
             raise InputError("test", self.test, "must be null unless dataset.public is a folder of images too")
         return declared
 
+    def _labelled(self, key: Literal["path", "test"], folders: list[Path]) -> list[ImageFile]:
+        """Return the images in the folder of each class, by file name. InputError: one of these has folders."""
+        files = []
+        for label, folder in enumerate(folders):
+            for path in _listed(folder) if folder.is_dir() else []:
+                if path.is_dir():
+                    allowed = f"must hold images as {key}/CLASS/IMAGE, and a class has folders"
+                    raise InputError(key, getattr(self, key), allowed)
+                files.append(ImageFile(key, path, label, f"{folder.name}/{path.name}"))
+        return sorted(files, key=lambda file: file.path.name)
+
     def _unlabelled(self, public: str) -> list[ImageFile]:
         """Return the images in the folder `public` and in folders below it, by their path."""
         root = Path(public)
-        paths = [path.relative_to(root) for path in sorted(root.rglob("*")) if path.is_file()]
-        shown = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
+        names: list[Path] = []
+        for folder, _, files in os.walk(root, followlinks=True):
+            names += [Path(folder, file).relative_to(root) for file in files]
+        shown = [name for name in sorted(names) if not any(part.startswith(".") for part in name.parts)]
         if not shown:
-            allowed = "must be a folder of images without a class, or a share of dataset.path, above 0 and below 1"
-            raise InputError("public", public, allowed)
-        return [ImageFile(root / path, UNKNOWN, path.as_posix()) for path in shown]
+            raise InputError("public", public, f"{_PUBLIC}; there is no image in it")
+        return [ImageFile("public", root / name, UNKNOWN, name.as_posix()) for name in shown]
 
     def _tested(self, files: list[ImageFile], folders: list[Path]) -> tuple[list[ImageFile], list[ImageFile]]:
         """Return private images and those that measure accuracy: of `test`, or else those that `private` leaves."""
@@ -131,7 +147,7 @@ class Folder(Dataset):
             raise InputError(
                 "test", self.test, f"must be a folder with the folders of classes of {self.path}, and no other"
             )
-        return files, _labelled(expected)
+        return files, self._labelled("test", expected)
 
     def _without(self, private: list[ImageFile], public: list[ImageFile], test: list[ImageFile]) -> list[ImageFile]:
         """Return the private images that `overlap` keeps. Images are the same where their files are, to the byte."""
@@ -147,12 +163,12 @@ class Folder(Dataset):
         """Yield each image, uint8 [1, channels, height, width]. InputError: it has not this `shape`."""
         yield np.empty((0, *shape), np.uint8)  # there may be no files
         for file in files:
-            image = self._read(file.path)
+            image = self._read(file)
             if image.shape != shape:
                 raise InputError("size", self.size, "must be given where images differ in size")
             yield image[None]
 
-    def _read(self, file: Path) -> AnyArray:
+    def _read(self, file: ImageFile) -> AnyArray:
         """Return one image, uint8 [channels, height, width]."""
         from PIL import Image
 
@@ -162,41 +178,30 @@ class Folder(Dataset):
         pixels = np.asarray(image)
         return pixels[None] if self.grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
-    def _opened(self, file: Path, use: Callable[["Image"], Any]) -> Any:
+    def _opened(self, file: ImageFile, use: Callable[["Image"], Any]) -> Any:
         """Return what `use` makes of an opened image."""
         from PIL import Image
 
         try:
-            with warnings.catch_warnings(action="ignore"), Image.open(file) as opened:
+            with warnings.catch_warnings(action="ignore"), Image.open(file.path) as opened:
                 return use(opened)
         except Exception as error:  # Pillow's decoders raise many types, which name the file
             why = error if isinstance(error, ImageError) else "it is damaged, or no image"
-            number = 1 + sum(other < file for other in _listed(file.parent))  # the name may identify a person
-            allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one: {why}"
-            raise InputError("path", self.path, allowed) from None
+            folder = file.path.parent
+            number = 1 + sum(other < file.path for other in _listed(folder))  # the name may identify a person
+            allowed = f"must hold nothing but images; number {number} of {folder.name}, by name, is not one: {why}"
+            raise InputError(file.key, getattr(self, file.key), allowed) from None
 
     def _few_levels(self, public: list[ImageFile], images: AnyArray) -> str | None:
         """Return in a line that public images use few grey levels, unless the range of values is given."""
 
         def extremes() -> tuple[float, float] | None:
-            values = [self._opened(file.path, extremes_of_file) for file in public]
+            values = [self._opened(file, extremes_of_file) for file in public]
             if None in values:
                 return None
             return min(least for least, _ in values), max(most for _, most in values)
 
         return few_levels(images, extremes) if self.range is None else None
-
-
-def _labelled(folders: list[Path]) -> list[ImageFile]:
-    """Return the images in the folder of each class, by file name. InputError: a folder has folders."""
-    files = []
-    for label, folder in enumerate(folders):
-        for path in _listed(folder) if folder.is_dir() else []:
-            if path.is_dir():
-                root = folder.parent
-                raise InputError("path", root, "must hold images as path/CLASS/IMAGE, and a class has folders")
-            files.append(ImageFile(path, label, f"{folder.name}/{path.name}"))
-    return sorted(files, key=lambda file: file.path.name)
 
 
 def _chosen(files: list[ImageFile], mask: Bools) -> list[ImageFile]:

@@ -21,6 +21,7 @@ _BITS, _PHOTOMETRIC = 258, 262  # TIFF tags
 _BYTES, _WORDS, _SHARES = (0, 255), (0, 65535), (0, 1)  # values of black and white
 #: Images that use fewer of the 256 grey levels hardly show anything; 12 bits in a file of 16 are 16 levels.
 _FEW = 20
+_AT_ONCE = 1000  # rows that are float64 at a time
 
 
 class ImageError(ValueError):
@@ -147,7 +148,7 @@ class Pixels:
             return None
         if levels is None and public.dtype == np.uint8:
             levels = _BYTES
-        elif levels is None and has_shape_of_images(public) and ((public >= 0) & (public <= 1)).all():
+        elif levels is None and has_shape_of_images(public) and public.min() >= 0 and public.max() <= 1:
             levels = _SHARES
         if levels is None:
             return None
@@ -155,10 +156,14 @@ class Pixels:
         return cls(public.dtype.newbyteorder("="), public.shape[1:], tuple(levels), alpha)
 
     def __call__(self, x: AnyArray) -> AnyArray:
-        images = channels_first(x)
-        if self.alpha or self.levels != _BYTES or self.dtype != np.uint8:
-            images = self.grey_levels(x.astype(np.float64)).astype(np.uint8)
-        return np.ascontiguousarray(images)
+        if self.dtype == np.uint8 and self.levels == _BYTES and not self.alpha:
+            return np.ascontiguousarray(channels_first(x))
+        starts = range(0, max(1, len(x)), _AT_ONCE)
+        return np.concatenate([self._bytes(x[start : start + _AT_ONCE]) for start in starts])
+
+    def _bytes(self, x: AnyArray) -> AnyArray:
+        levels: AnyArray = self.grey_levels(x.astype(np.float64)).astype(np.uint8)
+        return levels
 
     def grey_levels(self, x: Any) -> Any:
         """Return whole numbers from 0 to 255, float64 [rows, channels, height, width], of an array or a tensor."""

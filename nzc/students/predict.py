@@ -69,9 +69,11 @@ class Student:
         else:
             same = np.array_equal(rows, records)
         if not same:
-            raise ValueError(
-                f"values must be {array['dtype']} as in the run, without a change; they are {records.dtype}"
-            )
+            expected = array["dtype"]
+            if "range" in array:
+                black, white = array["range"]
+                expected = f"{expected} from {black:g} (black) to {white:g} (white)"
+            raise ValueError(f"values must be {expected}, as in the run, not {records.dtype} that mean something else")
         return rows
 
     def beyond(self, records: Any) -> str | None:
