@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -62,67 +62,76 @@ class Folder(Dataset):
     overlap: Overlap = "refuse"
 
     def check(self) -> int | None:
-        self._folders()
+        _ = self._classes
         return len(self._unlabelled(self.public)) if isinstance(self.public, str) else None
 
     def load(self) -> DataSplits:
-        folders = self._folders()
-        files = self._labelled("path", folders)
+        files = self._labelled("path")
         asked: Ints | None = None
         if isinstance(self.public, str):
             public = self._unlabelled(self.public)
-            private, test = self._tested(files, folders)
-            private = self._without(private, public, [] if self.test is None else test)
+            private, test = self._tested(files)
+            private = self._without(private, {"public": public, "test": test if self.test else []})
         else:
             masks = by_share(_keys(files), True, self.private, self.public, self.seed)
             asked = np.flatnonzero(masks[1])
             private, public, test = (_chosen(files, mask) for mask in masks)
         shape = self._read(public[0]).shape
-        asked_images = gather(self._images(public, shape))[:]
-        doubt = self._few_levels(public, asked_images)
-        if doubt is not None:
-            print(f"nzc: {doubt}", file=sys.stderr)
+        images = gather(self._images(public, shape))[:]
+        warnings = few_levels(images, partial(self._extremes, public)) if self.range is None else ()
+        for line in warnings:
+            print(f"nzc: {line}", file=sys.stderr)
         return DataSplits(
             Records(gather(self._images(private, shape)), _labels(private)),
-            Split(asked_images, _labels(public)),
+            Split(images, _labels(public)),
             Split(gather(self._images(test, shape))[:], _labels(test)),
-            len(folders),
+            len(self._classes),
             asked,
             keys=_keys(private),
-            labels=tuple(folder.name for folder in folders),
+            labels=tuple(self._classes),
             ids=texts_of(np.array([file.name for file in public], dtype=object)),
             declared=self.classes is not None,
-            warnings=() if doubt is None else (doubt,),
+            warnings=warnings,
         )
 
-    def _folders(self) -> list[Path]:
-        """Return the folder of each class, in order; those of declared classes may be missing."""
-        root = Path(self.path)
-        others = [Path(key).resolve() for key in (self.public, self.test) if isinstance(key, str)]
-        folders = [path for path in _listed(root) if path.is_dir()] if root.is_dir() else []
-        folders = [folder for folder in folders if folder.resolve() not in others]
-        if len(folders) < 2:
-            allowed = f"must be a folder with a folder of images for each of 2 or more classes; it has {len(folders)}"
+    @cached_property
+    def _classes(self) -> list[str]:
+        """The names of the classes, in order. InputError: there are folders of others."""
+        found = [folder.name for folder in self._class_folders("path")]
+        if len(found) < 2:
+            allowed = f"must be a folder with a folder of images for each of 2 or more classes; it has {len(found)}"
             raise InputError("path", self.path, allowed)
         check_names(self.classes)
-        declared = folders if self.classes is None else [root / str(name) for name in self.classes]
-        if further := set(folders) - set(declared):
+        declared = found if self.classes is None else [str(name) for name in self.classes]
+        if further := set(found) - set(declared):
             allowed = f"must name every folder in dataset.path={self.path}, which has {len(further):,} others"
             raise InputError("classes", self.classes, allowed)
         if self.test is not None and not isinstance(self.public, str):
             raise InputError("test", self.test, "must be null unless dataset.public is a folder of images too")
         return declared
 
-    def _labelled(self, key: Literal["path", "test"], folders: list[Path]) -> list[ImageFile]:
-        """Return the images in the folder of each class, by file name. InputError: one of these has folders."""
+    def _class_folders(self, key: Literal["path", "test"]) -> list[Path]:
+        root = Path(getattr(self, key))
+        others = [Path(folder).resolve() for folder in (self.public, self.test) if isinstance(folder, str)]
+        found = _listed(root) if root.is_dir() else []
+        return [folder for folder in found if folder.is_dir() and folder.resolve() not in others]
+
+    def _labelled(self, key: Literal["path", "test"]) -> list[ImageFile]:
+        """Return the images of all classes, by file name. InputError: a folder is no class, or has folders."""
+        classes = self._classes
         files = []
-        for label, folder in enumerate(folders):
-            for path in _listed(folder) if folder.is_dir() else []:
-                if path.is_dir():
-                    allowed = f"must hold images as {key}/CLASS/IMAGE, and a class has folders"
-                    raise InputError(key, getattr(self, key), allowed)
-                files.append(ImageFile(key, path, label, f"{folder.name}/{path.name}"))
-        return sorted(files, key=lambda file: file.path.name)
+        for folder in self._class_folders(key):
+            paths = _listed(folder)
+            if folder.name not in classes or any(path.is_dir() for path in paths):
+                allowed = (
+                    f"must hold images as {key}/CLASS/IMAGE, with the classes of dataset.path, without other folders"
+                )
+                raise InputError(key, getattr(self, key), allowed)
+            label = classes.index(folder.name)
+            files += [ImageFile(key, path, label, f"{folder.name}/{path.name}") for path in paths]
+        if not files:
+            raise InputError(key, getattr(self, key), f"must hold images as {key}/CLASS/IMAGE; there are none")
+        return sorted(files, key=lambda file: (file.path.name, file.label))
 
     def _unlabelled(self, public: str) -> list[ImageFile]:
         """Return the images in the folder `public` and in folders below it, by their path."""
@@ -135,28 +144,18 @@ class Folder(Dataset):
             raise InputError("public", public, f"{_PUBLIC}; there is no image in it")
         return [ImageFile("public", root / name, UNKNOWN, name.as_posix()) for name in shown]
 
-    def _tested(self, files: list[ImageFile], folders: list[Path]) -> tuple[list[ImageFile], list[ImageFile]]:
+    def _tested(self, files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
         """Return private images and those that measure accuracy: of `test`, or else those that `private` leaves."""
-        if self.test is None:
-            mine = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
-            return _chosen(files, mine), _chosen(files, ~mine)
-        root = Path(self.test)
-        found = [path for path in _listed(root) if path.is_dir()] if root.is_dir() else []
-        expected = [root / folder.name for folder in folders]
-        if not found or set(found) - set(expected):
-            raise InputError(
-                "test", self.test, f"must be a folder with the folders of classes of {self.path}, and no other"
-            )
-        return files, self._labelled("test", expected)
+        if self.test is not None:
+            return files, self._labelled("test")
+        mine = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
+        return _chosen(files, mine), _chosen(files, ~mine)
 
-    def _without(self, private: list[ImageFile], public: list[ImageFile], test: list[ImageFile]) -> list[ImageFile]:
+    def _without(self, private: list[ImageFile], others: dict[str, list[ImageFile]]) -> list[ImageFile]:
         """Return the private images that `overlap` keeps. Images are the same where their files are, to the byte."""
         digests = [digest_of(file.path) for file in private]
-        others = {
-            "public": {digest_of(file.path) for file in public},
-            "test": {digest_of(file.path) for file in test},
-        }
-        dropped = to_drop(set(digests), others, "bytes of image files", self.overlap)
+        found = {key: {digest_of(file.path) for file in files} for key, files in others.items()}
+        dropped = to_drop(set(digests), found, "bytes of image files", self.overlap)
         return [file for file, digest in zip(private, digests, strict=True) if digest not in dropped]
 
     def _images(self, files: list[ImageFile], shape: tuple[int, ...]) -> Iterator[AnyArray]:
@@ -192,16 +191,10 @@ class Folder(Dataset):
             allowed = f"must hold nothing but images; number {number} of {folder.name}, by name, is not one: {why}"
             raise InputError(file.key, getattr(self, file.key), allowed) from None
 
-    def _few_levels(self, public: list[ImageFile], images: AnyArray) -> str | None:
-        """Return in a line that public images use few grey levels, unless the range of values is given."""
-
-        def extremes() -> tuple[float, float] | None:
-            values = [self._opened(file, extremes_of_file) for file in public]
-            if None in values:
-                return None
-            return min(least for least, _ in values), max(most for _, most in values)
-
-        return few_levels(images, extremes) if self.range is None else None
+    def _extremes(self, files: list[ImageFile]) -> tuple[float, float] | None:
+        """Return the least and the largest value in files; None: Pillow does not give their own values."""
+        values = [self._opened(file, extremes_of_file) for file in files]
+        return None if None in values else (np.min(values), np.max(values))
 
 
 def _chosen(files: list[ImageFile], mask: Bools) -> list[ImageFile]:

@@ -21,6 +21,7 @@ _BITS, _PHOTOMETRIC = 258, 262  # TIFF tags
 _BYTES, _WORDS, _SHARES = (0, 255), (0, 65535), (0, 1)  # values of black and white
 #: Images that use fewer of the 256 grey levels hardly show anything; 12 bits in a file of 16 are 16 levels.
 _FEW = 20
+_REMEDY = "save it as 8-bit grey or RGB"
 _AT_ONCE = 1000  # rows that are float64 at a time
 
 
@@ -30,8 +31,8 @@ class ImageError(ValueError):
 
 def _check_range(value: object) -> None:
     numbers = value if isinstance(value, list) and len(value) == 2 else []
-    valid = [number for number in numbers if type(number) in (int, float) and math.isfinite(number)]
-    if value is not None and len(set(valid)) < 2:
+    different = {number for number in numbers if isinstance(number, int | float) and math.isfinite(number)}
+    if value is not None and len(different) < 2:
         allowed = "must be the values of black and white, two different numbers such as [0,4095], or null"
         raise InputError("range", value, allowed)
 
@@ -49,16 +50,15 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
     """
     from PIL import Image, ImageOps
 
-    remedy = "save it as 8-bit grey or RGB"
     tags: Any = getattr(opened, "tag_v2", {})
     odd = opened.mode in _SIXTEEN and (tags.get(_BITS) == (12,) or tags.get(_PHOTOMETRIC) == 0)
-    if opened.mode == "LAB" or (opened.mode in _DEEP and "transparency" in opened.info):
-        raise ImageError(f"nzc cannot read its mode, {opened.mode}; {remedy}")
-    if levels is None and (odd or (opened.mode in ("I", "F") and opened.format != "PPM")):
+    any_range = odd or opened.mode in ("I", "F")
+    changed = not _has_own_values(opened) and (any_range or levels is not None)
+    if changed or opened.mode == "LAB" or (opened.mode in _DEEP and "transparency" in opened.info):
+        raise ImageError(f"Pillow cannot give the values of its mode, {opened.mode}; {_REMEDY}")
+    if any_range and levels is None:
         typed = "type dataset.range=[BLACK,WHITE]"
-        raise ImageError(f"nzc does not know the range of its mode, {opened.mode}; {typed}, or {remedy}")
-    if levels is not None and not has_own_values(opened):
-        raise ImageError(f"Pillow has scaled its values, so that dataset.range cannot; {remedy}")
+        raise ImageError(f"nzc does not know the range of its mode, {opened.mode}; {_REMEDY}, or {typed}")
     if getattr(opened, "n_frames", 1) > 1 and opened.format not in _FIRST_IS_ALL:
         raise ImageError("it has several frames or pages; save each as a file of its own")
     image = ImageOps.exif_transpose(opened)
@@ -71,17 +71,17 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
     return image if levels is None else _rescaled(image, levels)
 
 
-def has_own_values(opened: "Image") -> bool:
+def _has_own_values(opened: "Image") -> bool:
     """Return whether Pillow gives an opened file's own values: of 16-bit colours it drops bits, and it scales PGM."""
-    decoder = str(opened.tile)  # type: ignore[attr-defined] # codec and raw mode
+    decoder = str(getattr(opened, "tile", ""))  # codec and raw mode
     return "ppm" not in decoder and (";16" not in decoder or opened.mode in _DEEP)
 
 
 def extremes_of_file(opened: "Image") -> tuple[float, float] | None:
     """Return the least and the largest value in an opened file; None: Pillow does not give its own values."""
-    if not has_own_values(opened):
+    if not _has_own_values(opened):
         return None
-    values = np.asarray(opened if opened.mode in _DEEP else as_bytes(opened, grey=False))
+    values = np.asarray(opened if opened.mode in _DEEP else opened.convert("RGB"))
     return values.min(), values.max()
 
 
@@ -182,22 +182,22 @@ class Pixels:
         return colours.min(), colours.max()
 
 
-def few_levels(images: AnyArray, extremes: Callable[[], tuple[float, float] | None]) -> str | None:
-    """Return in a line that public images, uint8 [rows, ...], use few grey levels; None: they use enough, or one only.
+def few_levels(images: AnyArray, extremes: Callable[[], tuple[float, float] | None]) -> tuple[str, ...]:
+    """Return a line if public images, uint8 [rows, ...], use few grey levels, but more than one.
 
     extremes  returns the least and the largest value in the files; None: these are not known
     """
-    levels = int(images.max()) - int(images.min()) + 1
+    levels = int(np.ptp(images)) + 1
     if not 1 < levels < _FEW:
-        return None
-    known = extremes()
-    remedy = "save them with 8 bits that they use"
-    if known is not None:
-        least, most = known
-        remedy = (
-            f"their values are from {least:g} to {most:g}: type 'dataset.range=[{least:g},{most:g}]' (black, white)"
-        )
-    return f"dataset.range=null: public images use {levels} of 256 grey levels only; {remedy}"
+        return ()
+    values = extremes()
+    remedy = "save them so that they use 8 bits" if values is None else typed_range(*values)
+    return (f"dataset.range=null: public images use {levels} of 256 grey levels only; {remedy}",)
+
+
+def typed_range(least: float, most: float) -> str:
+    """Return what to type where images have values from `least` to `most`."""
+    return f"if their values are from {least:g} (black) to {most:g} (white), type 'dataset.range=[{least:g},{most:g}]'"
 
 
 def has_shape_of_images(x: AnyArray) -> bool:

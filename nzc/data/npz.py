@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nzc.data.hashing import keys_of, texts_of
-from nzc.data.images import Pixels, Range, few_levels, has_shape_of_images
+from nzc.data.images import Pixels, Range, few_levels, has_shape_of_images, typed_range
 from nzc.data.rows import FileRows, blocks, load_arrays
 from nzc.data.splits import SPLITS, UNKNOWN, Dataset, DataSplits, Overlap, Records, Split, by_share, to_drop
 from nzc.data.standardizer import Standardizer
@@ -111,14 +111,13 @@ class Npz(Dataset):
         return pixels
 
     def _doubts(self, stored: AnyArray, preparation: Standardizer | Pixels | None, public: AnyArray) -> tuple[str, ...]:
-        """Return in lines what may be wrong with how x is read, given its public rows [rows, ...] before and after."""
+        """Return a line if x may be read wrong, given its public rows [rows, ...] before and after `preparation`."""
         if isinstance(preparation, Pixels) and self.range is None:
-            few = few_levels(public, partial(preparation.extremes, stored))
-            return () if few is None else (few,)
+            return few_levels(public, partial(preparation.extremes, stored))
         if isinstance(preparation, Standardizer) and has_shape_of_images(stored):
-            values = f"its public values, from {stored.min():g} to {stored.max():g}, are no bytes and not from 0 to 1"
-            typed = f"type 'dataset.range=[{stored.min():g},{stored.max():g}]' (black, white), or save it as uint8"
-            return (f"x has the shape of images, but is read as features: {values}. If it has images, {typed}",)
+            typed = typed_range(stored.min(), stored.max())
+            wanted = "public values are no bytes (uint8), and not from 0 to 1"
+            return (f"x is read as features, although it has the shape of images: {wanted}. For images, {typed}",)
         return ()
 
 

@@ -303,7 +303,7 @@ def test_a_served_image_is_prepared_to_the_last_digit(dtype: str, shape: tuple[i
     assert torch.equal(served, expected)
 
 
-def test_a_served_student_refuses_images_of_other_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_served_student_refuses_images_of_other_numbers(tmp_path: Path) -> None:
     """Shares of white are no bytes, and bytes no shares: both would be an image of one colour."""
     grey = np.random.default_rng(0).integers(0, 256, (40, 9, 8)).astype(np.uint8)
     plain: Any = SimpleNamespace(classifier=nn.Flatten(), weights=None)
@@ -318,9 +318,6 @@ def test_a_served_student_refuses_images_of_other_numbers(tmp_path: Path, capsys
         for wrong in (other, grey.astype(np.uint16) + 300 if x is grey else grey.astype(np.int64)):
             with pytest.raises(ValueError, match=f"values must be {x.dtype} from 0"):
                 served.predict(wrong)
-    np.save(tmp_path / "new.npy", np.where(grey > 200, 1.5, grey / 255))
-    predict.write(served, tmp_path / "new.npy")
-    assert f"{(grey > 200).sum():,} of 2,880 values are beyond" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("standardised", [True, False])
