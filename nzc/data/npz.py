@@ -115,9 +115,9 @@ class Npz(Dataset):
         if isinstance(preparation, Pixels) and self.range is None:
             return few_levels(public, partial(preparation.extremes, stored))
         if isinstance(preparation, Standardizer) and has_shape_of_images(stored):
+            wanted = "save images as uint8, or as numbers from 0 to 1"
             typed = typed_range(stored.min(), stored.max())
-            wanted = "public values are no bytes (uint8), and not from 0 to 1"
-            return (f"x is read as features, although it has the shape of images: {wanted}. For images, {typed}",)
+            return (f"x is read as features, although it has the shape of images: {wanted}; or, {typed}",)
         return ()
 
 
