@@ -1,19 +1,43 @@
-"""Your own images: a folder with one folder of images per class."""
+"""Your own images: a folder with one folder of images per class, and one of images without a class."""
 
+import os
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from nzc.data.hashing import keys_of, texts_of
-from nzc.data.images import ImageError, as_bytes
+from nzc.data.hashing import draw_by_key, keys_of, texts_of
+from nzc.data.images import ImageError, Range, as_bytes, extremes_of_file, few_levels
 from nzc.data.rows import gather
-from nzc.data.splits import Dataset, DataSplits, Records, Split, by_share, check_names
-from nzc.settings import BelowOne, Between0And1, Count, CountOrZero
-from nzc.types import AnyArray, Ints
+from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Overlap, Records, Split, by_share, check_names, to_drop
+from nzc.settings import BelowOne, Count, CountOrZero, checked
+from nzc.storage.files import digest_of
+from nzc.types import AnyArray, Bools, Ints
 from nzc.validation import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_PUBLIC = "must be a share of the images, above 0 and below 1, or a folder of images without a class"
+
+
+def _check_public(value: object) -> None:
+    if not isinstance(value, str) and not (isinstance(value, float) and 0 < value < 1):
+        raise InputError("public", value, _PUBLIC)
+
+
+class ImageFile(NamedTuple):
+    """A file, its class, and its name below the folder that `key` gives: CLASS/IMAGE, or any path without a class."""
+
+    key: Literal["path", "public", "test"]
+    path: Path
+    label: int
+    name: str
 
 
 @dataclass(frozen=True)
@@ -21,77 +45,168 @@ class Folder(Dataset):
     """path/CLASS/IMAGE in any format that Pillow reads. Names that begin with a dot are ignored.
 
     An image is known by its file name, whatever its class: the name alone decides its split and its teacher. Folders of
-    declared `classes` may be missing. Images become grey or RGB, of 8 bits; what is transparent lies on white.
+    declared `classes` may be missing. Images become grey or RGB, of 8 bits; what is transparent lies on white. Images
+    of `public`, where this is a folder, have no class, and lie in folders of any depth; those of `test` lie as in path.
     conf/dataset/folder.yaml explains the keys.
     """
 
     path: str
     seed: CountOrZero
     private: BelowOne
-    public: Between0And1
+    public: Annotated[float | str, checked(_check_public)]
+    test: str | None = None
     size: Count | None = None
     grey: bool = False
+    range: Range = None
     classes: list[str | int | float] | None = None
+    overlap: Overlap = "refuse"
 
-    def check(self) -> None:
-        self._folders()
+    def check(self) -> int | None:
+        _ = self._classes
+        return len(self._unlabelled(self.public)) if isinstance(self.public, str) else None
 
     def load(self) -> DataSplits:
-        folders = self._folders()
-        files = [(path, at) for at, folder in enumerate(folders) if folder.is_dir() for path in _listed(folder)]
-        if any(path.is_dir() for path, _ in files):
-            raise InputError("path", self.path, "must hold images as path/CLASS/IMAGE, and a class has folders")
-        files.sort(key=lambda file: file[0].name)
-        names = np.array([file.name for file, _ in files], dtype=object)
-        keys, y = keys_of(names), np.array([label for _, label in files], dtype=np.int64)
-        mine, asked, rest = map(np.flatnonzero, by_share(keys, True, self.private, self.public, self.seed))
-        shape = self._read(files[0][0]).shape
-
-        def images(rows: Ints) -> Iterator[AnyArray]:
-            yield np.empty((0, *shape), np.uint8)  # there may be no rows
-            for row in rows.tolist():
-                image = self._read(files[row][0])
-                if image.shape != shape:
-                    raise InputError("size", self.size, "must be given where images differ in size")
-                yield image[None]
-
-        public, test = (Split(gather(images(rows))[:], y[rows]) for rows in (asked, rest))
+        files = self._labelled("path")
+        asked: Ints | None = None
+        if isinstance(self.public, str):
+            public = self._unlabelled(self.public)
+            private, test = self._tested(files)
+            private = self._without(private, {"public": public, "test": test if self.test else []})
+        else:
+            masks = by_share(_keys(files), True, self.private, self.public, self.seed)
+            asked = np.flatnonzero(masks[1])
+            private, public, test = (_chosen(files, mask) for mask in masks)
+        shape = self._read(public[0]).shape
+        images = gather(self._images(public, shape))[:]
+        warnings = few_levels(images, partial(self._extremes, public)) if self.range is None else ()
+        for line in warnings:
+            print(f"nzc: {line}", file=sys.stderr)
         return DataSplits(
-            Records(gather(images(mine)), y[mine]), public, test, len(folders), asked, keys=keys[mine],
-            labels=tuple(folder.name for folder in folders), ids=texts_of(names[asked]),
+            Records(gather(self._images(private, shape)), _labels(private)),
+            Split(images, _labels(public)),
+            Split(gather(self._images(test, shape))[:], _labels(test)),
+            len(self._classes),
+            asked,
+            keys=_keys(private),
+            labels=tuple(self._classes),
+            ids=texts_of(np.array([file.name for file in public], dtype=object)),
             declared=self.classes is not None,
-        )  # fmt: skip
+            warnings=warnings,
+        )
 
-    def _folders(self) -> list[Path]:
-        """Return the folder of each class, in order; those of declared classes may be missing."""
-        root = Path(self.path)
-        folders = [path for path in _listed(root) if path.is_dir()] if root.is_dir() else []
-        if len(folders) < 2:
-            allowed = f"must be a folder with a folder of images for each of 2 or more classes; it has {len(folders)}"
+    @cached_property
+    def _classes(self) -> list[str]:
+        """The names of the classes, in order. InputError: there are folders of others."""
+        found = [folder.name for folder in self._class_folders("path")]
+        if len(found) < 2:
+            allowed = f"must be a folder with a folder of images for each of 2 or more classes; it has {len(found)}"
             raise InputError("path", self.path, allowed)
         check_names(self.classes)
-        declared = folders if self.classes is None else [root / str(name) for name in self.classes]
-        if further := set(folders) - set(declared):
+        declared = found if self.classes is None else [str(name) for name in self.classes]
+        if further := set(found) - set(declared):
             allowed = f"must name every folder in dataset.path={self.path}, which has {len(further):,} others"
             raise InputError("classes", self.classes, allowed)
+        if self.test is not None and not isinstance(self.public, str):
+            raise InputError("test", self.test, "must be null unless dataset.public is a folder of images too")
         return declared
 
-    def _read(self, file: Path) -> AnyArray:
+    def _class_folders(self, key: Literal["path", "test"]) -> list[Path]:
+        root = Path(getattr(self, key))
+        others = [Path(folder).resolve() for folder in (self.public, self.test) if isinstance(folder, str)]
+        found = _listed(root) if root.is_dir() else []
+        return [folder for folder in found if folder.is_dir() and folder.resolve() not in others]
+
+    def _labelled(self, key: Literal["path", "test"]) -> list[ImageFile]:
+        """Return the images of all classes, by file name. InputError: a folder is no class, or has folders."""
+        classes = self._classes
+        files = []
+        for folder in self._class_folders(key):
+            paths = _listed(folder)
+            if folder.name not in classes or any(path.is_dir() for path in paths):
+                allowed = (
+                    f"must hold images as {key}/CLASS/IMAGE, with the classes of dataset.path, without other folders"
+                )
+                raise InputError(key, getattr(self, key), allowed)
+            label = classes.index(folder.name)
+            files += [ImageFile(key, path, label, f"{folder.name}/{path.name}") for path in paths]
+        if not files:
+            raise InputError(key, getattr(self, key), f"must hold images as {key}/CLASS/IMAGE; there are none")
+        return sorted(files, key=lambda file: (file.path.name, file.label))
+
+    def _unlabelled(self, public: str) -> list[ImageFile]:
+        """Return the images in the folder `public` and in folders below it, by their path."""
+        root = Path(public)
+        names: list[Path] = []
+        for folder, _, files in os.walk(root, followlinks=True):
+            names += [Path(folder, file).relative_to(root) for file in files]
+        shown = [name for name in sorted(names) if not any(part.startswith(".") for part in name.parts)]
+        if not shown:
+            raise InputError("public", public, f"{_PUBLIC}; there is no image in it")
+        return [ImageFile("public", root / name, UNKNOWN, name.as_posix()) for name in shown]
+
+    def _tested(self, files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
+        """Return private images and those that measure accuracy: of `test`, or else those that `private` leaves."""
+        if self.test is not None:
+            return files, self._labelled("test")
+        mine = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
+        return _chosen(files, mine), _chosen(files, ~mine)
+
+    def _without(self, private: list[ImageFile], others: dict[str, list[ImageFile]]) -> list[ImageFile]:
+        """Return the private images that `overlap` keeps. Images are the same where their files are, to the byte."""
+        digests = [digest_of(file.path) for file in private]
+        found = {key: {digest_of(file.path) for file in files} for key, files in others.items()}
+        dropped = to_drop(set(digests), found, "bytes of image files", self.overlap)
+        return [file for file, digest in zip(private, digests, strict=True) if digest not in dropped]
+
+    def _images(self, files: list[ImageFile], shape: tuple[int, ...]) -> Iterator[AnyArray]:
+        """Yield each image, uint8 [1, channels, height, width]. InputError: it has not this `shape`."""
+        yield np.empty((0, *shape), np.uint8)  # there may be no files
+        for file in files:
+            image = self._read(file)
+            if image.shape != shape:
+                raise InputError("size", self.size, "must be given where images differ in size")
+            yield image[None]
+
+    def _read(self, file: ImageFile) -> AnyArray:
         """Return one image, uint8 [channels, height, width]."""
         from PIL import Image
 
-        try:
-            with warnings.catch_warnings(action="ignore"), Image.open(file) as opened:
-                image = as_bytes(opened, self.grey)
-        except Exception as error:  # Pillow's decoders raise many types, which name the file
-            why = error if isinstance(error, ImageError) else "it is damaged, or no image"
-            number = 1 + sum(other < file for other in _listed(file.parent))  # the name may identify a person
-            allowed = f"must hold nothing but images; number {number} of {file.parent.name}, by name, is not one: {why}"
-            raise InputError("path", self.path, allowed) from None
+        image = self._opened(file, partial(as_bytes, grey=self.grey, levels=self.range))
         if self.size is not None:
             image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
         pixels = np.asarray(image)
         return pixels[None] if self.grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+    def _opened(self, file: ImageFile, use: Callable[["Image"], Any]) -> Any:
+        """Return what `use` makes of an opened image."""
+        from PIL import Image
+
+        try:
+            with warnings.catch_warnings(action="ignore"), Image.open(file.path) as opened:
+                return use(opened)
+        except Exception as error:  # Pillow's decoders raise many types, which name the file
+            why = error if isinstance(error, ImageError) else "it is damaged, or no image"
+            folder = file.path.parent
+            number = 1 + sum(other < file.path for other in _listed(folder))  # the name may identify a person
+            allowed = f"must hold nothing but images; number {number} of {folder.name}, by name, is not one: {why}"
+            raise InputError(file.key, getattr(self, file.key), allowed) from None
+
+    def _extremes(self, files: list[ImageFile]) -> tuple[float, float] | None:
+        """Return the least and the largest value in files; None: Pillow does not give their own values."""
+        values = [self._opened(file, extremes_of_file) for file in files]
+        return None if None in values else (np.min(values), np.max(values))
+
+
+def _chosen(files: list[ImageFile], mask: Bools) -> list[ImageFile]:
+    return [file for file, chosen in zip(files, mask, strict=True) if chosen]
+
+
+def _keys(files: list[ImageFile]) -> Ints:
+    return keys_of(np.array([file.path.name for file in files], dtype=object))
+
+
+def _labels(files: list[ImageFile]) -> Ints:
+    return np.array([file.label for file in files], dtype=np.int64)
 
 
 def _listed(folder: Path) -> list[Path]:

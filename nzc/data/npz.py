@@ -2,17 +2,19 @@
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from nzc.data.hashing import keys_of, texts_of
-from nzc.data.images import channels_first
+from nzc.data.images import Pixels, Range, few_levels, has_shape_of_images, typed_range
 from nzc.data.rows import FileRows, blocks, load_arrays
 from nzc.data.splits import SPLITS, UNKNOWN, Dataset, DataSplits, Overlap, Records, Split, by_share, to_drop
 from nzc.data.standardizer import Standardizer
 from nzc.settings import BelowOne, Between0And1, CountOrZero, TwoOrMore
+from nzc.types import AnyArray
 from nzc.validation import InputError
 
 #: The kinds of dtypes that each array may have, and what to save instead of others.
@@ -30,7 +32,8 @@ _MISSING = ("", "nan", "None", "<NA>", "NaT")
 class Npz(Dataset):
     """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role, group, id and budget, each [rows].
 
-    conf/dataset/npz.yaml explains arrays and keys. x of uint8 is an image; other numbers, true and false are features,
+    conf/dataset/npz.yaml explains arrays and keys. Rows with the shape of images become images of bytes, if x is of
+    uint8, all its public values are from 0 to 1, or `range` is given. Other numbers, true and false are features,
     standardised by the public rows. Of a folder's x.npy, each teacher reads its own rows only.
     """
 
@@ -40,6 +43,8 @@ class Npz(Dataset):
     public: Between0And1
     classes: TwoOrMore | None = None
     overlap: Overlap = "refuse"
+    range: Range = None
+    alpha: bool = True
 
     def check(self) -> int | None:
         role = load_arrays(self.path, ["role"]).get("role")
@@ -71,16 +76,49 @@ class Npz(Dataset):
                 unit = {"keys": keys_of(mine)}
         elif group is not None:
             unit = {"groups": group[mine], "grouped_by": "array `group`"}
-        public, test = (x[rows] for rows in where[1:])
-        standardizer = None if x.dtype == np.uint8 else Standardizer.fit(public)
-        prepare = standardizer or channels_first
+        stored = x[asked]
+        preparation = self._preparation(stored)
+        prepare = preparation or np.asarray
+        public = prepare(stored)
+        warnings = self._doubts(stored, preparation, public)
+        for line in warnings:
+            print(f"nzc: {line}", file=sys.stderr)
         private = FileRows(x.file, x.stored, mine, prepare) if isinstance(x, FileRows) else prepare(x[mine])
         return DataSplits(
-            Records(private, y[mine]), Split(prepare(public), y[asked]), Split(prepare(test), y[where[2]]),
-            self.classes or int(y.max()) + 1, asked, standardizer, declared=self.classes is not None,
+            Records(private, y[mine]), Split(public, y[asked]), Split(prepare(x[where[2]]), y[where[2]]),
+            self.classes or int(y.max()) + 1, asked, preparation, declared=self.classes is not None,
             ids=texts_of(arrays["id"][asked]) if "id" in arrays else None,
-            budgets=texts_of(arrays["budget"][mine]) if "budget" in arrays else None, **unit,
+            budgets=texts_of(arrays["budget"][mine]) if "budget" in arrays else None, warnings=warnings, **unit,
         )  # fmt: skip
+
+    def _preparation(self, public: AnyArray) -> Standardizer | Pixels | None:
+        """Return what makes rows of the file those of the splits; public rows [rows, ...] decide. Say how x is read."""
+        pixels = Pixels.of(public, self.range, self.alpha)
+        if pixels is None and self.range is not None:
+            allowed = f"must be null: rows of x have the shape {list(public.shape[1:])}, and images [height, width]"
+            raise InputError("range", self.range, allowed)
+        if pixels is None:
+            return None if public.dtype == np.uint8 else Standardizer.fit(public)
+        if self.range is None and pixels.dtype != np.uint8:
+            features = "if they are features, save x.reshape(len(x), -1)"
+            print(f"nzc: x has images: all public values are from 0 (black) to 1 (white); {features}", file=sys.stderr)
+        if pixels.alpha:
+            otherwise = "dataset.alpha=false makes it a channel like the others"
+            print(
+                f"nzc: dataset.alpha=true: the last channel of x is transparency, on white; {otherwise}",
+                file=sys.stderr,
+            )
+        return pixels
+
+    def _doubts(self, stored: AnyArray, preparation: Standardizer | Pixels | None, public: AnyArray) -> tuple[str, ...]:
+        """Return a line if x may be read wrong, given its public rows [rows, ...] before and after `preparation`."""
+        if isinstance(preparation, Pixels) and self.range is None:
+            return few_levels(public, partial(preparation.extremes, stored))
+        if isinstance(preparation, Standardizer) and has_shape_of_images(stored):
+            wanted = "save images as uint8, or as numbers from 0 to 1"
+            typed = typed_range(stored.min(), stored.max())
+            return (f"x is read as features, although it has the shape of images: {wanted}; or, {typed}",)
+        return ()
 
 
 def _complaint(arrays: dict[str, Any], classes: int | None) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nzc.data.hashing import draw_by_key
+from nzc.data.images import Pixels
 from nzc.data.rows import LazyRows, blocks
 from nzc.data.standardizer import Standardizer
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -66,7 +67,7 @@ class DataSplits:
     test: Split
     classes: int
     file_rows: Ints | None = field(default=None, repr=False)  # [public] row number in the one file of all splits
-    standardizer: Standardizer | None = None  # what was applied to the features of the file
+    preparation: Standardizer | Pixels | None = None  # what was applied to the rows of the file
     groups: Ints | None = field(default=None, repr=False)  # [private] key of the group: the unit of privacy
     labels: tuple[str, ...] | None = None  # [classes] names of the classes
     ids: AnyArray | None = field(default=None, repr=False)  # [public] the user's own names of the public rows

@@ -23,6 +23,11 @@ class Standardizer:
     spread: Floats
     dtype: np.dtype[Any]
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a row."""
+        return self.mean.shape
+
     @classmethod
     def fit(cls, public: AnyArray) -> "Standardizer":
         """Return the standardizer of public rows [rows, features], which are finite numbers of any type."""

@@ -41,7 +41,7 @@ class Torchvision(Dataset):
             why = f"they could not be downloaded either ({in_a_line(error, 300)})"
             raise InputError("root", self.root, f"must hold the files of {self.kind}, whole; {why}") from error
         y = images.targets if hasattr(images, "targets") else images.labels
-        return channels_first(np.asarray(images.data)), np.asarray(y, np.int64)
+        return np.ascontiguousarray(channels_first(np.asarray(images.data))), np.asarray(y, np.int64)
 
 
 @dataclass(frozen=True)

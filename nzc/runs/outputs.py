@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nzc.data import DataSplits
+from nzc.data.images import Pixels
 from nzc.data.rows import blocks
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN
@@ -84,14 +85,17 @@ def _write_student(
         of_private = np.concatenate([student.probabilities(part) for part in blocks(splits.private.x)])
         columns = _predictions(names, student.decide(of_private), of_private)
         _write_csv(folder / OF_PRIVATE, {"row": np.arange(len(of_private))} | columns)
-    example = splits.public.x[:0]
-    if splits.standardizer is not None:
-        example = example.astype(splits.standardizer.dtype)
+    preparation = splits.preparation
+    array = {"shape": splits.public.x.shape[1:], "dtype": splits.public.x.dtype}
+    if preparation is not None:
+        array = {"shape": preparation.shape, "dtype": preparation.dtype}
+    if isinstance(preparation, Pixels):
+        array["range"] = preparation.levels
     weights = None if student.weights is None else student.weights.tolist()
-    about = predict.describe(list(names), splits.encoder, example, splits.id_column, weights)
+    about = predict.describe(list(names), splits.encoder, array, splits.id_column, weights)
     write_private(folder / STUDENT_INPUT, about)
     with optional(STUDENT):
-        export.write_student(folder / STUDENT, student, splits.public.x, splits.standardizer)
+        export.write_student(folder / STUDENT, student, splits.public.x, preparation)
 
 
 def student_code() -> dict[str, str]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nzc.data import Standardizer
+from nzc.data.images import Pixels
 from nzc.data.standardizer import LIMIT
 from nzc.networks import as_input
 from nzc.storage.files import write_private
@@ -17,14 +18,17 @@ from nzc.types import AnyArray
 
 
 class RawInput(nn.Module):
-    """The student for rows as they are in the user's file, before standardisation: rows [rows, ...] → logits.
+    """The student for rows as they are in the user's file, before their preparation: rows [rows, ...] → logits.
 
     As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd values are limited.
     """
 
-    def __init__(self, student: FittedStudent, standardizer: Standardizer | None) -> None:
+    def __init__(self, student: FittedStudent, preparation: Standardizer | Pixels | None) -> None:
         super().__init__()
-        self.classifier, self.scaled = student.classifier, standardizer is not None
+        self.classifier = student.classifier
+        self.pixels = preparation if isinstance(preparation, Pixels) else None
+        standardizer = preparation if isinstance(preparation, Standardizer) else None
+        self.scaled = standardizer is not None
         self.limit = 1e18 if standardizer is None else LIMIT
         if standardizer is not None:
             # A buffer has a dimension, so the product with rows of any type, also bool and float16, is float64.
@@ -34,23 +38,29 @@ class RawInput(nn.Module):
         self.cpu().eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        # As Standardizer computes it, to the last digit.
-        seen = ((x * self.one_half - self.mean) / self.spread).float() if self.scaled else as_input(x)
+        if self.scaled:  # as Standardizer computes it, to the last digit
+            seen = ((x * self.one_half - self.mean) / self.spread).float()
+        elif self.pixels is not None:
+            seen = self.pixels.grey_levels(x.double()).float() / 255
+        else:
+            seen = as_input(x)
         logits: Tensor = self.classifier(seen.nan_to_num(0).clamp(-self.limit, self.limit))
         return logits
 
 
-def write_student(path: Path, student: FittedStudent, rows: AnyArray, standardizer: Standardizer | None) -> None:
+def write_student(
+    path: Path, student: FittedStudent, rows: AnyArray, preparation: Standardizer | Pixels | None
+) -> None:
     """Write the student so that `torch.export.load(path).module()` maps rows like `rows` [rows, ...] to logits.
 
-    With a standardizer it takes rows as the user's file has them, in numbers of any type. The written file holds graph
+    With a preparation it takes rows as the user's file has them. The written file holds graph
     and weights, but no example row and no path of this machine.
     """
-    dtype = rows.dtype if standardizer is None else standardizer.dtype
-    example, file = torch.from_numpy(np.zeros((2, *rows.shape[1:]), dtype)), BytesIO()
+    dtype, shape = (rows.dtype, rows.shape[1:]) if preparation is None else (preparation.dtype, preparation.shape)
+    example, file = torch.from_numpy(np.zeros((2, *shape), dtype)), BytesIO()
     with warnings.catch_warnings(action="ignore"):
         rows_vary = ({0: torch.export.Dim.AUTO},)
-        program = torch.export.export(RawInput(student, standardizer), (example,), dynamic_shapes=rows_vary)
+        program = torch.export.export(RawInput(student, preparation), (example,), dynamic_shapes=rows_vary)
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)
         program.example_inputs = None

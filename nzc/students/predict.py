@@ -53,14 +53,24 @@ class Student:
 
     def _probabilities(self, records: Any) -> np.ndarray[Any, Any]:
         """Return float64 [rows, classes]."""
-        if self.encoder is not None:
-            rows = self.encoder.encode(records)
-        else:
-            shape, rows = self.about["array"]["shape"], np.asarray(records).astype(self.about["array"]["dtype"])
-            if list(rows.shape[1:]) != shape:
-                raise ValueError(f"rows must have the shape {shape}, not {list(rows.shape[1:])}")
+        rows = self._array(np.asarray(records)) if self.encoder is None else self.encoder.encode(records)
         with torch.no_grad():
             return np.asarray(self.network(torch.from_numpy(rows)).double().softmax(dim=1))
+
+    def _array(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return rows of the student's own type. ValueError: they have another shape, or mean something else in it."""
+        array = self.about["array"]
+        if list(records.shape[1:]) != array["shape"]:
+            raise ValueError(f"rows must have the shape {array['shape']}, not {list(records.shape[1:])}")
+        with np.errstate(invalid="ignore"):
+            rows = records.astype(array["dtype"])
+        if rows.dtype.kind != "f" and not np.array_equal(rows, records):
+            raise ValueError(f"values must be {array['dtype']}, as in the run; {records.dtype} has others")
+        if "range" in array:
+            least, most = sorted(array["range"])  # black and white
+            if not ((rows >= least) & (rows <= most)).all():
+                raise ValueError(f"values of images must be from {least:g} to {most:g}, as in the run")
+        return rows
 
 
 def write(student: Student, path: str | Path) -> None:
@@ -81,15 +91,23 @@ def write(student: Student, path: str | Path) -> None:
 
 
 def describe(
-    labels: list[str], encoder: TableEncoder | None, example: Any, name: str | None, weights: list[float] | None = None
+    labels: list[str],
+    encoder: TableEncoder | None,
+    array: dict[str, Any],
+    name: str | None,
+    weights: list[float] | None = None,
 ) -> str:
-    """Return student.json; `example` is an array [rows, ...] such as the student takes, `name` the column of ids."""
+    """Return student.json.
+
+    array  shape and dtype of a row such as the student takes, and of images the values of black and white (range)
+    name   the column of ids
+    """
     about: dict[str, Any] = {"labels": labels, "id": name, "array": None, "columns": None, "weights": weights}
     if encoder is None:
-        about["array"] = {"shape": list(example.shape[1:]), "dtype": str(example.dtype)}
+        about["array"] = array
     else:
         about["columns"] = encoder.as_dict()
-    return json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(about, indent=1, ensure_ascii=False, default=str) + "\n"
 
 
 if __name__ == "__main__":

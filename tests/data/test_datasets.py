@@ -2,21 +2,24 @@
 
 import pickle
 import shutil
+import zlib
 from dataclasses import replace
 from hashlib import md5
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torchvision
-from conftest import TEACHERS, Nzc, published
+from conftest import TEACHERS, Nzc, newest_folder, published
 from PIL import Image
 from scipy.io import savemat
 
-from nzc.data import Dataset, adult
+from nzc.data import UNKNOWN, Dataset, adult
 from nzc.data.adult import Adult
 from nzc.data.folder import Folder
 from nzc.data.glyph import SIDE, SYMBOLS, Glyph, Items
+from nzc.data.hashing import keys_of
 from nzc.data.images import as_bytes
 from nzc.data.rows import LazyRows
 from nzc.data.torchvision import MNIST, SVHN, Torchvision
@@ -222,6 +225,139 @@ def test_sixteen_bits_keep_their_scale_in_every_file(images: Path) -> None:
     (images / "dog" / "3.png").unlink()
     x = replace(FOLDER, path=str(images), grey=True).load().private.x[:]
     np.testing.assert_allclose(x, np.broadcast_to(values / 257, x.shape), atol=0.5)
+
+
+def _of_sixteen_bits(images: Path, values: np.ndarray) -> None:
+    for number, file in enumerate(sorted(images.glob("*/*.png"))):
+        Image.fromarray((values + number).astype(np.uint16)).save(file)
+
+
+def test_a_small_part_of_sixteen_bits_is_said_and_the_range_shows_it(images: Path, tmp_path: Path) -> None:
+    """With the range, the images are those that were saved with 8 bits."""
+    values = np.arange(24).reshape(4, 6) * 9
+    folder = replace(FOLDER, path=str(images), grey=True)
+    _of_sixteen_bits(images, values)
+    in_bytes = replace(folder, range=[0, 255]).load()
+    _of_sixteen_bits(images, values + 1000)
+    splits = folder.load()
+    levels = int(splits.public.x.max()) - int(splits.public.x.min()) + 1
+    assert f"use {levels} of 256 grey levels" in splits.warnings[0] and "dataset.range=[10" in splits.warnings[0]
+    assert replace(folder, range=[1000, 1255]).load().digest == in_bytes.digest
+    assert replace(folder, range=[1000, 1255]).load().warnings == ()
+    for file in images.glob("*/*.png"):  # their range is not known otherwise
+        kind = np.float32 if file.stem == "4" else np.int32
+        Image.fromarray(np.asarray(Image.open(file)).astype(kind)).save(file.with_suffix(".tif"))
+        file.unlink()
+    assert replace(folder, range=[1000, 1255]).load().digest != splits.digest
+    _refused(folder, "dataset.range=[BLACK,WHITE]", "8-bit")
+
+
+def test_sixteen_bits_of_colours_have_no_range_that_pillow_knows(images: Path) -> None:
+    """Pillow drops the lower 8 bits of colours, and scales a PGM file."""
+    pixels = b"".join(b"\0" + np.full((6, 3), 1000 + 9 * row).astype(">u2").tobytes() for row in range(4))
+    head = np.array([6, 4], ">u4").tobytes() + bytes([16, 2, 0, 0, 0])
+    png = b"\x89PNG\r\n\x1a\n"
+    for kind, content in ((b"IHDR", head), (b"IDAT", zlib.compress(pixels)), (b"IEND", b"")):
+        check = np.array([zlib.crc32(kind + content)], ">u4").tobytes()
+        png += np.array([len(content)], ">u4").tobytes() + kind + content + check
+    for file in images.glob("*/*.png"):
+        file.write_bytes(png)
+    assert np.asarray(Image.open(file)).max() < 5
+    folder = replace(FOLDER, path=str(images))
+    assert "so that they use 8 bits" in folder.load().warnings[0]
+    _refused(replace(folder, range=[1000, 1255]), "Pillow", "8-bit")
+    for number, file in enumerate(sorted(images.glob("*/*.png"))):
+        file.write_bytes(b"P5 6 4 1023\n" + (np.arange(24) * 40 + number).astype(">u2").tobytes())
+    for levels in (None, [0, 1023]):
+        _refused(replace(folder, range=levels), "Pillow", "8-bit")
+
+
+# Images without a class.
+
+
+@pytest.fixture
+def unlabelled(images: Path) -> Path:
+    """Three images in folders of any depth, below the folder of the classes, and hidden files."""
+    folder = images / "unlabelled"
+    (folder / "ward" / "3").mkdir(parents=True)
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "note.txt").write_text("no image")
+    for number, name in enumerate(("b.png", "ward/a.png", "ward/3/a.png")):
+        Image.new("RGB", (6, 4), (number, 9, 9)).save(folder / name)
+    return folder
+
+
+def test_images_in_several_classes_have_names_of_their_own(images: Path) -> None:
+    splits = replace(FOLDER, path=str(images)).load()
+    assert splits.ids is not None and splits.labels is not None
+    names = [f"{splits.labels[label]}/{red % 100}.png" for red, label in
+             zip(splits.public.x[:, 0, 0, 0], splits.public.y, strict=True)]  # fmt: skip
+    assert splits.ids.tolist() == names and len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_unlabelled_images_lie_in_a_folder_of_their_own(images: Path, unlabelled: Path, linked: bool) -> None:
+    if linked:
+        (images / "ward").symlink_to(unlabelled.rename(images.parent / "elsewhere"))
+        (images.parent / "pool").mkdir()
+        (images / "ward").rename(images.parent / "pool" / "linked")
+    public = images.parent / "pool" if linked else unlabelled
+    folder = replace(FOLDER, path=str(images), public=str(public))
+    splits = folder.load()
+    names = ["b.png", "ward/3/a.png", "ward/a.png"]
+    assert splits.ids is not None
+    assert splits.ids.tolist() == [f"linked/{name}" if linked else name for name in names]
+    np.testing.assert_array_equal(splits.public.x[:, 0, 0, 0], [0, 2, 1])
+    assert (splits.classes, splits.public.y.tolist(), folder.check()) == (2, [UNKNOWN] * 3, 3)
+    by_share = replace(FOLDER, path=str(images)) if linked else None
+    assert 0 < len(splits.private) < 20 and len(splits.private) + len(splits.test) == 20
+    if by_share is not None:  # a private image keeps its split and its teacher
+        np.testing.assert_array_equal(splits.private.x, by_share.load().private.x)
+        np.testing.assert_array_equal(splits.keys, by_share.load().keys)
+        _refused(replace(folder, public="none"), "public=none", "no image")
+
+
+def test_test_images_lie_in_folders_of_the_classes(images: Path, unlabelled: Path) -> None:
+    test = images / "test"
+    (test / "dog").mkdir(parents=True)
+    Image.new("RGB", (6, 4), "white").save(test / "dog" / "0.png")
+    folder = replace(FOLDER, path=str(images), public=str(unlabelled), test=str(test))
+    splits = folder.load()
+    assert (len(splits.private), splits.test.y.tolist()) == (20, [1])
+    (unlabelled / "note.txt").write_text("no image")
+    _refused(folder, f"public={unlabelled}", "number 2 of unlabelled")
+    (test / "bird").mkdir()
+    _refused(folder, f"test={test}", "classes")
+    _refused(replace(folder, public=0.3), f"test={test}", "dataset.public")
+
+
+def test_an_image_in_the_private_and_the_public_folder_is_refused_dropped_or_allowed(
+    images: Path, unlabelled: Path
+) -> None:
+    folder = replace(FOLDER, path=str(images), public=str(unlabelled))
+    before = folder.load()
+    assert before.keys is not None
+    [name] = [number for number in range(10) if keys_of(np.array([f"{number}.png"]))[0] == before.keys[0]]
+    for file in (images / "cat" / f"{name}.png", images / "dog" / f"{name}.png"):
+        shutil.copy(file, unlabelled / f"{file.parent.name}.png")
+    _refused(folder, "overlap=refuse", "2 are in public rows too")
+    dropped = replace(folder, overlap="drop").load()
+    np.testing.assert_array_equal(dropped.private.x, before.private.x[before.keys != before.keys[0]])
+    np.testing.assert_array_equal(dropped.test.x, before.test.x)
+    assert len(replace(folder, overlap="allow").load().private) == len(before.private)
+
+
+def test_every_unlabelled_image_has_a_prediction_by_its_name(nzc: Nzc, images: Path, unlabelled: Path) -> None:
+    where = ["dataset=folder", f"dataset.path={images}", f"dataset.public={unlabelled}", "dataset.grey=true"]
+    ran = nzc(*where, "teachers=logistic", "teachers.count=2", "student=linear", "aggregator.sigma=0.1")
+    assert ran.code == 0, ran.err
+    table = pd.read_csv(newest_folder(ran) / "predictions.csv")
+    assert table.id.tolist() == ["b.png", "ward/3/a.png", "ward/a.png"]
+    assert table.label.isin(["cat", "dog"]).all()
+    ran = nzc(*where[:-2], "dataset.public=2")
+    assert ran.code == 2 and "dataset.public=2: must be a share" in ran.err
+    ran = nzc(*where, "dataset.range=[3,3]")
+    assert ran.code == 2 and "dataset.range=[3, 3]: must be the values of black and white" in ran.err
 
 
 # Glyphs.

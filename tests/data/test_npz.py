@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import STUDENT, Nzc
+from PIL import Image
 
+from nzc.data import DataSplits
 from nzc.data.npz import Npz
 from nzc.data.rows import FileRows
 from nzc.validation import InputError
@@ -95,7 +97,112 @@ def test_images_come_channels_first(npz: Npz, shape: tuple[int, ...], expected: 
     assert npz.load().private.x.shape[1:] == expected
 
 
-@pytest.mark.parametrize("x", [ROWS["x"], np.random.default_rng(0).integers(0, 256, (300, 6, 5, 3), dtype=np.uint8)])
+BYTES = np.random.default_rng(2).integers(0, 256, (60, 9, 8, 4), dtype=np.uint8)
+BYTES[20:22] = [[[[0]]], [[[255]]]]  # public rows have black and white
+GREY, RGB = BYTES[..., 0], BYTES[..., :3]
+SHARE, LAST = np.float32(RGB / 255), (0, 3, 1, 2)
+
+
+def _images(npz: Npz, x: np.ndarray, **keys: object) -> DataSplits:
+    np.savez(npz.path, x=x, y=Y, role=SPLIT)
+    return replace(npz, **keys).load()
+
+
+@pytest.mark.parametrize(
+    ("x", "levels", "expected"),
+    [
+        (SHARE, None, RGB),
+        (np.float16(SHARE), None, RGB),
+        (SHARE.transpose(LAST).astype(">f4"), None, RGB),
+        (GREY / 255, None, GREY),
+        (np.asfortranarray(GREY[..., None] / 255), None, GREY),
+        (GREY > 99, None, np.where(GREY > 99, 255, 0)),
+        (SHARE * 2 - 1, [-1, 1], RGB),
+        (GREY.astype(np.int64), [0, 255], GREY),
+        (GREY.astype(np.uint16) + 1000, [1000, 1255], GREY),
+        (255 - GREY, [255, 0], GREY),
+        (GREY // 32, [0, 7], np.rint(GREY // 32 * (255 / 7))),
+    ],
+)  # fmt: skip
+def test_images_of_other_numbers_are_those_of_bytes(
+    npz: Npz, x: np.ndarray, levels: list[float] | None, expected: np.ndarray
+) -> None:
+    splits, in_bytes = _images(npz, x, range=levels), _images(npz, expected.astype(np.uint8))
+    np.testing.assert_array_equal(splits.private.x, in_bytes.private.x)
+    assert splits.digest == in_bytes.digest  # the same teachers are stored, and the same people in the ledger
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+def test_transparency_lies_on_white_as_in_files(npz: Npz, channels: int) -> None:
+    """Pillow's own composite is the second route."""
+    x, mode = BYTES[..., -channels:], "LA" if channels == 2 else "RGBA"
+    white = Image.new("RGBA", (8, 9), "white")
+    shown = [Image.alpha_composite(white, Image.fromarray(row, mode).convert("RGBA")).convert("RGB") for row in x]
+    expected = np.array([np.asarray(image) for image in shown])[20:40].transpose(LAST)
+    for array in (x, x.transpose(LAST), np.float32(x / 255), np.float32(x / 255).transpose(LAST)):
+        splits = _images(npz, array)
+        assert splits.public.x.shape[1:] == (channels - 1, 9, 8)
+        np.testing.assert_array_equal(np.broadcast_to(splits.public.x, expected.shape), expected)
+    assert _images(npz, x, alpha=False).public.x.shape[1:] == (channels, 9, 8)
+
+
+@pytest.mark.parametrize("row", [0, 40])
+@pytest.mark.parametrize("value", [1.5, -3.0, 255.0])
+def test_a_value_out_of_range_is_clipped_alone(npz: Npz, row: int, value: float) -> None:
+    """Public rows decide how x is read, so a private or a test value changes nothing but itself."""
+    changed = SHARE.copy()
+    changed[row, 3, 4, 1] = value
+    before, after = _images(npz, SHARE), _images(npz, changed)
+    expected, found = (np.concatenate([of.private.x, of.public.x, of.test.x]) for of in (before, after))
+    expected[row, 1, 3, 4] = 255 if value > 1 else 0
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
+    npz: Npz, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = SHARE.copy()
+    changed[20, 3, 4, 1] = 1.5  # a public value
+    splits = _images(npz, changed)
+    assert splits.private.x.dtype == np.float32
+    [line] = capsys.readouterr().err.splitlines()
+    assert "'dataset.range=[0,1.5]'" in line and "uint8" in line and splits.warnings == (line.removeprefix("nzc: "),)
+    assert _images(npz, changed, range=[0, 1.5]).private.x.dtype == np.uint8
+    assert capsys.readouterr().err == ""
+    for features in (changed.reshape(60, -1), changed[:, :7, :7], changed[:, 0]):
+        _images(npz, features)
+        assert capsys.readouterr().err == ""
+    with pytest.raises(InputError, match=r"range=\[0, 1\]: must be null"):
+        _images(npz, changed.reshape(60, -1), range=[0, 1])
+
+
+def test_few_grey_levels_are_said_with_what_to_type(npz: Npz, capsys: pytest.CaptureFixture[str]) -> None:
+    splits = _images(npz, GREY // 16)
+    np.testing.assert_array_equal(splits.private.x[:, 0], GREY[:20] // 16)
+    assert "use 16 of 256 grey levels" in splits.warnings[0] and "'dataset.range=[0,15]'" in splits.warnings[0]
+    assert splits.warnings[0] in capsys.readouterr().err
+    rgba = np.concatenate([RGB // 16, BYTES[..., 3:] | 255], axis=-1)
+    assert "'dataset.range=[0,15]'" in _images(npz, rgba).warnings[0]
+    assert _images(npz, GREY // 16, range=[0, 15]).warnings == _images(npz, GREY).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((9, 8, 2), (1, 9, 8)), ((4, 9, 8), (3, 9, 8)), ((4, 4, 3), (3, 4, 4)), ((3, 8, 3), (3, 8, 3)),
+     ((9, 8, 5), (5, 9, 8)), ((6, 9, 8), (6, 9, 8)), ((8, 8, 8), (8, 8, 8)), ((1, 9, 4), (1, 9, 4))],
+)  # fmt: skip
+def test_channels_are_first_or_last(npz: Npz, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    assert _images(npz, np.zeros((60, *shape), np.uint8)).private.x.shape[1:] == expected
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        ROWS["x"],
+        np.random.default_rng(0).integers(0, 256, (300, 6, 5, 3), dtype=np.uint8),
+        np.random.default_rng(0).random((300, 8, 9, 4)),
+    ],
+)
 @pytest.mark.parametrize("names", [{}, {"id": np.arange(300)[::-1]}])
 def test_a_folder_of_arrays_is_the_npz_file_of_them(
     npz: Npz, tmp_path: Path, x: np.ndarray, names: dict[str, np.ndarray]
@@ -115,9 +222,9 @@ def test_a_folder_of_arrays_is_the_npz_file_of_them(
 def test_private_rows_keep_their_groups(npz: Npz, roles: dict[str, np.ndarray]) -> None:
     np.savez(npz.path, **ROWS, group=GROUP, **roles)
     splits = npz.load()
-    assert splits.groups is not None and splits.standardizer is not None
+    assert splits.groups is not None and splits.preparation is not None
     of_row = dict(zip(map(bytes, splits.private.x), splits.groups.tolist(), strict=True))
-    standardised = np.float32((ROWS["x"] - splits.standardizer.mean) / splits.standardizer.spread)
+    standardised = np.float32((ROWS["x"] - splits.preparation.mean) / splits.preparation.spread)
     pairs = {(name, of_row[bytes(x)]) for name, x in zip(GROUP, standardised, strict=True) if bytes(x) in of_row}
     assert len(pairs) == len({name for name, _ in pairs}) == len({number for _, number in pairs}) == splits.units
     if roles:

@@ -4,8 +4,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from conftest import TEACHERS, Nzc
@@ -15,8 +17,9 @@ from torch import nn
 
 from nzc.data import Standardizer
 from nzc.data.augment import Strong
+from nzc.data.images import Pixels
 from nzc.mechanisms import ABSTAIN
-from nzc.students import FittedStudent, Student, StudentConfig, StudentData, network
+from nzc.students import FittedStudent, Student, StudentConfig, StudentData, network, predict
 from nzc.students.export import RawInput, write_student
 from nzc.students.forest import Forest
 from nzc.students.gan_ssl import GANSSL
@@ -285,6 +288,41 @@ def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
     rows = torch.from_numpy(x.astype(x.dtype.newbyteorder("=")))
     served = RawInput(SimpleNamespace(classifier=nn.Identity()), standardizer)(rows)  # type: ignore[arg-type]
     np.testing.assert_array_equal(served.numpy(), standardizer(x))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bool", "float16", "float64", ">f4", "uint16"])
+@pytest.mark.parametrize("shape", [(9, 8), (9, 8, 4), (2, 9, 8)])
+def test_a_served_image_is_prepared_to_the_last_digit(dtype: str, shape: tuple[int, ...]) -> None:
+    grey = np.random.default_rng(0).integers(0, 256, (40, *shape))
+    images = {"u": grey, "b": grey > 99, "f": grey / 250 - 0.01}[np.dtype(dtype).kind].astype(dtype)
+    pixels = Pixels.of(images, None if dtype in ("uint8", "bool") else [0, 1 if "f" in dtype else 300], alpha=True)
+    assert pixels is not None
+    expected = torch.from_numpy(pixels(images)).float() / 255
+    rows = torch.from_numpy(images.astype(images.dtype.newbyteorder("=")))
+    served = RawInput(SimpleNamespace(classifier=nn.Identity()), pixels)(rows)  # type: ignore[arg-type]
+    assert torch.equal(served, expected)
+
+
+def test_a_served_student_refuses_images_of_other_numbers(tmp_path: Path) -> None:
+    """Shares of white are no bytes, and bytes no shares: both would be an image of one colour."""
+    grey = np.random.default_rng(0).integers(0, 256, (40, 9, 8)).astype(np.uint8)
+    plain: Any = SimpleNamespace(classifier=nn.Flatten(), weights=None)
+    for x, same, other in ((grey, grey.astype(np.int64), grey / 255), (grey / 255, np.float32(grey / 255), grey)):
+        pixels = Pixels.of(x, None, alpha=True)
+        assert pixels is not None
+        write_student(tmp_path / "student.pt2", plain, pixels(x), pixels)
+        array = {"shape": pixels.shape, "dtype": pixels.dtype, "range": pixels.levels}
+        (tmp_path / "student.json").write_text(predict.describe([*map(str, range(72))], None, array, None))
+        served = predict.Student(tmp_path)
+        pd.testing.assert_frame_equal(served.predict(same), served.predict(x))
+        for wrong in (other, grey.astype(np.uint16) + 300 if x is grey else grey.astype(np.int64)):
+            with pytest.raises(
+                ValueError, match=r"^values (must be uint8|of images must be from 0 to 1), as in the run"
+            ):
+                served.predict(wrong)
+        if x is not grey:
+            with pytest.raises(ValueError, match="must be from 0 to 1"):
+                served.predict(np.where(x > 0.9, np.nan, x))
 
 
 @pytest.mark.parametrize("standardised", [True, False])
