@@ -5,7 +5,7 @@ import os
 import sys
 from codecs import lookup
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas._libs.parsers import STR_NA_VALUES
 
 from nzc.data.hashing import keys_of, texts_of
 from nzc.data.rows import gather
@@ -97,24 +98,23 @@ class Table(Dataset):
         self, key: str, rows: int | None = None, names: Collection[str] | None = None
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows of a file, at most `rows` (None: CHUNK) at a time. InputError: why, without a cell of it."""
-        expected = [self.label] if key == "private" else self._columns
         settings: dict[str, Any] = {"encoding": self.encoding, "skip": self.skip}
+        settings["expected"] = [self.label] if key == "private" else self._columns
         settings["names"] = [self.label, self.group, self.id, self.budget]
-        missing = list(map(str, self.missing))
-        no_label = [text for text in missing if text not in map(str, self.classes or ())]
+        missing = [*map(str, self.missing)]
+        classes = {*map(str, self.classes or ())}
         try:
-            for chunk in read_table(getattr(self, key), rows or CHUNK, names, expected=expected, **settings):
+            for chunk in read_table(getattr(self, key), rows or CHUNK, names, **settings):
                 known = blanked(chunk, missing)
-                if self.label in chunk:
-                    known[self.label] = blanked(chunk[[self.label]], no_label)
+                if self.label in chunk and not classes.isdisjoint(missing):  # a feature may have the same text
+                    no_class = [text for text in missing if text not in classes]
+                    known[self.label] = blanked(chunk[[self.label]], no_class)[self.label]
                 yield known
         except Exception as error:  # pandas and pyarrow raise many types, and quote cells
-            why = str(error) if isinstance(error, ColumnError) else getattr(error, "strerror", None)
+            why = _reason(error)
             if isinstance(error.__cause__, UnicodeError) and self.encoding is None:
-                why = f"{error}, or type dataset.encoding=cp1252 if Windows in Western Europe wrote it"
-            if isinstance(error, pd.errors.ParserWarning | pd.errors.ParserError):
-                why = f"a row has more cells than the header, or a quote does not end; {_SKIP}"
-            allowed = f"must be a readable CSV, Parquet or Arrow file ({why or type(error).__name__})"
+                why += ", or type dataset.encoding=cp1252 if Windows in Western Europe wrote it"
+            allowed = f"must be a readable CSV, Parquet or Arrow file ({why})"
             raise InputError(key, getattr(self, key), allowed) from None
 
     @cached_property
@@ -130,10 +130,11 @@ class Table(Dataset):
         given = [key for key in SPLITS if getattr(self, key) is not None]
         columns = {str(key): list(next(self._chunks(key, 1))) for key in given}
         self._check_columns(columns)
-        for path in (getattr(self, key) for key in given):
-            if self.encoding is not None and not lookup(self.encoding).name.startswith("utf") and is_utf8(path):
-                allowed = f"must be the encoding of all CSV files, and {path} is in UTF-8: save all in UTF-8"
-                raise InputError("encoding", self.encoding, allowed)
+        if self.encoding is not None and not lookup(self.encoding).name.startswith("utf"):
+            for path in (getattr(self, key) for key in given):
+                if is_utf8(path):  # which most other encodings would misread without an error
+                    allowed = f"must be the encoding of all CSV files, and {path} is in UTF-8: save all in UTF-8"
+                    raise InputError("encoding", self.encoding, allowed)
         return {key: self._counted(key, names) for key, names in columns.items()}
 
     @cached_property
@@ -204,8 +205,13 @@ class Table(Dataset):
             with suppress(ValueError):  # not all are numbers
                 names = sorted(names, key=lambda name: (math.isnan(float(name)), float(name), name))
         for key, of in self._counts.items():
-            if self.label in of and (others := len(of[self.label].index.dropna().difference(names))):
-                allowed = f"must have {self.label} of the classes {', '.join(names[:20])}; it has {others} others"
+            if self.label not in of:
+                continue
+            others = of[self.label].index.dropna().difference(names)
+            if len(others):
+                allowed = f"must have {self.label} of the classes {', '.join(names[:20])}; it has {len(others)} others"
+                if key != "private":
+                    allowed += _as_missing(others)
                 raise InputError(key, getattr(self, key), allowed)
         return names
 
@@ -225,6 +231,8 @@ class Table(Dataset):
         kinds = ", ".join(f"{kind}: {count}" for kind, count in Counter(of.kind for of in encoder.columns).items())
         unused = "".join(f"; {name} is not used: {why}" for name, why in encoder.unused.items())
         made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
+        if self.classes is None and (absent := _as_missing(classes)):
+            print(f"nzc: classes of {self.label} are {', '.join(classes)}{absent}", file=sys.stderr)
         measure = [f"{self.public} has labels ({self.label}): they only measure accuracy"] * (self.label in public)
         for line in (f"{made}; columns (dataset.columns corrects a kind): {kinds}{unused}", *measure, *warnings):
             print(f"nzc: {line}", file=sys.stderr)
@@ -265,6 +273,24 @@ class Table(Dataset):
             ) from error
         named = {name: np.concatenate(arrays) for name, arrays in kept.items()}
         return Records(x, named.pop("y")), named
+
+
+def _reason(error: Exception) -> str:
+    """Return why a file cannot be read, without a cell of it."""
+    if isinstance(error, pd.errors.ParserWarning | pd.errors.ParserError):
+        return f"a row has more cells than the header, or a quote does not end; {_SKIP}"
+    if isinstance(error, ColumnError):
+        return str(error)
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+def _as_missing(labels: Iterable[str]) -> str:
+    """Return what to type if labels such as NA, which pandas takes as missing in features, are no classes."""
+    words = sorted(STR_NA_VALUES.intersection(labels))
+    if not words:
+        return ""
+    quoted = ",".join(f'"{word}"' for word in words)
+    return f"; if {', '.join(words)} stands for a missing label, type 'dataset.missing=[{quoted}]'"
 
 
 def _are_row_numbers(counts: pd.Series) -> bool:

@@ -79,42 +79,49 @@ def _csv_chunks(
     encoding: str | None,
     skip: int,
 ) -> Iterator[pd.DataFrame]:
-    with get_handle(path, "rb", compression="infer", is_text=False) as opened:
-        start = opened.handle.read(3)
-    if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        encoding = "utf-16"
-    elif encoding is None and b"\0" in start:
-        raise ColumnError("it looks like UTF-16 without a byte-order mark: save it as UTF-8")
-    elif encoding is None or start == BOM_UTF8:
-        encoding = "utf-8-sig"
-
+    encoding = _encoding(path, encoding)
     try:
         with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
             file = opened.handle
             lines = [file.readline() for _ in range(skip + _HEAD)]
             before, separator, cells = _header(lines[skip:], expected)
             header = [cell or f"Unnamed: {at}" for at, cell in enumerate(cells)]  # as pandas names them
-            named = max((at for at, cell in enumerate(cells, 1) if cell), default=0)
             _check_different(header)  # pandas would rename them
+            while cells and not cells[-1]:
+                cells.pop()
+            nameless = header[len(cells) :]
 
-            file.seek(0)
-            for _ in range(skip + before):
-                file.readline()
-            absent: dict[str | int, Any] = {len(header): ""}  # of a separator at the end of rows alone
+            absent: dict[str | int, Any] = {len(header): ""}  # a separator may end the rows alone
             for name in header:
                 absent[name] = "" if _plain(name) in names else STR_NA_VALUES
             settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True, "index_col": False}
             settings |= {"keep_default_na": False, "na_values": absent}
             if columns is not None:
                 settings["usecols"] = lambda name: _plain(name) in columns
+
+            file.seek(0)
+            for _ in range(skip + before):  # a quote in these lines would confuse pandas
+                file.readline()
             for chunk in pd.read_csv(file, chunksize=rows, **settings):
-                nameless = chunk.columns.intersection(header[named:])
-                if chunk[nameless].notna().any(axis=None):
+                ends = chunk.columns.intersection(nameless)
+                if chunk[ends].notna().any(axis=None):
                     raise ColumnError("its last column has values, but no name")
-                yield chunk.drop(columns=nameless)
+                yield chunk.drop(columns=ends)
     except UnicodeDecodeError as error:
-        wrong = encoding.removesuffix("-sig").upper()
-        raise ColumnError(f"it is not in {wrong}: save it as UTF-8") from error
+        raise ColumnError(f"it is not in {encoding.upper()}: save it as UTF-8") from error
+
+
+def _encoding(path: Path, given: str | None) -> str:
+    """Return the encoding that a CSV file's byte-order mark says, or else the given one."""
+    with get_handle(path, "rb", compression="infer", is_text=False) as opened:
+        start = opened.handle.read(3)
+    if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "utf-16"
+    if start == BOM_UTF8:
+        return "utf-8-sig"
+    if given is None and b"\0" in start:
+        raise ColumnError("it looks like UTF-16 without a byte-order mark: save it as UTF-8")
+    return given or "utf-8"
 
 
 def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, list[str]]:
