@@ -137,6 +137,5 @@ def from_pydantic(error: Any, prefix: str) -> InputError:
     for theirs, ours in (("a valid string", "text"), ("a valid list", "a list"), ("a valid dictionary", "a mapping")):
         allowed = allowed.replace(theirs, ours)
     if allowed == "must be text" and isinstance(first["input"], int | float | None):  # Hydra read no text
-        text = dumps(first["input"])
-        allowed = f"must be text; Hydra takes it as text in quotes, '\"{text}\"'"
+        allowed = f"must be text; type '\"{dumps(first['input'])}\"' instead"
     return InputError(key, first["input"], allowed)

@@ -105,7 +105,7 @@ def unread(override: str, why: str) -> InputError:
     key, _, value = override.partition("=")
     text = _quoted(value)
     if value[:1] in ("[", "{") and not os.path.exists(value):  # texts of a list may need quotes
-        text = re.sub(r"[^\[\]{},\s][^\[\]{},]*", lambda found: _quoted(found[0]), value)
+        text = re.sub(r"""[^\[\]{},\s"'][^\[\]{},]*""", lambda found: _quoted(found[0]), value)
     with suppress(HydraException):
         OverridesParser.create().parse_override(f"{key}={text}")
         why = f"if it is text, type {shlex.quote(f'{key}={text}')}; {why}"

@@ -98,13 +98,15 @@ class Table(Dataset):
         self, key: str, rows: int | None = None, names: Collection[str] | None = None
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows of a file, at most `rows` (None: CHUNK) at a time. InputError: why, without a cell of it."""
-        settings: dict[str, Any] = {"encoding": self.encoding, "skip": self.skip}
-        settings["expected"] = [self.label] if key == "private" else self._columns
-        settings["names"] = [self.label, self.group, self.id, self.budget]
+        expected = [self.label] if key == "private" else self._columns
+        named = [self.label, self.group, self.id, self.budget]
         missing = [*map(str, self.missing)]
         classes = {*map(str, self.classes or ())}
         try:
-            for chunk in read_table(getattr(self, key), rows or CHUNK, names, **settings):
+            for chunk in read_table(
+                getattr(self, key), rows or CHUNK, names,
+                expected=expected, names=named, encoding=self.encoding, skip=self.skip,
+            ):  # fmt: skip
                 known = blanked(chunk, missing)
                 if self.label in chunk and not classes.isdisjoint(missing):  # a feature may have the same text
                     no_class = [text for text in missing if text not in classes]

@@ -35,31 +35,20 @@ class ColumnError(ValueError):
 
 
 def read_table(
-    path: str | Path,
-    rows: int,
-    columns: Collection[str] | None = None,
-    *,
-    expected: Collection[str] = (),
-    names: Collection[str | None] = (),
-    encoding: str | None = None,
-    skip: int = 0,
+    path: str | Path, rows: int, columns: Collection[str] | None = None, **csv_settings: Any
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a CSV, Parquet or Arrow file, at most `rows` at a time; once at least, also if there are none.
 
-    columns   read only these; None: all
-    expected  columns of a CSV file, one at least: they tell its separator, and its header from a comment
-    names     columns of a CSV file whose cells are names: None, NA or null is one there, and an empty cell is missing
-    encoding  of a CSV file without a byte-order mark; None: UTF-8
-    skip      lines of a CSV file before its header, beside empty lines, comments and Excel's `sep=`
+    columns       read only these; None: all
+    csv_settings  of a CSV file: those of `_csv_chunks`
 
-    The cells of a CSV file are text; pandas takes an empty cell, NA, NaN, null and the like as missing. A last column
-    of a CSV file without name and values is left out. ColumnError: two columns have one name, the encoding is another,
-    or the file's name does not say what it is. Other errors are those of pandas and pyarrow.
+    ColumnError: two columns have one name, the encoding is another, or the file's name does not say what it is. Other
+    errors are those of pandas and pyarrow.
     """
     path = Path(path)
     ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "").lower()
     if ending in _TEXT:
-        chunks = _csv_chunks(path, rows, columns, expected, names, encoding, skip)
+        chunks = _csv_chunks(path, rows, columns, **csv_settings)
     elif ending in (*_PARQUET, *_ARROW):
         chunks = _arrow_chunks(path, rows, columns, "parquet" if ending in _PARQUET else "arrow")
     else:
@@ -74,11 +63,20 @@ def _csv_chunks(
     path: Path,
     rows: int,
     columns: Collection[str] | None,
-    expected: Collection[str],
-    names: Collection[str | None],
-    encoding: str | None,
-    skip: int,
+    expected: Collection[str] = (),
+    names: Collection[str | None] = (),
+    encoding: str | None = None,
+    skip: int = 0,
 ) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a CSV file, whose cells are text.
+
+    expected  columns, one at least: they tell the separator, and the header from a comment
+    names     columns whose cells are names: None, NA or null is one there. In the others it is missing, as in pandas
+    encoding  of a file without a byte-order mark; None: UTF-8
+    skip      lines before the header, beside empty lines, comments and Excel's `sep=`
+
+    A last column without name and values is left out.
+    """
     encoding = _encoding(path, encoding)
     try:
         with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
