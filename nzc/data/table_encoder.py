@@ -163,7 +163,7 @@ def _arrow_chunks(path: Path, rows: int, columns: Collection[str] | None, format
 
 def _plain(name: object) -> str:
     """Return the name of a column without spaces around it, and with a space for a line break."""
-    return " ".join(line.strip() for line in str(name).strip().splitlines())
+    return re.sub(r"\s*[\r\n]\s*", " ", str(name).strip())
 
 
 def _check_different(names: Sequence[str]) -> None:

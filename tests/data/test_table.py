@@ -29,11 +29,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN
 from nzc.data.table import Table
-from nzc.data.table_encoder import LIMIT, ColumnError
+from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder
 from nzc.data.table_fit import doubts, fit_encoder
 from nzc.students import StudentData
 from nzc.students.forest import Forest
 from nzc.students.linear import Linear
+from nzc.students.predict import _records as _records_of
 from nzc.tracking.served import Served
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
@@ -118,7 +119,7 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "separators in the header": ({"sep": ";", "age": "age, in years, at visit", "quoting": csv.QUOTE_ALL}, {}),
     "without quotes": ({"sep": ";", "age": "a,g,e, i,n, y,e,a,r,s"}, {}),
     "other separators": ({"age": "age; x; y; z; a; b; c; d; e | f"}, {}),
-    "a line break": ({"sep": ";", "age": "age\r\nin years; or\n months"}, {}),
+    "a line break": ({"sep": ";", "age": "age\r\nin years; or\n\n months"}, {}),
     "separators at the end": ({"sep": ";", "change": _ended(";;;")}, {}),
     "at the end of one file": ({"change": _ended(","), "names": ("visits.csv",)}, {}),
     "at the end of rows": ({"change": _ended(",", header=False)}, {}),
@@ -147,6 +148,19 @@ def test_the_same_table_as_another_program_writes_it(files: Path, form: str) -> 
     assert read.encoder is not None
     columns = {column.name for column in read.encoder.columns}
     assert columns == {" ".join(str(written.get("age", "age")).split()), "ward", "admitted", "smoker"}
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8", "utf-8-sig", "utf-16"])
+def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str) -> None:
+    public = pd.DataFrame({"who": ["NA", "b"] * 20, "ward": ["Köln", "Bern"] * 20})
+    fitted = fit_encoder(public[["ward"]], {}, 32)
+    encoder = TableEncoder.from_dict(fitted.as_dict() | {"encoding": "cp1252", "skip": 1})
+    file = tmp_path / "new.csv"
+    file.write_bytes(f"Neue Fälle\n{public.to_csv(index=False, sep=';')}".encode(encoding))
+    (read,) = _records_of(file, encoder, "who")
+    assert read.to_dict("list") == public.to_dict("list")
+    older = {key: value for key, value in fitted.as_dict().items() if key not in ("encoding", "skip")}
+    assert TableEncoder.from_dict(older) == TableEncoder.from_dict(fitted.as_dict())
 
 
 def test_one_record_does_not_decide_how_a_private_file_is_read(files: Path) -> None:
