@@ -258,7 +258,7 @@ class TableEncoder:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "TableEncoder":
         """Return the encoder of `as_dict`."""
-        return cls(**record | {"columns": [Column(**column) for column in record["columns"]]})
+        return cls(**{**record, "columns": [Column(**column) for column in record["columns"]]})
 
 
 def texts(values: pd.Series) -> pd.Index:
