@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import SequenceMatcher
+from json import dumps
 from numbers import Real
 from typing import Any
 
@@ -135,4 +136,6 @@ def from_pydantic(error: Any, prefix: str) -> InputError:
     allowed = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     for theirs, ours in (("a valid string", "text"), ("a valid list", "a list"), ("a valid dictionary", "a mapping")):
         allowed = allowed.replace(theirs, ours)
+    if allowed == "must be text" and isinstance(first["input"], int | float | None):  # Hydra read no text
+        allowed = f"must be text; type '\"{dumps(first['input'])}\"' instead"
     return InputError(key, first["input"], allowed)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import sys
 import traceback
 from argparse import ArgumentParser
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
-from hydra.errors import HydraException, MissingConfigException
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
@@ -80,6 +83,10 @@ def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError |
             return link
         if isinstance(link, OmegaConfBaseException):
             return _wrong_value(link, str(error))
+        if isinstance(link, OverrideParseException):
+            return unread(link.override, _sentence(link))
+    if comma := re.match(r"Ambiguous value for argument '(.*?)'\n", str(error), re.DOTALL):
+        return unread(comma[1], "for a list, put it into []; to run a job for each part, add --multirun")
     if "Config group override" in str(error):  # Hydra does not say which
         typed = (part for part in words or sys.argv if re.match(r"[\w/]+=(null|true|false|[-+.\d{])", part))
         group, _, option = next(typed, "(group)=").partition("=")
@@ -91,6 +98,31 @@ def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError |
         if group:
             return InputError(group, option, _sentence(error))
     return None
+
+
+def unread(override: str, why: str) -> InputError:
+    """Return the error for an override that Hydra does not read as one value: what to type if it is text, and why."""
+    key, _, value = override.partition("=")
+    text = _quoted(value)
+    if value[:1] in ("[", "{") and not os.path.exists(value):  # texts of a list may need quotes
+        text = re.sub(r"""[^\[\]{},\s"'][^\[\]{},]*""", lambda found: _quoted(found[0]), value)
+    with suppress(HydraException):
+        OverridesParser.create().parse_override(f"{key}={text}")
+        why = f"if it is text, type {shlex.quote(f'{key}={text}')}; {why}"
+    return InputError(key, value, why)
+
+
+def refuse_divided_paths(overrides: Iterable[str]) -> None:
+    """Raise InputError for a file or folder that a sweep would divide at its commas."""
+    for override in overrides:
+        path = override.partition("=")[2]
+        if "," in path and os.path.exists(path):
+            raise unread(override, "a sweep would divide it")
+
+
+def _quoted(text: str) -> str:
+    """Return the text in quotes, for Hydra."""
+    return QuotedString(text, Quote.double).with_quotes()
 
 
 def _sentence(error: BaseException) -> str:

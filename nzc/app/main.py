@@ -10,7 +10,7 @@ import hydra
 from omegaconf import DictConfig
 
 from nzc.app.config import CONF, compose_run, register
-from nzc.app.errors import Stop, reported
+from nzc.app.errors import Stop, refuse_divided_paths, reported
 from nzc.storage.files import PRIVATE
 from nzc.validation import InputError, meant, one_line, shortened
 
@@ -44,6 +44,8 @@ def main() -> None:
             if {"--help", "-h"} & {*words}:  # Hydra would list all options of its own first, which takes a second
                 print(compose_run([word for word in words if word[:1] != "-"]).hydra.help.template)
                 return
+            if {"--multirun", "-m"} & {*words}:
+                refuse_divided_paths(words)
             sys.argv[1:] = sorted(words, key=_is_override)  # Hydra accepts no flag between them
             register()
             try:

@@ -3,28 +3,32 @@
 import math
 import os
 import sys
+from codecs import lookup
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas._libs.parsers import STR_NA_VALUES
 
 from nzc.data.hashing import keys_of, texts_of
 from nzc.data.rows import gather
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Overlap, Records, Split, check_names, to_drop
-from nzc.data.table_encoder import ColumnError, blanked, different, read_table, texts
+from nzc.data.table_encoder import ColumnError, blanked, different, is_utf8, read_table, texts
 from nzc.data.table_fit import KINDS, doubts, fit_encoder, remedy
-from nzc.settings import TwoOrMore
+from nzc.settings import CountOrZero, TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, meant
 
 CHUNK = 100_000  # rows of a file that are in memory at a time
+_SKIP = "if other lines stand before a header, type dataset.skip=N to leave out N lines"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +52,17 @@ class Table(Dataset):
     categories: TwoOrMore = 32
     missing: list[str | int | float] = field(default_factory=list)
     classes: list[str | int | float] | None = None
+    encoding: str | None = None
+    skip: CountOrZero = 0
     overlap: Overlap = "refuse"
 
     def __post_init__(self) -> None:
         check_names(self.classes)
+        try:
+            TextIOWrapper(BytesIO(), self.encoding)
+        except LookupError:
+            allowed = "must be null or an encoding that Python knows, such as cp1252, utf-16-le or gbk"
+            raise InputError("dataset.encoding", self.encoding, allowed) from None
         for column, kind in (self.columns or {}).items():
             if not isinstance(kind, str) or (kind not in KINDS and "%" not in kind):
                 allowed = f"must be {', '.join(KINDS)}, or a date format such as %d.%m.%Y"
@@ -87,23 +98,45 @@ class Table(Dataset):
         self, key: str, rows: int | None = None, names: Collection[str] | None = None
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows of a file, at most `rows` (None: CHUNK) at a time. InputError: why, without a cell of it."""
+        expected = [self.label] if key == "private" else self._columns
+        named = [self.label, self.group, self.id, self.budget]
+        missing = [*map(str, self.missing)]
+        classes = {*map(str, self.classes or ())}
         try:
-            for chunk in read_table(getattr(self, key), rows or CHUNK, names):
-                yield blanked(chunk, list(map(str, self.missing)))
+            for chunk in read_table(
+                getattr(self, key), rows or CHUNK, names,
+                expected=expected, names=named, encoding=self.encoding, skip=self.skip,
+            ):  # fmt: skip
+                known = blanked(chunk, missing)
+                if self.label in chunk and not classes.isdisjoint(missing):  # a feature may have the same text
+                    no_class = [text for text in missing if text not in classes]
+                    known[self.label] = blanked(chunk[[self.label]], no_class)[self.label]
+                yield known
         except Exception as error:  # pandas and pyarrow raise many types, and quote cells
-            why = str(error) if isinstance(error, ColumnError) else getattr(error, "strerror", None)
-            if isinstance(error, pd.errors.ParserWarning | pd.errors.ParserError):
-                why = "a row has more cells than the header, or a quote does not end"
-            allowed = f"must be a readable CSV, Parquet or Arrow file ({why or type(error).__name__})"
+            why = _reason(error)
+            if isinstance(error.__cause__, UnicodeError) and self.encoding is None:
+                why += ", or type dataset.encoding=cp1252 if Windows in Western Europe wrote it"
+            allowed = f"must be a readable CSV, Parquet or Arrow file ({why})"
             raise InputError(key, getattr(self, key), allowed) from None
+
+    @cached_property
+    def _columns(self) -> list[str]:
+        """The columns of the private file."""
+        return list(next(self._chunks("private", 1)))
 
     @cached_property
     def _counts(self) -> dict[str, dict[str, pd.Series]]:
         """By file, how many rows have each label, group and id; a quick look: 100 MB take a second."""
         if os.path.realpath(self.public) == os.path.realpath(self.private):
             raise InputError("public", self.public, "must be another file than dataset.private")
-        columns = {str(key): list(next(self._chunks(key, 1))) for key in SPLITS if getattr(self, key) is not None}
+        given = [key for key in SPLITS if getattr(self, key) is not None]
+        columns = {str(key): list(next(self._chunks(key, 1))) for key in given}
         self._check_columns(columns)
+        if self.encoding is not None and not lookup(self.encoding).name.startswith("utf"):
+            for path in (getattr(self, key) for key in given):
+                if is_utf8(path):  # which most other encodings would misread without an error
+                    allowed = f"must be the encoding of all CSV files, and {path} is in UTF-8: save all in UTF-8"
+                    raise InputError("encoding", self.encoding, allowed)
         return {key: self._counted(key, names) for key, names in columns.items()}
 
     @cached_property
@@ -121,7 +154,8 @@ class Table(Dataset):
         public, private = files["public"], files["private"]
         # Without a header, names that only a private file has are a record: one is quoted if it is nearly as typed.
         if not (shared := [name for name in public if name in private]):
-            allowed = f"must have columns of {self.private}, and none is in both; cells are divided by , ; | or tab"
+            divided = "cells are divided by , ; | or tab"
+            allowed = f"must have columns of {self.private}, and none is in both; {divided}; {_SKIP}"
             raise InputError("public", self.public, allowed)
         for key, names, columns in (
             ("label", [self.label], private), ("group", [self.group], private), ("id", [self.id], public),
@@ -131,7 +165,9 @@ class Table(Dataset):
             for name in filter(None, names):
                 if name not in columns:
                     path = self.private if columns is private else self.public
-                    raise InputError(key, name, f"must be a column of {path}{meant(name, columns, shared)}")
+                    near = meant(name, columns, shared)
+                    skip = "" if near.endswith("?") else f"; {_SKIP}"
+                    raise InputError(key, name, f"must be a column of {path}{near}{skip}")
         features = [name for name in public if name not in self._special]
         for key in [key for key in files if key != "public"]:
             absent = [name for name in (self.label, *features) if name not in files[key]]
@@ -155,6 +191,7 @@ class Table(Dataset):
             missing = of[of.index.isna()].sum() if needed else 0
             if missing or not of.sum():
                 why = f"a value of {name} in every row; {missing:,} have none" if missing else "rows"
+                why += " (an empty cell, or a text of dataset.missing)" if missing else ""
                 raise InputError(key, getattr(self, key), f"must have {why}")
         return counted
 
@@ -170,8 +207,13 @@ class Table(Dataset):
             with suppress(ValueError):  # not all are numbers
                 names = sorted(names, key=lambda name: (math.isnan(float(name)), float(name), name))
         for key, of in self._counts.items():
-            if self.label in of and (others := len(of[self.label].index.dropna().difference(names))):
-                allowed = f"must have {self.label} of the classes {', '.join(names[:20])}; it has {others} others"
+            if self.label not in of:
+                continue
+            others = of[self.label].index.dropna().difference(names)
+            if len(others):
+                allowed = f"must have {self.label} of the classes {', '.join(names[:20])}; it has {len(others)} others"
+                if key != "private":
+                    allowed += _as_missing(others)
                 raise InputError(key, getattr(self, key), allowed)
         return names
 
@@ -186,10 +228,13 @@ class Table(Dataset):
                 raise ColumnError("there must be a column whose values differ, beside label, group and id")
         except ColumnError as error:
             raise InputError("public", self.public, f"must have the given kinds of columns: {error}") from error
+        encoder = replace(encoder, encoding=self.encoding, skip=self.skip)
         warnings = tuple(doubts(inputs, encoder, self.group is not None))
         kinds = ", ".join(f"{kind}: {count}" for kind, count in Counter(of.kind for of in encoder.columns).items())
         unused = "".join(f"; {name} is not used: {why}" for name, why in encoder.unused.items())
         made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
+        if self.classes is None and (absent := _as_missing(classes)):
+            print(f"nzc: classes of {self.label} are {', '.join(classes)}{absent}", file=sys.stderr)
         measure = [f"{self.public} has labels ({self.label}): they only measure accuracy"] * (self.label in public)
         for line in (f"{made}; columns (dataset.columns corrects a kind): {kinds}{unused}", *measure, *warnings):
             print(f"nzc: {line}", file=sys.stderr)
@@ -230,6 +275,24 @@ class Table(Dataset):
             ) from error
         named = {name: np.concatenate(arrays) for name, arrays in kept.items()}
         return Records(x, named.pop("y")), named
+
+
+def _reason(error: Exception) -> str:
+    """Return why a file cannot be read, without a cell of it."""
+    if isinstance(error, pd.errors.ParserWarning | pd.errors.ParserError):
+        return f"a row has more cells than the header, or a quote does not end; {_SKIP}"
+    if isinstance(error, ColumnError):
+        return str(error)
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+def _as_missing(labels: Iterable[str]) -> str:
+    """Return what to type if labels such as NA, which pandas takes as missing in features, are no classes."""
+    words = sorted(STR_NA_VALUES.intersection(labels))
+    if not words:
+        return ""
+    quoted = ",".join(f'"{word}"' for word in words)
+    return f"; if {', '.join(words)} stands for a missing label, type 'dataset.missing=[{quoted}]'"
 
 
 def _are_row_numbers(counts: pd.Series) -> bool:

@@ -3,6 +3,9 @@
 Students are published with this file: it needs NumPy and pandas only, and pyarrow for Parquet and Arrow files.
 """
 
+import csv
+import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +14,7 @@ from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
+from pandas._libs.parsers import STR_NA_VALUES
 from pandas.io.common import get_handle
 
 NUMBER, CATEGORY, DATE = "number", "category", "date"
@@ -20,49 +24,163 @@ COMMA = "comma"
 LIMIT = 10.0
 _TEXT, _PARQUET, _ARROW = (".csv", ".tsv", ".txt"), (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
+#: The header of a CSV file is within so many lines.
+_HEAD = 100
+#: The line in which Excel states the separator.
+_STATED = re.compile(r'\s*"?sep=([^\w\s\\"]|\t|)', re.IGNORECASE)
 
 
 class ColumnError(ValueError):
     """A table does not have the columns or values that are needed. The message quotes no value."""
 
 
-def read_table(path: str | Path, rows: int, columns: Collection[str] | None = None) -> Iterator[pd.DataFrame]:
+def read_table(
+    path: str | Path, rows: int, columns: Collection[str] | None = None, **csv_settings: Any
+) -> Iterator[pd.DataFrame]:
     """Yield the rows of a CSV, Parquet or Arrow file, at most `rows` at a time; once at least, also if there are none.
 
-    columns  read only these; None: all
+    columns       read only these; None: all
+    csv_settings  of a CSV file: those of `_csv_chunks`
 
-    The cells of a CSV file are text; pandas takes an empty cell, NA, NaN, null and the like as missing. ColumnError:
-    two columns have one name, or the file's name does not say what it is. Other errors are those of pandas and pyarrow.
+    ColumnError: two columns have one name, the encoding is another, or the file's name does not say what it is. Other
+    errors are those of pandas and pyarrow.
     """
+    path = Path(path)
+    ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "").lower()
+    if ending in _TEXT:
+        chunks = _csv_chunks(path, rows, columns, **csv_settings)
+    elif ending in (*_PARQUET, *_ARROW):
+        chunks = _arrow_chunks(path, rows, columns, "parquet" if ending in _PARQUET else "arrow")
+    else:
+        raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
     with catch_warnings(action="error", category=pd.errors.ParserWarning):  # rows longer than the header
-        for chunk in _chunks(Path(path), rows, columns):
-            chunk.columns = chunk.columns.astype(str).str.strip()
-            if not chunk.columns.is_unique:
-                raise ColumnError("two columns have one name")  # which may be a value, where there is no header
+        for chunk in chunks:
+            chunk.columns = [_plain(name) for name in chunk.columns]
             yield chunk
 
 
-def _chunks(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[pd.DataFrame]:
-    def wanted(name: object) -> bool:
-        return columns is None or str(name).strip() in columns
+def _csv_chunks(
+    path: Path,
+    rows: int,
+    columns: Collection[str] | None,
+    expected: Collection[str] = (),
+    names: Collection[str | None] = (),
+    encoding: str | None = None,
+    skip: int = 0,
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a CSV file, whose cells are text.
 
-    ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "").lower()
-    if ending in _TEXT:
-        with get_handle(path, "r", encoding="utf-8-sig", compression="infer") as opened:
-            separator = max(",;\t|", key=str(opened.handle.readline()).count)
-        settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True, "index_col": False}
-        settings |= {"encoding": "utf-8-sig", "usecols": None if columns is None else wanted}
-        yield from pd.read_csv(path, chunksize=rows, **settings)
-    elif ending in (*_PARQUET, *_ARROW):
-        from pyarrow.dataset import dataset
+    expected  columns, one at least: they tell the separator, and the header from a comment
+    names     columns whose cells are names: None, NA or null is one there. In the others it is missing, as in pandas
+    encoding  of a file without a byte-order mark; None: UTF-8
+    skip      lines before the header, beside empty lines, comments and Excel's `sep=`
 
-        file = dataset(path, format="parquet" if ending in _PARQUET else "arrow")
-        names = [name for name in file.schema.names if wanted(name)]
-        scanned = file.scanner(columns=names, batch_size=rows, batch_readahead=1)
-        batches = scanned.to_batches() if file.count_rows() else [scanned.head(0)]
-        yield from (batch.to_pandas(integer_object_nulls=True) for batch in batches)  # large numbers stay whole
-    else:
-        raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
+    A last column without name and values is left out.
+    """
+    encoding = _encoding(path, encoding)
+    try:
+        with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
+            file = opened.handle
+            lines = [file.readline() for _ in range(skip + _HEAD)]
+            before, separator, cells = _header(lines[skip:], expected)
+            header = [cell or f"Unnamed: {at}" for at, cell in enumerate(cells)]  # as pandas names them
+            _check_different(header)  # pandas would rename them
+            while cells and not cells[-1]:
+                cells.pop()
+            nameless = header[len(cells) :]
+
+            absent: dict[str | int, Any] = {len(header): ""}  # a separator may end the rows alone
+            for name in header:
+                absent[name] = "" if _plain(name) in names else STR_NA_VALUES
+            settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True, "index_col": False}
+            settings |= {"keep_default_na": False, "na_values": absent}
+            if columns is not None:
+                settings["usecols"] = lambda name: _plain(name) in columns
+
+            file.seek(0)
+            for _ in range(skip + before):  # a quote in these lines would confuse pandas
+                file.readline()
+            for chunk in pd.read_csv(file, chunksize=rows, **settings):
+                ends = chunk.columns.intersection(nameless)
+                if chunk[ends].notna().any(axis=None):
+                    raise ColumnError("its last column has values, but no name")
+                yield chunk.drop(columns=ends)
+    except UnicodeDecodeError as error:
+        raise ColumnError(f"it is not in {encoding.upper()}: save it as UTF-8") from error
+
+
+def _encoding(path: Path, given: str | None) -> str:
+    """Return the encoding that a CSV file's byte-order mark says, or else the given one."""
+    with get_handle(path, "rb", compression="infer", is_text=False) as opened:
+        start = opened.handle.read(3)
+    if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "utf-16"
+    if start == BOM_UTF8:
+        return "utf-8-sig"
+    if given is None and b"\0" in start:
+        raise ColumnError("it looks like UTF-16 without a byte-order mark: save it as UTF-8")
+    return given or "utf-8"
+
+
+def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, list[str]]:
+    """Return of a CSV file's header the number of lines before it, the separator and the cells.
+
+    The header alone decides, and no record: how a private file is read must not depend on one record.
+    """
+    separators = ",;\t|"
+    for before, line in enumerate(lines):
+        if stated := _STATED.match(line):
+            separators = stated[1] + separators
+            continue
+        if not line.strip(' \t\r\n,;|"'):
+            continue
+        cells = {separator: _cells(lines[before:], separator) for separator in separators}
+        shared = {separator: len({*map(_plain, cells[separator])}.intersection(expected)) for separator in separators}
+        best = max(separators, key=lambda separator: (shared[separator], len(cells[separator])))
+        if shared[best] or not line.startswith("#"):
+            return before, best, cells[best]
+    raise ColumnError(f"it has no header in its first {_HEAD} lines")
+
+
+def _cells(lines: Sequence[str], separator: str) -> list[str]:
+    """Return the cells of the record that begins in the first line; quotes may hold separators and line breaks."""
+    try:
+        return next(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+    except csv.Error:  # a cell of 131,072 characters: this is not the separator
+        return []
+
+
+def _arrow_chunks(path: Path, rows: int, columns: Collection[str] | None, format: str) -> Iterator[pd.DataFrame]:
+    from pyarrow.dataset import dataset
+
+    file = dataset(path, format=format)
+    _check_different(file.schema.names)
+    names = [name for name in file.schema.names if columns is None or _plain(name) in columns]
+    scanned = file.scanner(columns=names, batch_size=rows, batch_readahead=1)
+    batches = scanned.to_batches() if file.count_rows() else [scanned.head(0)]
+    yield from (batch.to_pandas(integer_object_nulls=True) for batch in batches)  # large numbers stay whole
+
+
+def _plain(name: object) -> str:
+    """Return the name of a column without spaces around it, and with a space for a line break."""
+    return re.sub(r"\s*[\r\n]\s*", " ", str(name).strip())
+
+
+def _check_different(names: Sequence[str]) -> None:
+    first: dict[str, int] = {}
+    for at, name in enumerate(map(_plain, names), 1):
+        if first.setdefault(name, at) < at:  # the name may be a private value, where there is no header
+            raise ColumnError(f"its columns {first[name]} and {at} have one name")
+
+
+def is_utf8(path: str | Path) -> bool:
+    """Return whether a file has other characters than ASCII, all of them in UTF-8, and no byte-order mark."""
+    try:
+        with get_handle(path, "r", encoding="utf-8", compression="infer") as opened:
+            beyond = [line[0] for line in opened.handle if not line.isascii()]
+    except UnicodeDecodeError:
+        return False
+    return bool(beyond) and beyond[0] != "\ufeff"
 
 
 @dataclass(frozen=True)
@@ -114,6 +232,8 @@ class TableEncoder:
     columns: Sequence[Column]
     unused: Mapping[str, str]  # of every column without features, why
     missing: Sequence[str] = ()  # texts that stand for a missing value
+    encoding: str | None = None  # of CSV files that are not UTF-8
+    skip: int = 0  # lines before the header of CSV files
 
     @property
     def features(self) -> list[str]:
@@ -138,7 +258,7 @@ class TableEncoder:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "TableEncoder":
         """Return the encoder of `as_dict`."""
-        return cls([Column(**column) for column in record["columns"]], record["unused"], record["missing"])
+        return cls(**{**record, "columns": [Column(**column) for column in record["columns"]]})
 
 
 def texts(values: pd.Series) -> pd.Index:

@@ -5,6 +5,7 @@ The folder of this file has student.pt2 (the student) and student.json (what it 
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from nzc.data.table_encoder import TableEncoder, read_table
+from nzc.data.table_encoder import TableEncoder, is_utf8, read_table
 
 #: Rows that are predicted at a time.
 CHUNK = 10_000
@@ -79,7 +80,7 @@ def write(student: Student, path: str | Path) -> None:
     The file is a table (CSV, Parquet, Arrow) or an array (.npy).
     """
     first, encoder, column = 0, student.encoder, student.about["id"]
-    for records in read_table(path, CHUNK) if encoder is not None else [np.load(path, allow_pickle=False)]:
+    for records in _records(path, encoder, column):
         if first == 0 and encoder is not None and (absent := encoder.absent(records)):
             print(f"these columns are absent, and count as missing: {', '.join(absent)}", file=sys.stderr)
         predicted, names = student.predict(records), np.arange(first, first + len(records))
@@ -88,6 +89,15 @@ def write(student: Student, path: str | Path) -> None:
         predicted.insert(0, column if column and column not in predicted else "id" if column else "row", names)
         predicted.to_csv(sys.stdout, index=False, header=first == 0)
         first += len(predicted)
+
+
+def _records(path: str | Path, encoder: TableEncoder | None, column: str | None) -> Iterable[Any]:
+    """Return the records of a file, some at a time; `column` has their ids."""
+    if encoder is None:
+        return [np.load(path, allow_pickle=False)]
+    columns = [column.name for column in encoder.columns]
+    encoding = None if encoder.encoding is None or is_utf8(path) else encoder.encoding
+    return read_table(path, CHUNK, expected=columns, names=[column], encoding=encoding, skip=encoder.skip)
 
 
 def describe(

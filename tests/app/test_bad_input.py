@@ -3,19 +3,21 @@
 import ast
 import pickle
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import VOTES, Command, Nzc
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from nzc.app.components import build_components
 from nzc.app.config import CONF, GROUPS, compose_run
-from nzc.app.errors import error_line
+from nzc.app.errors import error_line, input_error
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
@@ -32,6 +34,8 @@ WRONG = [
     ("aggregator=lnmax aggregator.gama=1", "aggregator.gama=1", "did you mean gamma?"),
     ("+sweeps=foo", "sweeps/foo", "digits"),
     ("aggregator=[", "[", "hydra.cc"),
+    ("dataset=folder dataset.path=2024", "dataset.path=2024", '"2024"'),
+    ("seed=1,2", "seed=1,2", "add --multirun"),
     ("teachers=100", "teachers=100", "name of an option"),
     ("budget=3", "budget=3", "Budget"),
     ("--config-name=mnist", "primary config 'mnist'", ""),
@@ -81,6 +85,40 @@ WRONG = [
     ("paths.store=store teachers.count=6 student=none", "ledger.db", "must be a whole ledger file"),
     ("student=mine", "student._target_=null", "a class derived from Student; or student=none"),
 ]
+
+
+@pytest.mark.parametrize("words", [(), ("--multirun", "seed=1,2")], ids=["run", "sweep"])
+@pytest.mark.parametrize(
+    "name", ["p (1).csv", "p=1.csv", "p#2.csv", "p ü.csv", "it's p.csv", "p&co[1]!.csv", "[1] p.csv", "p,2.csv"]
+)
+def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
+    nzc: Nzc, words: tuple[str, ...], name: str
+) -> None:
+    Path(name).touch()
+    for key in ("dataset.private", "+dataset.whatever", "paths.store"):
+        ran = nzc(*words, "dataset=table", f"{key}={name}")
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1) and f"{key}={name}: " in ran.err
+        (typed,) = shlex.split(re.search(r"type (.*?'); ", ran.err)[1])  # type: ignore[index]
+        assert OverridesParser.create().parse_override(typed).value() == name
+
+
+@given(text=st.text("aü \\\"'=#,()[]{}&!$:1\n", min_size=1, max_size=12))
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_any_text_can_be_typed_as_the_line_says(text: str) -> None:
+    try:
+        compose_run([f"dataset.name={text}", "tracking=none"])
+    except Exception as error:
+        wrong = input_error(error)
+        typed = re.search(r"type (.*); ", wrong.allowed, re.DOTALL) if wrong is not None else None
+        if typed is not None and text[0] not in "[{":
+            assert OverridesParser.create().parse_override(shlex.split(typed[1])[0]).value() == text
+
+
+def test_names_in_a_list_are_answered_in_quotes(nzc: Nzc) -> None:
+    for names in (["Größe", "RH"], ["CO(GT)"], ["a b", "c=1 #"]):
+        ran = nzc("dataset=table", f"dataset.drop=[{','.join(names)}]")
+        (typed,) = shlex.split(re.search(r"type (.*?'); ", ran.err)[1])  # type: ignore[index]
+        assert OverridesParser.create().parse_override(typed).value() == names
 
 
 OWN_NETWORK = """def Own():

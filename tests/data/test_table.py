@@ -1,5 +1,6 @@
 """dataset=table: any kind of file gives the same rows, features are those of scikit-learn, errors are one line."""
 
+import csv
 import json
 import re
 import subprocess
@@ -28,11 +29,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN
 from nzc.data.table import Table
-from nzc.data.table_encoder import LIMIT, ColumnError
+from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder
 from nzc.data.table_fit import doubts, fit_encoder
 from nzc.students import StudentData
 from nzc.students.forest import Forest
 from nzc.students.linear import Linear
+from nzc.students.predict import _records as _records_of
 from nzc.tracking.served import Served
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
@@ -86,6 +88,127 @@ def test_every_kind_of_file_gives_the_same_rows(files: Path, monkeypatch: pytest
             np.testing.assert_array_equal(getattr(whole, name).x, getattr(other, name).x)
             np.testing.assert_array_equal(getattr(whole, name).y, getattr(other, name).y)
         np.testing.assert_array_equal(whole.groups, other.groups)
+
+
+def _rewrite(
+    change: Callable[[str], str] = str, encoding: str = "utf-8", names: tuple[str, ...] = (), **form: Any
+) -> None:
+    """Write the three files anew as another program would."""
+    for name in names or ("visits.csv", "new.csv", "test.csv"):
+        table = pd.read_csv(name, dtype=str, keep_default_na=False)
+        table = table.rename(columns={"age": form["age"]} if "age" in form else {})
+        text = table.to_csv(index=False, **{key: value for key, value in form.items() if key != "age"})
+        Path(name).write_bytes(change(text).encode(encoding))
+
+
+def _ended(by: str, header: bool = True) -> Callable[[str], str]:
+    """Return what puts separators at the end of each row."""
+    return lambda text: "".join(f"{row}{by if at or header else ''}\n" for at, row in enumerate(text.splitlines()))
+
+
+#: How programs write a table, and the settings that it needs.
+FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "Excel": ({"sep": ";", "change": "sep=;\r\n{}".format, "lineterminator": "\r\n"}, {}),
+    "Excel, byte-order mark": ({"sep": "\t", "change": "sep=\t\n{}".format, "encoding": "utf-8-sig"}, {}),
+    "an unusual separator": ({"sep": "^", "change": '"SEP=^"\n{}'.format}, {}),
+    "sep= in one file": ({"sep": ";", "change": "sep=;\n{}".format, "names": ("visits.csv",)}, {}),
+    "empty lines": ({"sep": ";", "change": "\n  \n;;;;\n{}".format}, {}),
+    "comments": ({"sep": ";", "change": '# made 2024-01-01, 5" of, rain\n#\n{}'.format}, {}),
+    "a header like a comment": ({"age": "#age"}, {"columns": {"#age": "number"}}),
+    "a title": ({"change": "Visits, of, all, wards, in, four, years, and, more\n\n{}".format}, {"skip": 1}),
+    "separators in the header": ({"sep": ";", "age": "age, in years, at visit", "quoting": csv.QUOTE_ALL}, {}),
+    "without quotes": ({"sep": ";", "age": "a,g,e, i,n, y,e,a,r,s"}, {}),
+    "other separators": ({"age": "age; x; y; z; a; b; c; d; e | f"}, {}),
+    "a line break": ({"sep": ";", "age": "age\r\nin years; or\n\n months"}, {}),
+    "separators at the end": ({"sep": ";", "change": _ended(";;;")}, {}),
+    "at the end of one file": ({"change": _ended(","), "names": ("visits.csv",)}, {}),
+    "at the end of rows": ({"change": _ended(",", header=False)}, {}),
+    "Windows": ({"encoding": "cp1252"}, {"encoding": "cp1252"}),
+    "Windows, one file": ({"encoding": "utf-16", "names": ("test.csv",)}, {}),
+    "UTF-16": ({"encoding": "utf-16", "sep": "\t"}, {}),
+    "UTF-16 without mark": ({"encoding": "utf-16-be"}, {"encoding": "UTF-16BE"}),
+    "Chinese": ({"encoding": "gbk", "age": "年龄"}, {"encoding": "gbk"}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_table_as_another_program_writes_it(files: Path, form: str) -> None:
+    written, settings = FORMS[form]
+    if written.get("encoding") != "gbk":
+        _rewrite(lambda text: text.replace("surgery", "Köln"))
+    given = {"test": "test.csv"}
+    plain = _table(**given).load()
+    _rewrite(**written)
+    read = _table(**given | settings).load()
+    for split in ("private", "public", "test"):
+        np.testing.assert_array_equal(getattr(read, split).x, getattr(plain, split).x)
+        np.testing.assert_array_equal(getattr(read, split).y, getattr(plain, split).y)
+    np.testing.assert_array_equal(read.groups, plain.groups)
+    assert read.ids is not None and plain.ids is not None and read.ids.tolist() == plain.ids.tolist()
+    assert read.encoder is not None
+    columns = {column.name for column in read.encoder.columns}
+    assert columns == {" ".join(str(written.get("age", "age")).split()), "ward", "admitted", "smoker"}
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8", "utf-8-sig", "utf-16"])
+def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str) -> None:
+    public = pd.DataFrame({"who": ["NA", "b"] * 20, "ward": ["Köln", "Bern"] * 20})
+    fitted = fit_encoder(public[["ward"]], {}, 32)
+    encoder = TableEncoder.from_dict(fitted.as_dict() | {"encoding": "cp1252", "skip": 1})
+    file = tmp_path / "new.csv"
+    file.write_bytes(f"Neue Fälle\n{public.to_csv(index=False, sep=';')}".encode(encoding))
+    (read,) = _records_of(file, encoder, "who")
+    assert read.to_dict("list") == public.to_dict("list")
+    older = {key: value for key, value in fitted.as_dict().items() if key not in ("encoding", "skip")}
+    assert TableEncoder.from_dict(older) == TableEncoder.from_dict(fitted.as_dict())
+
+
+def test_one_record_does_not_decide_how_a_private_file_is_read(files: Path) -> None:
+    before = _table().load()
+    for ward in ("sep=;", ";;;;;;;;;;", "\t\t|||", "#", "\n\n\n", 'a "quote"', "Köln", "\ufeff", "NA"):
+        _changed("visits.csv", lambda table, ward=ward: table.assign(ward=[ward, *table.ward[1:]]))()
+        after = _table().load()
+        np.testing.assert_array_equal(before.private.x[1:], after.private.x[1:])
+        np.testing.assert_array_equal(before.private.y, after.private.y)
+
+
+@pytest.mark.parametrize("name", ["None", "N/A", "nan"])
+@pytest.mark.parametrize("classes", [None, True])
+def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
+    files: Path, name: str, classes: bool | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def renamed(table: pd.DataFrame) -> pd.DataFrame:
+        table = table.replace({"no": name}).astype({"person": str})
+        return table.assign(person=[name, *table.person[1:]], visit=[name, *table.visit[1:]])
+
+    plain = _table(test="test.csv", overlap="allow", classes=classes and ["yes", "no"]).load()
+    for file in ("visits.csv", "new.csv", "test.csv"):
+        _changed(file, renamed)()
+    settings = {"test": "test.csv", "overlap": "allow", "classes": classes and ["yes", name]}
+    read = _table(**settings).load()
+    assert {*read.labels} == {name, "yes"} and ("dataset.missing" in capsys.readouterr().err) == (classes is None)
+    assert read.ids is not None and read.ids[0] == name
+    for split in ("private", "public", "test"):
+        np.testing.assert_array_equal(getattr(read, split).x, getattr(plain, split).x)
+        right = [plain.labels[label] for label in getattr(plain, split).y if label >= 0]
+        assert [read.labels[label].replace(name, "no") for label in getattr(read, split).y if label >= 0] == right
+    pd.read_csv("visits.csv", keep_default_na=False).replace({"ward": {"": None}, "age": {"": None}}).astype(
+        {"age": float}
+    ).to_parquet("visits.parquet")
+    np.testing.assert_array_equal(_table(**settings, private="visits.parquet").load().private.y, read.private.y)
+    _changed("visits.csv", lambda table: table.assign(back=[None, *table.back[1:].fillna(name)]))()
+    with pytest.raises(InputError, match="1 have none"):
+        _table(**settings).load()
+
+
+def test_a_class_may_have_the_name_of_a_missing_value(files: Path) -> None:
+    for file in ("visits.csv", "new.csv"):
+        _changed(file, lambda table: table.replace({"no": "unknown", "ER": "unknown"}))()
+    read = _table(missing=["unknown"], classes=["yes", "unknown"]).load()
+    assert read.encoder is not None and "ward=unknown" not in read.encoder.features
+    assert 0 < (read.private.y == 1).sum() < 400
+    with pytest.raises(InputError, match=r"dataset\.missing"):
+        _table(missing=["unknown"]).load()
 
 
 def test_labels_and_groups_are_those_of_the_file(files: Path) -> None:
@@ -294,7 +417,22 @@ def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Calla
         (_changed("new.csv", lambda table: table.assign(back="maybe")), {}, "classes no, yes"),
         (_changed("test.csv", lambda table: table.drop(columns="back")), {"test": "test.csv"}, "back is missing"),
         (lambda: Path("visits.csv").write_text("a,b\n1,2,3\n"), {}, "more cells than the header"),
-        (lambda: Path("visits.csv").write_bytes(b"a,b\n\xff\xfe,1\n"), {}, "UnicodeDecodeError"),
+        (lambda: Path("visits.csv").write_bytes(b"back,b\n\xff,1\n"), {}, "dataset.encoding=cp1252"),
+        (lambda: Path("test.csv").write_bytes(b"back,b\nK\xf6ln,1\n"), {"test": "test.csv"}, "test=test.csv"),
+        (lambda: Path("visits.csv").write_bytes(b"b\0a\0c\0k\0\n\0"), {}, "UTF-16"),
+        (lambda: Path("visits.csv").write_bytes(b"back,b\n\x81,1\n"), {"encoding": "cp1252"}, "not in CP1252"),
+        (_changed("new.csv", lambda table: table.replace("ER", "Köln")), {"encoding": "cp1252"}, "new.csv is in UTF-8"),
+        (lambda: None, {"encoding": "cp125"}, "encoding=cp125: must be"),
+        (lambda: None, {"encoding": "base64"}, "encoding=base64: must be"),
+        (lambda: _rewrite("Visits of ward 3\n{}".format), {}, "dataset.skip=N"),
+        (lambda: _rewrite("All, visits, of, ward, 3\n{}".format, names=("new.csv",)), {}, "dataset.skip=N"),
+        (lambda: None, {"skip": 3}, "dataset.skip=N"),
+        (lambda: Path("visits.csv").write_text("# nothing\n\n"), {}, "no header"),
+        (lambda: _rewrite(age="ward"), {}, "columns 2 and 4 have one name"),
+        (lambda: _rewrite(age="ward ", sep=";"), {}, "columns 2 and 4 have one name"),
+        (lambda: _rewrite(lambda text: _ended(",secret")(text).replace("secret", "", 1)), {}, "no name"),
+        (lambda: _rewrite(_ended(",secret", header=False)), {}, "more cells than the header"),
+        (_changed("new.csv", lambda table: table.assign(back="NA")), {}, 'dataset.missing=["NA"]'),
         (lambda: Path("new.csv").unlink(), {}, "No such file"),
         (lambda: None, {"label": "wrong"}, "label=wrong: must be a column of visits.csv"),
         (lambda: None, {"drop": ["wrong"]}, "drop=wrong: must be a column"),
@@ -309,7 +447,7 @@ def test_what_is_wrong_is_said_in_one_line(
     with pytest.raises(InputError) as wrong:
         _table(**settings).load()
     assert says in str(wrong.value)
-    assert "\n" not in str(wrong.value)
+    assert "\n" not in str(wrong.value) and "secret" not in str(wrong.value)
 
 
 def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files: Path, command: Command) -> None:
@@ -335,6 +473,9 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files
     assert alone == printed
     usage = subprocess.run([sys.executable, "public/predict.py"], capture_output=True, text=True, check=False)
     assert usage.returncode == 1 and usage.stderr.startswith("usage: python predict.py FILE > predictions.csv")
+    form: dict[str, Any] = {"sep": ";", "encoding": "utf-16", "names": ("raw.csv",)}
+    _rewrite(lambda text: f"sep=;\n# new\n{_ended(';')(text)}", **form)
+    assert command("predict", "public", "raw.csv")[1] == printed
     served = Served("public")
     assert served.predict([{"age": 81, "visit": "V1"}]).label.isin(["no", "yes"]).all()
     for wrong in ({"age": 81, "wrad": "ICU"}, {"age": "old"}):
