@@ -52,7 +52,7 @@ class Table(Dataset):
 
     def __post_init__(self) -> None:
         check_names(self.classes)
-        for column, kind in self._kinds.items():
+        for column, kind in self.kinds.items():
             if not isinstance(kind, str) or (kind not in KINDS and "%" not in kind):
                 allowed = f"must be {', '.join(KINDS)}, or a date format such as %d.%m.%Y"
                 raise InputError(f"dataset.columns.{column}", kind, allowed)
@@ -79,7 +79,7 @@ class Table(Dataset):
         return self.label, self.group, self.id, self.budget, *self.drop
 
     @property
-    def _kinds(self) -> dict[str, Any]:
+    def kinds(self) -> dict[str, Any]:
         """The kinds of columns that are given: `columns`, where a list has `name: kind` for names that are no keys."""
         if not isinstance(self.columns, list):
             return self.columns or {}
@@ -139,7 +139,7 @@ class Table(Dataset):
         for key, names, columns in (
             ("label", [self.label], private), ("group", [self.group], private), ("id", [self.id], public),
             ("budget", [self.budget], private),
-            ("drop", self.drop, [*private, *public]), ("columns", self._kinds, [*private, *public]),
+            ("drop", self.drop, [*private, *public]), ("columns", self.kinds, [*private, *public]),
         ):  # fmt: skip
             for name in filter(None, names):
                 if name not in columns:
@@ -194,7 +194,7 @@ class Table(Dataset):
         classes, public = self._classes, pd.concat(self._chunks("public"), ignore_index=True)
         inputs = public[[name for name in public if name not in self._special]]
         try:
-            encoder = fit_encoder(inputs, self._kinds, self.categories, list(map(str, self.missing)))
+            encoder = fit_encoder(inputs, self.kinds, self.categories, list(map(str, self.missing)))
             if not encoder.columns:
                 raise ColumnError("there must be a column whose values differ, beside label, group and id")
         except ColumnError as error:

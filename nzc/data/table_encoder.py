@@ -208,7 +208,7 @@ def _plain(values: pd.Series) -> pd.Series:
     if values.dtype.kind == "M":
         zone = "" if values.dt.tz is None else "+00:00"
         moments = _without_zone(values)
-        text = [_moment(moment) + zone for moment in np.datetime_as_string(moments.to_numpy())]
+        text = [_moment(moment, zone) for moment in np.datetime_as_string(moments.to_numpy())]
     elif values.dtype.kind == "m" or values.dtype == object:
         text = [_object(value) for value in values.astype(object)]
     else:
@@ -216,12 +216,12 @@ def _plain(values: pd.Series) -> pd.Series:
     return pd.Series(text, values.index, dtype="str").mask(values.isna())
 
 
-def _moment(text: str) -> str:
-    """Return an ISO moment without a fraction of 0, and without a time of 0."""
+def _moment(text: str, zone: str) -> str:
+    """Return an ISO moment without a fraction of 0 and, where there is no zone, without a time of 0."""
     day, _, time = text.partition("T")
     if "." in time:
         time = time.rstrip("0").rstrip(".")
-    return day if time in ("", "00:00:00") else f"{day} {time}"
+    return day if time in ("", "00:00:00") and not zone else f"{day} {time}{zone}"
 
 
 def _object(value: Any) -> str:

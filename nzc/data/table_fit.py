@@ -40,8 +40,8 @@ _CURRENCY = re.compile(
     r"[A-Za-z]{0,3}[$\u00a2-\u00a5\u20a0-\u20cf]|Fr\.|kr\.?|Rs\.?|zł|Kč|Ft|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|"
     r"IDR|ILS|INR|JPY|KRW|MXN|MYR|NOK|NZD|PHP|PLN|RON|RUB|SEK|SGD|THB|TRY|UAH|USD|ZAR"
 )
-#: Units that may stand behind a number: letters and signs such as %, °C, mg/dl.
-_UNIT = re.compile(r"(?:[^\W\d_]|[%‰°$\u00a2-\u00a5\u20a0-\u20cf]).{0,11}")
+#: Units that may stand behind a number: letters and signs such as %, °C, mg/dl. Days are durations.
+_UNIT = re.compile(r"(?!days?$)(?:[^\W\d_]|[%‰°$\u00a2-\u00a5\u20a0-\u20cf]).{0,11}")
 #: Orders of the three parts of a date; a year of two digits comes last, or first between hyphens.
 _ORDERS = ("%d %m %Y", "%m %d %Y", "%Y %m %d", "%d %m %y", "%m %d %y", "%d %b %Y", "%b %d %Y", "%Y %b %d",
            "%d %B %Y", "%B %d %Y", "%d %b %y", "%b %d %y")  # fmt: skip
