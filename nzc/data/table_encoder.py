@@ -366,7 +366,7 @@ def _moments(text: pd.Series, format: str | None) -> pd.Series:
     if format is None:
         format = "ISO8601"
         text = text.str.replace(r"(:\d\d)[.,]\d+", r"\1", regex=True)
-    elif re.search(r"%[HIcXs]", format):
+    elif re.search(r"%[HIMSfcXs]", format):
         text = text.str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
     else:
         matches = [_DATE_AND_TIME.fullmatch(cell) if isinstance(cell, str) else None for cell in text]

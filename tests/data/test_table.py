@@ -191,7 +191,7 @@ def _every_type(rows: int, odd: bool) -> pa.Table:
     small, large = rng.integers(0, 300, rows).tolist(), rng.integers(2**53, 2**60, rows).tolist()
     real = rng.normal(size=rows).tolist()
     day = [datetime(2020, 1, 1) + timedelta(days=value) for value in small]
-    moment = [value + timedelta(milliseconds=37 * place) for place, value in enumerate(day)]
+    moment = [value + timedelta(milliseconds=2_037_500 * place) for place, value in enumerate(day)]
     stay = [timedelta(days=value % 6) for value in small]
     last, early = datetime(9999, 12, 31), datetime(2020, 5, 5, 6, 30)
     hours = timedelta(days=2, hours=7)
