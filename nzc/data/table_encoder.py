@@ -311,7 +311,7 @@ def _hours(text: str | None) -> float:
         return np.nan
     days, hours, minutes, seconds, half = match.groups(default="")
     hour = float(hours or 0)
-    if hour > 24 and ":" not in text:
+    if hour > 24 and ":" not in str(text):
         return np.nan  # 31.12.24
     if half:
         if not 1 <= hour <= 12:
