@@ -48,7 +48,7 @@ class Table(Dataset):
     id: str | None = None
     budget: str | None = None
     drop: list[str] = field(default_factory=list)
-    columns: dict[str, Any] | None = None
+    columns: dict[str, Any] | list[str] | None = None
     categories: TwoOrMore = 32
     missing: list[str | int | float] = field(default_factory=list)
     classes: list[str | int | float] | None = None
@@ -63,7 +63,7 @@ class Table(Dataset):
         except LookupError:
             allowed = "must be null or an encoding that Python knows, such as cp1252, utf-16-le or gbk"
             raise InputError("dataset.encoding", self.encoding, allowed) from None
-        for column, kind in (self.columns or {}).items():
+        for column, kind in self.kinds.items():
             if not isinstance(kind, str) or (kind not in KINDS and "%" not in kind):
                 allowed = f"must be {', '.join(KINDS)}, or a date format such as %d.%m.%Y"
                 raise InputError(f"dataset.columns.{column}", kind, allowed)
@@ -88,6 +88,19 @@ class Table(Dataset):
     def _special(self) -> tuple[str | None, ...]:
         """The columns that are no features."""
         return self.label, self.group, self.id, self.budget, *self.drop
+
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """The kinds of columns that are given: `columns`, where a list has `name: kind` for names that are no keys."""
+        if not isinstance(self.columns, list):
+            return self.columns or {}
+        kinds = {}
+        for item in self.columns:
+            name, colon, kind = str(item).rpartition(": ")
+            if not colon:
+                raise InputError("dataset.columns", item, 'must be "NAME: KIND" in a list, such as ["CO(GT): comma"]')
+            kinds[name] = kind
+        return kinds
 
     @property
     def _named(self) -> str | None:
@@ -144,7 +157,7 @@ class Table(Dataset):
         """The column that tells people apart, and those of its values whose private rows are left out."""
         for column in filter(None, (self.group, self.id)):
             of = {key: counted[column] for key, counted in self._counts.items() if column in counted}
-            if {"private"} < of.keys() and (column == self.group or not any(map(_are_row_numbers, of.values()))):
+            if {"private"} < of.keys() and (column == self.group or not _are_row_numbers(of["public"])):
                 names = {key: frozenset(found.index.dropna()) for key, found in of.items()}
                 return column, to_drop(names.pop("private"), names, f"column `{column}`", self.overlap)
         return None, frozenset()
@@ -160,7 +173,7 @@ class Table(Dataset):
         for key, names, columns in (
             ("label", [self.label], private), ("group", [self.group], private), ("id", [self.id], public),
             ("budget", [self.budget], private),
-            ("drop", self.drop, [*private, *public]), ("columns", self.columns or {}, [*private, *public]),
+            ("drop", self.drop, [*private, *public]), ("columns", self.kinds, [*private, *public]),
         ):  # fmt: skip
             for name in filter(None, names):
                 if name not in columns:
@@ -223,7 +236,7 @@ class Table(Dataset):
         classes, public = self._classes, pd.concat(self._chunks("public"), ignore_index=True)
         inputs = public[[name for name in public if name not in self._special]]
         try:
-            encoder = fit_encoder(inputs, self.columns or {}, self.categories, list(map(str, self.missing)))
+            encoder = fit_encoder(inputs, self.kinds, self.categories, list(map(str, self.missing)))
             if not encoder.columns:
                 raise ColumnError("there must be a column whose values differ, beside label, group and id")
         except ColumnError as error:
@@ -267,9 +280,9 @@ class Table(Dataset):
         try:
             x = gather(parts())
         except ColumnError as error:
-            guessed = {f"column {of.name}": of.kind for of in encoder.columns if not of.given}
-            column = str(error).rpartition(": ")[0]
-            typed = f"; {remedy(column.removeprefix('column '), guessed[column])}" if column in guessed else ""
+            guessed = {f"column {column.name}": column for column in encoder.columns if not column.given}
+            name = str(error).rpartition(": ")[0]
+            typed = f"; {remedy(guessed[name])}" if name in guessed else ""
             raise InputError(
                 key, getattr(self, key), f"must have columns as in {self.public}: {error}{typed}"
             ) from error

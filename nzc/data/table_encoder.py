@@ -8,6 +8,7 @@ import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -20,6 +21,10 @@ from pandas.io.common import get_handle
 NUMBER, CATEGORY, DATE = "number", "category", "date"
 #: The format of numbers with a decimal comma, such as 1.234,56.
 COMMA = "comma"
+#: The format of numbers that are times of a day or durations, in hours: 18:30, 18.30.00, 6:30 pm, 2 days 07:30:00.
+TIME = "time"
+#: How a number is written with a decimal point, and with a decimal comma: formats, with a currency or unit at an end.
+POINTED, COMMAED = "1,234.5", "1.234,5"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
 _TEXT, _PARQUET, _ARROW = (".csv", ".tsv", ".txt"), (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -28,6 +33,30 @@ _PACKED = (".gz", ".bz2", ".xz", ".zip")
 _HEAD = 100
 #: The line in which Excel states the separator.
 _STATED = re.compile(r'\s*"?sep=([^\w\s\\"]|\t|)', re.IGNORECASE)
+_TIME = re.compile(
+    r"(?:(-?[0-9]+) days?,?(?: \+?|$))?"
+    r"(?:([0-9]{1,3})[:.]([0-5][0-9])(?:[:.]([0-5][0-9](?:[.,][0-9]+)?))?(?:\s?([ap])\.?m\.?)?)?",
+    re.IGNORECASE,
+)
+#: A date, and the time of a day behind it, if there is one.
+_DATE_AND_TIME = re.compile(r"(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?")
+#: What is before the digits of a number, these with their marks, and what follows. `Rs.500` has no decimal point.
+_NUMBER = re.compile(r"([^0-9]*?)((?:(?<![^\W\d_])[.,])?[0-9](?:.*[0-9])?)([^0-9]*)")
+_MINUS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")  # the other signs that are read as a minus
+_NO_CENTS = re.compile(r"(?<=[0-9])[.,]-{1,2}(?=[^0-9]*$)")  # 12.- and 12,--
+_SIGNS = {"0": 1, "+0": 1, "-0": -1, "0-": -1, "(0)": -1}
+
+
+def _digits(decimal: str, group: str) -> re.Pattern[str]:
+    """Return the pattern of digits with this decimal mark: in groups of three, between equal marks, or in none."""
+    groups = rf"[1-9][0-9]{{0,2}}([{group}\s'\u2019])[0-9]{{3}}(?:\1[0-9]{{3}})*"
+    if group == ",":
+        groups += r"|[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}"  # India's 12,34,567
+    fraction = f"[{decimal}][0-9]+"
+    return re.compile(f"(?:{groups})(?:{fraction})?|(?:[0-9]+(?:{fraction})?|{fraction})(?:[eE][-+]?[0-9]+)?")
+
+
+_DIGITS = {".": _digits(".", ","), ",": _digits(",", ".")}
 
 
 class ColumnError(ValueError):
@@ -55,7 +84,7 @@ def read_table(
         raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
     with catch_warnings(action="error", category=pd.errors.ParserWarning):  # rows longer than the header
         for chunk in chunks:
-            chunk.columns = [_plain(name) for name in chunk.columns]
+            chunk.columns = [_column_name(name) for name in chunk.columns]
             yield chunk
 
 
@@ -91,11 +120,11 @@ def _csv_chunks(
 
             absent: dict[str | int, Any] = {len(header): ""}  # a separator may end the rows alone
             for name in header:
-                absent[name] = "" if _plain(name) in names else STR_NA_VALUES
+                absent[name] = "" if _column_name(name) in names else STR_NA_VALUES
             settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True, "index_col": False}
             settings |= {"keep_default_na": False, "na_values": absent}
             if columns is not None:
-                settings["usecols"] = lambda name: _plain(name) in columns
+                settings["usecols"] = lambda name: _column_name(name) in columns
 
             file.seek(0)
             for _ in range(skip + before):  # a quote in these lines would confuse pandas
@@ -135,7 +164,9 @@ def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, 
         if not line.strip(' \t\r\n,;|"'):
             continue
         cells = {separator: _cells(lines[before:], separator) for separator in separators}
-        shared = {separator: len({*map(_plain, cells[separator])}.intersection(expected)) for separator in separators}
+        shared = {
+            separator: len({*map(_column_name, header)}.intersection(expected)) for separator, header in cells.items()
+        }
         best = max(separators, key=lambda separator: (shared[separator], len(cells[separator])))
         if shared[best] or not line.startswith("#"):
             return before, best, cells[best]
@@ -155,20 +186,20 @@ def _arrow_chunks(path: Path, rows: int, columns: Collection[str] | None, format
 
     file = dataset(path, format=format)
     _check_different(file.schema.names)
-    names = [name for name in file.schema.names if columns is None or _plain(name) in columns]
+    names = [name for name in file.schema.names if columns is None or _column_name(name) in columns]
     scanned = file.scanner(columns=names, batch_size=rows, batch_readahead=1)
     batches = scanned.to_batches() if file.count_rows() else [scanned.head(0)]
     yield from (batch.to_pandas(integer_object_nulls=True) for batch in batches)  # large numbers stay whole
 
 
-def _plain(name: object) -> str:
+def _column_name(name: object) -> str:
     """Return the name of a column without spaces around it, and with a space for a line break."""
     return re.sub(r"\s*[\r\n]\s*", " ", str(name).strip())
 
 
 def _check_different(names: Sequence[str]) -> None:
     first: dict[str, int] = {}
-    for at, name in enumerate(map(_plain, names), 1):
+    for at, name in enumerate(map(_column_name, names), 1):
         if first.setdefault(name, at) < at:  # the name may be a private value, where there is no header
             raise ColumnError(f"its columns {first[name]} and {at} have one name")
 
@@ -193,7 +224,7 @@ class Column:
 
     name: str
     kind: str  # number, category or date
-    format: str | None = None  # of dates, as for strptime, None: ISO 8601; of numbers, None: 1234.56, comma: 1.234,56
+    format: str | None = None  # dates: as for strptime, None: ISO 8601; numbers: how 1234.5 is written, None: 1234.5
     parts: Sequence[str] = ()  # number: itself; date: those of its parts that vary
     mean: Sequence[float] = ()  # [parts]
     spread: Sequence[float] = ()  # [parts], standard deviations
@@ -262,17 +293,78 @@ class TableEncoder:
 
 
 def texts(values: pd.Series) -> pd.Index:
-    """Return values as text without spaces around it; None where missing. 1 and 1.0 are one text, true and True too."""
-    text = values.astype("string").str.strip()
-    for pattern, plain in ((r"^(-?\d+)\.0+$", r"\1"), (r"(?i)^true$", "True"), (r"(?i)^false$", "False")):
+    """Return values as text without spaces around it; None where missing. 1 and 1.0 are one text, true and True too.
+
+    The text of a value is its own: no other value of the column decides it.
+    """
+    text = _stripped(values)
+    for pattern, plain in (
+        (r"^(-?\d+)\.0+$", r"\1"), (r"^-0$", "0"), (r"(?i)^true$", "True"), (r"(?i)^false$", "False"),
+    ):  # fmt: skip
         text = text.str.replace(pattern, plain, regex=True)
+    return _index(text)
+
+
+def written(values: pd.Series) -> pd.Index:
+    """Return values as they are written, without spaces around; None where missing. 1.000 may be a thousand."""
+    return _index(_stripped(values))
+
+
+def _stripped(values: pd.Series) -> pd.Series:
+    return _plain(values).astype("string").str.strip()
+
+
+def _index(text: pd.Series) -> pd.Index:
     return pd.Index(text.astype(object).where(text.notna() & (text != ""), None), dtype=object)
+
+
+def _plain(values: pd.Series) -> pd.Series:
+    """Return dates, durations and objects as text; values of other types as they are.
+
+    pandas would choose one form for all values of a column: a fraction of a second in one cell is then in the text of
+    all. Here midnight is a date, and a fraction ends with its last digit.
+    """
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(object)
+    if values.dtype.kind == "M":
+        zone = "" if values.dt.tz is None else "+00:00"
+        moments = _without_zone(values)
+        text = [_moment(moment, zone) for moment in np.datetime_as_string(moments.to_numpy())]
+    elif values.dtype.kind == "m" or values.dtype == object:
+        text = [_object(value) for value in values.astype(object)]
+    else:
+        return values
+    return pd.Series(text, values.index, dtype="str").mask(values.isna())
+
+
+def _moment(text: str, zone: str) -> str:
+    """Return an ISO moment without a fraction of 0 and, where there is no zone, without a time of 0."""
+    day, _, time = text.partition("T")
+    if "." in time:
+        time = time.rstrip("0").rstrip(".")
+    return day if time in ("", "00:00:00") and not zone else f"{day} {time}{zone}"
+
+
+def _object(value: Any) -> str:
+    return str(value).removesuffix(" 00:00:00") if isinstance(value, datetime | timedelta) else str(value)
+
+
+def _without_zone(moments: pd.Series) -> pd.Series:
+    return moments if moments.dt.tz is None else moments.dt.tz_convert("UTC").dt.tz_localize(None)
+
+
+def distinct(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Series]:
+    """Return for each value its number among those that differ, and these; objects are text."""
+    if values.dtype == object or isinstance(values.dtype, pd.CategoricalDtype):
+        values = _plain(values)  # pandas takes True and 1 as one object, and Decimal("1.0") and Decimal("1.00") too
+    codes, unique = values.factorize(use_na_sentinel=False)
+    return codes, pd.Series(unique)
 
 
 def different(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Index]:
     """Return for each value its number among the texts of all values that differ, and these texts."""
-    codes, unique = values.factorize(use_na_sentinel=False)
-    return codes, texts(pd.Series(unique))
+    codes, unique = distinct(values)
+    return codes, texts(unique)
 
 
 def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
@@ -280,7 +372,10 @@ def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
 
     def known(values: pd.Series) -> pd.Series:
         codes, names = different(values)
-        return values.mask(names.isin(missing)[codes])
+        gone = names.isin(missing)[codes]
+        if values.dtype.kind in "biu" and gone.any():
+            values = values.astype(object)  # as floats, large whole numbers beside it would change
+        return values.mask(gone, None)
 
     return table.apply(known) if missing else table
 
@@ -290,25 +385,115 @@ def measured(values: pd.Series, kind: str, format: str | None, given: bool = Fal
 
     given  whether values that are no numbers or no dates count as missing, if they are one, or up to half of all
 
-    ColumnError: it says how many values are no numbers or no dates.
+    ColumnError: it says how many values are no numbers or no dates. What a value is read as depends on it alone.
     """
-    codes, unique = values.factorize(use_na_sentinel=False)
-    plain = pd.Series(unique)
-    if kind == NUMBER:
-        plain = plain.astype("string") if values.dtype.kind in "mM" else plain  # dates are no numbers
-        if format == COMMA:
-            plain = plain.astype("string").str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
-        numbers = np.array(pd.to_numeric(plain, errors="coerce").astype("Float64"), np.float64, copy=True)
-        numbers[~np.isfinite(numbers)] = np.nan
-        parts = {"": numbers}
-    else:
-        when = pd.to_datetime(plain, format=format or "ISO8601", errors="coerce", utc=True).dt.as_unit("s")
-        numbers = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)  # days since 1970
-        named = {"day": numbers, "month": when.dt.month, "weekday": when.dt.day_of_week, "hour": when.dt.hour}
-        parts = {name: np.array(part, np.float64) for name, part in named.items()}
-    strange = np.isnan(numbers)
-    strange[strange] = pd.notna(texts(pd.Series(unique)[strange]))
+    if kind == NUMBER and values.dtype == object:
+        values = values.map(lambda value: int(value) if isinstance(value, bool) else value)
+    codes, unique = distinct(values)
+    parts = parsed(unique, kind, format)
+    strange = np.isnan(next(iter(parts.values())))
+    strange[strange] = pd.notna(texts(unique[strange]))
     if (wrong := int(strange[codes].sum())) > given * max(1, len(values) / 2):
-        kinds = "numbers" if kind == NUMBER else f"dates such as {format or '2024-12-31'}"
-        raise ColumnError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {kinds}")
+        raise ColumnError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {plural(kind, format)}")
     return {name: part[codes] for name, part in parts.items()}
+
+
+def plural(kind: str, format: str | None) -> str:
+    """Return what values of a kind and format are called, with an example."""
+    if kind == DATE:
+        return f"dates such as {format or '2024-12-31'}"
+    if format == TIME:
+        return "times such as 18:30"
+    return f"numbers such as {COMMAED if format == COMMA else format or '1234.5'}"
+
+
+def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the parts of numbers or dates by name, each float64 [rows], NaN where a value is none."""
+    if kind == DATE:
+        return _dates(values, format)
+    if values.dtype.kind in "biuf":
+        numbers = values.to_numpy(np.float64, copy=True, na_value=np.nan)
+    elif format is None:
+        text = _plain(values)
+        fraction = pd.Series(["0.5"], dtype=text.dtype)  # pandas reads whole numbers otherwise if no other is beside
+        numbers = np.array(pd.to_numeric(pd.concat([text, fraction]), errors="coerce"), np.float64)[:-1]
+    elif format == TIME:
+        numbers = np.array([_hours(text) for text in written(values)], np.float64)
+    else:
+        numbers = _in_notation(written(values), COMMAED if format == COMMA else format)
+    numbers[~np.isfinite(numbers)] = np.nan
+    return {"": numbers + 0.0}  # -0.0 becomes 0.0
+
+
+def _hours(text: str | None) -> float:
+    """Return the hours of a time of a day, or of a duration; NaN: it is none."""
+    match = _TIME.fullmatch(text) if text else None
+    if match is None:
+        return np.nan
+    days, hours, minutes, seconds, half = match.groups(default="")
+    hour = float(hours or 0)
+    if hour > 24 and ":" not in str(text):
+        return np.nan  # 31.12.24
+    if half:
+        if not 1 <= hour <= 12:
+            return np.nan
+        hour = hour % 12 + 12 * (half in "pP")
+    return 24 * float(days or 0) + hour + float(minutes or 0) / 60 + float(seconds.replace(",", ".") or 0) / 3600
+
+
+def number_parts(text: str) -> tuple[int, str, str, str] | None:
+    """Return sign, what is before it, digits with their marks, what is behind it: -$1,234.5 → (-1, $, 1,234.5, "")."""
+    match = _NUMBER.fullmatch(_NO_CENTS.sub("", text.translate(_MINUS)))
+    if match is None:
+        return None
+    before, digits, after = match.groups()
+    sign = _SIGNS.get(re.sub(r"[^-+()]", "", before) + "0" + re.sub(r"[^-+()]", "", after))
+    if sign is None:
+        return None
+    return sign, re.sub(r"[-+()\s]", "", before), digits, re.sub(r"[-+()\s]", "", after)
+
+
+def _in_notation(names: pd.Index, format: str) -> np.ndarray[Any, Any]:
+    """Return numbers that are written as the format writes 1234.5, NaN where one is not."""
+    prefix, _, decimal, suffix = re.fullmatch(r"(.*)1(.)234(.)5(.*)", format).groups()  # type: ignore[union-attr]
+    numbers = np.full(len(names), np.nan)
+    for place, text in enumerate(names):
+        parts = None if text is None else number_parts(text)
+        if parts is None or (parts[1], parts[3]) != (prefix, suffix) or not _DIGITS[decimal].fullmatch(parts[2]):
+            continue
+        plain = re.sub(rf"[^0-9eE+{decimal}-]", "", parts[2]).replace(decimal, ".")
+        numbers[place] = parts[0] * float(plain)
+    return numbers
+
+
+def _dates(values: pd.Series, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
+    """Return days since 1970, month, weekday and hour, in UTC, each float64 [rows], NaN where a value is no date."""
+    if values.dtype.kind == "M":
+        when = _without_zone(values).dt.as_unit("s")
+    else:
+        when = _moments(pd.Series(written(values), dtype="str"), format)
+    numbers = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)
+    named = {"day": numbers, "month": when.dt.month, "weekday": when.dt.day_of_week, "hour": when.dt.hour}
+    return {name: np.array(part, np.float64) for name, part in named.items()}
+
+
+def _moments(text: pd.Series, format: str | None) -> pd.Series:
+    """Return datetime64[s] [rows], NaT where a text is no date.
+
+    pandas takes the finest resolution of all values, and at nanoseconds no date after 2262: fractions are cut before.
+    """
+    text = text.mask(text.str.lower().isin(["now", "today"]))  # for pandas the time of the clock
+    seconds = np.zeros(len(text))
+    if format is None:
+        format = "ISO8601"
+        text = text.str.replace(r"(:\d\d)[.,]\d+", r"\1", regex=True)
+    elif re.search(r"%[HIMSfcXs]", format):
+        text = text.str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
+    else:
+        matches = [_DATE_AND_TIME.fullmatch(cell) if isinstance(cell, str) else None for cell in text]
+        text = pd.Series([match and match[1] for match in matches], dtype="str")
+        seconds = 3600 * np.array([_hours(match[2]) if match and match[2] else 0.0 for match in matches], np.float64)
+        text = text.mask(~(seconds < 86_400))
+        seconds = np.nan_to_num(seconds)
+    when = pd.to_datetime(text, format=format, errors="coerce", utc=True).dt.tz_localize(None).dt.as_unit("s")
+    return when + pd.Series(np.floor(seconds + 1e-6).astype("timedelta64[s]"))

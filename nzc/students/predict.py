@@ -38,7 +38,8 @@ class Student:
         ValueError: there is no known column, a value is no number or no date, or the array has another shape.
         """
         if self.encoder is not None:
-            records = pd.DataFrame(records)
+            if not isinstance(records, pd.DataFrame):
+                records = pd.DataFrame(records, dtype=object)  # other records do not decide the type of a value
             names = [column.name for column in self.encoder.columns]
             if not set(names) & set(records.columns):
                 raise ValueError(f"there must be columns such as {', '.join(names[:5])}")

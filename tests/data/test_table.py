@@ -2,23 +2,29 @@
 
 import csv
 import json
+import math
 import re
+import shlex
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
-import yaml
 from conftest import Command, Nzc
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from mlflow.exceptions import MlflowException
+from pyarrow import feather, parquet
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -29,7 +35,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN
 from nzc.data.table import Table
-from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder
+from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder, blanked, different, read_table
 from nzc.data.table_fit import doubts, fit_encoder
 from nzc.students import StudentData
 from nzc.students.forest import Forest
@@ -302,6 +308,204 @@ def test_typed_columns_are_what_they_are_as_text() -> None:
         np.testing.assert_array_equal(encoder.encode(typed)[row], encoder.encode(typed[row : row + 1])[0])
 
 
+def _every_type(rows: int, odd: bool) -> pa.Table:
+    """Columns of every type that a file may have; `odd` puts values among them that pandas reads in another way."""
+    rng = np.random.default_rng(rows)
+    small, large = rng.integers(0, 300, rows).tolist(), rng.integers(2**53, 2**60, rows).tolist()
+    real = rng.normal(size=rows).tolist()
+    day = [datetime(2020, 1, 1) + timedelta(days=value) for value in small]
+    moment = [value + timedelta(milliseconds=2_037_500 * place) for place, value in enumerate(day)]
+    stay = [timedelta(days=value % 6) for value in small]
+    last, early = datetime(9999, 12, 31), datetime(2020, 5, 5, 6, 30)
+    hours = timedelta(days=2, hours=7)
+    texts = {
+        "iso": ([str(value.date()) for value in day], ["now", "2021-01-01T00:00:00.000000001", "9999-12-31", "today"]),
+        "format": ([f"{value:%d/%m/%Y}" for value in day], ["now", "31/12/9999 0:00", "1/2/2020 10:00:00.123456789"]),
+        "fraction": ([f"{value:%d/%m/%Y %S.%f}" for value in moment], ["1/2/2020 00.123456789", "31/12/9999 00.1"]),
+        "time": ([f"{value:%H.%M.%S}" for value in moment], ["24.00.00", "2 days 07:30:00", ""]),
+        "money": (
+            [f"{value / 8:.2f} €".replace(".", ",") for value in small],
+            ["(1.234,50) €", "\u22125€", "1 €"],
+        ),
+        "plain": ([f"{value:.4f}" for value in real], ["18446744073709551616", "9007199254740993", "-0.0", "1e400"]),
+        "ward": ([f"w{value % 5}" for value in small], [" ", "1.0", "TRUE", "-0"]),
+    }
+    typed: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
+        "second": (pa.timestamp("s"), [value.replace(microsecond=0) for value in moment], [None, last, early]),
+        "micro": (pa.timestamp("us"), [*day], [early, None, last]),
+        "nano": (pa.timestamp("ns"), [*day], [early, None]),
+        "zoned": (pa.timestamp("us", "Europe/Zurich"), [*day], [early, None, datetime(9999, 12, 30)]),
+        "date": (pa.date32(), [value.date() for value in day], [last.date(), None]),
+        "clock": (pa.time64("us"), [value.time() for value in moment], [early.time(), None]),
+        "stay": (pa.duration("us"), [*stay], [hours, timedelta(microseconds=1), None]),
+        "stay_ns": (pa.duration("ns"), [*stay], [hours, None]),
+        "large": (pa.int64(), [*large], [None, 2**53 + 1, -5]),
+        "unsigned": (pa.uint64(), [*large], [None, 2**64 - 1]),
+        "real": (pa.float64(), [*real], [-0.0, 0.0, 1.0, None, math.nan, 1e300]),
+        "single": (pa.float32(), [np.float32(value) for value in real], [np.float32(-0.0), None, np.float32(0.1)]),
+        "flag": (pa.bool_(), [value > 0 for value in real], [None]),
+        "exact": (pa.decimal128(10, 2), [Decimal(value) / 100 for value in small], [None, Decimal("1.00")]),
+        **{name: (pa.string(), *columns) for name, columns in texts.items()},
+    }
+    for _, values, others in typed.values():
+        values[1 : 4 * len(others) + 1 : 4] = others if odd else values[1 : 4 * len(others) + 1 : 4]
+    table = {name: pa.array(values, type) for name, (type, values, _) in typed.items()}
+    return pa.table(table | {"coded": table["ward"].dictionary_encode(), "zone": table["zoned"].dictionary_encode()})
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+def test_every_row_is_encoded_and_named_alike_alone_and_in_company(tmp_path: Path, ending: str) -> None:
+    def file(table: pa.Table, name: str) -> str:
+        path = str(tmp_path / f"{name}.{ending}")
+        if ending == "csv":
+            table.to_pandas(integer_object_nulls=True).to_csv(path, index=False)
+        elif ending == "parquet":
+            parquet.write_table(table, path, row_group_size=11)
+        else:
+            feather.write_feather(table, path, compression="uncompressed")
+        return path
+
+    public = next(read_table(file(_every_type(90, odd=False), "public"), 90))
+    private = _every_type(24, odd=True)
+    kinds = {"iso": "date", "format": "%d/%m/%Y", "fraction": "%d/%m/%Y %S.%f", "large": "number", "stay": "time",
+             "time": "time", "money": "comma", "plain": "number", "exact": "number", "micro": "date"}  # fmt: skip
+    encoders = [
+        fit_encoder(public, kinds, 8, missing=["-5"]),
+        fit_encoder(public, dict.fromkeys(public, "category"), 8),
+    ]
+
+    def rows(path: str, chunk: int) -> dict[str, list[Any]]:
+        made: dict[str, list[Any]] = defaultdict(list)
+        for part in read_table(path, chunk):
+            for number, encoder in enumerate(encoders):
+                made[f"encoder {number}"] += [row.tobytes() for row in encoder.encode(part)]
+            known = blanked(part, ["-5"])
+            for name in known:
+                codes, names = different(known[name])
+                made[name] += names[codes].tolist()
+        return made
+
+    path = file(private, "private")
+    company, alone = rows(path, 24), rows(path, 1)
+    order = np.random.default_rng(0).permutation(24)
+    others = rows(file(private.take(order), "others"), 7)
+    assert company == alone
+    assert {name: [values[row] for row in order] for name, values in company.items()} == others
+    assert company["iso"][1] == "now" and company["zoned"][5] is None
+    clock = encoders[0].encode(next(read_table(path, 24))[1:2].assign(iso="not a date"))
+    assert clock.tobytes() == company["encoder 0"][1]  # "now" is no date
+
+
+#: How the numbers -1234.5 and 999.25 are written, and the format that follows.
+WRITTEN = {
+    "-1234.50 999.25": None, "-1,234.50 999.25": "1,234.5", "-1.234,50 999,25": "1.234,5", "−1234,5 999,25": "1.234,5",
+    "-1'234.50 999.25": "1,234.5", "-1’234,50 999,25": "1.234,5", "-1\u00a0234,50 999,25": "1.234,5",
+    "-1\u202f234.50 999.25": "1,234.5", "1.234,50- 999,25": "1.234,5", "(1,234.50) 999.25": "1,234.5",
+    "-$1,234.50 $999.25": "$1,234.5", "$(1,234.50) $999.25": "$1,234.5", "-1.234,50€ 999,25€": "1.234,5€",
+    "CHF-1'234.50 CHF999.25": "CHF1,234.5", "-1234,5% +999,25%": "1.234,5%", "-1234.5kg 999.25kg": "1,234.5kg",
+    "-Rs.1,234.50 Rs.999.25": "Rs.1,234.5", "-1,2345E+03 9,9925E+02": "1.234,5", "−1 234.5 999.25": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cells", WRITTEN)
+def test_numbers_are_read_as_people_write_them(cells: str) -> None:
+    low, high = cells.rsplit(" ", 1)
+    public = pd.DataFrame({"pay": [low, high] * 30})
+    encoder = fit_encoder(public, {}, 32)
+    (column,) = encoder.columns
+    assert column.kind == "number" and (low.count(" ") or column.format == WRITTEN[cells])
+    np.testing.assert_allclose(column.mean, (-1234.5 + 999.25) / 2)
+    np.testing.assert_array_equal(encoder.encode(public)[:2], [[-1], [1]])
+    assert not [*doubts(public, encoder, grouped=False)]
+
+
+@pytest.mark.parametrize(
+    "format",
+    ["%d/%m/%Y", "%m/%d/%Y %H:%M", "%d.%m.%y", "%Y/%m/%d", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%Y%m%d", "%d%b%Y",
+     "%m/%d/%Y %I:%M %p", "%d. %m. %Y", "%Y-%m-%dT%H:%M:%S"],
+)  # fmt: skip
+def test_dates_of_all_usual_orders_are_read(format: str) -> None:
+    days = pd.date_range("2023-01-05 13:45", periods=400)
+    public = pd.DataFrame({"day": days.strftime(format)})
+    encoder = fit_encoder(public, {}, 32)
+    iso = fit_encoder(pd.DataFrame({"day": pd.to_datetime(days.strftime(format), format=format)}), {}, 32)
+    assert not encoder.unused and encoder.columns[0].mean == iso.columns[0].mean
+    assert not [*doubts(public, encoder, grouped=False)]
+
+
+def test_times_and_durations_are_hours() -> None:
+    for cells in (["18.00.00", "06.30.00"], ["18:00", "6:30"], ["6:00 pm", "6:30 AM"], ["0 days 18:00:00", "06:30:00"]):
+        (column,) = fit_encoder(pd.DataFrame({"time": cells * 20}), {}, 32).columns
+        assert (column.kind, column.format, column.mean[0]) == ("number", "time", 12.25)
+    (column,) = fit_encoder(pd.DataFrame({"stay": pd.to_timedelta(["18h", "390min"] * 20)}), {}, 32).columns
+    assert column.mean[0] == 12.25
+
+
+@pytest.mark.parametrize(
+    ("cells", "kinds", "count"),
+    [
+        (["1.167", "987", "1.500"], ["number", "comma"], 40),
+        (["1,167", "987", "1.167"], ["number", "comma"], 40),
+        (["01/02/2024", "03/03/2024", "05/12/2024"], ["%d/%m/%Y", "%m/%d/%Y"], 40),
+        (["24-12-05", "23-11-30", "24-01-01"], ["%d-%m-%y", "%y-%m-%d"], 60),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_not_used_and_said(cells: list[str], kinds: list[str], count: int) -> None:
+    if cells[0] == "1,167":
+        cells = ["1,167", "987", "1,500"]
+    public = pd.DataFrame({"CO(GT)": cells * 20, "age": np.arange(60) / 2})
+    encoder = fit_encoder(public, {}, 32)
+    (line,) = doubts(public, encoder, grouped=False)
+    assert "CO(GT)" in encoder.unused and f"{count} of 60" in line
+    overrides = re.findall(r"'(dataset\.[^']+)'", line)
+    for typed, kind in zip(overrides, kinds, strict=True):
+        (override,) = OverridesParser.create().parse_overrides([typed])
+        table = Table(private="a", public="b", label="c", columns=override.value())
+        assert table.kinds == {"CO(GT)": kind}
+        assert not fit_encoder(public, table.kinds, 32).unused
+
+
+def test_numbers_are_no_identifiers_and_advice_loses_no_value() -> None:
+    number = np.random.default_rng(0).integers(100, 90_000, 600)
+    comma = [f"{value / 7:.2f}".replace(".", ",") for value in number]
+    swiss = [f"{value}.-" for value in number]
+    words = ["unknown" if place % 50 == 0 else cell for place, cell in enumerate(comma)]
+    mixed = [cell.replace(",", ".") if place % 3 else cell for place, cell in enumerate(comma)]
+    limits = [f"<{cell}" if place % 50 == 0 else cell for place, cell in enumerate(comma)]
+    public = pd.DataFrame({"comma": comma, "swiss": swiss, "words": words, "mixed": mixed, "limits": limits})
+    encoder = fit_encoder(public, {}, 32)
+    assert [column.name for column in encoder.columns] == ["comma", "swiss"]
+    told = [*doubts(public, encoder, grouped=False)]
+    assert [line.split()[0] for line in told] == ["words", "mixed", "limits"]
+    assert "12 of 600" in told[0] and "words: comma" in told[0]
+    assert "200 of 600" in told[1] and "12 of 600" in told[2] and "missing" not in told[1] + told[2]
+    for private in ("1234.50", "12/31/2024", "now"):  # not as the public file writes numbers
+        with pytest.raises(ColumnError, match="1 of 600 values are no numbers such as"):
+            encoder.encode(public.assign(comma=[private, *comma[1:]]))
+
+
+def test_few_whole_numbers_may_be_codes() -> None:
+    public = pd.DataFrame({"x": np.arange(100) % 5, "age": np.arange(100) % 70, "flag": np.arange(100) % 2})
+    (line,) = doubts(public, fit_encoder(public, {}, 32), grouped=False)
+    assert "'dataset.columns={x: category}'" in line
+    assert not [*doubts(public, fit_encoder(public, {"x": "number"}, 32), grouped=False)]
+
+
+@pytest.mark.parametrize("last", [199, 207])
+def test_one_private_id_does_not_decide_who_is_dropped(tmp_path: Path, last: int) -> None:
+    private, public = (str(tmp_path / f"{name}.csv") for name in ("private", "public"))
+    x = np.random.default_rng(0).normal(size=200)
+    pd.DataFrame({"id": np.arange(100, 180), "x": x[:80]}).to_csv(public, index=False)
+    pd.DataFrame({"id": [*range(199), last], "x": x, "y": (x > 0).astype(int)}).to_csv(private, index=False)
+    splits = Table(private=private, public=public, label="y", id="id", classes=[0, 1], overlap="drop").load()
+    assert len(splits.private) == 120
+
+
+def test_a_missing_code_beside_large_numbers_changes_none_of_them() -> None:
+    table = pd.DataFrame({"id": [2**53 + 1, -1]})
+    assert different(blanked(table, ["-1"]).id)[1].tolist() == [str(2**53 + 1), None]
+
+
 #: Columns of 5,000 rows by a function of a generator, and whether they look like identifiers.
 COLUMNS: dict[str, tuple[Callable[[np.random.Generator], Any], bool]] = {
     "patients": (lambda rng: [f"P{number}" for number in rng.integers(0, 3000, 5000)], True),
@@ -331,15 +535,19 @@ def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
             assert not fit_encoder(public, {"column": kind}, 32).unused
 
 
-@pytest.mark.parametrize("name", ["age", "patient nbr", "Größe", "a, b"])
+@pytest.mark.parametrize("name", ["age", "patient nbr", "Größe", "a, b", "CO(GT)", 'say "x": y', "it's"])
 def test_what_is_said_of_a_column_can_be_typed(name: str) -> None:
-    public = pd.DataFrame({name: [*map(str, range(99)), "four"], f"{name} 2": range(10**6, 10**6 + 100)})
+    public = pd.DataFrame({name: [*map(str, [*range(9)] * 11), "four"], f"{name} 2": range(10**6, 10**6 + 100)})
+    typed = 0
     for line in doubts(public, fit_encoder(public, {}, 32), grouped=False):
-        for typed in re.findall(r"'(dataset\.\w+=[^']+)'", line):
-            (override,) = OverridesParser.create().parse_overrides([typed])
-            assert {*override.value()} <= {*public} or override.value() in public
-        if file := re.findall(r"columns: \{.*?\}", line):
-            assert yaml.safe_load(file[0]) == {"columns": {name: "number"}}
+        for word in re.findall(r"'dataset\..*?'(?= to take|:|\Z)", line):
+            (override,) = OverridesParser.create().parse_overrides(shlex.split(word))
+            value, typed = override.value(), typed + 1
+            if override.key_or_group == "dataset.columns":
+                assert Table(private="a", public="b", label="c", columns=value).kinds == {name: "number"}
+            else:
+                assert value in ([f"{name} 2"], f"{name} 2")
+    assert typed == 3
 
 
 def test_a_column_that_is_nearly_numbers_is_said_and_can_be_numbers(files: Path) -> None:
@@ -436,7 +644,7 @@ def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Calla
         (lambda: Path("new.csv").unlink(), {}, "No such file"),
         (lambda: None, {"label": "wrong"}, "label=wrong: must be a column of visits.csv"),
         (lambda: None, {"drop": ["wrong"]}, "drop=wrong: must be a column"),
-        (lambda: None, {"columns": {"age": "wrong"}}, "must be number, comma, category"),
+        (lambda: None, {"columns": {"age": "wrong"}}, "must be number, comma, time, category"),
         (lambda: Path("visits.xls").write_text("age"), {"private": "visits.xls"}, "must end in .csv"),
     ],
 )  # fmt: skip
