@@ -171,5 +171,8 @@ def test_a_number_on_the_grid_is_rounded_up_by_later_bits() -> None:
     for later in (5, 2**1024 - 1):  # U = 1/2 and more: 0 + noise is above 0
         assert Scripted([2**52], [later]).round_up(near, 0.0) == 1
     assert Scripted([2**52 - 1], [2**1023]).round_up(near, 0.0) == 0
-    law, first = ExactNoise(NORMAL, Fraction(10) ** 200), 3 * 2**51  # the upper quartile, very many steps away
-    assert Scripted([first], [0]).round_up(law, 0.0) == pytest.approx(stats.norm.ppf(0.75) * 1e200)
+    law, first = ExactNoise(NORMAL, Fraction(10) ** 15), 3 * 2**51  # the upper quartile, very many steps away
+    assert Scripted([first], [0]).round_up(law, 0.0) == pytest.approx(stats.norm.ppf(0.75) * 1e15)
+    law = ExactNoise(NORMAL, Fraction(10) ** 200)
+    assert Scripted([first], []).round_up(law, 0.0) == 2**53
+    assert Scripted([2**51], []).round_up(law, 0.0) == -(2**53)

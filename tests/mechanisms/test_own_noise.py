@@ -12,10 +12,10 @@ from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_c
 from nzc.accounting.exact import error_of
 from nzc.accounting.exact_noise import ExactNoise, StandardLaw
 from nzc.labeling.randomness import system_rng
-from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax, noisy_argmax
+from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
-from nzc.validation import InputError
+from nzc.validation import InputError, is_shipped
 
 UNIT = 20.0
 
@@ -74,7 +74,7 @@ def test_one_sided_laws_at_all_neighbours_are_those_at_each(law, monkeypatch):
     orders = np.array([1.5, 8.0, 64.0])
     votes = [np.array([row]) for row in ([5, 5], [9, 9, 9, 1], [30, 20, 10, 0, 0], [250, 0, 0], [21, 20, 20, 19, 3])]
     found = [NoisyArgmax(Own(law)).exact(row).per_query(orders) for row in votes]
-    monkeypatch.setattr(Own, "neighbourhood", lambda *_: None)
+    monkeypatch.setattr(ContinuousNoise, "neighbourhood", lambda *_: None)
     np.testing.assert_allclose(found, [NoisyArgmax(Own(law)).exact(row).per_query(orders) for row in votes], rtol=1e-9)
 
 
@@ -146,10 +146,11 @@ class Exact(Own):
     """t noise with 3 degrees of freedom, and quantiles of `degrees`."""
 
     degrees: float = 3
+    later: float = 0
 
     @property
     def exact(self):
-        law = StandardLaw(lambda u: stdtrit(self.degrees, u), lambda mp, u: pytest.fail("is not needed here"))
+        law = StandardLaw(lambda u: stdtrit(self.degrees, u), lambda mp, u: stdtrit(self.degrees + self.later, float(u)))
         return ExactNoise(law, Fraction(UNIT))
 
 
@@ -158,6 +159,8 @@ def test_quantiles_must_be_those_of_the_law():
         assert NoisyArgmax(noise).release(np.array([[9, 3]]), system_rng()) in (0, 1)
     with pytest.raises(InputError, match="must have quantiles in `exact` of the law that `log_cdf` says"):
         NoisyArgmax(Exact(stats.t(3), degrees=3.00001))
+    with pytest.raises(InputError, match="must have the same quantiles by mpmath as in float64"):
+        NoisyArgmax(Exact(stats.t(3), later=0.001))
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,11 @@ def test_the_noises_of_nzc_are_consistent(noise, shift):
 
 
 def test_every_noise_that_a_mechanism_does_not_check_is_checked_here():
-    assert {type(noise) for noise in NOISES} == {*noisy_argmax._TESTED} - {NoNoise}
+    kinds = [Noise]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    whole = {kind for kind in kinds if is_shipped(kind) and not kind.__abstractmethods__}
+    assert {type(noise) for noise in NOISES} == whole - {NoNoise}
 
 
 def test_an_exact_cost_below_its_lower_bound_is_refused():
