@@ -17,7 +17,6 @@ from nzc.validation import InputError, is_shipped
 _DRAWS = (2**15, 16)  # draws [queries, classes] to judge a sampler by; they show 2 % too little or too much noise
 _FEW, _MANY = 2**15, 2**18  # labels to judge a noisy argmax by, where `_below` judges the noise, and where it cannot
 _SHARES = (0.5, 0.75, 0.9)  # of these labels that are the class ahead, at three gaps
-_VOTES = 1000.0  # of that class: the law is of gaps alone
 _FALSE_ALARM = 1e-12  # the probability that a right sampler is refused
 _ROUNDING, _LEAST = 1e-4, 1e-9  # a bound may be so far below the law, relatively and absolutely: both are rounded
 
@@ -58,10 +57,11 @@ def require_draws(noise: Noise) -> None:
     _require_rng(noise)
     if noise.exact is not None:
         _require_exact(noise, noise.exact)
+    scores, laws = _gaps_and_laws(noise)
     for rng in (np.random.default_rng(0), ExactGenerator(np.random.PCG64(0))):
         if isinstance(noise, ContinuousNoise):
             _require_law(noise, *_below(noise, rng))
-        _require_law(noise, *_winners(noise, rng))
+        _require_law(noise, _winners(noise, rng, scores), laws)
 
 
 def _require_rng(noise: Noise) -> None:
@@ -92,7 +92,7 @@ def _require_exact(noise: Noise, exact: ExactNoise) -> None:
             raise InputError("noise", noise, allowed)
     precise_context = mpmath.mp.clone()
     precise_context.prec = 200
-    shares = np.array([1e-6, 0.2, 0.75, 1 - 1e-6])
+    shares = np.array([2.0**-20, 0.25, 0.75, 1 - 2.0**-20])
     precise = np.array([float(exact.law.precise(precise_context, precise_context.mpf(share))) for share in shares])
     near = exact.law.quantile(shares)
     if not (np.abs(near - precise) <= 2.0**-33 * (1 + np.abs(near))).all():
@@ -125,20 +125,27 @@ def _below(noise: ContinuousNoise, rng: np.random.Generator) -> tuple[Ints, Floa
     return np.diff(below, prepend=0, append=drawn.size)[None], np.diff(expected, prepend=0, append=1)[None]
 
 
-def _winners(noise: Noise, rng: np.random.Generator) -> tuple[Ints, Floats]:
-    """Return how often each of three classes wins, and `log_law`, at a tie and where each class in turn is ahead."""
-    gaps = np.array([0.0, *2.0 ** np.arange(-30, 60)])
-    leads = np.stack([np.zeros_like(gaps), -gaps, -gaps], axis=1)
-    first = np.exp(noise.log_law(leads))[:, 0]
+def _gaps_and_laws(noise: Noise) -> tuple[Floats, Floats]:
+    """Return scores of three classes, a tie and each class in turn ahead, and `log_law` of them as probabilities."""
+    steps = noise.unit * 2.0 ** np.arange(-6, 9) if isinstance(noise, ContinuousNoise) else 2.0 ** np.arange(-100, 101)
+    gaps = np.array([0.0, *steps])
+    scores = np.stack([np.zeros_like(gaps), -gaps, -gaps], axis=1)
+    first = np.exp(noise.log_law(scores))[:, 0]
     chosen = [np.abs(first - share).argmin() for share in _SHARES]
-    leads = np.stack([leads[0], *(np.roll(leads[gap], ahead) for ahead, gap in enumerate(chosen))])
-    laws = np.exp(noise.log_law(leads))
-    if not np.allclose(laws, np.exp(noise.log_law(leads[::-1]))[::-1], rtol=0, atol=1e-9):
+    scores = np.stack([scores[0], *(np.roll(scores[gap], ahead) for ahead, gap in enumerate(chosen))])
+    laws = np.exp(noise.log_law(scores))
+    if not np.allclose(laws, np.exp(noise.log_law(scores[::-1]))[::-1], rtol=0, atol=1e-9):
         raise InputError("noise", noise, "must have a law of each row of scores alone, wherever it stands")
+    return scores, laws
+
+
+def _winners(noise: Noise, rng: np.random.Generator, scores: Floats) -> Ints:
+    """Return how often each class wins, [scores, classes]."""
     labels = _FEW if isinstance(noise, ContinuousNoise) else _MANY
+    offset = 8 * np.abs(scores).max()  # the law is of gaps alone
     counts = []
-    for at, lead in enumerate(leads):
+    for at, row in enumerate(scores):
         size = 1.0 + at % 2  # a boost may enlarge scores and noise
-        scores = np.tile(_VOTES + size * lead, (labels, 1))
-        counts.append(np.bincount(noise.winner(scores, np.full(labels, size), rng), minlength=3))
-    return np.array(counts), laws
+        winners = noise.winner(np.tile(size * (row + offset), (labels, 1)), np.full(labels, size), rng)
+        counts.append(np.bincount(winners, minlength=len(row)))
+    return np.array(counts)
