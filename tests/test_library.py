@@ -175,6 +175,27 @@ def test_calibrated_noise_spends_the_budget_and_no_more(mechanism: object, queri
     assert epsilon * (1 - (1e-3 if numeric else 1e-5)) <= built.worst_case_epsilon(queries, 1e-5) <= epsilon
 
 
+@pytest.mark.parametrize(("epsilon", "delta", "queries"), [(0.0128, 0.1, 3), (1e-4, 0.05, 2)])
+def test_calibrated_noise_spends_epsilon_where_delta_alone_pays_for_more_noise(
+    epsilon: float, delta: float, queries: int
+) -> None:
+    for build in (nzc.Gumbel, nzc.GNMax, nzc.PermuteAndFlip):
+        noise = nzc.calibrate(build, epsilon, delta, queries)
+        assert epsilon * (1 - 1e-3) <= build(noise).worst_case_epsilon(queries, delta) <= epsilon
+
+
+def test_where_a_bound_jumps_the_least_noise_that_is_enough_is_calibrated() -> None:
+    class Jump:
+        def __init__(self, sigma: float) -> None:
+            self.sigma = sigma
+
+        def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
+            return 0.0 if self.sigma >= (4.0 if rough else 3.0) else 2.0
+
+    assert nzc.calibrate(Jump, 1.0, 1e-5, 1) == pytest.approx(3.0, rel=2e-5)
+    assert nzc.calibrate(lambda gamma: Jump(1 / gamma), 1.0, 1e-5, 1) == pytest.approx(1 / 3, rel=2e-5)
+
+
 def _state() -> list[object]:
     """Return global state that a run could change: of Hydra, OmegaConf and the process."""
     os.umask(umask := os.umask(0))

@@ -1,5 +1,6 @@
 """Parts of the user's own: what of nzc's classes they may replace, and whether a screen's statistic is what it promises."""
 
+from dataclasses import fields
 from inspect import getattr_static
 from typing import Any
 
@@ -9,7 +10,7 @@ from nzc.mechanisms.adjacency import Adjacency, Boost
 from nzc.mechanisms.noise import ContinuousNoise, Noise
 from nzc.mechanisms.screen import InteractiveScreen, Screen, ThresholdScreen
 from nzc.types import Ints
-from nzc.validation import InputError, is_shipped
+from nzc.validation import InputError, is_shipped, shortened
 
 #: What a class derived from one of these must leave as it is. One derived from another class of nzc replaces nothing.
 _OF_INTEGRAL = ("leads", "log_law", "neighbourhood", "winner")
@@ -52,7 +53,7 @@ def require_kept(key: str, kind: type, advice: str) -> None:
     if base in _FIXED:
         fixed = _FIXED[base]
     else:
-        settings = getattr(base, "__dataclass_fields__", {})
+        settings = {field.name for field in fields(base)}
         public = [name for name in dir(base) if not name.startswith("_") and name not in settings]
         fixed = (*public, "__post_init__")
     for name in fixed:
@@ -80,8 +81,8 @@ def require_statistic(screen: Screen, teachers: int, classes: int) -> None:
     worst = int(steps.argmax())
     if not steps[worst] <= 1 + 1e-9:
         pair = f"{votes[worst].tolist()} and {moved[worst].tolist()}"
-        allowed = f"must change by at most 1 where one vote moves; between the made-up votes {pair} it changes by"
-        raise InputError("statistic", type(screen).__name__, f"{allowed} {steps[worst]:.6g}")
+        allowed = f"must change by at most 1 where one vote moves; it changes by {steps[worst]:.6g} between the made-up"
+        raise InputError("statistic", type(screen).__name__, f"{allowed} votes {shortened(pair, 200)}")
 
 
 def _histograms(teachers: int, classes: int, rng: np.random.Generator) -> Ints:
