@@ -8,7 +8,8 @@ from typing import Any
 
 from nzc.validation import InputError, between_0_and_1, positive, whole
 
-_TRIALS, _PRECISION = 60, 1e-5  # how often a precise bound is tried at most, and how near the noise of a jump is found
+_TRIALS, _PRECISION = 60, 1e-8  # how often a precise bound is tried at most, and how near the noise of a jump is found
+
 
 def calibrate(
     mechanism: Callable[..., Any],
@@ -25,7 +26,7 @@ def calibrate(
     rough      leave out the numeric bound of LNMax, GNMax, Gumbel and screens: up to two fifths too much noise, at once
 
     The result costs from (1 − 1e-3) of `epsilon` to all of it. It costs less only where a bound jumps: where noise that
-    is less by 1e-5 costs more than `epsilon`, as at a large δ, which alone pays for much noise. InputError: no noise up
+    is less by 1e-8 costs more than `epsilon`, as at a large δ, which alone pays for much noise. InputError: no noise up
     to 1e15 is enough.
 
         >>> import nzc

@@ -20,6 +20,7 @@ from nzc.validation import InputError, is_shipped
 
 _COARSE = 2.0**20  # seeded noise of larger counts is drawn exactly, in votes
 
+
 @dataclass(frozen=True, repr=False)
 class NoisyArgmax(PricedArgmax):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
@@ -98,6 +99,8 @@ class NoisyArgmax(PricedArgmax):
 
 class NoisyCounts(NoisyArgmax):
     """n + Z, rounded to whole numbers, [queries, classes]; labels are its argmax. What follows from it costs nothing.
+
+    Counts beyond ±2^53 are set to ±2^53. Z is Laplace or Gaussian noise of nzc itself: other noise has no such price.
 
     A moved vote shifts two counts by one: a query costs a pure 2γ with Laplace noise, a mean shift of √2/σ with
     Gaussian noise. In own cells all queries together cost as much as the labels alone.

@@ -1,4 +1,4 @@
-"""Parts of the user's own: what of nzc's classes they may replace, and whether a screen's statistic is what it promises."""
+"""Parts of the user's own: what of nzc's classes they may replace, and what the statistic of a screen must be."""
 
 from dataclasses import fields
 from inspect import getattr_static

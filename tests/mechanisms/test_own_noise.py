@@ -151,7 +151,9 @@ class Exact(Own):
 
     @property
     def exact(self):
-        law = StandardLaw(lambda u: stdtrit(self.degrees, u), lambda mp, u: stdtrit(self.degrees + self.later, float(u)))
+        law = StandardLaw(
+            lambda u: stdtrit(self.degrees, u), lambda mp, u: stdtrit(self.degrees + self.later, float(u))
+        )
         return ExactNoise(law, Fraction(UNIT))
 
 

@@ -114,9 +114,7 @@ class Expected(ThresholdScreen):
 def neighbours_by_hand(mechanism, votes, probs, epsilon):
     """Return the smallest δ at ε by the law of each neighbour in the order of classes."""
     laws = [np.exp(mechanism.log_law(np.array([row]), probs))[0] for row in (votes, *brute.moves(votes))]
-    return max(
-        max(brute.excess(laws[0], there, epsilon), brute.excess(there, laws[0], epsilon)) for there in laws[1:]
-    )
+    return max(max(brute.excess(laws[0], there, epsilon), brute.excess(there, laws[0], epsilon)) for there in laws[1:])
 
 
 @pytest.mark.parametrize("votes", [[10, 10], [0, 6], [6, 0], [4, 9, 4]])
