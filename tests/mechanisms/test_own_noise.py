@@ -210,10 +210,10 @@ def test_every_noise_that_a_mechanism_does_not_check_is_checked_here():
 def test_an_exact_cost_below_its_lower_bound_is_refused():
     cost = NoisyArgmax(LaplaceNoise(0.05)).cost(np.array([[130, 120]] * 20), np.zeros(20, int))
     assert cost.epsilon(1e-5).exact_lower <= cost.epsilon(1e-5).exact
-    with pytest.raises(InputError, match=r"worst_case=.*the law at these votes shows"):
+    with pytest.raises(InputError, match=r"worst_case=.*the law at these votes shows a larger ε at δ=1e-05$"):
         replace(cost, worst_case=((20, pure_cost(0.01)),)).epsilon(1e-5)
     exact = replace(cost.exact[0], ceiling=lambda orders: np.full((2, len(orders)), 1e-6))
-    with pytest.raises(InputError, match=r"worst_case=.*must hold for any votes; at order"):
+    with pytest.raises(InputError, match=r"worst_case=.*must hold for any votes; at order 2 it is too small at these"):
         exact.total(np.array([2.0, 8.0]))
 
 
