@@ -122,7 +122,7 @@ class NoisyCounts(NoisyArgmax):
         # Float64 noise of such a size has gaps of whole votes, in which the count would show.
         if isinstance(rng, ExactGenerator) or self.noise.unit > _COARSE:
             exactly = ExactGenerator(rng.bit_generator)
-            return exactly.round_up(self.noise.exact, votes - 0.5).astype(np.int64)
+            return exactly.round_up(self.noise.exact, votes.astype(np.float64) - 0.5).astype(np.int64)
         return votes + np.rint(self.noise.sample(votes.shape, rng)).astype(np.int64)
 
     def labels_of(self, released: Ints) -> Ints:
