@@ -86,6 +86,12 @@ def one_of(allowed: tuple[str, ...], **values: Any) -> None:
             raise InputError(key, value, f"must be one of {', '.join(allowed)}")
 
 
+def is_shipped(part: object) -> bool:
+    """Return whether nzc has tested this part, or class: it is nzc's own, and not only derived from a class of nzc."""
+    kind = part if isinstance(part, type) else type(part)
+    return kind.__module__.startswith("nzc.")
+
+
 def meant(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
     """Return `; did you mean NAME?` for the known name that is near; else those `listed` (None: all), similar first."""
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,28 @@ def test_no_noise_that_is_found_costs_more_than_was_asked(inverse: bool) -> None
         for rough in (False, True):
             noise = nzc.calibrate(Known, epsilon, 1e-5, 7, rough=rough)
             assert 0.999 * epsilon <= Known(noise).worst_case_epsilon(7, 1e-5, rough) <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("build", "epsilon", "delta", "queries"), [(nzc.Gumbel, 0.0128, 0.1, 3), (nzc.PermuteAndFlip, 1e-4, 0.05, 2)]
+)
+def test_calibrated_noise_spends_epsilon_where_delta_alone_pays_for_more_noise(
+    build: Callable[[float], nzc.NoisyArgmax], epsilon: float, delta: float, queries: int
+) -> None:
+    noise = nzc.calibrate(build, epsilon, delta, queries)
+    assert epsilon * (1 - 1e-3) <= build(noise).worst_case_epsilon(queries, delta) <= epsilon
+
+
+def test_where_a_bound_jumps_the_least_noise_that_is_enough_is_calibrated() -> None:
+    class Jump:
+        def __init__(self, sigma: float) -> None:
+            self.sigma = sigma
+
+        def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
+            return 0.0 if self.sigma >= (4.0 if rough else 3.0) else 2.0
+
+    assert nzc.calibrate(Jump, 1.0, 1e-5, 1) == pytest.approx(3.0, rel=2e-5)
+    assert nzc.calibrate(lambda gamma: Jump(1 / gamma), 1.0, 1e-5, 1) == pytest.approx(1 / 3, rel=2e-5)
 
 
 def _state() -> list[object]:

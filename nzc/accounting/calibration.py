@@ -8,6 +8,8 @@ from typing import Any
 
 from nzc.validation import InputError, between_0_and_1, positive, whole
 
+_TRIALS, _PRECISION = 60, 1e-8  # how often a precise bound is tried at most, and how near the noise of a jump is found
+
 
 def calibrate(
     mechanism: Callable[..., Any],
@@ -23,7 +25,9 @@ def calibrate(
     parameter  name of that argument, where several are free and the others have defaults
     rough      leave out the numeric bound of LNMax, GNMax, Gumbel and screens: up to two fifths too much noise, at once
 
-    The result costs from (1 − 1e-3) of `epsilon` to all of it. InputError: no noise up to 1e15 is enough.
+    The result costs from (1 − 1e-3) of `epsilon` to all of it. It costs less only where a bound jumps: where noise that
+    is less by 1e-8 costs more than `epsilon`, as at a large δ, which alone pays for much noise. InputError: no noise up
+    to 1e15 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -42,38 +46,57 @@ def calibrate(
     if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
         values.reverse()
 
-    def enough_for(budget: float) -> float:
+    def enough_for(budget: float) -> float | None:
+        """Return the least noise that is enough by the rough bound; None: there is none."""
         at = next((at for at, value in enumerate(values) if cost(value) <= budget), None)
         if at is None:
-            least = min(map(cost, values))
-            cheaper = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
-            never = f"must be null, because no {name} gives a finite ε"
-            raise InputError("epsilon", epsilon, never if math.isinf(least) else cheaper)
+            return None
         enough, short = values[at], values[max(at - 1, 0)]
         while abs(math.log(enough / short)) > 1e-11:
             middle = math.sqrt(enough * short)
             enough, short = (middle, short) if cost(middle) <= budget else (enough, middle)
         return enough
 
+    enough = enough_for(epsilon)
+    if enough is None:
+        least = min(map(cost, values))
+        cheaper = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
+        never = f"must be null, because no {name} gives a finite ε"
+        raise InputError("epsilon", epsilon, never if math.isinf(least) else cheaper)
     if rough or cost(values[0]) <= epsilon:
-        return enough_for(epsilon)
-    return _refined(partial(cost, rough=False), enough_for, epsilon)
+        return enough
+    grows = values[0] < values[-1]  # whether more noise is a larger value
+    return _refined(partial(cost, rough=False), enough_for, epsilon, enough, grows)
 
 
-def _refined(cost: Callable[[float], float], enough_for: Callable[[float], float], epsilon: float) -> float:
-    """Return less noise than is enough by a rough bound, at a precise ε of at most `epsilon`."""
+def _refined(
+    cost: Callable[[float], float],
+    enough_for: Callable[[float], float | None],
+    epsilon: float,
+    enough: float,
+    grows: bool,
+) -> float:
+    """Return less noise than is `enough` by a rough bound, at a precise ε of at most `epsilon`."""
+    less = 0.5 if grows else 2.0
+    none = 0.0 if grows else math.inf
+    short = none  # the most noise that is known to be too little
     # The noise at which both bounds have the same ε is in about the same ratio for all ε: first, 0.82.
-    enough, target, ratio = enough_for(epsilon), enough_for(epsilon * (1 - 3e-4)), 0.82
-    grows = target > enough  # whether more noise is a larger value
-    for _ in range(12):
-        value = target * (ratio if grows else 1 / ratio)
+    target = enough_for(epsilon * (1 - 3e-4)) or enough
+    value = target * (0.82 if grows else 1 / 0.82)
+    for _ in range(_TRIALS):
         price = cost(value)
-        if price <= epsilon and (value < enough) == grows:
+        if price > epsilon:
+            short = value
+        else:
             enough = value
-        if price == 0 or epsilon * (1 - 1e-3) <= price <= epsilon:
+        is_spent = epsilon * (1 - 1e-3) <= price <= epsilon
+        if is_spent or abs(enough - short) < _PRECISION * enough:
             break
-        equal = enough_for(price)
-        ratio = value / equal if grows else equal / value
+        equal = enough_for(price) if price > 0 else None
+        value = enough if equal is None else target * value / equal
+        # Where δ alone pays for much noise, ε may rise steeply from 0: the ratio leads nowhere, and halving does.
+        if not min(enough, short) < value < max(enough, short):
+            value = enough * less if short == none else math.sqrt(enough * short)
     return enough
 
 

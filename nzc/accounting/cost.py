@@ -119,7 +119,7 @@ class Cost:
         if exact < np.inf:  # e^-1000 counts as 0: an infinite loss is LARGEST at least
             lower = min(lower, LARGEST)
         if lower > exact * (1 + 1e-6) + 1e-9:
-            allowed = f"must hold for any votes; the law at these votes shows ε ≥ {lower:.6g} at δ={delta:g}"
+            allowed = f"must hold for any votes; the law at these votes shows a larger ε at δ={delta:g}"
             raise InputError("worst_case", self.data_independent(delta), allowed)
         return exact, lower, order
 

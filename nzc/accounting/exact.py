@@ -223,7 +223,7 @@ class ExactCost:
             costs = largest_divergence(pairs(), len(places), orders)
             # A bound for any votes cannot be below the cost at these votes. One of a user's own noise may be wrong.
             if np.isfinite(costs[:, 0]).all() and (costs[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
-                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is below {costs[:, 0].max():.4g}"
+                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is too small at these votes"
                 raise InputError("worst_case", float(ceiling[0]), allowed)
             return places, np.minimum(costs, ceiling)
 

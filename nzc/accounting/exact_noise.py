@@ -17,6 +17,7 @@ from scipy.special import ndtri
 from nzc.types import AnyArray, Bools, Floats, Ints
 
 _FIRST, _MORE = 53, 1024  # how many bits of a draw the first stage knows, and how many the second adds
+_FARTHEST = 2**53  # beyond it float64 leaves out whole numbers, so that the lowest bits would show what was added last
 _AT_ONCE = 2**18  # about how many draws are compared at once
 
 #: Answers of rows of bounds, low and high [rows, numbers], and whether they hold for all numbers within the bounds.
@@ -60,7 +61,7 @@ class ExactGenerator(np.random.Generator):
         return reached.reshape(np.shape(statistic)).astype(bool)
 
     def round_up(self, noise: ExactNoise, numbers: Floats | float) -> Floats:
-        """Return numbers + noise, rounded up to whole numbers (then to float64, where they are above 2^53)."""
+        """Return numbers + noise, rounded up to whole numbers and cut off at ±2^53, which float64 still knows apart."""
         scores = np.asarray(numbers, dtype=np.float64).reshape(-1, 1)
         return self._decide(noise, scores, 0 * scores, np.ones_like(scores), _whole).reshape(np.shape(numbers))
 
@@ -135,10 +136,9 @@ def _positive(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def _whole(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return each number, rounded up to a whole number."""
-    bounded = (low > -np.inf) & (high < np.inf)
-    up, down = (-(-np.where(bounded, side, 0) // 1)[:, 0] for side in (high, low))
-    return up, (up == down) & bounded[:, 0]
+    """Return each number, rounded up to a whole number and cut off at ±_FARTHEST: no more bits of it are shown."""
+    up, down = (-(-np.clip(side, -_FARTHEST, _FARTHEST) // 1)[:, 0] for side in (high, low))
+    return up, up == down
 
 
 def _precise_normal(mp: Any, u: Any) -> Any:

@@ -33,6 +33,11 @@ class ArgmaxLaw:
         """Whether the screen uses `student_probs`."""
         return self.screen is not None and self.screen.asks_student
 
+    def known_to_screen(self, votes: Ints, student_probs: Floats | None) -> Floats | None:
+        """Return the probabilities [queries, classes] that the screen gets; None where it uses none."""
+        probabilities = as_probabilities(student_probs, votes)
+        return probabilities if self.asks_student else None
+
     @property
     def delta_cost(self) -> float | None:
         """The δ per query that a label without noise uses behind a screen that protects it; None: no such screen."""
@@ -61,7 +66,7 @@ class ArgmaxLaw:
         leads = (scores - scores.max(axis=1, keepdims=True)) / self.boost.scale(votes)[:, None]
         labels = self.noise.log_law(leads)
         require_total(self.noise, labels)
-        return self._screened(labels, votes, as_probabilities(student_probs, votes))
+        return self._screened(labels, votes, self.known_to_screen(votes, student_probs))
 
     def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
         """Return the log-likelihood ratio of released labels [queries] between two histograms [classes], for audits."""

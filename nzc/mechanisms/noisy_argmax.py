@@ -10,15 +10,15 @@ from nzc.accounting.cost import Cost
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms.adjacency import Adjacency
-from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
+from nzc.mechanisms.noise import GaussianNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
+from nzc.mechanisms.own_parts import require_kept, require_parts, require_statistic
 from nzc.mechanisms.pricing import PricedArgmax
-from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
+from nzc.mechanisms.votes import ABSTAIN, as_votes
 from nzc.types import Floats, Ints
-from nzc.validation import InputError
+from nzc.validation import InputError, is_shipped
 
-#: The noises of nzc itself: its tests compare their samplers, laws and bounds, so that no mechanism has to.
-_TESTED = (ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise)
+_COARSE = 2.0**20  # seeded noise of larger counts is drawn exactly, in votes
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,8 +31,12 @@ class NoisyArgmax(PricedArgmax):
 
     first: "NoisyArgmax | None" = None  # the mechanism before there is a student; None: this one
 
+    def __init_subclass__(cls) -> None:
+        require_kept("_target_", cls, "write a function that returns a nzc.NoisyArgmax")
+
     def __post_init__(self) -> None:
-        if type(self.noise) not in _TESTED:
+        require_parts(self)
+        if not is_shipped(self.noise):  # nzc's tests compare its own noises with their laws
             if np.isfinite(self.boost.shift):  # else no bound is used
                 require_worst_case(self.noise, self.boost.shift)
             require_draws(self.noise)
@@ -58,7 +62,9 @@ class NoisyArgmax(PricedArgmax):
         probabilities, [queries, classes]; None while there is no student.
         """
         votes = as_votes(votes, self.adjacency.everywhere)
-        labels = self.draw(votes, rng, as_probabilities(student_probs, votes))
+        if self.screen is not None and not is_shipped(self.screen) and len(votes):
+            require_statistic(self.screen, int(votes[0].sum()), votes.shape[1])  # both numbers are public
+        labels = self.draw(votes, rng, self.known_to_screen(votes, student_probs))
         return labels if self.screen is None else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
 
     def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
@@ -94,6 +100,8 @@ class NoisyArgmax(PricedArgmax):
 class NoisyCounts(NoisyArgmax):
     """n + Z, rounded to whole numbers, [queries, classes]; labels are its argmax. What follows from it costs nothing.
 
+    Counts beyond ±2^53 are set to ±2^53. Z is Laplace or Gaussian noise of nzc itself: other noise has no such price.
+
     A moved vote shifts two counts by one: a query costs a pure 2γ with Laplace noise, a mean shift of √2/σ with
     Gaussian noise. In own cells all queries together cost as much as the labels alone.
     """
@@ -104,9 +112,17 @@ class NoisyCounts(NoisyArgmax):
     def __init__(self, noise: LaplaceNoise | GaussianNoise) -> None:
         super().__init__(noise)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.noise) not in (LaplaceNoise, GaussianNoise):  # the price of a label is not that of its counts
+            allowed = "must be nzc.LaplaceNoise or nzc.GaussianNoise itself, where noisy counts are released"
+            raise InputError("noise", self.noise, allowed)
+
     def draw(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
-        if isinstance(rng, ExactGenerator):
-            return votes + rng.round_up(self.noise.exact, np.full(votes.shape, -0.5)).astype(np.int64)
+        # Float64 noise of such a size has gaps of whole votes, in which the count would show.
+        if isinstance(rng, ExactGenerator) or self.noise.unit > _COARSE:
+            exactly = ExactGenerator(rng.bit_generator)
+            return exactly.round_up(self.noise.exact, votes.astype(np.float64) - 0.5).astype(np.int64)
         return votes + np.rint(self.noise.sample(votes.shape, rng)).astype(np.int64)
 
     def labels_of(self, released: Ints) -> Ints:

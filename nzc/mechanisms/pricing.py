@@ -17,10 +17,10 @@ from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sampling import sampled
 from nzc.mechanisms.adjacency import FAR, Adjacency, OwnCells, OwnLabels
 from nzc.mechanisms.law import ArgmaxLaw
-from nzc.mechanisms.noise import NoNoise
-from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_labels, as_probabilities, as_votes, distinct
+from nzc.mechanisms.noise import ContinuousNoise, NoNoise
+from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_labels, as_votes, distinct
 from nzc.types import Floats, Ints
-from nzc.validation import InputError
+from nzc.validation import InputError, is_shipped
 
 UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of `cost` left out
 AUDITED = 100  # an audit runs at most so many queries; its result bounds every longer run from below as well
@@ -40,7 +40,7 @@ class PricedArgmax(ArgmaxLaw):
             student_probs = None
         votes = as_votes(votes, self.adjacency.everywhere)
         labels = as_labels(self.labels_of(np.asarray(labels)), votes)
-        student_probs = as_probabilities(student_probs, votes)
+        student_probs = self.known_to_screen(votes, student_probs)
         bounds, asked, shares = self.bounds, [], [np.ones(len(votes))]  # () where no theorem applies
         if bounds and self.screen is not None:
             asked.append(self.screen.histograms(votes, student_probs))
@@ -56,6 +56,7 @@ class PricedArgmax(ArgmaxLaw):
     def exact(self, votes: Ints, student_probs: Floats | None = None) -> ExactCost | JointCost:
         """Return the exact Rényi cost of these queries, screening included."""
         votes = as_votes(votes, one_sum=False)
+        student_probs = self.known_to_screen(votes, student_probs)
         cells = self.adjacency if isinstance(self.adjacency, OwnCells) else None
         if self.releases_counts or not self.adjacency.known or (cells is not None and cells.records > 1):
             return known_cost(len(votes), lambda queries: self.worst_case(queries, queries))
@@ -73,10 +74,11 @@ class PricedArgmax(ArgmaxLaw):
         self, votes: Ints, student_probs: Floats | None, pairs: Callable[[HistogramBatch], Pairs]
     ) -> ExactCost:
         """Return the exact Rényi cost of each query, where `pairs` gives its neighbours."""
-        if student_probs is not None:
-            student_probs = None if self.screen is None else self.screen.relevant_probs(votes, student_probs)
+        if student_probs is not None and self.screen is not None and is_shipped(self.screen):
+            student_probs = self.screen.relevant_probs(votes, student_probs)
         by_index = self.boost.c > 0 or isinstance(self.noise, NoNoise)  # the class order breaks ties, and matters there
-        batches, inverse = distinct(votes, student_probs, by_index & (gaps(votes)[:, 0] <= FAR))
+        ordered = by_index & (gaps(votes)[:, 0] <= FAR) | self.knows_classes
+        batches, inverse = distinct(votes, student_probs, ordered)
         return ExactCost(
             [(batch.places, partial(pairs, batch)) for batch in batches],
             inverse,
@@ -116,6 +118,12 @@ class PricedArgmax(ArgmaxLaw):
         return audited
 
     @property
+    def knows_classes(self) -> bool:
+        """Whether the class order may matter to a part: to any of the user's own, unless its law is nzc's integral."""
+        noise = is_shipped(self.noise) or isinstance(self.noise, ContinuousNoise)
+        return not (noise and (self.screen is None or is_shipped(self.screen)))
+
+    @property
     def bounds(self) -> tuple[DataDependentBound, ...]:
         """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies."""
         if not self.boost.plain or self.adjacency != Adjacency() or self.delta_cost is not None or self.releases_counts:
@@ -131,6 +139,8 @@ class PricedArgmax(ArgmaxLaw):
     def worst_case(self, asked: int = 1, answered: int = 1) -> tuple[tuple[int, WorstCaseCost], ...]:
         """Return counts and costs, whatever the votes, of asking a query and, further, of its label."""
         label = (answered, FREE) if self.delta_cost is not None else self.worst_label(answered)
+        if not is_shipped(self.noise) and label[1].shown is not None and label[1].shown.kind is not Kind.RANGE:
+            label = label[0], replace(label[1], shown=None)  # which is proved for nzc's noise of that name only
         probability, shown = self.adjacency.probability, label[1].shown
         if self.screen is None:
             return (asked, FREE), (label[0], sampled(label[1], probability))

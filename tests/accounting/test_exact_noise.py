@@ -183,5 +183,28 @@ def test_a_number_on_the_grid_is_rounded_up_by_later_bits() -> None:
     for later in (5, 2**1024 - 1):  # U = 1/2 and more: 0 + noise is above 0
         assert Scripted([2**52], [later]).round_up(near, 0.0) == 1
     assert Scripted([2**52 - 1], [2**1023]).round_up(near, 0.0) == 0
-    law, first = ExactNoise(NORMAL, Fraction(10) ** 200), 3 * 2**51  # the upper quartile, very many steps away
-    assert Scripted([first], [0]).round_up(law, 0.0) == pytest.approx(stats.norm.ppf(0.75) * 1e200)
+    law, first = ExactNoise(NORMAL, Fraction(10) ** 15), 3 * 2**51  # the upper quartile, very many steps away
+    assert Scripted([first], [0]).round_up(law, 0.0) == pytest.approx(stats.norm.ppf(0.75) * 1e15)
+    law = ExactNoise(NORMAL, Fraction(10) ** 200)
+    assert Scripted([first], []).round_up(law, 0.0) == 2**53
+    assert Scripted([2**51], []).round_up(law, 0.0) == -(2**53)
+
+
+@pytest.mark.parametrize(("mechanism", "rows"), [(nzc.Counts(1e-15), 30), (nzc.CountsGaussian(1e16), 4)], ids=str)
+def test_huge_counts_are_those_of_real_noise_added_before_rounding(mechanism: nzc.NoisyArgmax, rows: int) -> None:
+    """The same bits give counts one vote apart, odd ones as well as even ones, and none beyond ±2^53."""
+    votes = np.array([[3, 5]] * rows)
+    for generator in (np.random.Generator, ExactGenerator):
+        here, there = (mechanism.release(votes + more, generator(np.random.PCG64(5))) for more in (0, 1))
+        inside = np.abs(here) < 2**53 - 1
+        assert here.dtype == np.int64 and inside.any() and (np.abs(here) <= 2**53).all()
+        assert (there - here)[inside].tolist() == [1] * inside.sum()
+        assert set(here[inside] % 2) == {0, 1}
+        assert (np.sign(here[~inside]) == np.sign(there[~inside])).all()
+
+
+@pytest.mark.parametrize("seed", [0, None])
+@pytest.mark.parametrize("mechanism", [nzc.Counts(1e-100), nzc.CountsGaussian(1e100)], ids=str)
+def test_the_largest_noise_shows_nothing_of_a_count(mechanism: nzc.NoisyArgmax, seed: int | None) -> None:
+    rng = system_rng() if seed is None else np.random.default_rng(seed)
+    assert set(np.abs(mechanism.release(np.array([[3, 5]] * 50), rng)).ravel()) == {2**53}

@@ -76,6 +76,42 @@ def test_parts_inside_parts_are_built_from_plain_lists() -> None:
     assert _build("aggregator", GNMAX | {"first": first}).first.noise.sigma == 5
 
 
+OWN_PARTS = """
+import nzc
+from nzc.mechanisms import NoisyCounts
+
+def counts(gamma):
+    return NoisyCounts(nzc.ExponentialNoise(gamma))
+
+class Wide(nzc.GumbelNoise):
+    def sample(self, shape, rng):
+        return 8 * super().sample(shape, rng)
+
+class Silent(nzc.ThresholdScreen):
+    def answers(self, votes, rng, student_probs):
+        return votes.max(axis=-1) >= self.threshold
+"""
+
+
+def test_parts_that_no_price_holds_for_are_refused_by_their_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("priceless.py").write_text(OWN_PARTS)
+    wide = GNMAX | {"noise": {"_target_": "priceless.Wide", "gamma": 1}}
+    silent = GNMAX | {"screen": {"_target_": "priceless.Silent", "threshold": 4, "sigma1": 1}}
+    for node, message in (
+        (
+            {"_target_": "priceless.counts", "gamma": 0.1},
+            r"^aggregator\.noise=ExponentialNoise.*where noisy counts are",
+        ),
+        (wide, r"^aggregator\.noise=Wide: must leave `sample` as GumbelNoise has it"),
+        (silent, r"^aggregator\.screen=Silent: must leave `answers` as ThresholdScreen has it"),
+    ):
+        with pytest.raises(InputError, match=message):
+            _build("aggregator", node)
+
+
 def test_a_network_is_called_later_wherever_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own_nets.py").write_text("def net(shape, classes, hidden):\n    raise RuntimeError\n")

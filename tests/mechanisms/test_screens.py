@@ -93,3 +93,69 @@ def test_the_papers_confident_run():
     expected = brute.mironov(lambda orders: ask(orders).sum(axis=0) + answer @ label(orders), 1e-6)
     assert answer.sum() == pytest.approx(3499, abs=0.5)
     assert expected == pytest.approx(5.36, abs=0.005)
+
+
+class OneClass(nzc.Screen):
+    """The votes for class 1: a moved vote changes them by at most 1."""
+
+    def statistic(self, votes, student_probs):
+        return np.asarray(votes[..., 1], dtype=float)
+
+
+class Expected(ThresholdScreen):
+    """How many votes the student expects to be right; it does not say which probabilities matter."""
+
+    asks_student = True
+
+    def statistic(self, votes, student_probs):
+        return np.asarray(votes.max(axis=-1) if student_probs is None else (votes * student_probs).sum(axis=-1))
+
+
+def neighbours_by_hand(mechanism, votes, probs, epsilon):
+    """Return the smallest δ at ε by the law of each neighbour in the order of classes."""
+    laws = [np.exp(mechanism.log_law(np.array([row]), probs))[0] for row in (votes, *brute.moves(votes))]
+    return max(max(brute.excess(laws[0], there, epsilon), brute.excess(there, laws[0], epsilon)) for there in laws[1:])
+
+
+@pytest.mark.parametrize("votes", [[10, 10], [0, 6], [6, 0], [4, 9, 4]])
+@pytest.mark.parametrize("screen", [OneClass(0, 2), OneClass(3, 1), Expected(3, 1)], ids=str)
+def test_a_screen_of_ones_own_may_know_classes(votes, screen):
+    probs = np.array([[0.7, 0.2, 0.1][: len(votes)]]) if screen.asks_student else None
+    mechanism = NoisyArgmax(GaussianNoise(10), screen=screen)
+    cost = mechanism.cost(np.array([votes]), np.zeros(1, int), probs).epsilon(1e-6)
+    assert neighbours_by_hand(mechanism, votes, probs, cost.exact * (1 + 1e-6)) <= 1e-6 * (1 + 1e-6)
+    assert neighbours_by_hand(mechanism, votes, probs, cost.exact * 0.99) > 1e-6 or cost.exact == cost.data_independent
+
+
+def _screen(base, **replaced):
+    return type("Mine", (base,), replaced)(2, 3)
+
+
+def _gap(screen, votes, student_probs):
+    ordered = np.sort(votes, axis=-1)
+    return ordered[..., -1] - ordered[..., -2]
+
+
+SCREENS_TO_REFUSE = [
+    (_screen(nzc.Screen, statistic=_gap), "must change by at most 1 where one vote moves; it changes by 2"),
+    (_screen(nzc.Screen, statistic=lambda screen, v, p: v[..., 0] * (np.arange(len(v)) % 2)), "each histogram alone"),
+    (_screen(nzc.Screen, statistic=lambda screen, v, p: v * 1.0), "must return one finite number"),
+    (_screen(ThresholdScreen, answers=lambda *_: None), "must leave `answers` as ThresholdScreen has it"),
+    (_screen(ThresholdScreen, log_answer=lambda *_: None), "must leave `log_answer`"),
+    (_screen(ThresholdScreen, worst_case=lambda *_: None), "must leave `worst_case`"),
+    (_screen(StabilityScreen, statistic=_gap), "must leave `statistic` as StabilityScreen has it"),
+]
+
+
+@pytest.mark.parametrize(("screen", "reason"), SCREENS_TO_REFUSE)
+def test_a_screen_without_its_promise_is_refused(screen, reason):
+    with pytest.raises(InputError, match=reason):
+        NoisyArgmax(GaussianNoise(5), screen=screen).release(np.array([[6, 4, 0]]), np.random.default_rng(0))
+
+
+def test_a_screen_that_does_not_ask_the_student_is_not_told_its_probabilities():
+    statistic = lambda screen, votes, probs: np.asarray((votes if probs is None else votes * probs).max(-1), float)  # noqa: E731
+    mechanism = NoisyArgmax(GaussianNoise(5), screen=_screen(nzc.Screen, statistic=statistic))
+    votes, probs = np.array([[6, 4], [5, 5]] * 50), np.full((100, 2), 0.01)
+    told, untold = (mechanism.release(votes, np.random.default_rng(0), student) for student in (probs, None))
+    assert (told == untold).all() and (told != ABSTAIN).any()

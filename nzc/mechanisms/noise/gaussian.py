@@ -58,7 +58,7 @@ class GaussianNoise(ContinuousNoise):
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         cost = gaussian_cost(np.sqrt(2) * shift / self.sigma)
-        return replace(cost, shown=Shown(Kind.LABEL, cost.mu)) if shift == 1 and type(self) is GaussianNoise else cost
+        return replace(cost, shown=Shown(Kind.LABEL, cost.mu)) if shift == 1 else cost
 
     @property
     def bound(self) -> DataDependentBound:

@@ -24,9 +24,7 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
     def worst_case(self, shift: float) -> WorstCaseCost:
         """A label follows from the noisy counts. Those that rise rise by `shift` in all, others fall by as much."""
         cost = pure_cost(2 * self.gamma * shift, pures=2)
-        return (
-            replace(cost, shown=Shown(Kind.LAPLACE, self.gamma)) if shift == 1 and type(self) is LaplaceNoise else cost
-        )
+        return replace(cost, shown=Shown(Kind.LAPLACE, self.gamma)) if shift == 1 else cost
 
     @property
     def unit(self) -> float:
