@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from nzc.labeling.ledger_entry import LedgerEntry
     from nzc.labeling.randomness import system_rng
     from nzc.mechanisms import (
-        ABSTAIN, NZC, Boost, Confident, ContinuousNoise, Counts, CountsGaussian, GaussianNoise, GNMax, GroundTruth,
+        ABSTAIN, NZC, Abstentions, Boost, Confident, ContinuousNoise, Counts, CountsGaussian, GaussianNoise, GNMax,
+        GroundTruth,
         Gumbel, GumbelNoise, Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise,
         NZCGaussian, OwnCells, Plurality, Screen, SparseScreen, SparseStable, StabilityScreen, Stable, ThresholdScreen,
         audit, count_votes, ExponentialNoise, PermuteAndFlip,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from nzc.validation import InputError
 
 __all__ = [
-    "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "Cost", "Counts", "CountsGaussian", "Epsilon",
+    "ABSTAIN", "NZC", "Abstentions", "Boost", "Confident", "ContinuousNoise", "Cost", "Counts", "CountsGaussian", "Epsilon",
     "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive",
     "InteractiveScreen", "LNMax", "LaplaceNoise", "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise",
     "NoisyArgmax", "OwnCells", "PermuteAndFlip", "Plan", "PlannedRun", "Plurality", "RunResult", "Screen",

@@ -13,19 +13,24 @@ from nzc.mechanisms.adjacency import Adjacency
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.mechanisms.pricing import PricedArgmax
-from nzc.mechanisms.votes import ABSTAIN, as_probabilities, as_votes
+from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
+from nzc.mechanisms.sparse_vector import SparseScreen
+from nzc.mechanisms.votes import ABSTAIN, as_probabilities
 from nzc.types import Floats, Ints
 from nzc.validation import InputError
 
 #: The noises of nzc itself: its tests compare their samplers, laws and bounds, so that no mechanism has to.
 _TESTED = (ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise)
+#: The screens of nzc itself: a vote that appears or vanishes changes their statistic by at most 1 too.
+_SCREENS = (InteractiveScreen, SparseScreen, StabilityScreen, ThresholdScreen)
 
 
 @dataclass(frozen=True, repr=False)
 class NoisyArgmax(PricedArgmax):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
 
-    Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of teachers. By default c = 0,
+    Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of teachers, or with
+    `between(Abstentions(teachers))` to at most so many. By default c = 0,
     Δ = 1, and all queries are answered.
     """
 
@@ -57,7 +62,7 @@ class NoisyArgmax(PricedArgmax):
         `nzc.system_rng()`: who knows a seed can subtract its noise. `student_probs` are the student's class
         probabilities, [queries, classes]; None while there is no student.
         """
-        votes = as_votes(votes, self.adjacency.everywhere)
+        votes = self.votes(votes)
         labels = self.draw(votes, rng, as_probabilities(student_probs, votes))
         return labels if self.screen is None else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
 
@@ -70,6 +75,8 @@ class NoisyArgmax(PricedArgmax):
         refused = None
         if not adjacency.everywhere:
             refused = "must have no screen where records count in their own cells; or recipe=papers"
+        elif adjacency.teachers is not None and type(self.screen) not in _SCREENS:
+            refused = "must be a screen of nzc where teachers abstain: a vote that appears may change yours by more"
         elif not adjacency.known and (self.one_round or self.delta_cost is not None):
             refused = "must have no such screen where a record is in several teachers (budget.groups) or in samples"
         if self.screen is not None and refused:
