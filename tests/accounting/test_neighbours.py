@@ -219,7 +219,9 @@ def _joint_of(mechanism, rows, student):
     return law
 
 
-@pytest.mark.parametrize("mechanism", [nzc.Stable(1, 1.2), nzc.SparseStable(cutoff=2, teachers=9, delta=1e-2)], ids=repr)
+@pytest.mark.parametrize(
+    "mechanism", [nzc.Stable(1, 1.2), nzc.SparseStable(cutoff=2, teachers=9, delta=1e-2)], ids=repr
+)
 def test_labels_without_noise_keep_their_promise_where_teachers_abstain(mechanism):
     mechanism = mechanism.between(nzc.Abstentions(teachers=9))
     for votes in ([6, 1, 0], [4, 2, 2], [3, 3, 0], [9, 0, 0]):
