@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from nzc.validation import InputError
 
 __all__ = [
-    "ABSTAIN", "NZC", "Abstentions", "Boost", "Confident", "ContinuousNoise", "Cost", "Counts", "CountsGaussian", "Epsilon",
-    "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive",
-    "InteractiveScreen", "LNMax", "LaplaceNoise", "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise",
-    "NoisyArgmax", "OwnCells", "PermuteAndFlip", "Plan", "PlannedRun", "Plurality", "RunResult", "Screen",
+    "ABSTAIN", "NZC", "Abstentions", "Boost", "Confident", "ContinuousNoise", "Cost", "Counts", "CountsGaussian",
+    "Epsilon", "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "InputError",
+    "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise", "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise",
+    "Noise", "NoisyArgmax", "OwnCells", "PermuteAndFlip", "Plan", "PlannedRun", "Plurality", "RunResult", "Screen",
     "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit", "calibrate", "count_votes",
     "read_sweep", "run", "sweep", "system_rng",
 ]  # fmt: skip

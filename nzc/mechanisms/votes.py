@@ -9,6 +9,7 @@ from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
 ABSTAIN = -1  # the label of a query that was not answered
+_COUNTED = "nzc.count_votes counts predicted labels"
 _BATCH = 2_000_000  # about how many numbers a batch may hold
 
 
@@ -39,7 +40,7 @@ def as_votes(votes: Any, one_sum: bool = True, teachers: int | None = None, stat
     if array.ndim != 2 or array.shape[1] < 2:
         raise InputError("votes", given, "must be histograms [queries, 2 or more classes]")
     if array.dtype.kind not in "iuf" or not ((array >= 0) & (array <= 2**31) & (array == np.rint(array))).all():
-        raise InputError("votes", given, f"must be whole numbers, counts from 0 to {2**31:,}")
+        raise InputError("votes", given, f"must be whole numbers, counts from 0 to {2**31:,}. {_COUNTED}")
     counts: Ints = array.astype(np.int64)
     if one_sum:
         _require_sums(counts, given, teachers, state)
@@ -54,7 +55,7 @@ def _require_sums(counts: Ints, given: str, teachers: int | None, state: str) ->
         wrong, allowed = sums > teachers, f"of at most {teachers:,} votes, the number of teachers that is stated"
     if not wrong.any():
         return
-    allowed = f"must have rows {allowed}; row {wrong.argmax()} does not. nzc.count_votes counts predicted labels"
+    allowed = f"must have rows {allowed}; row {wrong.argmax()} does not. {_COUNTED}"
     if state and teachers is None:
         allowed = f"{allowed}. If teachers abstained, say how many there are: {state}"
     raise InputError("votes", given, allowed)

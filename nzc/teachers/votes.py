@@ -42,9 +42,9 @@ class VoteFile(Teachers):
         return "teacher"
 
     def neighbours(self, splits: DataSplits | None) -> str:
-        differs = (
-            "one teacher votes differently" if self.count is None else "one teacher votes differently, or abstains"
-        )
+        differs = "one teacher votes differently"
+        if self.count is not None:
+            differs += ", or abstains on other rows"
         return f"{differs}; the votes are from a file, and nzc has not seen which records made them"
 
     @cached_property
