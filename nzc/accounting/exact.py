@@ -59,7 +59,7 @@ def joined(*parts: Pairs) -> Pairs:
         values = [getattr(part, name) for part in parts]
         widths = [((0, 0), (0, most - value.shape[1])) for value in values]
         padded = [np.pad(value, width, constant_values=missing) for value, width in zip(values, widths, strict=True)]
-        return np.concatenate(padded)[order]
+        return np.asarray(np.concatenate(padded)[order])
 
     return Pairs(query[order], column("here", -np.inf), column("there", -np.inf), column("copies", 0.0))
 

@@ -50,9 +50,12 @@ def as_votes(votes: Any, one_sum: bool = True, teachers: int | None = None, stat
 def _require_sums(counts: Ints, given: str, teachers: int | None, state: str) -> None:
     """Raise InputError unless all rows sum to one number, or with `teachers` to at most so many."""
     sums = counts.sum(axis=1)
-    wrong, allowed = (sums != sums[:1]) | (sums < 1), "that all sum to the number of teachers, 1 or more"
-    if teachers is not None:
-        wrong, allowed = sums > teachers, f"of at most {teachers:,} votes, the number of teachers that is stated"
+    if teachers is None:
+        wrong = (sums != sums[:1]) | (sums < 1)
+        allowed = "that all sum to the number of teachers, 1 or more"
+    else:
+        wrong = sums > teachers
+        allowed = f"of at most {teachers:,} votes, the number of teachers that is stated"
     if not wrong.any():
         return
     allowed = f"must have rows {allowed}; row {wrong.argmax()} does not. {_COUNTED}"

@@ -92,27 +92,25 @@ class Agreement:
     right: Floats  # [rows] probability of each label by the released counts; 1 where labels alone were released
     predicted: Ints  # [rows] by the student
     unlabelled: Ints  # what it predicts for all other public rows
+    counted: bool  # whether `right` is known, and the student decides for the likeliest class
 
     @property
     def share(self) -> float:
         """The share of the labels that the student predicts too."""
         return float((self.labels == self.predicted).mean())
 
-    def warnings(self, names: Sequence[str], counted: bool, others: str) -> list[str]:
-        """Return a line where noise does not explain how the student differs.
-
-        counted  whether `right` is known; others: students to try instead
-        """
+    def warnings(self, names: Sequence[str], others: str) -> list[str]:
+        """Return a line where noise does not explain how the student differs; `others`: students to try instead."""
         wrong = 1 - self.share
         by_noise = float(1 - self.right.mean())
         predicted = np.union1d(self.predicted, self.unlabelled)
         # Where only labels are known, noise may explain all that differs, if it is spread over the classes.
         spread = 2 * wrong * len(self.labels) / len(names)
-        sure = np.bincount(self.labels, self.right, len(names)) - (0 if counted else spread)
+        sure = np.bincount(self.labels, self.right, len(names)) - (0 if self.counted else spread)
         forgotten = [name for at, name in enumerate(names) if sure[at] >= _FORGOTTEN and at not in predicted]
         if forgotten:
             return [f"the student never predicts {some(forgotten, NAMED)}, which released labels have: try {others}"]
-        if counted and wrong > 2 * by_noise + _MISSED:
+        if self.counted and wrong > 2 * by_noise + _MISSED:
             why = f"the student contradicts {percent(wrong)} of the labels that it learned from"
             return [f"{why}, and noise explains {percent(by_noise)}: try {others}"]
         return []

@@ -196,7 +196,8 @@ class Execution:
         right = np.ones(len(labels))
         if (probs := session.probabilities) is not None:
             right[: len(probs)] = probs[: len(labels)].max(axis=1)
-        return Agreement(labels[known], right[known], predicted[known], predicted[~known])
+        counted = probs is not None and self.student.weights is None
+        return Agreement(labels[known], right[known], predicted[known], predicted[~known], counted)
 
     def result(self, epsilon: Epsilon, accuracy: float | None, metrics: Metrics) -> RunResult:
         """Return all figures of the run, and print its warnings."""
@@ -206,8 +207,7 @@ class Execution:
         warnings = warnings_of(splits, released, self.labels, names, accuracy, metrics, *run.remedies)
         if (agreement := self.agreement()) is not None:
             metrics = replace(metrics, agreement=agreement.share)
-            counted = session.probabilities is not None and run.parts.student.threshold is None
-            warnings += agreement.warnings(names, counted, _others(run))
+            warnings += agreement.warnings(names, _others(run))
         warnings += _repeated(run)
         sys.stderr.writelines(f"nzc: {line}\n" for line in warnings)
         learned = None

@@ -155,7 +155,8 @@ class StudentModule(LightningModule):
         batch = torch.stack([shares.mean(0), log_p.exp().mean(0)])  # what the labels say, and the student
         self.expected = torch.lerp(self.expected.to(batch), batch, max(0.01, 1 / (self.steps_done + 1)))
         of_labels, of_student = self.expected
-        return (of_student < (1 - self.config.label_noise_rate) * of_labels).to(log_p)
+        forgets: Tensor = of_student < (1 - self.config.label_noise_rate) * of_labels
+        return forgets.to(log_p)
 
     def on_train_start(self) -> None:
         torch.manual_seed(self.seed)  # dropout uses the global generator

@@ -87,11 +87,6 @@ def test_a_student_below_the_most_frequent_class_is_warned_of(predicted: list[in
     assert sum(line.startswith("the student's accuracy is") for line in lines) == warned
 
 
-def _agreement(labels: list[int], predicted: list[int], right: float) -> Agreement:
-    size = len(labels)
-    return Agreement(np.array(labels), np.full(size, right), np.array(predicted), np.array([], np.int64))
-
-
 @pytest.mark.parametrize(
     ("labels", "predicted", "right", "counted", "says"),
     [
@@ -108,9 +103,10 @@ def _agreement(labels: list[int], predicted: list[int], right: float) -> Agreeme
 def test_a_student_is_compared_with_the_labels_of_public_rows(
     labels: list[int], predicted: list[int], right: float, counted: bool, says: str | None
 ) -> None:
-    agreement = _agreement(labels, predicted, right)
+    sure, nothing = np.full(len(labels), right), np.array([], np.int64)
+    agreement = Agreement(np.array(labels), sure, np.array(predicted), nothing, counted)
     assert agreement.share == pytest.approx(np.mean([a == b for a, b in zip(labels, predicted, strict=True)]))
-    lines = agreement.warnings("abc", counted, "student=linear")
+    lines = agreement.warnings("abc", "student=linear")
     assert len(lines) == (says is not None) and all(says in line for line in lines if says)
 
 
