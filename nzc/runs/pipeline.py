@@ -192,6 +192,8 @@ class Execution:
             return None
         labels = self.labels[: len(splits.public)]
         known = labels != ABSTAIN
+        if not known.any():
+            return None
         predicted = self.student.predict(splits.public.x)
         right = np.ones(len(labels))
         if (probs := session.probabilities) is not None:
