@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from nzc.labeling.ledger_entry import LedgerEntry
     from nzc.labeling.randomness import system_rng
     from nzc.mechanisms import (
-        ABSTAIN, NZC, Boost, Confident, ContinuousNoise, Counts, CountsGaussian, GaussianNoise, GNMax, GroundTruth,
+        ABSTAIN, NZC, Abstentions, Boost, Confident, ContinuousNoise, Counts, CountsGaussian, GaussianNoise, GNMax,
+        GroundTruth,
         Gumbel, GumbelNoise, Interactive, InteractiveScreen, LaplaceNoise, LNMax, Noise, NoisyArgmax, NoNoise,
         NZCGaussian, OwnCells, Plurality, Screen, SparseScreen, SparseStable, StabilityScreen, Stable, ThresholdScreen,
         audit, count_votes, ExponentialNoise, PermuteAndFlip,
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from nzc.validation import InputError
 
 __all__ = [
-    "ABSTAIN", "NZC", "Boost", "Confident", "ContinuousNoise", "Cost", "Counts", "CountsGaussian", "Epsilon",
-    "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "InputError", "Interactive",
-    "InteractiveScreen", "LNMax", "LaplaceNoise", "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise", "Noise",
-    "NoisyArgmax", "OwnCells", "PermuteAndFlip", "Plan", "PlannedRun", "Plurality", "RunResult", "Screen",
+    "ABSTAIN", "NZC", "Abstentions", "Boost", "Confident", "ContinuousNoise", "Cost", "Counts", "CountsGaussian",
+    "Epsilon", "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "InputError",
+    "Interactive", "InteractiveScreen", "LNMax", "LaplaceNoise", "Ledger", "LedgerEntry", "NZCGaussian", "NoNoise",
+    "Noise", "NoisyArgmax", "OwnCells", "PermuteAndFlip", "Plan", "PlannedRun", "Plurality", "RunResult", "Screen",
     "SparseScreen", "SparseStable", "StabilityScreen", "Stable", "ThresholdScreen", "audit", "calibrate", "count_votes",
     "read_sweep", "run", "sweep", "system_rng",
 ]  # fmt: skip

@@ -50,6 +50,20 @@ class Pairs:
     copies: Floats  # how many outcomes each entry stands for
 
 
+def joined(*parts: Pairs) -> Pairs:
+    """Return all pairs of the parts. A law of fewer outcomes gets further ones that stand for none."""
+    query = np.concatenate([part.query for part in parts])
+    order, most = np.argsort(query, kind="stable"), max(part.copies.shape[1] for part in parts)
+
+    def column(name: str, missing: float) -> Floats:
+        values = [getattr(part, name) for part in parts]
+        widths = [((0, 0), (0, most - value.shape[1])) for value in values]
+        padded = [np.pad(value, width, constant_values=missing) for value, width in zip(values, widths, strict=True)]
+        return np.asarray(np.concatenate(padded)[order])
+
+    return Pairs(query[order], column("here", -np.inf), column("there", -np.inf), column("copies", 0.0))
+
+
 def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
     """Return the largest Rényi divergence of each query's pairs, both directions, [queries, orders]; 0 without pairs.
 

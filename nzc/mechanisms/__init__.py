@@ -1,6 +1,6 @@
 """Mechanisms: a noisy argmax of vote histograms, composed of boost, noise and screen; numpy, scipy and mpmath only."""
 
-from nzc.mechanisms.adjacency import Adjacency, Boost, OwnCells, OwnLabels
+from nzc.mechanisms.adjacency import Abstentions, Adjacency, Boost, OwnCells, OwnLabels
 
 from nzc.mechanisms.noise import (  # isort: skip
     ContinuousNoise, ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoNoise,
@@ -16,7 +16,7 @@ from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.mechanisms.votes import ABSTAIN, count_votes
 
 __all__ = [
-    "ABSTAIN", "NZC", "Adjacency", "Boost", "Confident", "ContinuousNoise", "Counts", "CountsGaussian",
+    "ABSTAIN", "NZC", "Abstentions", "Adjacency", "Boost", "Confident", "ContinuousNoise", "Counts", "CountsGaussian",
     "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "Interactive",
     "InteractiveScreen", "LNMax", "LaplaceNoise", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "NoisyCounts",
     "OwnCells", "OwnLabels", "PermuteAndFlip", "Plurality", "Screen", "SparseScreen", "SparseStable",

@@ -76,6 +76,7 @@ class Adjacency:
     votes: ClassVar[int] = 1  # how many votes of a unit may move on a query
     probability: ClassVar[float] = 1.0  # with which a record has a vote on a query; it is secret whether it has
     voters: ClassVar[str] = "teachers"  # who votes, in words
+    teachers: ClassVar[int | None] = None  # how many there are where some may abstain; None: all vote on every query
 
     @property
     def known(self) -> bool:
@@ -90,6 +91,20 @@ class Adjacency:
     def rows(self) -> str:
         """On which rows the votes may differ, in words."""
         return "any number of rows"
+
+
+@dataclass(frozen=True)
+class Abstentions(Adjacency):
+    """A unit of privacy is one of so many teachers, and each may abstain: it then casts no vote on a query.
+
+    One vote moves, appears or vanishes in the histogram of each query, whose sum is private. To abstain is to vote for
+    one class more, which is never released: whatever holds for moved votes holds here. Proof: docs/proofs.md.
+    """
+
+    teachers: int  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        whole(1, 2**31, teachers=self.teachers)
 
 
 @dataclass(frozen=True)

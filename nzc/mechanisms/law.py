@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nzc.accounting import audit as empirical
 from nzc.accounting.data_dependent import gaps
 from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
-from nzc.accounting.exact import Pairs
+from nzc.accounting.exact import Pairs, joined
 from nzc.mechanisms.adjacency import FAR, Adjacency, Boost, OwnCells, OwnLabels
 from nzc.mechanisms.noise import ContinuousNoise, Noise, NoNoise
 from nzc.mechanisms.noise.base import require_total
 from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_probabilities, as_votes
-from nzc.types import Floats, Ints
+from nzc.types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +47,11 @@ class ArgmaxLaw:
     def one_round(self) -> bool:
         """Whether all queries of a run must be asked in one round."""
         return self.screen is not None and self.screen.one_round
+
+    def votes(self, votes: Any) -> Ints:
+        """Return histograms between the neighbours of this mechanism, checked (see `as_votes`)."""
+        state = "mechanism.between(nzc.Abstentions(teachers=NUMBER))"
+        return as_votes(votes, self.adjacency.everywhere, self.adjacency.teachers, state)
 
     def draw(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
         """Draw one label per query, also after a screen has ended the run (`Screen.ended`)."""
@@ -88,12 +93,16 @@ class ArgmaxLaw:
 
     def pairs(self, batch: HistogramBatch) -> Pairs:
         """Return the laws at the batch's histograms and at all their neighbours."""
+        moved = self.moved_pairs(batch)
+        if self.adjacency.teachers is None:
+            return moved
+        return joined(moved, self.counted_pairs(batch, -1), self.counted_pairs(batch, 1))
+
+    def moved_pairs(self, batch: HistogramBatch) -> Pairs:
+        """Return the laws at the batch's histograms and where one vote moved."""
         moved, exists = batch.moved()
         row, a, b = np.nonzero(exists)
         votes, probs = batch.votes, None if batch.student_probs is None else batch.student_probs[row]
-        if self.screen is not None and self.delta_cost is not None:
-            bits = self.screen.log_answer(votes, batch.student_probs), self.screen.log_answer(moved[exists], probs)
-            return _pairs(row, *(np.stack(both, axis=-1) for both in bits))
         noise, boost = self.noise, self.boost
         if isinstance(noise, ContinuousNoise) and (boost.c == 0 or gaps(votes)[:, 0].min() > FAR):
             delta = boost.scale(votes)
@@ -105,12 +114,25 @@ class ArgmaxLaw:
                 there = self._screened(others[exists], moved[exists], probs)
                 copies = np.pad(copies[exists], ((0, 0), (0, 1)), constant_values=1)
                 return Pairs(row, self._screened(labels, votes[row], probs), there, copies)
-        return _pairs(row, self.log_law(votes, batch.student_probs), self.log_law(moved[exists], probs))
+        return self._pairs(batch, moved, exists)
 
     def counted_pairs(self, batch: HistogramBatch, change: int) -> Pairs:
         """Return the laws at the batch's histograms and where one count differs by ±1."""
         counted, exists = batch.counted(change)
-        return _pairs(np.nonzero(exists)[0], self.log_law(batch.votes), self.log_law(counted[exists]))
+        if self.adjacency.teachers is not None:
+            exists &= (batch.votes.sum(axis=1) + change <= self.adjacency.teachers)[:, None]
+        return self._pairs(batch, counted, exists)
+
+    def _pairs(self, batch: HistogramBatch, others: Ints, exists: Bools) -> Pairs:
+        """Return the laws at the batch's histograms beside those at `others` [queries, ..., classes] that exist."""
+        row = np.nonzero(exists)[0]
+        probs = None if batch.student_probs is None else batch.student_probs[row]
+        if self.screen is not None and self.delta_cost is not None:
+            here = np.stack(self.screen.log_answer(batch.votes, batch.student_probs), axis=-1)
+            there = np.stack(self.screen.log_answer(others[exists], probs), axis=-1)
+        else:
+            here, there = self.log_law(batch.votes, batch.student_probs), self.log_law(others[exists], probs)
+        return Pairs(row, here[row], there, np.ones_like(there))
 
     def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:
         """Join laws of labels [..., outcomes] with the screen's at votes [..., classes]: [..., outcomes + 1]."""
@@ -118,8 +140,3 @@ class ArgmaxLaw:
             return np.concatenate([labels, np.full((*labels.shape[:-1], 1), -np.inf)], axis=-1)
         answer, abstain = self.screen.log_answer(votes, student_probs)
         return np.concatenate([labels + answer[..., None], abstain[..., None]], axis=-1)
-
-
-def _pairs(row: Ints, votes: Floats, there: Floats) -> Pairs:
-    """Return the laws `there` [pairs, outcomes] beside those at the votes of their rows."""
-    return Pairs(row, votes[row], there, np.ones_like(there))

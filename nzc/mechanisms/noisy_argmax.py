@@ -14,7 +14,7 @@ from nzc.mechanisms.noise import GaussianNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.mechanisms.own_parts import require_kept, require_parts, require_statistic
 from nzc.mechanisms.pricing import PricedArgmax
-from nzc.mechanisms.votes import ABSTAIN, as_votes
+from nzc.mechanisms.votes import ABSTAIN
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, is_shipped
 
@@ -25,7 +25,8 @@ _COARSE = 2.0**20  # seeded noise of larger counts is drawn exactly, in votes
 class NoisyArgmax(PricedArgmax):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
 
-    Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of teachers. By default c = 0,
+    Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of teachers, or with
+    `between(Abstentions(teachers))` to at most so many. By default c = 0,
     Δ = 1, and all queries are answered.
     """
 
@@ -61,7 +62,7 @@ class NoisyArgmax(PricedArgmax):
         `nzc.system_rng()`: who knows a seed can subtract its noise. `student_probs` are the student's class
         probabilities, [queries, classes]; None while there is no student.
         """
-        votes = as_votes(votes, self.adjacency.everywhere)
+        votes = self.votes(votes)
         if self.screen is not None and not is_shipped(self.screen) and len(votes):
             require_statistic(self.screen, int(votes[0].sum()), votes.shape[1])  # both numbers are public
         labels = self.draw(votes, rng, self.known_to_screen(votes, student_probs))
@@ -76,6 +77,8 @@ class NoisyArgmax(PricedArgmax):
         refused = None
         if not adjacency.everywhere:
             refused = "must have no screen where records count in their own cells; or recipe=papers"
+        elif adjacency.teachers is not None and self.screen is not None and not is_shipped(self.screen):
+            refused = "must be a screen of nzc where teachers abstain: a vote that appears may change yours by more"
         elif not adjacency.known and (self.one_round or self.delta_cost is not None):
             refused = "must have no such screen where a record is in several teachers (budget.groups) or in samples"
         if self.screen is not None and refused:

@@ -15,7 +15,7 @@ from nzc.accounting.own_cells import JointCost, known_cost, own_cells_cost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sampling import sampled
-from nzc.mechanisms.adjacency import FAR, Adjacency, OwnCells, OwnLabels
+from nzc.mechanisms.adjacency import FAR, OwnCells, OwnLabels
 from nzc.mechanisms.law import ArgmaxLaw
 from nzc.mechanisms.noise import ContinuousNoise, NoNoise
 from nzc.mechanisms.votes import ABSTAIN, HistogramBatch, as_labels, as_votes, distinct
@@ -38,7 +38,7 @@ class PricedArgmax(ArgmaxLaw):
             if self.asks_student:
                 raise InputError("student_probs", "missing", "must be what `release` was given; None if it had none")
             student_probs = None
-        votes = as_votes(votes, self.adjacency.everywhere)
+        votes = self.votes(votes)
         labels = as_labels(self.labels_of(np.asarray(labels)), votes)
         student_probs = self.known_to_screen(votes, student_probs)
         bounds, asked, shares = self.bounds, [], [np.ones(len(votes))]  # () where no theorem applies
@@ -126,7 +126,8 @@ class PricedArgmax(ArgmaxLaw):
     @property
     def bounds(self) -> tuple[DataDependentBound, ...]:
         """The papers' data-dependent bounds, of the screen and of the label; () where no theorem applies."""
-        if not self.boost.plain or self.adjacency != Adjacency() or self.delta_cost is not None or self.releases_counts:
+        one_vote = self.adjacency.everywhere and self.adjacency.known
+        if not self.boost.plain or not one_vote or self.delta_cost is not None or self.releases_counts:
             return ()
         parts = [self.noise.bound] if self.screen is None else [self.screen.bound, self.noise.bound]
         known = tuple(bound for bound in parts if bound is not None)

@@ -9,20 +9,29 @@ from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
 ABSTAIN = -1  # the label of a query that was not answered
+_COUNTED = "nzc.count_votes counts predicted labels"
 _BATCH = 2_000_000  # about how many numbers a batch may hold
 
 
 def count_votes(predictions: Any, classes: int) -> Ints:
-    """Return vote histograms [queries, classes] of predicted labels [teachers, queries], whole numbers from 0."""
+    """Return vote histograms [queries, classes] of predicted labels [teachers, queries], whole numbers from 0.
+
+    −1: the teacher abstains, and casts no vote on this query (see `nzc.Abstentions`).
+    """
     labels = np.asarray(predictions)
-    if labels.ndim != 2 or labels.dtype.kind not in "iu" or (labels < 0).any() or (labels >= classes).any():
-        allowed = f"must be whole numbers from 0 to {classes - 1}, [teachers, queries]"
+    whole = labels.ndim == 2 and labels.dtype.kind in "iu"
+    if not whole or (labels < ABSTAIN).any() or (labels >= classes).any():
+        allowed = f"must be whole numbers from 0 to {classes - 1}, or -1 to abstain, [teachers, queries]"
         raise InputError("predictions", f"{labels.dtype} {list(labels.shape)}", allowed)
     return np.stack([(labels == label).sum(axis=0) for label in range(classes)], axis=1).astype(np.int64)
 
 
-def as_votes(votes: Any, one_sum: bool = True) -> Ints:
-    """Return `votes`, an array or nested lists, as int64 [queries, classes]; `one_sum`: all rows sum to the same."""
+def as_votes(votes: Any, one_sum: bool = True, teachers: int | None = None, state: str = "") -> Ints:
+    """Return `votes`, an array or nested lists, as int64 [queries, classes].
+
+    one_sum   all rows sum to one number, or with `teachers` to at most so many
+    state     how to state `teachers`; "": it cannot be stated
+    """
     try:
         array = np.asarray(votes)
     except ValueError:
@@ -31,13 +40,28 @@ def as_votes(votes: Any, one_sum: bool = True) -> Ints:
     if array.ndim != 2 or array.shape[1] < 2:
         raise InputError("votes", given, "must be histograms [queries, 2 or more classes]")
     if array.dtype.kind not in "iuf" or not ((array >= 0) & (array <= 2**31) & (array == np.rint(array))).all():
-        raise InputError("votes", given, f"must be whole numbers, counts from 0 to {2**31:,}")
+        raise InputError("votes", given, f"must be whole numbers, counts from 0 to {2**31:,}. {_COUNTED}")
     counts: Ints = array.astype(np.int64)
-    sums = counts.sum(axis=1)
-    if one_sum and (wrong := np.flatnonzero((sums != sums[:1]) | (sums < 1))).size:
-        allowed = f"must have rows that all sum to the number of teachers, 1 or more; row {wrong[0]} does not"
-        raise InputError("votes", given, f"{allowed}. nzc.count_votes counts predicted labels")
+    if one_sum:
+        _require_sums(counts, given, teachers, state)
     return counts
+
+
+def _require_sums(counts: Ints, given: str, teachers: int | None, state: str) -> None:
+    """Raise InputError unless all rows sum to one number, or with `teachers` to at most so many."""
+    sums = counts.sum(axis=1)
+    if teachers is None:
+        wrong = (sums != sums[:1]) | (sums < 1)
+        allowed = "that all sum to the number of teachers, 1 or more"
+    else:
+        wrong = sums > teachers
+        allowed = f"of at most {teachers:,} votes, the number of teachers that is stated"
+    if not wrong.any():
+        return
+    allowed = f"must have rows {allowed}; row {wrong.argmax()} does not. {_COUNTED}"
+    if state and teachers is None:
+        allowed = f"{allowed}. If teachers abstained, say how many there are: {state}"
+    raise InputError("votes", given, allowed)
 
 
 def as_probabilities(student_probs: Any, votes: Ints) -> Floats | None:

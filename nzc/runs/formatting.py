@@ -49,6 +49,7 @@ _NAMES = {
     "metrics.balanced_accuracy": "balanced accuracy",
     "metrics.auc": "AUC",
     "metrics.average_precision": "average precision",
+    "metrics.agreement": "agreement with released labels",
     "epsilon": "ε",
     **{f"epsilon.{name}": f"ε {name.replace('_', '-')}" for name in EPSILONS},
     "epsilon.paper": "ε by paper's method",

@@ -14,19 +14,22 @@ from nzc.types import Floats, Ints
 
 #: Tables and warnings name at most so many classes.
 NAMED = 3
-#: A run warns of classes with a recall below this.
+#: A run warns of classes with a recall below this, and of a student that differs by so much more than noise explains.
 _MISSED = 0.05
+#: A class with so many labels that noise cannot explain is forgotten where the student never predicts it.
+_FORGOTTEN = 5
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures of merit of the student on the test split, from 0 to 1. None: there is no student, or no test row."""
+    """Figures of merit of the student, from 0 to 1; all but the last on the test split. None: it cannot be known."""
 
     majority: float | None = None  # share of the most frequent class: the accuracy of always answering it
     balanced_accuracy: float | None = None  # mean recall of the classes that the test split has
     auc: float | None = None  # under the ROC curve of class 1; of more than two, the mean of each against the rest
     recall: dict[str, float | None] = field(default_factory=dict)  # by the class's name; None: it has no test row
     average_precision: float | None = None  # area under the curve of precision against recall, as with auc
+    agreement: float | None = None  # share of the labels of public rows that the student predicts too
 
     @classmethod
     def of(cls, probs: Floats, truth: Ints, names: Sequence[str], predicted: Ints | None = None) -> "Metrics":
@@ -79,6 +82,38 @@ def evaluate(student: FittedStudent | None, splits: DataSplits | None) -> tuple[
     probs = student.probabilities(test.x)
     predicted = student.decide(probs)
     return share_right(predicted, test.y), Metrics.of(probs, test.y, names, predicted)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The student beside the labels of the same public rows, released or by released counts: public, and free."""
+
+    labels: Ints  # [rows]
+    right: Floats  # [rows] probability of each label by the released counts; 1 where labels alone were released
+    predicted: Ints  # [rows] by the student
+    unlabelled: Ints  # what it predicts for all other public rows
+    counted: bool  # whether `right` is known, and the student decides for the likeliest class
+
+    @property
+    def share(self) -> float:
+        """The share of the labels that the student predicts too."""
+        return float((self.labels == self.predicted).mean())
+
+    def warnings(self, names: Sequence[str], others: str) -> list[str]:
+        """Return a line where noise does not explain how the student differs; `others`: students to try instead."""
+        wrong = 1 - self.share
+        by_noise = float(1 - self.right.mean())
+        predicted = np.union1d(self.predicted, self.unlabelled)
+        # Where only labels are known, noise may explain all that differs, if it is spread over the classes.
+        spread = 2 * wrong * len(self.labels) / len(names)
+        sure = np.bincount(self.labels, self.right, len(names)) - (0 if self.counted else spread)
+        forgotten = [name for at, name in enumerate(names) if sure[at] >= _FORGOTTEN and at not in predicted]
+        if forgotten:
+            return [f"the student never predicts {some(forgotten, NAMED)}, which released labels have: try {others}"]
+        if self.counted and wrong > 2 * by_noise + _MISSED:
+            why = f"the student contradicts {percent(wrong)} of the labels that it learned from"
+            return [f"{why}, and noise explains {percent(by_noise)}: try {others}"]
+        return []
 
 
 def class_names(splits: DataSplits | None, classes: int) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from nzc.mechanisms import ABSTAIN, GroundTruth
 from nzc.runs.curves import POINTS, Curves, curves_of, write_curves
 from nzc.runs.formatting import number, optional
 from nzc.runs.layout import LEARNING_CURVES, RUN_FIGURES, RUN_FILES, clear, digests
-from nzc.runs.metrics import Metrics, class_names, evaluate, share_right, warnings_of
+from nzc.runs.metrics import Agreement, Metrics, class_names, evaluate, share_right, warnings_of
 from nzc.runs.outputs import write_outputs
 from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import Clock, RoundResult, RunResult, versions
@@ -185,12 +185,31 @@ class Execution:
         if self.log is not None:
             self.log(fit, values, step)
 
+    def agreement(self) -> Agreement | None:
+        """Return the student beside the labels that it learned from; None: there is no student, or no label."""
+        session, splits = self.run.session, self.run.splits
+        if self.student is None or self.labels is None or splits is None:
+            return None
+        labels = self.labels[: len(splits.public)]
+        known = labels != ABSTAIN
+        if not known.any():
+            return None
+        predicted = self.student.predict(splits.public.x)
+        right = np.ones(len(labels))
+        if (probs := session.probabilities) is not None:
+            right[: len(probs)] = probs[: len(labels)].max(axis=1)
+        counted = probs is not None and self.student.weights is None
+        return Agreement(labels[known], right[known], predicted[known], predicted[~known], counted)
+
     def result(self, epsilon: Epsilon, accuracy: float | None, metrics: Metrics) -> RunResult:
         """Return all figures of the run, and print its warnings."""
         run, session, splits, rounds = self.run, self.run.session, self.run.splits, self.rounds
         policy, promise, teachers = session.policy, session.promise, run.parts.teachers
         released, names = session.released if rounds else None, class_names(splits, run.classes)
         warnings = warnings_of(splits, released, self.labels, names, accuracy, metrics, *run.remedies)
+        if (agreement := self.agreement()) is not None:
+            metrics = replace(metrics, agreement=agreement.share)
+            warnings += agreement.warnings(names, _others(run))
         warnings += _repeated(run)
         sys.stderr.writelines(f"nzc: {line}\n" for line in warnings)
         learned = None
@@ -227,6 +246,12 @@ class Execution:
             individual=promise.individual,
             voters=policy.mechanism.adjacency.voters,
         )
+
+
+def _others(run: PreparedRun) -> str:
+    """Return what to try where the student contradicts the labels: other students."""
+    names = ["student=supervised", "student=linear"]
+    return " or ".join(name for name in names if name != f"student={run.parts.names['student']}")
 
 
 def _repeated(run: PreparedRun) -> list[str]:

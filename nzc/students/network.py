@@ -14,6 +14,7 @@ from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.func import functional_call
+from torch.nn import functional as F
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 
@@ -35,7 +36,8 @@ class StudentConfig(OptimizerSettings, Student):
     """Settings of a student that is a network; conf/student/supervised.yaml explains each. A subclass adds the loss.
 
     label_noise_rate is a forward correction (Patrini et al. 2017, arXiv 1609.03683). Of labeled_loss_decay: networks
-    fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151).
+    fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151). The loss of a class
+    returns while the student forgets it (`StudentModule._neglected`).
     """
 
     network: networks.Network | None  # dataset=none suggests none
@@ -103,6 +105,7 @@ class StudentModule(LightningModule):
         self.network = self.built(networks.build, config.network, data.x.shape[1:], data.classes, config.unlabelled > 0)
         self.averaged = deepcopy(self.network).requires_grad_(False) if config.average else None
         self.log_noise = nn.Buffer(torch.tensor(config.label_noise_rate / data.classes).log(), persistent=False)
+        self.expected = torch.zeros(2, data.classes)  # moving averages of each class's share (`_neglected`)
         self.steps_done, self.progress = 0, 0.0  # the share of the steps that are done
         self.losses, self.curves = dict[str, Tensor](), dict[str, Tensor]()  # curves: further ones, of a subclass
         self.log_curves: Callable[[Mapping[str, float], int], None] | None = None
@@ -133,9 +136,27 @@ class StudentModule(LightningModule):
         y  labels [rows], or class probabilities [rows, classes]: the mean loss of labels drawn from them
         """
         noise, decay = self.config.label_noise_rate, self.config.labeled_loss_decay
-        seen = torch.logaddexp(logits.log_softmax(1) + math.log1p(-noise), self.log_noise)
-        seen = seen.gather(1, y[:, None]) if y.ndim == 1 else (y * seen).sum(1)
-        return -seen.mean() * (max(self.mixed, 1 - self.progress / decay) if decay else 1.0)
+        log_p = logits.log_softmax(1)
+        seen = torch.logaddexp(log_p + math.log1p(-noise), self.log_noise)
+        seen = seen.gather(1, y[:, None])[:, 0] if y.ndim == 1 else (y * seen).sum(1)
+        if not decay:
+            return -seen.mean()
+        shares = F.one_hot(y, logits.shape[1]).to(log_p) if y.ndim == 1 else y
+        kept = max(self.mixed, 1 - self.progress / decay)
+        return -(seen * (shares @ self._neglected(shares, log_p)).clamp(min=kept)).mean()
+
+    @torch.no_grad()
+    def _neglected(self, shares: Tensor, log_p: Tensor) -> Tensor:
+        """Return 1 for each class that the student forgets, else 0, [classes], from a batch of labeled rows.
+
+        It forgets a class of which it expects less, on average, than is left of the labels' share without the presumed
+        wrong labels. Pseudo-labels alone would not bring the class back.
+        """
+        batch = torch.stack([shares.mean(0), log_p.exp().mean(0)])  # what the labels say, and the student
+        self.expected = torch.lerp(self.expected.to(batch), batch, max(0.01, 1 / (self.steps_done + 1)))
+        of_labels, of_student = self.expected
+        forgets: Tensor = of_student < (1 - self.config.label_noise_rate) * of_labels
+        return forgets.to(log_p)
 
     def on_train_start(self) -> None:
         torch.manual_seed(self.seed)  # dropout uses the global generator

@@ -32,9 +32,9 @@ class VoteHistograms:
         """The section `teachers` of result.json; None: not known. NZC qualifies queries by gaps above 2 or 3 votes."""
         figures: dict[SummaryKey, float | int | None] = dict.fromkeys(get_args(SummaryKey))
         figures["count"] = self.teachers
-        if not self.teachers:
-            return figures
         voted = self.votes.any(axis=1)
+        if not self.teachers or not voted.any():
+            return figures
         gap = gaps(self.votes[voted])[:, 0]
         figures |= {"gap_above_2": float((gap > 2).mean()), "gap_above_3": float((gap > 3).mean())}
         if self.truth is not None and (known := voted & (self.truth != UNKNOWN)).any():

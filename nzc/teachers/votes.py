@@ -8,17 +8,18 @@ import numpy as np
 
 from nzc.data import DataSplits
 from nzc.data.rows import load_array
+from nzc.mechanisms import Abstentions, Adjacency
 from nzc.mechanisms.votes import as_votes
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.base import Teachers, Unit, VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError
+from nzc.validation import InputError, whole
 
 
 @dataclass(frozen=True)
 class VoteFile(Teachers):
-    """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers.
+    """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers, or to less with `count`.
 
     With a dataset, row i belongs to public row i. Where the dataset is one file (npz, folder) and there are votes for
     all of its rows, row i belongs to row i of that file. Without a dataset, `labels` [queries] may hold the truth.
@@ -26,20 +27,31 @@ class VoteFile(Teachers):
 
     path: str
     labels: str | None = None
+    count: int | None = None  # of the teachers, some of whom abstained; None: all voted on every row
 
     needs_dataset = False
+
+    def __post_init__(self) -> None:
+        if self.count is not None:
+            whole(1, 2**31, count=self.count)
+
+    def adjacency(self, labels_only: bool = False) -> Adjacency:
+        return Adjacency() if self.count is None else Abstentions(self.count)
 
     def unit(self, splits: DataSplits | None) -> Unit:
         return "teacher"
 
     def neighbours(self, splits: DataSplits | None) -> str:
-        return "one teacher votes differently; the votes are from a file, and nzc has not seen which records made them"
+        differs = "one teacher votes differently"
+        if self.count is not None:
+            differs += ", or abstains on other rows"
+        return f"{differs}; the votes are from a file, and nzc has not seen which records made them"
 
     @cached_property
     def _votes(self) -> Ints:
         votes = load_array(self.path, "path")
         try:
-            return as_votes(votes)
+            return as_votes(votes, teachers=self.count, state="teachers.count=NUMBER")
         except InputError as error:
             raise InputError("path", self.path, error.allowed) from error
 
@@ -60,7 +72,7 @@ class VoteFile(Teachers):
         rows, classes = self._on_public(splits).shape
         if splits is not None and classes != splits.classes:
             raise InputError("path", self.path, f"must have the dataset's {splits.classes} classes, not {classes}")
-        return VoteShape(rows, classes, int(self._votes[:1].sum()))
+        return VoteShape(rows, classes, self.count or int(self._votes[:1].sum()))
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
         return self._labels if splits is None else splits.public.y[: len(self._on_public(splits))]

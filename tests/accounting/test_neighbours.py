@@ -6,13 +6,14 @@ import brute
 import numpy as np
 import pytest
 from brute import FLOOR, GRID
+from scipy.special import logsumexp
 from scipy.stats import laplace, norm
 
 import nzc
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.exact import Pairs, error_of, largest_divergence
 from nzc.mechanisms import Adjacency, Boost, NoisyArgmax, OwnCells, OwnLabels
-from nzc.mechanisms.noise import GaussianNoise, LaplaceNoise
+from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise
 from nzc.mechanisms.screen import ThresholdScreen
 
 
@@ -168,3 +169,114 @@ def test_a_screen_has_no_price_in_own_cells():
         OwnCells(0)
     with pytest.raises(nzc.InputError, match=r"^per_group=2: "):
         OwnLabels(2)
+
+
+def _abstaining(votes, teachers):
+    """Yield every histogram that one of so many teachers makes of this one: it moves, withdraws or casts its vote."""
+    yield votes
+    for a in range(len(votes)):
+        for b in range(len(votes)):
+            if votes[a] and a != b:
+                yield votes - np.eye(len(votes), dtype=int)[a] + np.eye(len(votes), dtype=int)[b]
+        if votes[a]:
+            yield votes - np.eye(len(votes), dtype=int)[a]
+        if votes.sum() < teachers:
+            yield votes + np.eye(len(votes), dtype=int)[a]
+
+
+ABSTAINING = [
+    *MECHANISMS, nzc.NZC(c=2, gamma=0.1, sensitivity="global"), nzc.Confident(3, 1.5, 2), nzc.Confident(2, 2, 1.5),
+    nzc.Interactive(1, 1.5, 2, confidence=0.5), NoisyArgmax(GumbelNoise(0.4), screen=ThresholdScreen(3, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "probs"), [*((mechanism, False) for mechanism in ABSTAINING), (ABSTAINING[-2], True)], ids=repr
+)
+def test_abstentions_by_enumeration_of_all_labels_and_neighbours(mechanism, probs):
+    """Second route: the largest δ at ε exact and ε published, over all neighbours; ε lower is below the true ε."""
+    mechanism = mechanism.between(nzc.Abstentions(teachers=5))
+    student = np.array([[0.7, 0.2, 0.1], [0.0, 1.0, 0.0]]) if probs else None
+    largest = 0.0
+    for votes in ([[0, 0, 0], [4, 0, 0]], [[2, 2, 1], [2, 0, 1]], [[5, 0, 0], [1, 1, 0]]):
+        cost = mechanism.cost(np.array(votes), np.zeros(2, int), student)
+        epsilon, (published, delta) = cost.epsilon(DELTA), cost.published(DELTA)
+        assert epsilon.exact <= epsilon.data_independent * (1 + 1e-9)
+        joint = [_joint_of(mechanism, rows, student) for rows in product(*(_abstaining(np.array(v), 5) for v in votes))]
+        pairs = [pair for there in joint[1:] for pair in ((joint[0], there), (there, joint[0]))]
+        assert max(brute.excess(p, q, epsilon.exact) for p, q in pairs) <= DELTA * (1 + 1e-9)
+        if np.isfinite(published):
+            assert max(brute.excess(p, q, published) for p, q in pairs) <= delta * (1 + 1e-9) + 1e-15
+        assert max(brute.excess(p, q, epsilon.exact_lower * (1 - 1e-6)) for p, q in pairs) >= DELTA * (1 - 1e-5)
+        largest = max(largest, epsilon.exact_lower / epsilon.exact)
+    assert largest > 0.9
+
+
+def _joint_of(mechanism, rows, student):
+    law = np.ones(1)
+    for row in np.exp(mechanism.log_law(np.array(rows), student)):
+        law = np.outer(law, row).ravel()
+    return law
+
+
+@pytest.mark.parametrize(
+    "mechanism", [nzc.Stable(1, 1.2), nzc.SparseStable(cutoff=2, teachers=9, delta=1e-2)], ids=repr
+)
+def test_labels_without_noise_keep_their_promise_where_teachers_abstain(mechanism):
+    mechanism = mechanism.between(nzc.Abstentions(teachers=9))
+    for votes in ([6, 1, 0], [4, 2, 2], [3, 3, 0], [9, 0, 0]):
+        promise = mechanism.promise(1, 1)
+        delta = 2 * promise.delta_cost + DELTA
+        here = np.exp(mechanism.log_law(np.array([votes])))[0]
+        for other in _abstaining(np.array(votes), 9):
+            there, epsilon = np.exp(mechanism.log_law(other[None]))[0], promise.data_independent(delta)
+            assert max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon)) <= delta
+
+
+@pytest.mark.parametrize("mechanism", [nzc.GNMax(1.5), nzc.LNMax(0.5)], ids=repr)
+def test_the_theorems_hold_where_teachers_abstain(mechanism):
+    """Second route: the Rényi divergence from the law at these votes to that of every neighbour."""
+    bound, orders = mechanism.noise.bound, np.array([1.5, 2.0, 5.0, 9.0])
+    mechanism = mechanism.between(nzc.Abstentions(teachers=40))
+    for votes in ([30, 2, 1], [20, 0, 0], [3, 1, 0], [0, 0, 0]):
+        stated = bound.cost(np.array([votes]))(orders)[0]
+        here = mechanism.log_law(np.array([votes]))[0, :3]
+        for other in _abstaining(np.array(votes), 40):
+            there = mechanism.log_law(other[None])[0, :3]
+            divergence = [logsumexp(a * here + (1 - a) * there) / (a - 1) for a in orders]
+            assert (divergence <= stated * (1 + 1e-9) + 1e-13).all()
+    cost = mechanism.cost(np.array([[30, 2, 1]]), np.array([0])).epsilon(DELTA)
+    assert cost.theorem is not None
+
+
+def test_a_teacher_that_abstains_casts_no_vote():
+    predictions = np.array([[0, 1, -1], [0, -1, -1], [2, 1, -1]])
+    votes = nzc.count_votes(predictions, 3)
+    np.testing.assert_array_equal(votes, [[2, 0, 1], [0, 2, 0], [0, 0, 0]])
+    plain = nzc.GNMax(2)
+    with pytest.raises(nzc.InputError, match=r"Abstentions\(teachers=NUMBER\)"):
+        plain.cost(votes, [0, 1, 0])
+    for teachers in (3, 250):
+        epsilon = plain.between(nzc.Abstentions(teachers)).cost(votes, [0, 1, 0]).epsilon(DELTA)
+        assert epsilon.data_independent == plain.cost([[3, 0, 0]] * 3, [0, 1, 0]).epsilon(DELTA).data_independent
+    with pytest.raises(nzc.InputError, match="row 0"):
+        plain.between(nzc.Abstentions(2)).cost(votes, [0, 1, 0])
+    for wrong in ([[-2, 0]], [[0, 3]]):
+        with pytest.raises(nzc.InputError, match=r"^predictions="):
+            nzc.count_votes(wrong, 3)
+
+
+def test_a_screen_of_ones_own_has_no_price_where_teachers_abstain():
+    class Crowd(ThresholdScreen):
+        def statistic(self, votes, student_probs):  # a moved vote changes nothing, one that appears much
+            return 9.0 * votes.sum(axis=-1)
+
+    with pytest.raises(nzc.InputError, match="Crowd"):
+        NoisyArgmax(GaussianNoise(2), screen=Crowd(2, 2)).between(nzc.Abstentions(5))
+
+
+def test_teachers_that_all_vote_cost_as_much_as_ever():
+    votes = np.array([[5, 0, 0], [2, 2, 1]])
+    plain, abstaining = (nzc.GNMax(2).between(adjacency) for adjacency in (Adjacency(), nzc.Abstentions(5)))
+    moved, all_three = (mechanism.exact(votes).per_query(GRID) for mechanism in (plain, abstaining))
+    np.testing.assert_allclose(all_three, moved, rtol=1e-9)  # a vote that vanishes is no further than one that moves

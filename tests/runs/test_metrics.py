@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, recall_score, roc_auc_score
 
 from nzc.app.job import _objective
-from nzc.runs.metrics import Metrics, unequal_classes, warnings_of
+from nzc.runs.metrics import Agreement, Metrics, unequal_classes, warnings_of
 from nzc.runs.result import RunResult
 from nzc.runs.summary import by_class
 
@@ -87,6 +87,29 @@ def test_a_student_below_the_most_frequent_class_is_warned_of(predicted: list[in
     assert sum(line.startswith("the student's accuracy is") for line in lines) == warned
 
 
+@pytest.mark.parametrize(
+    ("labels", "predicted", "right", "counted", "says"),
+    [
+        ([0, 1, 2] * 40, [0, 1, 2] * 40, 1.0, True, None),
+        ([0, 1, 2] * 40, [0, 1, 0] * 40, 1.0, True, "never predicts c"),
+        ([0, 1, 2] * 40, [0, 1, 0] * 40, 1.0, False, "never predicts c"),
+        ([0, 1, 2] * 40, [0, 1, 2] * 20 + [0, 1, 0] * 20, 1.0, True, "contradicts 16.7 %"),
+        ([0, 1, 2] * 40, [0, 1, 2] * 20 + [0, 1, 0] * 20, 0.85, True, None),  # as many labels are wrong by noise
+        ([0, 1, 2] * 40, [0, 1, 2] * 20 + [0, 1, 0] * 20, 1.0, False, None),  # it may know better
+        ([0] * 90 + [1] * 10 + [2] * 10, [0] * 110, 1.0, False, None),  # wrong labels are spread like this
+        ([0, 1] * 30 + [2], [0, 1] * 30 + [0], 1.0, True, None),  # a single label
+    ],
+)
+def test_a_student_is_compared_with_the_labels_of_public_rows(
+    labels: list[int], predicted: list[int], right: float, counted: bool, says: str | None
+) -> None:
+    sure, nothing = np.full(len(labels), right), np.array([], np.int64)
+    agreement = Agreement(np.array(labels), sure, np.array(predicted), nothing, counted)
+    assert agreement.share == pytest.approx(np.mean([a == b for a, b in zip(labels, predicted, strict=True)]))
+    lines = agreement.warnings("abc", "student=linear")
+    assert len(lines) == (says is not None) and all(says in line for line in lines if says)
+
+
 def test_a_run_shows_and_records_metrics_and_warnings(nzc: Nzc) -> None:
     rng = np.random.default_rng(0)
     y = (np.arange(600) % 10 == 0).astype(int)  # nine tenths are of one class
@@ -103,6 +126,7 @@ def test_a_run_shows_and_records_metrics_and_warnings(nzc: Nzc) -> None:
     assert logged == {name: metrics[name] for name in logged}
     assert [run.data.metrics[f"recall_{name}"] for name in metrics["recall"]] == list(metrics["recall"].values())
     result = RunResult.read(folder)
+    assert 0 < metrics["agreement"] <= 1
     assert _objective("metrics.balanced_accuracy", result) == metrics["balanced_accuracy"]
     assert result.public.as_dict()["metrics"] == metrics
 

@@ -9,6 +9,7 @@ from few_labels import COMMON, clouds, fit
 from scipy.special import softmax
 
 from nzc.data.augment import Affine, Strong
+from nzc.students.config import StudentData
 from nzc.students.network import StudentModule
 from nzc.students.softmatch import PseudoLabels, SoftMatch
 
@@ -97,3 +98,14 @@ def test_the_pool_follows_a_few_labels_and_outvotes_a_wrong_one(labeled: int, wr
     student = fit(_softmatch(steps=200), data)
     assert (student.predict(data.x[:labeled]) == y[:labeled]).all()
     assert (student.predict(data.x) == y).mean() > 0.97
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_no_class_of_few_decisive_columns_is_forgotten(soft: bool) -> None:
+    """All labels are right, and one column decides. Pseudo-labels alone end with fewer classes."""
+    y = np.arange(300) % 5
+    labels = y if soft else np.where(np.arange(300) < 100, y, -1)
+    data = StudentData(np.eye(5, dtype=np.float32)[y], labels, 5, np.eye(5)[y] if soft else None)
+    slow = {"steps": 600, "batch_size": 32, "unlabelled": 128, "average": 0.99, "momentum": 0.99}
+    student = fit(_softmatch(strong=STILL, label_noise_rate=0.2, **slow), data)
+    assert (student.predict(data.x) == y).all()

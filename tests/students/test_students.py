@@ -102,14 +102,20 @@ def test_batches_hold_labeled_rows_and_rows_of_the_whole_pool() -> None:
 def test_the_labeled_loss_by_hand() -> None:
     """It fades over half of the steps: half is gone after a quarter of them, all after half and later.
 
-    Where classes mix, so much of it stays.
+    Where classes mix, so much of it stays. It stays whole for a class of which the student expects far too little.
     """
     student = replace(PLAIN, label_noise_rate=0.1, labeled_loss_decay=0.5).student(_data(), 0)
-    logits, y = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 2, 2, 1, 0])
+    y = torch.tensor([0, 1, 2, 2, 1, 0])
+    logits = 3 * torch.eye(3, dtype=torch.float64)[y] + 0.1 * torch.randn(6, 3, dtype=torch.float64)
     p = logits.softmax(1)[torch.arange(6), y].numpy()
     for student.progress, left in ((0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (0.9, 0.0)):
         expected = pytest.approx(-left * np.log(0.9 * p + 0.1 / 3).mean())
         assert student.labeled_loss(logits, y).item() == expected
+    forgetful = logits - torch.tensor([0.0, 0.0, 6.0])
+    p_forgotten = forgetful.softmax(1)[2:4, 2].numpy()
+    expected = pytest.approx(-np.log(0.9 * p_forgotten + 0.1 / 3).sum() / 6)
+    assert student.labeled_loss(forgetful, y).item() == expected
+    student.labeled_loss(logits, y)  # the average is that of the last batch as long as no step is done
     student.mixed = 0.3
     assert student.labeled_loss(logits, y).item() == pytest.approx(-0.3 * np.log(0.9 * p + 0.1 / 3).mean())
     plain = PLAIN.student(_data(), 0).labeled_loss(1e4 * logits, y)

@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from nzc.data import DataSplits, Split
-from nzc.mechanisms import count_votes
+from nzc.mechanisms import Abstentions, Adjacency, count_votes
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import ShardedTeachers, partition
@@ -150,3 +150,24 @@ def test_what_groups_do_not_allow_and_what_is_warned_of(tmp_path: Path, capsys: 
     for wrong, allowed in ({"count": 41}, "from 1 to 40"), ({"stratify": True}, "must be false where"):
         with pytest.raises(InputError, match=f"{next(iter(wrong))}=.*{allowed}"):
             replace(TREES, **wrong).check(splits)
+
+
+def test_a_file_of_votes_may_lack_some_where_the_number_of_teachers_is_stated(tmp_path: Path) -> None:
+    predictions = np.array([[0, 1, -1], [0, -1, -1], [2, 1, -1]])
+    votes, path = count_votes(predictions, 3), str(tmp_path / "votes.npy")
+    np.save(path, votes)
+    with pytest.raises(InputError, match=r"^path=.*teachers\.count=NUMBER"):
+        VoteFile(path).check(None)
+    stated = VoteFile(path, count=5)
+    assert stated.check(None) == (3, 3, 5) and stated.adjacency() == Abstentions(5)
+    assert "abstains" in stated.neighbours(None) and VoteFile(path).adjacency() == Adjacency()
+    assert stated.vote(None, votes).summary["gap_above_2"] == 0
+    with pytest.raises(InputError, match=r"^path=.*at most 2 votes"):
+        VoteFile(path, count=2).check(None)
+    with pytest.raises(InputError, match=r"^count=0"):
+        VoteFile(path, count=0)
+    np.save(path, predictions)
+    with pytest.raises(InputError, match=r"nzc\.count_votes"):
+        VoteFile(path, count=3).check(None)
+    np.save(path, 0 * votes)
+    assert VoteFile(path, count=3).vote(None, 0 * votes).summary["gap_above_2"] is None
