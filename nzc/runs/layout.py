@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from nzc.storage.files import digest_of
+from nzc.storage.files import digest_of, make_own
 from nzc.validation import masked, masked_tree
 
 #: The folder in that of a run with the configuration that Hydra composed.
@@ -62,7 +62,7 @@ def as_typed(overrides: Any) -> list[str]:
 
 def write_error(job: Path, line: str) -> None:
     """Say in the folder of a job that could not do so itself why it has no result."""
-    job.mkdir(parents=True, exist_ok=True)
+    make_own(job)
     (job / ERROR).write_text(f"{line}\n", encoding="utf-8")
 
 

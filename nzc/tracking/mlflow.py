@@ -5,6 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,7 +67,7 @@ class MLflow(Tracker):
         self.file: Path | None = None
         if self.uri.startswith(_SQLITE):
             self.file = Path(self.uri.removeprefix(_SQLITE)).absolute()
-            self.uri = _address(self.file)
+            self.uri = address_of(self.file)
         self.outage: Exception | None = None  # that `check` met
         self.run, self.begun = "", 0  # of the open run: id, milliseconds since 1970
         self.points = list[Metric]()  # not sent yet
@@ -220,17 +221,18 @@ def create_database(file: Path) -> None:
         with FileLock(lock := Path(f"{file}.lock"), mode=0o600):
             if not file.exists():
                 partial = file.with_name(f".{file.name}.{uuid4().hex}.partial")  # MLflow keeps the names that it opened
-                MlflowClient(tracking_uri=_address(partial)).search_experiments(max_results=1)
+                MlflowClient(tracking_uri=address_of(partial)).search_experiments(max_results=1)
                 partial.rename(file)
             lock.unlink(missing_ok=True)  # whoever waits for it finds the database
 
 
-def _address(file: Path) -> str:
+def address_of(file: Path) -> str:
     """Return the address of an SQLite database. InputError: the installed SQLAlchemy has none for this path."""
-    address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
-    if make_url(address).database != str(file):
-        raise InputError("tracking.uri", file, "must be a path without ?, or SQLAlchemy 2.1 must be installed")
-    return address
+    with suppress(UnicodeEncodeError):
+        address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
+        if make_url(address).database == str(file):
+            return address
+    raise InputError("tracking.uri", file, "must be a path in UTF-8, and without ? before SQLAlchemy 2.1")
 
 
 def _is_database(file: Path) -> bool:
