@@ -55,8 +55,6 @@ class SlurmLauncher(Launcher):
         except FailedJobError:
             raise
         except UncompletedJobError:
-            write_error(
-                job_folders(self.sweep).get(number, self.sweep / str(number)),
-                f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})",
-            )
+            folder = job_folders(self.sweep).get(number, self.sweep / str(number))
+            write_error(folder, f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})")
             return JobReturn(status=JobStatus.COMPLETED)

@@ -49,15 +49,14 @@ class Sklearn(ShardedTeachers):
         from joblib import Parallel, cpu_count, delayed
 
         todo = missing(work, range(len(shards)))
-        workers = {
-            "initializer": _start_worker,
-            "initargs": (os.getcwd(), sys.path.copy()),
-        }  # not those of an earlier run
-        # joblib writes no files: it takes folders of few ASCII letters only. It needs a name, and makes no such folder.
+        places = os.getcwd(), sys.path.copy()  # workers of an earlier run, in other places, are not used again
+        workers = {"initializer": _start_worker, "initargs": places}
+        # joblib writes no file, and does not use the folder: it accepts short paths in ASCII only.
         options = {"return_as": "generator", "max_nbytes": None, "temp_folder": os.sep, **workers}
         pool = Parallel(min(self.parallel or cpu_count(), len(shards)), **options)
         ignored = warnings.catch_warnings(action="ignore")  # joblib warns of tasks that Ctrl-C leaves undone
-        with TemporaryDirectory(dir=work) as files, Bar(trainer.progress) as shown, ignored:  # private: in the store
+        # The files stay after a kill, so they belong into the private store.
+        with TemporaryDirectory(dir=work) as files, Bar(trainer.progress) as shown, ignored:
             public = _in_file(Path(files, "public.npy"), _features(splits.public.x[splits.to_label]))
 
             def task(teacher: int) -> Any:
