@@ -10,6 +10,7 @@ from hydra.plugins.launcher import Launcher
 from omegaconf import open_dict
 
 from nzc.runs.layout import write_error
+from nzc.sweeps.frame import job_folders
 
 
 class RayLauncher(Launcher):
@@ -47,5 +48,5 @@ class RayLauncher(Launcher):
             raise
         except RayError as error:
             lost = f"Ray: {type(error).__name__}, the process of this job was lost"
-            write_error(self.sweep / str(number), lost)
+            write_error(job_folders(self.sweep).get(number, self.sweep / str(number)), lost)
             return JobReturn(status=JobStatus.COMPLETED)

@@ -9,6 +9,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 
 from nzc.runs.layout import write_error
+from nzc.sweeps.frame import job_folders
 
 
 class SlurmLauncher(Launcher):
@@ -54,5 +55,6 @@ class SlurmLauncher(Launcher):
         except FailedJobError:
             raise
         except UncompletedJobError:
-            write_error(self.sweep / str(number), f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})")
+            folder = job_folders(self.sweep).get(number, self.sweep / str(number))
+            write_error(folder, f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})")
             return JobReturn(status=JobStatus.COMPLETED)

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import AbstractContextManager, chdir, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -133,7 +133,7 @@ class RunHooks(Callback):
             RunHooks.prepared = prepare(config, config.hydra.runtime.choices, begun)
             if RunHooks.prepared.help_train():
                 sys.exit()
-            RunHooks.prepared.take("hydra.run.dir", Path(config.hydra.run.dir))
+            RunHooks.prepared.take("hydra.run.dir", Path(config.hydra.run.dir).absolute())  # the job may change it
 
 
 def run_job(cfg: DictConfig) -> float | list[float] | None:
@@ -141,8 +141,10 @@ def run_job(cfg: DictConfig) -> float | list[float] | None:
     settings, private = HydraConfig.get(), shows_private(cfg)
     folder = Path(settings.runtime.output_dir)
     if settings.mode == RunMode.MULTIRUN:
-        name = job_name(Path(settings.sweep.dir), settings.job.num, as_typed(settings.overrides.task))
-        return _run_of_sweep(cfg, settings.runtime.choices, folder, Path(settings.sweep.dir), name)
+        home = Path(settings.runtime.cwd if settings.job.chdir else ".")  # where relative paths start
+        sweep = home / settings.sweep.dir
+        name = job_name(sweep, settings.job.num, as_typed(settings.overrides.task))
+        return _run_of_sweep(cfg, settings.runtime.choices, folder, sweep, name, home)
     assert RunHooks.prepared is not None
     with reported(private, folder=folder):
         result = RunHooks.prepared.execute(speaks=True).waited(RunHooks.prepared.begun)
@@ -152,11 +154,12 @@ def run_job(cfg: DictConfig) -> float | list[float] | None:
 
 
 def _run_of_sweep(
-    cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path, name: str
+    cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path, name: str, home: Path
 ) -> float | list[float] | None:
     job, private = None, shows_private(cfg)
     try:
-        job = prepare(cfg, choices, time.time(), in_sweep=True)
+        with chdir(home):
+            job = prepare(cfg, choices, time.time(), in_sweep=True)
         if job.help_train():
             return None
         job.take("hydra.sweep.dir", folder)
@@ -165,7 +168,7 @@ def _run_of_sweep(
         return None if cfg.objective is None else _objective(cfg.objective, result)
     except Exception as error:
         if job is None:
-            with suppress(Exception), _tracked(build_tracker(cfg), cfg, choices, folder, sweep, name):
+            with suppress(Exception), chdir(home), _tracked(build_tracker(cfg), cfg, choices, folder, sweep, name):
                 raise
         if TRACEBACK:
             raise

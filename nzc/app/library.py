@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from nzc.app.errors import Stop, error_line, input_error
 from nzc.app.job import prepare
 from nzc.app.main import do_job
 from nzc.app.sweep import SweepHooks, answer_interrupted
+from nzc.runs.layout import RECORDED
 from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
 from nzc.storage.files import PRIVATE
@@ -58,11 +59,12 @@ def run(settings: Settings = (), /, **more: Any) -> RunResult:
             raise InputError("settings", " ".join(overrides), "must describe one run; nzc.sweep runs several")
         job = prepare(cfg, cfg.hydra.runtime.choices, begun)
         job.take("hydra.run.dir", folder := Path(cfg.hydra.run.dir).absolute())
-        (stored := folder / ".hydra").mkdir(exist_ok=True)  # as Hydra does
+        (stored := folder / RECORDED).mkdir(exist_ok=True)  # as Hydra does
         OmegaConf.save(without_hydra(cfg), stored / "config.yaml")
         OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), stored / "hydra.yaml")
         OmegaConf.save(cfg.hydra.overrides.task, stored / "overrides.yaml")
-        return job.execute()
+        with chdir(folder if cfg.hydra.job.chdir else "."):
+            return job.execute()
 
 
 def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":

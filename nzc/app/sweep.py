@@ -1,19 +1,21 @@
 """A sweep: its jobs, the check of all keys before the first one, its parent run in the tracker, and its answer."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from nzc.app.build import KINDS, build
 from nzc.app.config import experiment_of, refuse_unknown_keys, shows_private
@@ -23,22 +25,32 @@ from nzc.runs import layout
 from nzc.runs.formatting import optional, show
 from nzc.runs.prepare import forget_data
 from nzc.storage.files import OwnFolder, require_own
-from nzc.sweeps.frame import JOBS, SweepRow, check_keys, header_of, is_seed, name_of, numbered, spec_of, write_jobs
+from nzc.sweeps.frame import JOBS, SweepRow, check_keys, header_of, is_seed, job_folders, name_of, spec_of, write_jobs
 from nzc.tracking import RECORD, tracked, tracked_name
 from nzc.validation import InputError, in_a_line
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+_SUBDIR = "hydra.sweep.subdir"
 _SWEEP_FILES = (layout.SWEEP, JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
 
 
 @dataclass(frozen=True)
 class SweepJob:
-    """One job of a sweep: its row, and the overrides KEY=VALUE of the command line, the grid and the row."""
+    """One job of a sweep: its row, and the overrides KEY=VALUE of the command line, the grid and the row.
+
+    folder  its own, below that of the sweep
+    """
 
     row: SweepRow
     overrides: list[str]
+    folder: str = ""
+
+    @property
+    def launched(self) -> list[str]:
+        """The overrides with which it is launched: with its folder, so that no process names it otherwise."""
+        return [*self.overrides, f"{_SUBDIR}={QuotedString(self.folder, Quote.single).with_quotes()}"]
 
 
 class SweepHooks(Callback):
@@ -58,7 +70,7 @@ class SweepHooks(Callback):
         with reported(), ExitStack() as undo:  # Hydra would make a warning of an error
             undo.callback(self.own.undo)
             require_own("hydra.sweep.dir", self.folder)
-            jobs, header, tracker = _checked_jobs(config), header_of(config), build_tracker(config)
+            self.jobs, header, tracker = _checked_jobs(config), header_of(config), build_tracker(config)
             experiment = experiment_of(config, config.hydra.runtime.choices)
             if tracker is not None:
                 tracker.check(experiment)
@@ -70,11 +82,11 @@ class SweepHooks(Callback):
             undo.pop_all()
         if used:
             layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in spec_of(config).figures])
-            for job in numbered(self.folder):
-                layout.write_error(job, layout.NOT_STARTED)
         OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
-        if jobs:
-            write_jobs(self.folder, [vars(job) | {"row": job.row.model_dump()} for job in jobs])
+        if self.jobs:
+            write_jobs(self.folder, [vars(job) | {"row": job.row.model_dump()} for job in self.jobs])
+        for folder in self.begun:  # an earlier sweep was here
+            layout.write_error(folder, layout.NOT_STARTED)
         SweepHooks.current = self
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
@@ -87,6 +99,11 @@ class SweepHooks(Callback):
         self.close(stop := Stop(2, *failure_lines(jobs), last) if failed else None)
         if stop is not None:
             raise stop
+
+    @property
+    def begun(self) -> list[Path]:
+        """The folders of the jobs that have begun."""
+        return [folder for folder in job_folders(self.folder).values() if folder.is_dir()]
 
     def answer(self) -> "DataFrame":
         """Write table, figures and page of the finished jobs, and return all jobs."""
@@ -112,7 +129,7 @@ class SweepHooks(Callback):
         """Close the parent run, and let others use the folder, which goes where no job has begun."""
         SweepHooks.current = None
         self.tracked.__exit__(None if error is None else type(error), error, None)
-        if not (numbered(self.folder) or (self.folder / RECORD).is_file()):  # as with a row that cannot be composed
+        if not (self.begun or (self.folder / RECORD).is_file()):  # as with a row that cannot be composed
             layout.clear(self.folder, _SWEEP_FILES)
             self.own.undo()
         self.own.close()
@@ -120,11 +137,43 @@ class SweepHooks(Callback):
 
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     """Return the jobs of the sweeper `rows`; another makes its own. Wrong keys end the command, a line for each."""
-    jobs = plan_jobs(config) if config.hydra.runtime.choices["hydra/sweeper"] == "rows" else []
+    refuse_unknown_keys(config)
+    sweeper = config.hydra.runtime.choices["hydra/sweeper"]
+    jobs = plan_jobs(config) if sweeper == "rows" else []
     configs, mistakes = compose_jobs(config, jobs) if jobs else ([config], [])
     if mistakes := [*mistakes, *check_keys(spec_of(config), configs)]:
         raise Stop(2, *mistakes)
-    return jobs
+    sweep: Any = OmegaConf.to_container(config.hydra.sweep, resolve=False)
+    typed = sweep["subdir"]
+    if not jobs and typed != "${hydra.job.num}":
+        allowed = f"must be ${{hydra.job.num}} with hydra/sweeper={sweeper}, whose jobs are not known beforehand"
+        raise InputError(_SUBDIR, typed, allowed)
+    folders = _folders(config, typed, configs[: len(jobs)])
+    return [replace(job, folder=folder) for job, folder in zip(jobs, folders, strict=True)]
+
+
+def _folders(config: DictConfig, typed: str, configs: Sequence[DictConfig]) -> list[str]:
+    """Return the folder of each job below that of the sweep, which `typed` names.
+
+    InputError: two jobs have one folder, or it is not below the sweep's, or has files that nzc did not make.
+    """
+    jobs: dict[str, int] = {}
+    for number, cfg in enumerate(configs):
+        with open_dict(cfg):
+            cfg.hydra.job.num = number
+            cfg.hydra.job.id = str(number)
+        HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
+        sweep, folder = cfg.hydra.sweep.dir, os.path.normpath(str(cfg.hydra.sweep.subdir))
+        if sweep != config.hydra.sweep.dir:
+            raise InputError("hydra.sweep.dir", sweep, f"must be the same for all jobs; {_SUBDIR} may differ")
+        if Path(folder).is_absolute() or folder.split(os.sep)[0] in (os.curdir, os.pardir):
+            raise InputError(_SUBDIR, typed, f"must name a folder below hydra.sweep.dir, not {folder}")
+        if folder in jobs:
+            allowed = f"must name a folder for each job, but jobs {jobs[folder]} and {number} both have {folder}"
+            raise InputError(_SUBDIR, typed, f"{allowed}: add ${{hydra.job.num}}")
+        require_own(_SUBDIR, Path(sweep, folder), (layout.RECORDED, layout.ERROR))
+        jobs[folder] = number
+    return list(jobs)
 
 
 @contextmanager
@@ -136,7 +185,7 @@ def answer_interrupted() -> Iterator[None]:
         if (sweep := SweepHooks.current) is None:
             raise
         with suppress(Exception):
-            if any(sweep.folder.glob(f"*/{layout.RESULT}")):
+            if any((folder / layout.RESULT).is_file() for folder in sweep.begun):
                 sweep.answer()
         sweep.close(error)
         with reported():

@@ -6,9 +6,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from nzc.storage.files import digest_of
+from nzc.storage.files import digest_of, make_own
 from nzc.validation import masked, masked_tree
 
+#: The folder in that of a run with the configuration that Hydra composed.
+RECORDED = ".hydra"
 #: A run: its result; its released labels and noisy counts, exported student, what that takes, its predictions for all
 #: public rows, and its learning curves, all public; curve data that depend on votes; where labels alone are private,
 #: its predictions for private records, which are never published. A run or a sweep: its figures.
@@ -49,7 +51,7 @@ def masked_file(path: Path) -> str:
 
 def read_overrides(folder: Path) -> list[str]:
     """Return the overrides that Hydra recorded for the run in `folder`; none where it did not begin."""
-    path = folder / ".hydra" / "overrides.yaml"
+    path = folder / RECORDED / "overrides.yaml"
     return [masked(text) for text in as_typed(OmegaConf.load(path))] if path.is_file() else []
 
 
@@ -60,7 +62,7 @@ def as_typed(overrides: Any) -> list[str]:
 
 def write_error(job: Path, line: str) -> None:
     """Say in the folder of a job that could not do so itself why it has no result."""
-    job.mkdir(exist_ok=True)
+    make_own(job)
     (job / ERROR).write_text(f"{line}\n", encoding="utf-8")
 
 

@@ -21,7 +21,7 @@ from nzc.runs.metrics import Agreement, Metrics, class_names, evaluate, share_ri
 from nzc.runs.outputs import write_outputs
 from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import Clock, RoundResult, RunResult, versions
-from nzc.storage.files import make_own, write_private
+from nzc.storage.files import make_own, require_there, write_private
 from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
 from nzc.teachers import VoteHistograms
@@ -49,7 +49,7 @@ def execute(
             work.student, epsilon, facts = baseline.learn(run)
         stage.done("student", f"learned by DP-SGD from {facts['learned_from']}")
     else:
-        work.label()
+        work.label(folder)
         with stage("accounting"):
             epsilon = session.epsilon()
             if work.votes.teachers:
@@ -98,12 +98,16 @@ class Execution:
     sources: str | None = None  # the same in words
     probs: Floats | None = None  # class probabilities [public, classes] by the student of the round before
 
-    def label(self) -> None:
-        """Train the teachers, ask them round by round, and let the student learn."""
+    def label(self, folder: Path) -> None:
+        """Train the teachers, ask them round by round, and let the student learn.
+
+        RuntimeError: the folder of the run has gone, or cannot be written. Then no label is drawn that would be lost.
+        """
         session, splits = self.run.session, self.represent()
         rows = session.choose(embedding=self.places)
         self.votes = self._vote(splits, rows)
         for _ in session.promise.sizes:
+            require_there(folder)
             self._ask(session.choose(self.probs, self.places) if self.rounds else rows)
 
     def represent(self) -> DataSplits | None:

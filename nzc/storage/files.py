@@ -49,10 +49,21 @@ def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
 
 def require_writable(key: str, folder: Path) -> None:
     """Raise InputError unless `folder` can be made, or is there and can be written. Nothing is left behind."""
+    folder = folder.absolute()
     try:
-        TemporaryDirectory(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())).cleanup()
+        above = next(path for path in (folder, *folder.parents) if path.exists())
+        with TemporaryDirectory(dir=above) as trial:
+            Path(trial, folder.relative_to(above)).mkdir(parents=True, exist_ok=True)  # the file system takes its name
     except OSError as error:
         raise InputError(key, folder, f"must be a folder that can be written ({error.strerror})") from error
+
+
+def require_there(folder: Path) -> None:
+    """Raise RuntimeError unless `folder` is still there, and can be written."""
+    try:
+        TemporaryDirectory(dir=folder).cleanup()
+    except OSError as error:
+        raise RuntimeError(f"{folder} can no longer be written ({error.strerror})") from error
 
 
 def make_own(folder: Path) -> list[Path]:

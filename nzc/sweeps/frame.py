@@ -151,14 +151,16 @@ def _near(key: str, configs: Sequence[DictConfig]) -> str:
 
 
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
-    """Write a sweep's jobs, in order, before they run: the row of the sweep file, and the overrides of each."""
+    """Write a sweep's jobs, in order, before they run: the row, folder and overrides of each."""
     (folder / JOBS).write_text(json.dumps([masked_tree(dict(job)) for job in jobs]), encoding="utf-8")
 
 
-def numbered(folder: Path) -> list[Path]:
-    """Return the folders of the jobs of a sweep that have begun, in order."""
-    begun = [path for path in folder.iterdir() if path.name.isdigit() and path.is_dir()]
-    return sorted(begun, key=lambda path: int(path.name))
+def job_folders(folder: Path) -> dict[int, Path]:
+    """Return the folders of a sweep's jobs by number: of all planned jobs, or of those of a search that have begun."""
+    if planned := _written(folder):
+        return {number: folder / job.get("folder", str(number)) for number, job in enumerate(planned)}
+    begun = [path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
+    return {int(path.name): path for path in sorted(begun, key=lambda path: int(path.name))}
 
 
 def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
@@ -169,22 +171,23 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     """
     from pandas import DataFrame  # takes half a second
 
+    folders = job_folders(folder)
     jobs = dict(enumerate(_written(folder))) or {
-        int(job.name): {"row": {}, "overrides": read_overrides(job)}
-        for job in numbered(folder)
+        number: {"row": {}, "overrides": read_overrides(job)}
+        for number, job in folders.items()
         if _error(job) != NOT_STARTED
     }
     common, rows = _common(jobs.values()), []
-    for at, job in jobs.items():
+    for number, job in jobs.items():
         own = [text for text in job["overrides"] if not is_seed(text)]
-        facts = _job(folder / str(at), job["row"], keys)
+        facts = _job(folders[number], number, job["row"], keys)
         rows.append(facts | {"name": _name(job["row"], own, common) or "run", "overrides": job["overrides"]})
     return DataFrame(rows, columns=None if rows else ["name", "error"], dtype=object)  # whole numbers stay whole
 
 
-def _job(folder: Path, row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+def _job(folder: Path, number: int, row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     """Return what is known of one job, which may have a row of the sweep file."""
-    error, number = _error(folder), int(folder.name)
+    error = _error(folder)
     job: dict[str, Any] = {"folder": folder, "job": number, "run": number + 1, "error": error}
     job["row"] = re.sub(r"(, [^ =,]+=[^ =]+)+$", "", row.get("name") or "") or None  # without the values of a grid
     if error is not None:

@@ -161,7 +161,7 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
 def read_sweep(folder: str | Path) -> DataFrame:
     """Return a sweep's table.csv as a DataFrame, one row per job; `attrs["folder"]` is the folder.
 
-    Columns: `job` (the number of its folder), `name`, `failure` (why it has no result), the keys that the sweep set,
+    Columns: `job` (its number), `name`, `failure` (why it has no result), the keys that the sweep set,
     and those of result.json, dotted. InputError: it is no folder of a sweep.
     """
     path = Path(folder).absolute() / TABLE_CSV

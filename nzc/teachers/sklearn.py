@@ -8,6 +8,7 @@ import warnings
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from nzc.teachers.sharded import ShardedTeachers, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, in_a_line
+
+#: From so many bytes on, processes read an array from a file.
+_LARGE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,25 +49,34 @@ class Sklearn(ShardedTeachers):
         from joblib import Parallel, cpu_count, delayed
 
         todo = missing(work, range(len(shards)))
-        public = _features(splits.public.x[splits.to_label])
-        workers = {"initializer": _start_worker, "initargs": (os.getcwd(),)}  # none that another folder's run left
-        # Large shards reach the processes as files. After a kill they stay, so they belong into the private store.
-        options = {"return_as": "generator", "temp_folder": str(work), **workers}
+        places = os.getcwd(), sys.path.copy()  # workers of an earlier run, in other places, are not used again
+        workers = {"initializer": _start_worker, "initargs": places}
+        # joblib writes no file, and does not use the folder: it accepts short paths in ASCII only.
+        options = {"return_as": "generator", "max_nbytes": None, "temp_folder": os.sep, **workers}
         pool = Parallel(min(self.parallel or cpu_count(), len(shards)), **options)
-
-        def task(teacher: int) -> Any:
-            x, y = _features(splits.private.x[shards[teacher]]), splits.private.y[shards[teacher]]
-            return delayed(_teach)(self.estimator, x, y, public, self.seed, teacher)
-
         ignored = warnings.catch_warnings(action="ignore")  # joblib warns of tasks that Ctrl-C leaves undone
-        with Bar(trainer.progress) as shown, ignored, closing(pool(map(task, todo))) as answers:
-            for teacher, labels in shown.track(zip(todo, answers, strict=True), len(todo), description="Teachers"):
-                save(work / f"{teacher}.npz", labels=labels)
+        # The files stay after a kill, so they belong into the private store.
+        with TemporaryDirectory(dir=work) as files, Bar(trainer.progress) as shown, ignored:
+            public = _in_file(Path(files, "public.npy"), _features(splits.public.x[splits.to_label]))
+
+            def task(teacher: int) -> Any:
+                shard = splits.private.x[shards[teacher]]
+                x = _in_file(Path(files, f"{teacher}.npy"), _features(shard))
+                return delayed(_teach)(self.estimator, x, splits.private.y[shards[teacher]], public, self.seed, teacher)
+
+            with closing(pool(map(task, todo))) as answers:
+                for teacher, labels in shown.track(zip(todo, answers, strict=True), len(todo), description="Teachers"):
+                    save(work / f"{teacher}.npz", labels=labels)
+                    Path(files, f"{teacher}.npy").unlink(missing_ok=True)
 
 
-def _start_worker(folder: str) -> None:
-    """Find the user's modules in `folder`, and leave Ctrl-C to the command: a stopped worker would keep it waiting."""
-    sys.path.append(folder)
+def _start_worker(folder: str, path: list[str]) -> None:
+    """Work in `folder`, find the user's modules in `path`, and leave Ctrl-C to the command.
+
+    A stopped worker would keep the command waiting.
+    """
+    os.chdir(folder)
+    sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -87,6 +100,15 @@ def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, te
                 raise InputError(f"teachers.estimator.{name}", parameters[name], allowed) from error
             allowed = f"must be able to learn from the {len(y)} records of teacher {teacher} ({type(error).__name__})"
             raise InputError("teachers.estimator", type(estimator).__name__, allowed) from error
+
+
+def _in_file(path: Path, array: AnyArray) -> AnyArray:
+    """Return an array that processes read from the file `path`, where it is large."""
+    if array.nbytes < _LARGE:
+        return array
+    np.save(path, array)
+    mapped: AnyArray = np.load(str(path), mmap_mode="r")
+    return mapped
 
 
 def _copy(estimator: Any, state: int) -> Any:

@@ -5,6 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from mlflow.exceptions import InvalidUrlException, MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
+from sqlalchemy import URL, make_url
 from sqlalchemy.exc import OperationalError
 
 from nzc.runs import layout
@@ -40,6 +42,8 @@ _PUBLIC = (
 )  # fmt: skip
 #: Points of learning curves are sent together after so many seconds, because each request takes milliseconds.
 _TOGETHER = 2.0
+#: An address that begins so names a file; the path follows as it is, with no sign replaced.
+_SQLITE = "sqlite:///"
 
 
 @dataclass
@@ -59,9 +63,11 @@ class MLflow(Tracker):
 
     def __post_init__(self) -> None:
         self.system_metrics = self.system_metrics and self.private  # memory and time follow from private records, too
-        self.folder, name = Path(self.artifacts).absolute(), self.uri.removeprefix("sqlite:///")
-        self.file = None if name == self.uri else Path(name).absolute()
-        self.uri = self.uri if self.file is None else f"sqlite:///{self.file}"
+        self.folder = Path(self.artifacts).absolute()
+        self.file: Path | None = None
+        if self.uri.startswith(_SQLITE):
+            self.file = Path(self.uri.removeprefix(_SQLITE)).absolute()
+            self.uri = address_of(self.file)
         self.outage: Exception | None = None  # that `check` met
         self.run, self.begun = "", 0  # of the open run: id, milliseconds since 1970
         self.points = list[Metric]()  # not sent yet
@@ -215,9 +221,18 @@ def create_database(file: Path) -> None:
         with FileLock(lock := Path(f"{file}.lock"), mode=0o600):
             if not file.exists():
                 partial = file.with_name(f".{file.name}.{uuid4().hex}.partial")  # MLflow keeps the names that it opened
-                MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
+                MlflowClient(tracking_uri=address_of(partial)).search_experiments(max_results=1)
                 partial.rename(file)
             lock.unlink(missing_ok=True)  # whoever waits for it finds the database
+
+
+def address_of(file: Path) -> str:
+    """Return the address of an SQLite database. InputError: the installed SQLAlchemy has none for this path."""
+    with suppress(UnicodeEncodeError):
+        address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
+        if make_url(address).database == str(file):
+            return address
+    raise InputError("tracking.uri", file, "must be a path in UTF-8, and without ? before SQLAlchemy 2.1")
 
 
 def _is_database(file: Path) -> bool:

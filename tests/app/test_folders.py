@@ -1,9 +1,21 @@
 """Whose folder is it? nzc replaces and removes what it made, and nothing else."""
 
 import fcntl
+import shutil
 from pathlib import Path
+from typing import Any
 
-from conftest import VOTES, Command, Nzc
+import pytest
+import sqlalchemy
+from conftest import VOTES, Command, Nzc, tracked_runs
+from hydra.core.override_parser.types import Quote, QuotedString
+from mlflow import MlflowClient
+
+from nzc.labeling.ledger import Ledger
+from nzc.runs import pipeline
+from nzc.sweeps.table import read_sweep
+from nzc.tracking import mlflow
+from nzc.validation import InputError
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
 MARKER = ".nzc-made"
@@ -63,3 +75,78 @@ def test_one_run_at_a_time_has_a_folder(nzc: Nzc, histograms: Path) -> None:
             assert (ran.code, ran.err.count("\n")) == (2, 1) and "run under way" in ran.err
             assert _state(Path("here")) == before
     assert nzc(*FILE, "hydra.run.dir=here", "aggregator.sigma=9").code == 0
+
+
+ODD = "größe 数 😀 100%25 #?&'=,"
+
+
+def test_a_folder_may_have_any_name(
+    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the working directory, of the store, of the output, of the tracker and of the votes."""
+    here = histograms.rename(histograms.parent / f"{ODD}.npy").parent / ODD
+    here.mkdir()
+    monkeypatch.chdir(here)
+    create = mlflow.create_database
+    monkeypatch.setattr(mlflow, "create_database", lambda path: (path.parent.mkdir(), create(path)))
+    quoted = {key: QuotedString(f"{place}{ODD}", Quote.single).with_quotes() for key, place in
+              {"paths.store": "s ", "hydra.run.dir": "r ", "tracking.uri": "sqlite:///t ",
+               "teachers.path": "../"}.items()}  # fmt: skip
+    quoted["tracking.uri"] = quoted["tracking.uri"][:-1] + "/mlflow.db'"
+    quoted["teachers.path"] = quoted["teachers.path"][:-1] + ".npy'"
+    words = [f"{key}={value}" for key, value in quoted.items()]
+    ran = nzc(
+        *VOTES, *words, "tracking=mlflow", "tracking.model=false", "rng=system", "dataset.name=people", "answers=1"
+    )
+    assert (ran.code, "could not" in ran.err) == (0, False), ran.err
+    assert Path(f"s {ODD}/ledger.db").is_file() and Path(f"t {ODD}/mlflow.db").is_file()
+    (run,) = tracked_runs(MlflowClient(mlflow.address_of(Path(f"t {ODD}/mlflow.db").absolute())))
+    assert run.info.status == "FINISHED" and list(Path("mlartifacts").rglob("labels.csv"))
+    assert command("publish", f"r {ODD}", f"p {ODD}")[0] == 0 and Path(f"p {ODD}/labels.csv").is_file()
+    assert command("store", "--root", f"s {ODD}")[0] == 0 and command("report", f"r {ODD}")[0] == 0
+    assert command("sync", f"r {ODD}")[1].startswith("0 sent, 0 not")
+
+
+def test_a_database_has_an_address_whatever_its_path(tmp_path: Path) -> None:
+    """SQLAlchemy, which MLflow opens it with, opens that file; a path that it cannot have is refused."""
+    for name in ("plain", "a%20b", "a b", "q?x=1", "h#ash", "at@x:y", "größe 数", "it's", "new\nline"):
+        file = tmp_path / f"{name}.db"
+        if "?" not in name or sqlalchemy.__version__ >= "2.1":
+            sqlalchemy.create_engine(mlflow.address_of(file)).connect().close()
+            assert file.is_file(), name
+    with pytest.raises(InputError, match="must be a path in UTF-8"):
+        mlflow.address_of(tmp_path / "bad\udcff.db")
+
+
+def test_a_job_may_change_its_folder(nzc: Nzc, command: Command, histograms: Path) -> None:
+    """Relative paths start where the command began: of a run, and of the jobs of a sweep."""
+    chdir, here = ["hydra.job.chdir=true", "tracking=mlflow", "tracking.model=false"], Path.cwd()
+    assert nzc(*FILE, *chdir, "hydra.run.dir=run", "rng=system", "dataset.name=p").code == 0
+    sweep = ["hydra.sweep.dir=sw", "hydra.sweep.subdir=q${queries}", "queries=1,3"]
+    ran = nzc("--multirun", *FILE, *chdir, *sweep)
+    assert ran.code == 0, ran.err
+    assert Path.cwd() == here and read_sweep("sw")["answered"].tolist() == [1, 3]
+    assert sorted(str(path) for path in Path().rglob("*.db")) == [".nzc/ledger.db", "mlflow.db"]
+    assert {run.info.status for run in tracked_runs(MlflowClient("sqlite:///mlflow.db"))} == {"FINISHED"}
+    assert command("publish", "run", "published")[0] == 0
+
+
+def test_no_label_is_drawn_for_a_folder_that_has_gone(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vote = pipeline.Execution._vote
+
+    def vanish(*arguments: Any) -> Any:
+        shutil.rmtree("outputs")
+        return vote(*arguments)
+
+    monkeypatch.setattr(pipeline.Execution, "_vote", vanish)
+    ran = nzc(*FILE, "rng=system")
+    assert ran.code == 1 and "can no longer be written" in ran.err
+    assert Ledger(".nzc/ledger.db").entries() == []
+
+
+def test_a_run_without_a_record_of_its_configuration_is_refused(nzc: Nzc, histograms: Path) -> None:
+    ran = nzc(*FILE, "hydra.output_subdir=null")
+    assert (ran.code, ran.err.count("\n")) == (2, 1) and "hydra.output_subdir=null: must be .hydra" in ran.err
+    assert not Path("outputs").exists() and not Path(".nzc").exists()

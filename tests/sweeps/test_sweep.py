@@ -1,10 +1,11 @@
 """Sweeps: rows and grids, children under one parent, and a table with the paper's numbers."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
-from conftest import VOTES, Nzc
+from conftest import VOTES, Command, Nzc
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
@@ -13,6 +14,7 @@ from nzc.app.publish import publish_run as publish
 from nzc.app.sweep import SweepJob, compose_jobs, expand_rows
 from nzc.runs import pipeline
 from nzc.sweeps.frame import SweepRow, check_keys, job_name, read_jobs, spec_of
+from nzc.sweeps.table import read_sweep
 from nzc.validation import InputError
 
 SWEEP = """# @package _global_
@@ -53,10 +55,64 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(nzc: Nzc, monkeypa
     monkeypatch.setattr(pipeline, "execute", lambda *arguments: next(runs, _interrupted)(*arguments))
     assert nzc(*again, "queries=15,25").code == 130
     assert _table(folder) == ["queries=15", "- 1 job: was not started (job 1: queries=25)"]
-    Path("sw/jobs.json").unlink()  # as of a sweeper that leaves none
-    assert [job.name for job in read_jobs(folder)["folder"]] == ["0"]
+    Path("sw/jobs.json").unlink()  # as of a sweeper that leaves none; 2 and 3 are whole runs of the first sweep
+    assert [job.name for job in read_jobs(folder)["folder"]] == ["0", "2", "3"]
     with pytest.raises(InputError, match="must be finished"):
         publish(Path("sw/1"), Path("published"))
+
+
+@pytest.mark.parametrize(
+    "subdir",
+    ["${queries}", "'a ${queries}%/b'", "${hydra.job.override_dirname}", "'${now:%f} ${hydra:job.num}'"],
+)
+def test_each_job_is_shown_with_what_its_own_folder_says(nzc: Nzc, command: Command, subdir: str) -> None:
+    """The file of overrides, which Hydra writes, says whose folder it is. The number of a job is not in its name."""
+    ran = nzc("--multirun", *OWN, "queries=1,0,3", "hydra.sweep.dir='sw %20'", f"hydra.sweep.subdir={subdir}")
+    assert ran.code == 2
+    told = {}
+    for result in Path("sw %20").rglob("result.json"):
+        words = OmegaConf.load(result.parent / ".hydra/overrides.yaml")
+        told[next(word for word in words if word.startswith("queries="))] = json.loads(result.read_text())["answered"]
+    assert told == {"queries=1": 1, "queries=3": 3}
+    table = read_sweep("sw %20").set_index("name")
+    assert table["answered"].dropna().to_dict() == told
+    assert table["job"].tolist() == [0, 1, 2] and "queries=0" in table["failure"]["queries=0"]
+    assert command("report", "sw %20")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["subdir=same"], "subdir=same: .* jobs 0 and 1 both have same"),
+        (["subdir=s${seed}"], r"subdir=s\$\{seed\}: .* jobs 0 and 1 both have s0"),
+        (["subdir=../q${queries}"], "must name a folder below hydra.sweep.dir"),
+        (["subdir=."], "must name a folder below hydra.sweep.dir"),
+        (["subdir=${nothing}"], "Interpolation key 'nothing' not found"),
+        (["subdir=" + "x" * 300 + "${queries}"], "name too long"),
+        (["subdir=mine${queries}"], "subdir=sw/mine1: .* other files"),
+        (["dir='sw/${queries}'"], "dir=sw/1: must be the same for all jobs"),
+        (["subdir=q${queries}", "hydra/sweeper=basic"], "must be .*job.num.* with hydra/sweeper=basic"),
+        (["subdir=q${queries}", "hydra.output_subdir=null"], "output_subdir=null: must be .hydra"),
+    ],
+)  # fmt: skip
+def test_folders_of_jobs_are_refused_before_the_first_job(nzc: Nzc, words: list[str], says: str) -> None:
+    Path("sw/mine1").mkdir(parents=True)
+    Path("sw/.nzc-made").touch()
+    Path("sw/mine1/labels.csv").write_text("a person's own")
+    before = sorted(Path().rglob("*"))
+    ran = nzc("--multirun", *OWN, "queries=1,3", "hydra.sweep.dir=sw", *[f"hydra.sweep.{words[0]}", *words[1:]])
+    assert (ran.code, ran.err.count("\n")) == (2, 1) and re.search(says, ran.err), ran.err
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_sweep_is_resumed_with_other_folders_for_its_jobs(nzc: Nzc) -> None:
+    again = ["--multirun", *OWN, "hydra.sweep.dir=sw"]
+    assert nzc(*again, "queries=1,3", "hydra/job_logging=default").code == 0
+    assert nzc(*again, "queries=1000,5", "hydra.sweep.subdir=q${queries}", "hydra/job_logging=default").code == 2
+    assert _table(Path("sw"))[0] == "queries=5" and len(_table(Path("sw"))) == 2
+    assert nzc(*again, "queries=7,1000").code == 2  # in the first folders, of which one is now without a result
+    assert _table(Path("sw"))[0] == "queries=7" and len(_table(Path("sw"))) == 2
+    assert Path("sw/q5/result.json").is_file()
 
 
 def _interrupted(*_: object) -> None:

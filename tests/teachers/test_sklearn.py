@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from nzc.data import DataSplits, Split
 from nzc.data.digits import Digits
+from nzc.teachers import sklearn
 from nzc.teachers.sklearn import Sklearn, _copy
 from nzc.training.trainer import TrainerSettings
 
@@ -60,11 +61,19 @@ def _predictions(teachers: Sklearn, splits: DataSplits, work: Path) -> np.ndarra
     return teachers.teach(splits, TrainerSettings(progress=False), work)
 
 
-def test_a_teacher_does_not_depend_on_those_beside_it(splits: DataSplits, tmp_path: Path) -> None:
+def test_a_teacher_does_not_depend_on_those_beside_it(
+    splits: DataSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor on the folder of the store, through which large shards reach the processes; it keeps their votes alone."""
+    monkeypatch.setattr(sklearn, "_LARGE", 0)
+    tmp_path = tmp_path / "größe 数 😀 %20#?&'" / ("long" * 50) / ("long" * 50)
+    tmp_path.mkdir(parents=True)
     kinds = {"together": replace(TEACHERS, parallel=2), "alone": TEACHERS, "other": replace(TEACHERS, seed=1)}
     together, alone, other = (_predictions(kinds[name], splits, tmp_path / name) for name in kinds)
     np.testing.assert_array_equal(together, alone)
     assert len({row.tobytes() for row in alone}) == 4
+    left = {str(path.relative_to(tmp_path / "together")) for path in (tmp_path / "together").rglob("*")}
+    assert left == {f"{teacher}.npz" for teacher in range(4)}
     assert (other != alone).any()
 
 
