@@ -23,6 +23,7 @@ from nzc.settings import BelowOne, Count, CountOrZero, NotNegative, Share
 from nzc.students.config import FittedStudent, Student, StudentData, Threshold
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
+from nzc.training.trial import trial
 from nzc.types import CurveLog
 from nzc.validation import within
 
@@ -57,6 +58,29 @@ class StudentConfig(OptimizerSettings, Student):
         trainer.check()
         with within("student"):
             networks.require_fit(self.network, shape, classes, unlabeled=self.unlabelled > 0)
+            self.try_step(shape, classes)
+
+    def try_step(self, shape: tuple[int, ...], classes: int) -> None:
+        """Raise InputError where the student cannot take a step on batches as small as its settings make them."""
+        labeled = torch.arange(min(2, self.batch_size))
+        pool = torch.arange(min(2, self.unlabelled))
+        made_up = StudentData(np.zeros((2, *shape), np.float32), np.arange(2), classes)
+        trainable = "must be trainable"
+        if self.batch_size == 1 or self.unlabelled == 1:
+            trainable = f"must train at batch_size={self.batch_size} and unlabelled={self.unlabelled}"
+
+        with trial("network", self.network, trainable):
+            student = self.student(made_up, seed=0)
+            student.network(student.x).sum().backward()
+        for key in ("augment", "strong"):
+            augment = getattr(self, key, None)
+            with trial(key, augment, "must give rows that the network takes"):
+                student.network(student.augmented(student.x, augment))
+        with trial("network", self.network, trainable):
+            torch.stack(list(student.batch_losses(labeled, pool).values())).sum().backward()
+        with trial("optimizer", self.optimizer, "must be able to train the student, by steps with a closure"):
+            student.on_train_start()
+            student.step(labeled, pool, GradScaler(enabled=False))
 
     def fit(
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None

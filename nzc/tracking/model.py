@@ -25,7 +25,8 @@ _ENVIRONMENT = f"python: {platform.python_version()}\ndependencies: [-r requirem
 
 def log_student(uri: str, run: str, folder: Path, register: str | None, about: str, tags: Mapping[str, str]) -> None:
     """Log the student in a run's folder as the model of `run`, unless that is done; as a version of `register` too."""
-    client, before = MlflowClient(uri), mlflow.get_tracking_uri()
+    client = MlflowClient(uri)
+    before: Any = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None  # None clears MLFLOW_TRACKING_URI
     found = client.get_run(run)
     info = found.info
     logged = client.search_logged_models([info.experiment_id], f"source_run_id = '{run}'")
