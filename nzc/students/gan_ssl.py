@@ -90,7 +90,7 @@ class Adversaries(StudentModule):
     def parts(self) -> tuple[nn.Module, Callable[[Tensor], Tensor], nn.Module]:
         """The network below its head, which gives the features; the same `without_statistics`; and the head."""
         assert isinstance(self.network, nn.Sequential)
-        body = self.network[:-1]
+        body = nn.Sequential(*list(self.network)[:-1])  # a slice of a subclass would call its constructor
         return body, without_statistics(body), self.network[-1]
 
     def generated(self, rows: int) -> Tensor:

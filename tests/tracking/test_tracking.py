@@ -191,7 +191,7 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
     assert typed.code == 0, typed.err
     assert tracked_runs(_client())[0].data.params["objective"] == address.replace("hunter2", "***")
     monkeypatch.setenv("ADDRESS", address)
-    ran = nzc(*quiet, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told")
+    ran = nzc(*FILE, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told")
     assert "could not be tracked" in ran.err and "hunter2" not in ran.err
     kept = [path for path in Path().rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
     assert {path.parent for path in kept} == {Path("typed/.hydra")}
