@@ -1,6 +1,7 @@
 """An ensemble of networks, trained on disjoint shards of the private split."""
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 
 from nzc import networks
 from nzc.data import DataSplits
+from nzc.data.rows import gather
+from nzc.data.splits import Records
 from nzc.storage.fingerprint import source_digest
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.sharded import EnsembleSettings, ShardedTeachers, missing
@@ -85,6 +88,21 @@ class Ensemble(EnsembleSettings):
     def teach_shards(self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path) -> None:
         from nzc.teachers.engine import TeacherEnsemble
 
+        if trainer.processes > 1:
+            splits = replace(splits, private=sendable(splits.private))
         engine = TeacherEnsemble(self, splits, shards, work, trainer.compile)
         options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False}
         trainer.fit(engine, "Teachers", total=len(missing(work, range(len(shards)))), ranks=True, **options)
+
+
+def sendable(private: Records) -> Records:
+    """Return the records as other processes can get them: from shared memory, or from a file where it has no room.
+
+    torch sends arrays by shared memory, of which a container has 64 MiB by default.
+    """
+    shared = Path("/dev/shm")
+    if not isinstance(private.x, np.ndarray) or not shared.is_dir():
+        return private
+    if private.x.nbytes <= shutil.disk_usage(shared).free // 2:
+        return private
+    return Records(gather([private.x], held=0), private.y)

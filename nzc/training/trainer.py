@@ -54,6 +54,11 @@ class TrainerSettings:
         asked_for_cpu = self.options.get("accelerator") == "cpu"  # no need to import torch then
         return "cpu" if asked_for_cpu else str(self._trainer().strategy.root_device.type)
 
+    @property
+    def processes(self) -> int:
+        """How many processes a fit with `ranks` has on this machine."""
+        return int(self._trainer().num_devices)
+
     def fit(
         self, module: "LightningModule", name: str, total: int | None = None, ranks: bool = False, **options: Any
     ) -> None:

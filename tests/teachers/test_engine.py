@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,10 +20,11 @@ from nzc import networks
 from nzc.data import DataSplits, Split
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
+from nzc.data.rows import FileRows
 from nzc.networks.classifiers import DROPOUT
 from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.engine import TeacherEnsemble
-from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.ensemble import Ensemble, sendable
 from nzc.teachers.sharded import partition
 from nzc.teachers.stacked import Stacked, Unfolded
 from nzc.teachers.teacher import Threads
@@ -183,6 +185,18 @@ def test_ranks_share_the_teachers(splits: DataSplits, tmp_path: Path) -> None:
     two = TrainerSettings(progress=False, accelerator="cpu", devices=2, strategy="ddp")
     one = _predictions(SETTINGS, splits, tmp_path / "a")
     np.testing.assert_array_equal(_predictions(SETTINGS, splits, tmp_path / "b", two), one)
+
+
+def test_records_that_shared_memory_cannot_hold_are_sent_by_a_file(
+    splits: DataSplits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = splits.private.x.nbytes
+    for free, kind in ((2 * size, np.ndarray), (2 * size - 1, FileRows)):
+        monkeypatch.setattr("shutil.disk_usage", lambda path, free=free: SimpleNamespace(free=free))
+        private = sendable(splits.private)
+        assert isinstance(private.x, kind) and private.x.dtype == splits.private.x.dtype
+        np.testing.assert_array_equal(private.x[:], splits.private.x)
+        np.testing.assert_array_equal(private.y, splits.private.y)
 
 
 def test_what_is_trained_is_not_trained_again(splits: DataSplits, tmp_path: Path) -> None:
