@@ -25,7 +25,7 @@ from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.training.trial import trial
 from nzc.types import CurveLog
-from nzc.validation import within
+from nzc.validation import InputError, within
 
 #: How many times a fit logs its curves and evaluates the held-out rows.
 EVALUATIONS = 50
@@ -61,13 +61,20 @@ class StudentConfig(OptimizerSettings, Student):
             self.try_step(shape, classes)
 
     def try_step(self, shape: tuple[int, ...], classes: int) -> None:
-        """Raise InputError where the student cannot take a step on batches as small as its settings make them."""
-        labeled = torch.arange(min(2, self.batch_size))
-        pool = torch.arange(min(2, self.unlabelled))
+        """Raise InputError where the student cannot take a step on made-up rows, in batches of its sizes."""
+        try:
+            self._take_step(shape, classes, at_most=2)  # which costs little
+        except InputError:
+            self._take_step(shape, classes, at_most=max(self.batch_size, self.unlabelled))  # own losses may need more
+
+    def _take_step(self, shape: tuple[int, ...], classes: int, at_most: int) -> None:
+        labeled = torch.arange(min(at_most, self.batch_size)) % 2
+        pool = torch.arange(min(at_most, self.unlabelled)) % 2
         made_up = StudentData(np.zeros((2, *shape), np.float32), np.arange(2), classes)
-        trainable = "must be trainable"
-        if self.batch_size == 1 or self.unlabelled == 1:
-            trainable = f"must train at batch_size={self.batch_size} and unlabelled={self.unlabelled}"
+        trainable = f"must be trainable by the losses of {type(self).__name__}"
+        single = [f"student.{key}=1" for key in ("batch_size", "unlabelled") if getattr(self, key) == 1]
+        if single:
+            trainable += f" at {' and '.join(single)}; GroupNorm takes one row, BatchNorm does not"
 
         with trial("network", self.network, trainable):
             student = self.student(made_up, seed=0)

@@ -356,7 +356,7 @@ class Batches(nn.Sequential):
 
 
 UNTRAINABLE = {
-    "student.network=Batches: must train at batch_size=1": {"network": Batches, "batch_size": 1},
+    "student.network=Batches: must be trainable .*student.batch_size=1;": {"network": Batches, "batch_size": 1},
     "student.optimizer=SparseAdam": {"optimizer": torch.optim.SparseAdam},
     "student.augment=": {"augment": lambda x, rng: x[:, :1]},
 }
@@ -367,6 +367,19 @@ def test_what_cannot_take_a_step_is_refused_before_teachers_train(line: str) -> 
     for config in ALL[:2]:
         with pytest.raises(InputError, match=line):
             replace(config, **UNTRAINABLE[line]).check((3,), 3, QUIET)
+
+
+class Ranked(Supervised):
+    """A loss of one's own that needs four rows."""
+
+    def losses(self, student: StudentModule, x: torch.Tensor, y: torch.Tensor, u: torch.Tensor) -> dict:
+        return {"ranked": student.network(x).amax(1).topk(4).values.mean()}
+
+
+def test_a_loss_may_need_more_rows_than_two() -> None:
+    Ranked(**vars(PLAIN)).check((3,), 3, QUIET)
+    with pytest.raises(InputError, match="student.network=mlp: must be trainable by the losses of Ranked"):
+        Ranked(**vars(PLAIN) | {"batch_size": 3}).check((3,), 3, QUIET)
 
 
 @pytest.mark.parametrize("config", ALL, ids=lambda config: type(config).__name__)
