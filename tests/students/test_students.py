@@ -378,7 +378,7 @@ class Ranked(Supervised):
 
 def test_a_loss_may_need_more_rows_than_two() -> None:
     Ranked(**vars(PLAIN)).check((3,), 3, QUIET)
-    with pytest.raises(InputError, match="student.network=mlp: must be trainable by the losses of Ranked"):
+    with pytest.raises(InputError, match=r"student.network=mlp: must be trainable by the losses of Ranked"):
         Ranked(**vars(PLAIN) | {"batch_size": 3}).check((3,), 3, QUIET)
 
 
