@@ -77,9 +77,11 @@ def _write_model(root: Path, folder: Path, run: str, model: str) -> None:
 
 def _register(client: MlflowClient, model: str, name: str, about: str, tags: Mapping[str, str]) -> None:
     """Make a logged model the next version of the registered model `name`, unless it is one of its versions."""
-    if not client.search_registered_models(filter_string=f"name = '{name}'"):
+    quote = "'" if '"' in name else '"'
+    query = f"name = {quote}{name}{quote}"
+    if not client.search_registered_models(filter_string=query):
         client.create_registered_model(name)
-    source, versions = f"models:/{model}", client.search_model_versions(f"name = '{name}'")
+    source, versions = f"models:/{model}", client.search_model_versions(query)
     if source not in [version.source for version in versions]:
         made = client.create_model_version(name, source, model_id=model, tags=dict(tags), description=about)
         link = json.dumps([{"name": name, "version": made.version}])

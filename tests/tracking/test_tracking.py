@@ -202,10 +202,10 @@ def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
     near = np.random.default_rng(0).normal(size=(600, 4)) + 2 * np.eye(4)[y]
     x = np.rint(near * [1e2, 1e6, 1e4, 1e3] + [1e7, 0, -1e6, 0])  # exact in every type below
     np.savez("data.npz", x=x, y=y, role=role)
-    recorded = ["aggregator=plurality", "tracking=mlflow", "tracking.register=own"]
+    recorded = ["aggregator=plurality", "tracking=mlflow", 'tracking.register="it\'s own"']
     ran = nzc("dataset=npz", "dataset.path=data.npz", *SMALL, *recorded)
     assert 0.6 < ran.result["accuracy"] < 1, ran.err
-    table = served(f"sqlite:///{Path.cwd()}/mlflow.db", "own/1", x[400:])
+    table = served(f"sqlite:///{Path.cwd()}/mlflow.db", "it's own/1", x[400:])
     assert (table["label"].astype(int) == y[400:]).mean() == pytest.approx(ran.result["accuracy"])
 
 
