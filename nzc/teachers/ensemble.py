@@ -62,6 +62,7 @@ class Ensemble(EnsembleSettings):
 
         with trial("network", self.network, trainable):
             teacher = Teacher(self, 0, x, y, even, splits.classes, torch.device("cpu"))
+            teacher.rows = shard_size  # which decides how many steps a schedule has
             if teacher.can_be_stacked and (device_kind != "cpu" if self.stacked is None else self.stacked):
                 loss = Stacked([teacher]).losses(teacher.x[None], y[None]).sum()
             else:
@@ -70,7 +71,6 @@ class Ensemble(EnsembleSettings):
         with trial("augment", self.augment, "must give rows that the network takes"):
             teacher.network(teacher.draw_pass()[0])
         with trial("optimizer", self.optimizer, "must be able to train teachers, by steps without a closure"):
-            teacher.rows = shard_size  # which decides how many steps a schedule has
             teacher.set_optimizer(list(teacher.network.parameters()))
             teacher.optimizer.step()
 
