@@ -91,6 +91,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
     """Run `nzc ARGUMENTS`: exit code, output, errors."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)  # MLflow sets it in this process, too
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["nzc", *arguments])

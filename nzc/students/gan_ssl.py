@@ -17,7 +17,7 @@ from nzc.settings import NotNegative, Positive, TwoOrMore
 from nzc.students.config import StudentData
 from nzc.students.network import StudentConfig, StudentModule, without_statistics
 from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError
+from nzc.validation import InputError, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +36,12 @@ class GANSSL(StudentConfig):
     consistency: NotNegative
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
-        super().check(shape, classes, trainer)
-        network = networks.require_fit(self.network, shape, classes)
+        with within("student"):
+            network = networks.require_fit(self.network, shape, classes)
         if not (isinstance(network, nn.Sequential) and isinstance(network[-1], nn.Linear)):
             allowed = "must be a Sequential that ends in a Linear head: the generator matches the features below it"
             raise InputError("student.network", self.network, allowed)
+        super().check(shape, classes, trainer)
 
     def student(self, data: StudentData, seed: int) -> "Adversaries":
         return Adversaries(self, data, seed)
@@ -89,7 +90,7 @@ class Adversaries(StudentModule):
     def parts(self) -> tuple[nn.Module, Callable[[Tensor], Tensor], nn.Module]:
         """The network below its head, which gives the features; the same `without_statistics`; and the head."""
         assert isinstance(self.network, nn.Sequential)
-        body = self.network[:-1]
+        body = nn.Sequential(*list(self.network)[:-1])  # a slice of a subclass would call its constructor
         return body, without_statistics(body), self.network[-1]
 
     def generated(self, rows: int) -> Tensor:

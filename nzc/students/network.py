@@ -24,8 +24,9 @@ from nzc.settings import BelowOne, Count, CountOrZero, NotNegative, Share
 from nzc.students.config import FittedStudent, Student, StudentData, Threshold
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
+from nzc.training.trial import trial
 from nzc.types import CurveLog
-from nzc.validation import within
+from nzc.validation import InputError, within
 
 #: How many times a fit logs its curves and evaluates the held-out rows.
 EVALUATIONS = 50
@@ -59,6 +60,36 @@ class StudentConfig(OptimizerSettings, Student):
         trainer.check()
         with within("student"):
             networks.require_fit(self.network, shape, classes, unlabeled=self.unlabelled > 0)
+            self.try_step(shape, classes)
+
+    def try_step(self, shape: tuple[int, ...], classes: int) -> None:
+        """Raise InputError where the student cannot take a step on made-up rows, in batches of its sizes."""
+        try:
+            self._take_step(shape, classes, at_most=2)  # which costs little
+        except InputError:
+            self._take_step(shape, classes, at_most=max(self.batch_size, self.unlabelled))  # own losses may need more
+
+    def _take_step(self, shape: tuple[int, ...], classes: int, at_most: int) -> None:
+        labeled = torch.arange(min(at_most, self.batch_size)) % 2
+        pool = torch.arange(min(at_most, self.unlabelled)) % 2
+        made_up = StudentData(np.zeros((2, *shape), np.float32), np.arange(2), classes)
+        trainable = f"must be trainable by the losses of {type(self).__name__}"
+        single = [f"student.{key}=1" for key in ("batch_size", "unlabelled") if getattr(self, key) == 1]
+        if single:
+            trainable += f" at {' and '.join(single)}; GroupNorm takes one row, BatchNorm does not"
+
+        with trial("network", self.network, trainable):
+            student = self.student(made_up, seed=0)
+            student.network(student.x).sum().backward()
+        for key in ("augment", "strong"):
+            augment = getattr(self, key, None)
+            with trial(key, augment, "must give rows that the network takes"):
+                student.network(student.augmented(student.x, augment))
+        with trial("network", self.network, trainable):
+            torch.stack(list(student.batch_losses(labeled, pool).values())).sum().backward()
+        with trial("optimizer", self.optimizer, "must be able to train the student, by steps with a closure"):
+            student.on_train_start()
+            student.step(labeled, pool, GradScaler(enabled=False))
 
     def fit(
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None

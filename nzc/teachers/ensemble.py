@@ -1,15 +1,21 @@
 """An ensemble of networks, trained on disjoint shards of the private split."""
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nzc import networks
 from nzc.data import DataSplits
+from nzc.data.rows import gather
+from nzc.data.splits import Records
 from nzc.storage.fingerprint import source_digest
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.sharded import EnsembleSettings, ShardedTeachers, missing
 from nzc.training.trainer import TrainerSettings
+from nzc.training.trial import trial
 from nzc.types import Ints
 
 
@@ -25,6 +31,48 @@ class Ensemble(EnsembleSettings):
     def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:
         if not store.has(self.stored_request(splits, trainer)):
             networks.require_fit(self.network, splits.private.x.shape[1:], splits.classes)
+            self.try_step(splits, trainer.device_kind)
+
+    def try_step(self, splits: DataSplits, device_kind: str) -> None:
+        """Raise InputError where a teacher cannot take a step on a batch as small as its shard may leave.
+
+        The rows are made up. Where names decide who learns from a record, a shard may leave a batch of one row: whether
+        one does is private, so it must not decide whether the run ends.
+        """
+        import torch
+        from torch.nn import functional as F
+
+        from nzc.teachers.stacked import Stacked
+        from nzc.teachers.teacher import Teacher
+
+        shard_size = max(1, len(splits.private) // self.number(splits))
+        if splits.names is None:
+            rows = min(2, shard_size % self.batch_size or self.batch_size)
+            even = rows
+            why = f"teachers.count={self.number(splits)} and teachers.batch_size={self.batch_size} leave one"
+        else:
+            rows = 1
+            even = None
+            why = "where names or groups decide which teacher has a record, any shard may leave one"
+        x = torch.from_numpy(np.zeros((rows, *splits.private.x.shape[1:]), splits.private.x.dtype))
+        y = torch.zeros(rows, dtype=torch.int64)
+        trainable = "must be trainable"
+        if rows == 1:
+            trainable = f"must train on a batch of one row: {why}; GroupNorm can, BatchNorm cannot"
+
+        with trial("network", self.network, trainable):
+            teacher = Teacher(self, 0, x, y, even, splits.classes, torch.device("cpu"))
+            teacher.rows = shard_size  # which decides how many steps a schedule has
+            if teacher.can_be_stacked and (device_kind != "cpu" if self.stacked is None else self.stacked):
+                loss = Stacked([teacher]).losses(teacher.x[None], y[None]).sum()
+            else:
+                loss = F.cross_entropy(teacher.network(teacher.x), y)
+            loss.backward()
+        with trial("augment", self.augment, "must give rows that the network takes"):
+            teacher.network(teacher.draw_pass()[0])
+        with trial("optimizer", self.optimizer, "must be able to train teachers, by steps without a closure"):
+            teacher.set_optimizer(list(teacher.network.parameters()))
+            teacher.optimizer.step()
 
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         # The source of a network that has no name in nzc.networks is in its description.
@@ -40,6 +88,21 @@ class Ensemble(EnsembleSettings):
     def teach_shards(self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path) -> None:
         from nzc.teachers.engine import TeacherEnsemble
 
+        if trainer.processes > 1:
+            splits = replace(splits, private=sendable(splits.private))
         engine = TeacherEnsemble(self, splits, shards, work, trainer.compile)
-        options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False, "num_nodes": trainer.nodes}
-        trainer.fit(engine, "Teachers", total=len(missing(work, range(len(shards)))), **options)
+        options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False}
+        trainer.fit(engine, "Teachers", total=len(missing(work, range(len(shards)))), ranks=True, **options)
+
+
+def sendable(private: Records) -> Records:
+    """Return the records as other processes can get them: from shared memory, or from a file where it has no room.
+
+    torch sends arrays by shared memory, of which a container has 64 MiB by default.
+    """
+    shared = Path("/dev/shm")
+    if not isinstance(private.x, np.ndarray) or not shared.is_dir():
+        return private
+    if private.x.nbytes <= shutil.disk_usage(shared).free // 2:
+        return private
+    return Records(gather([private.x], held=0), private.y)

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,11 +15,13 @@ from uuid import uuid4
 
 from filelock import FileLock
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Metric, Param, RunTag
+from mlflow.environment_variables import MLFLOW_EXPERIMENT_NAME, MLFLOW_TRACKING_URI
 from mlflow.exceptions import InvalidUrlException, MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
+from mlflow.utils.validation import _validate_model_name
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import OperationalError
 
@@ -31,7 +34,7 @@ from nzc.sweeps.frame import JOBS
 from nzc.sweeps.page import summarise
 from nzc.tracking.model import log_student
 from nzc.tracking.record import LOCK, RECORD, Tracker
-from nzc.validation import InputError, in_a_line
+from nzc.validation import InputError, in_a_line, one_line
 
 #: Files that are never artifacts: the student is recorded as a model.
 _KEPT = (layout.CURVES, layout.STUDENT, RECORD, LOCK)
@@ -40,6 +43,8 @@ _PUBLIC = (
     layout.LABELS, layout.COUNTS, layout.PREDICTIONS, layout.STUDENT_INPUT, layout.LEARNING_CURVES, layout.SWEEP, JOBS,
     "confusion.svg", "confusion.png",
 )  # fmt: skip
+#: The `uri` of conf/tracking/mlflow.yaml, which no one has typed.
+USUAL_URI = "sqlite:///mlflow.db"
 #: Points of learning curves are sent together after so many seconds, because each request takes milliseconds.
 _TOGETHER = 2.0
 #: An address that begins so names a file; the path follows as it is, with no sign replaced.
@@ -63,6 +68,7 @@ class MLflow(Tracker):
 
     def __post_init__(self) -> None:
         self.system_metrics = self.system_metrics and self.private  # memory and time follow from private records, too
+        self.is_usual = self.uri == USUAL_URI
         self.folder = Path(self.artifacts).absolute()
         self.file: Path | None = None
         if self.uri.startswith(_SQLITE):
@@ -88,6 +94,13 @@ class MLflow(Tracker):
         return MlflowClient(tracking_uri=self.uri)
 
     def check(self, experiment: str) -> None:
+        if self.register is not None:
+            try:
+                _validate_model_name(self.register)
+            except MlflowException as error:
+                allowed = f"must be a name that MLflow takes ({in_a_line(error, 200)})"
+                raise InputError("tracking.register", self.register, allowed) from error
+        self._name_ignored_variables(experiment)
         try:
             self._experiment(experiment)
         except InputError:
@@ -129,8 +142,26 @@ class MLflow(Tracker):
             self._log_run(folder)
         self.client.set_terminated(self.run, record["ended"], record["until"])
 
+    def _name_ignored_variables(self, experiment: str) -> None:
+        """Print which of MLflow's variables would lead this run elsewhere, and what the user can type instead.
+
+        They are not followed: by default what is recorded is private, and only the configuration says where it goes.
+        """
+        address = MLFLOW_TRACKING_URI.get()
+        if self.is_usual and address and address not in (self.uri, USUAL_URI):
+            typed = "type 'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}' to record it there"
+            line = f"MLFLOW_TRACKING_URI is set, but not followed: {self.uri} records this; {typed}"
+            print(f"nzc: {one_line(line)}", file=sys.stderr)
+        name = MLFLOW_EXPERIMENT_NAME.get()
+        if name and name != experiment:
+            line = f"MLFLOW_EXPERIMENT_NAME is set, but not followed: the experiment of this dataset is {experiment}"
+            print(f"nzc: {one_line(line)}", file=sys.stderr)
+
     def _experiment(self, name: str) -> str:
-        """Return the experiment's id; InputError: its private artifacts are kept in another folder."""
+        """Return the experiment's id; InputError: its private artifacts are kept in another folder.
+
+        MlflowException: it was deleted. MLflow keeps its name until it is restored, or deleted for good.
+        """
         if (experiment := self.client.get_experiment_by_name(name)) is None:
             try:
                 location = self.folder.as_uri() if self.file else None
@@ -138,6 +169,9 @@ class MLflow(Tracker):
             except MlflowException:  # another process was faster
                 if (experiment := self.client.get_experiment_by_name(name)) is None:
                     raise
+        if experiment.lifecycle_stage == LifecycleStage.DELETED:
+            restore = f"`mlflow experiments restore -x {experiment.experiment_id}`"
+            raise MlflowException(f"experiment {name} is deleted: {restore} at {self.uri}, or another tracking.uri")
         kept = local_file_uri_to_path(experiment.artifact_location)
         if self.file and Path(kept).resolve() != self.folder.resolve():  # as in a folder that was moved
             allowed = f"must be {kept}, where {self.uri} keeps the artifacts of {name}; or give another tracking.uri"

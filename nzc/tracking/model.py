@@ -25,7 +25,8 @@ _ENVIRONMENT = f"python: {platform.python_version()}\ndependencies: [-r requirem
 
 def log_student(uri: str, run: str, folder: Path, register: str | None, about: str, tags: Mapping[str, str]) -> None:
     """Log the student in a run's folder as the model of `run`, unless that is done; as a version of `register` too."""
-    client, before = MlflowClient(uri), mlflow.get_tracking_uri()
+    client = MlflowClient(uri)
+    before: Any = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None  # None clears MLFLOW_TRACKING_URI
     found = client.get_run(run)
     info = found.info
     logged = client.search_logged_models([info.experiment_id], f"source_run_id = '{run}'")
@@ -76,9 +77,11 @@ def _write_model(root: Path, folder: Path, run: str, model: str) -> None:
 
 def _register(client: MlflowClient, model: str, name: str, about: str, tags: Mapping[str, str]) -> None:
     """Make a logged model the next version of the registered model `name`, unless it is one of its versions."""
-    if not client.search_registered_models(filter_string=f"name = '{name}'"):
+    quote = "'" if '"' in name else '"'
+    query = f"name = {quote}{name}{quote}"
+    if not client.search_registered_models(filter_string=query):
         client.create_registered_model(name)
-    source, versions = f"models:/{model}", client.search_model_versions(f"name = '{name}'")
+    source, versions = f"models:/{model}", client.search_model_versions(query)
     if source not in [version.source for version in versions]:
         made = client.create_model_version(name, source, model_id=model, tags=dict(tags), description=about)
         link = json.dumps([{"name": name, "version": made.version}])

@@ -54,10 +54,23 @@ class TrainerSettings:
         asked_for_cpu = self.options.get("accelerator") == "cpu"  # no need to import torch then
         return "cpu" if asked_for_cpu else str(self._trainer().strategy.root_device.type)
 
-    def fit(self, module: "LightningModule", name: str, total: int | None = None, **options: Any) -> None:
-        """Fit `module`. The progress bar is called `name`, and counts to `total`; None: batches."""
+    @property
+    def processes(self) -> int:
+        """How many processes a fit with `ranks` has on this machine."""
+        return int(self._trainer().num_devices)
+
+    def fit(
+        self, module: "LightningModule", name: str, total: int | None = None, ranks: bool = False, **options: Any
+    ) -> None:
+        """Fit `module` in this process, on one device; with `ranks` in one process for each device of each node.
+
+        Each rank is sent the module, so it must hold nothing that its process may not know.
+
+        name   heads the progress bar, which counts to `total`; None: to the number of batches
+        """
         from nzc.training.callbacks import Progress
 
+        options |= {"num_nodes": self.nodes} if ranks else self._one_device()
         trainer = self._trainer(callbacks=[Progress(name, self.progress, total)], **options)
         with warnings.catch_warnings(action="ignore"):
             try:
@@ -70,6 +83,11 @@ class TrainerSettings:
     def check(self) -> None:
         """Raise InputError where Lightning does not accept these options."""
         self._trainer()
+
+    def _one_device(self) -> dict[str, Any]:
+        """Return the options of Lightning by which a fit stays in this process: the first of the devices, alone."""
+        number = self._trainer().strategy.root_device.index  # None on a CPU
+        return {"strategy": "auto", "devices": 1 if number is None else [number]}
 
     def _trainer(self, **options: Any) -> "Trainer":
         import torch

@@ -1,5 +1,6 @@
 """What all students share: batches, averaging, early stopping, cross-checked labels, and odd data."""
 
+import pickle
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,13 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import TEACHERS, Nzc
+from conftest import SMALL, TEACHERS, Nzc
 from few_labels import COMMON, QUIET, clouds, fit
 from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from nzc.data import Standardizer
 from nzc.data.augment import Strong
+from nzc.data.digits import Digits
 from nzc.data.images import Pixels
 from nzc.mechanisms import ABSTAIN
 from nzc.students import FittedStudent, Student, StudentConfig, StudentData, network, predict
@@ -31,6 +33,7 @@ from nzc.students.softmatch import SoftMatch
 from nzc.students.supervised import Supervised
 from nzc.students.vat import VAT
 from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
 
 PLAIN = Supervised(**COMMON | {"batch_size": 16, "patience": 10})
 
@@ -348,3 +351,85 @@ def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) 
         found = served(torch.from_numpy(rows.astype(dtype)))
         assert found.isfinite().all()
         np.testing.assert_allclose(found.double().softmax(dim=1).detach()[served_rows], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("devices", [{"devices": 2}, {"devices": 2, "strategy": "ddp_spawn"}, {"strategy": "ddp"}])
+@pytest.mark.parametrize("config", ALL, ids=lambda config: type(config).__name__)
+def test_students_learn_on_one_device_in_this_process(
+    config: StudentConfig, devices: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The curves go to the run, which holds private records: it must never be sent to another process."""
+    monkeypatch.setattr(torch.multiprocessing, "start_processes", None)
+    trainer = TrainerSettings(progress=False, accelerator="cpu", **{"devices": 1} | devices)
+    config = replace(config, steps=3)
+    data, steps = _data(), []
+    learned = config.fit(data, 0, trainer, "Student", lambda fit, curves, step: steps.append(step))
+    np.testing.assert_array_equal(learned.probabilities(data.x), fit(config, data).probabilities(data.x))
+    assert steps == [0, 1, 2]
+
+
+def test_what_a_student_holds_is_public_but_for_the_way_of_its_curves(
+    nzc: Nzc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = []
+
+    def fit(settings: TrainerSettings, module: StudentModule, *arguments: Any, **options: Any) -> None:
+        own_fit(settings, module, *arguments, **options)
+        modules.append(module)
+
+    own_fit = TrainerSettings.fit
+    monkeypatch.setattr(TrainerSettings, "fit", fit)
+    quick = ["teachers.count=2", "teachers.epochs=1", "queries=50", "student.steps=5"]
+    assert nzc(*SMALL, *quick, "trainer.devices=1").code == 0
+    _, student = modules  # the first ones are the teachers
+    student.log_curves = None
+    sent = pickle.dumps(student)
+    splits = Digits(0, 1200, 400).load()
+    assert all(row.tobytes() in sent for row in splits.public.x)
+    public = {row.tobytes() for row in splits.public.x}
+    private = [row.tobytes() for row in splits.private.x]
+    assert not any(row in sent for row in private if row not in public)
+
+
+class Batches(nn.Sequential):
+    """Batch normalisation, which needs two rows."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int) -> None:
+        super().__init__(nn.Flatten(), nn.BatchNorm1d(shape[0]), nn.Linear(shape[0], classes))
+
+
+UNTRAINABLE = {
+    "student.network=Batches: must be trainable .*student.batch_size=1;": {"network": Batches, "batch_size": 1},
+    "student.optimizer=SparseAdam": {"optimizer": torch.optim.SparseAdam},
+    "student.augment=": {"augment": lambda x, rng: x[:, :1]},
+}
+
+
+@pytest.mark.parametrize("line", UNTRAINABLE)
+def test_what_cannot_take_a_step_is_refused_before_teachers_train(line: str) -> None:
+    for config in ALL[:2]:
+        with pytest.raises(InputError, match=line):
+            replace(config, **UNTRAINABLE[line]).check((3,), 3, QUIET)
+
+
+class Ranked(Supervised):
+    """A loss of one's own that needs four rows."""
+
+    def losses(self, student: StudentModule, x: torch.Tensor, y: torch.Tensor, u: torch.Tensor) -> dict:
+        return {"ranked": student.network(x).amax(1).topk(4).values.mean()}
+
+
+def test_a_loss_may_need_more_rows_than_two() -> None:
+    Ranked(**vars(PLAIN)).check((3,), 3, QUIET)
+    with pytest.raises(InputError, match=r"student.network=mlp: must be trainable by the losses of Ranked"):
+        Ranked(**vars(PLAIN) | {"batch_size": 3}).check((3,), 3, QUIET)
+
+
+@pytest.mark.parametrize("config", ALL, ids=lambda config: type(config).__name__)
+def test_what_takes_a_step_is_accepted_and_leaves_no_trace(config: StudentConfig) -> None:
+    own = {"network": Batches, "batch_size": 2, "optimizer": partial(torch.optim.LBFGS, lr=0.1)}
+    if isinstance(config, GANSSL):  # two players are groups of weights, which LBFGS does not take
+        own["optimizer"] = partial(torch.optim.SGD, lr=0.1)
+    before = torch.get_rng_state()
+    replace(config, **own).check((3,), 3, QUIET)
+    assert before.equal(torch.get_rng_state())

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,14 +20,16 @@ from nzc import networks
 from nzc.data import DataSplits, Split
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
+from nzc.data.rows import FileRows
 from nzc.networks.classifiers import DROPOUT
-from nzc.storage.predictions import save
+from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.engine import TeacherEnsemble
-from nzc.teachers.ensemble import Ensemble
+from nzc.teachers.ensemble import Ensemble, sendable
 from nzc.teachers.sharded import partition
 from nzc.teachers.stacked import Stacked, Unfolded
 from nzc.teachers.teacher import Threads
 from nzc.training.trainer import TrainerSettings
+from nzc.validation import InputError
 
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 COMPILED = TrainerSettings(progress=False, accelerator="cpu", devices=1, compile=True)
@@ -184,6 +187,18 @@ def test_ranks_share_the_teachers(splits: DataSplits, tmp_path: Path) -> None:
     np.testing.assert_array_equal(_predictions(SETTINGS, splits, tmp_path / "b", two), one)
 
 
+def test_records_that_shared_memory_cannot_hold_are_sent_by_a_file(
+    splits: DataSplits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = splits.private.x.nbytes
+    for free, kind in ((2 * size, np.ndarray), (2 * size - 1, FileRows)):
+        monkeypatch.setattr("shutil.disk_usage", lambda path, free=free: SimpleNamespace(free=free))
+        private = sendable(splits.private)
+        assert isinstance(private.x, kind) and private.x.dtype == splits.private.x.dtype
+        np.testing.assert_array_equal(private.x[:], splits.private.x)
+        np.testing.assert_array_equal(private.y, splits.private.y)
+
+
 def test_what_is_trained_is_not_trained_again(splits: DataSplits, tmp_path: Path) -> None:
     whole = _predictions(SETTINGS, splits, tmp_path / "a")
     marked = np.full(50, 7, dtype=np.int16)
@@ -193,6 +208,66 @@ def test_what_is_trained_is_not_trained_again(splits: DataSplits, tmp_path: Path
     resumed = _predictions(SETTINGS, splits, tmp_path / "a")
     np.testing.assert_array_equal(resumed[[0, 1, 3, 4]], whole[[0, 1, 3, 4]])
     np.testing.assert_array_equal(resumed[2], marked)
+
+
+class Batches(torch.nn.Sequential):
+    """Batch normalisation, which needs two rows."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.nn.Flatten(), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10))
+
+
+class Asks(torch.nn.Linear):
+    """Asks a tensor for its value, which stacked teachers cannot."""
+
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not x.is_meta and x.mean() < 0:
+            return super().forward(-x.flatten(1))
+        return super().forward(x.flatten(1))
+
+
+#: What is refused before any teacher trains: the start of the line, and settings.
+UNTRAINABLE = [
+    ("network=Batches: must train on a batch of one row: teachers.count=200", {"count": 200}),
+    ("network=Batches: must train on a batch of one row: teachers.count=5", {"batch_size": 13}),
+    ("network=Batches: must train on a batch of one row", {"batch_size": 1}),
+    ("network=Batches: must train on a batch of one row", {"batch_size": 1, "stacked": True}),
+    ("network=.*Asks: must be trainable .*vmap", {"network": Asks, "stacked": True}),
+    ("optimizer=LBFGS: must be able to train teachers", {"network": "mlp", "optimizer": torch.optim.LBFGS}),
+    ("augment=.*: must give rows that the network takes", {"network": "mlp", "augment": lambda x, rng: x[:, :, 1:]}),
+]
+TRAINABLE = [{}, {"stacked": True}, {"network": Asks}, {"network": "mlp", "batch_size": 1}, {"batch_size": 38}]
+
+
+@pytest.mark.parametrize(("line", "own"), UNTRAINABLE)
+def test_what_cannot_train_on_a_shard_is_refused(line: str, own: dict, splits: DataSplits, tmp_path: Path) -> None:
+    assert len(splits.private) == 200
+    settings = replace(SETTINGS, **{"network": Batches, "epochs": 1} | own)
+    with pytest.raises(InputError, match=f"^{line}"):
+        settings.check_training(splits, PredictionStore(tmp_path), QUIET)
+    with pytest.raises((ValueError, TypeError, RuntimeError)):  # it would have failed
+        _predictions(settings, splits, tmp_path / "work")
+
+
+@pytest.mark.parametrize("own", TRAINABLE)
+def test_what_can_train_on_a_shard_is_accepted(own: dict, splits: DataSplits, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, **{"network": Batches, "epochs": 1, "augment": None} | own)
+    before = torch.get_rng_state()
+    settings.check_training(splits, PredictionStore(tmp_path), QUIET)
+    assert before.equal(torch.get_rng_state())
+    _predictions(settings, splits, tmp_path / "work")
+
+
+def test_names_do_not_decide_what_is_refused(splits: DataSplits, tmp_path: Path) -> None:
+    """They are private, and say how many records a teacher has: any shard may leave a batch of one row."""
+    for seed in range(5):
+        named = replace(splits, keys=np.random.default_rng(seed).integers(2**60, size=200))
+        with pytest.raises(InputError, match=r"^network=Batches: must train on a batch of one row: where names"):
+            replace(SETTINGS, network=Batches).check_training(named, PredictionStore(tmp_path), QUIET)
+        SETTINGS.check_training(named, PredictionStore(tmp_path), QUIET)
 
 
 LONG = ["teachers.count=16", "teachers.epochs=20", "student=none", "tracking=none", *TEACHERS[2:]]

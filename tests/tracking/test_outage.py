@@ -192,3 +192,40 @@ def test_a_stored_run_gives_values_and_never_classes(nzc: Nzc, command: Command,
         code, _, err = command("sync", "run")
         assert code == 1 and err.startswith("nzc: run: ") and err.count("\n") == 1, err
         assert not Path("written").exists() and os.environ["HOME"] not in err
+
+
+def test_a_deleted_experiment_is_named_with_its_remedy(nzc: Nzc, command: Command, histograms: Path) -> None:
+    """The run is whole, and everything is sent once the experiment is restored."""
+    assert nzc(*FILE).code == 0
+    experiment = _client().get_experiment_by_name("votes").experiment_id
+    _client().delete_experiment(experiment)
+    ran = nzc(*FILE, "seed=1")
+    remedy = f"experiment votes is deleted: `mlflow experiments restore -x {experiment}`"
+    assert (ran.code, len(ran.results), ran.err.count("\n")) == (0, 2, 1), ran.err
+    assert remedy in ran.err and "nzc sync" in ran.err
+    code, out, err = command("sync")
+    assert (code, out) == (1, "0 sent, 1 not, 0 under way\n") and remedy in err
+    _client().restore_experiment(experiment)
+    assert command("sync")[:2] == (0, "1 sent, 0 not, 0 under way\n")
+    assert [run.info.status for run in _runs()] == ["FINISHED"] * 2
+
+
+def test_an_experiment_that_is_deleted_while_a_sweep_lasts(
+    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = MlflowClient.set_terminated
+
+    def deletes(client: MlflowClient, run: str, *arguments: Any) -> None:
+        whole(client, run, *arguments)
+        client.delete_experiment(client.get_run(run).info.experiment_id)
+
+    monkeypatch.setattr(MlflowClient, "set_terminated", deletes)
+    ran = nzc("--multirun", *FILE, "seed=0,1,2")
+    monkeypatch.setattr(MlflowClient, "set_terminated", whole)
+    assert (ran.code, len(ran.results)) == (0, 3)
+    assert ran.err.count("experiment votes is deleted") == 3  # two jobs, and the sweep
+    _client().restore_experiment(_client().get_experiment_by_name("votes").experiment_id)
+    assert command("sync")[0] == 0
+    parent, *jobs = _runs()
+    assert [run.info.status for run in (parent, *jobs)] == ["FINISHED"] * 4
+    assert {run.data.tags[MLFLOW_PARENT_RUN_ID] for run in jobs} == {parent.info.run_id}

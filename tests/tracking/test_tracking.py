@@ -14,11 +14,12 @@ from alembic.runtime.migration import HeadMaintainer
 from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere, served, tracked_runs
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+from omegaconf import OmegaConf
 
-from nzc.app.config import HOME
+from nzc.app.config import CONF, HOME
 from nzc.runs import pipeline
 from nzc.tracking import tracked, tracked_name, unsent
-from nzc.tracking.mlflow import MLflow, create_database
+from nzc.tracking.mlflow import USUAL_URI, MLflow, create_database
 
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
 
@@ -212,10 +213,10 @@ def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
     near = np.random.default_rng(0).normal(size=(600, 4)) + 2 * np.eye(4)[y]
     x = np.rint(near * [1e2, 1e6, 1e4, 1e3] + [1e7, 0, -1e6, 0])  # exact in every type below
     np.savez("data.npz", x=x, y=y, role=role)
-    recorded = ["aggregator=plurality", "tracking=mlflow", "tracking.register=own"]
+    recorded = ["aggregator=plurality", "tracking=mlflow", 'tracking.register="it\'s own"']
     ran = nzc("dataset=npz", "dataset.path=data.npz", *SMALL, *recorded)
     assert 0.6 < ran.result["accuracy"] < 1, ran.err
-    table = served(f"sqlite:///{Path.cwd()}/mlflow.db", "own/1", x[400:])
+    table = served(f"sqlite:///{Path.cwd()}/mlflow.db", "it's own/1", x[400:])
     assert (table["label"].astype(int) == y[400:]).mean() == pytest.approx(ran.result["accuracy"])
 
 
@@ -231,3 +232,28 @@ def test_jobs_stand_under_one_parent_under_every_launcher(nzc: Nzc, launcher: st
     parent = next(run.info.run_id for run in runs if "mlflow.parentRunId" not in run.data.tags)
     assert sorted(_states(nested=True)) == ["FAILED", "FINISHED"]
     assert {run.data.tags["mlflow.parentRunId"] for run in runs if run.info.run_id != parent} == {parent}
+
+
+def test_variables_that_mlflow_would_follow_are_named(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is recorded is private by default, so it goes where the configuration says, and nowhere else."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///of_others.db")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "others")
+    quiet = [*FILE, "aggregator.sigma=10"]
+    ran = nzc(*quiet)
+    assert (ran.code, ran.err.count("\n")) == (0, 2), ran.err
+    assert "MLFLOW_TRACKING_URI" in ran.err and "'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}'" in ran.err
+    assert "MLFLOW_EXPERIMENT_NAME" in ran.err and "votes" in ran.err
+    assert len(tracked_runs(_client())) == 1 and not Path("of_others.db").exists()
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "votes")
+    ran = nzc(*quiet, "tracking.uri=${oc.env:MLFLOW_TRACKING_URI}")  # as the line says
+    assert (ran.code, ran.err, Path("of_others.db").exists()) == (0, "", True)
+    assert OmegaConf.load(CONF / "tracking/mlflow.yaml").uri == USUAL_URI
+
+
+@pytest.mark.parametrize("name", ["a/b", "a:b", "'  '"])
+def test_a_model_name_that_mlflow_refuses_is_refused_before_the_run(nzc: Nzc, histograms: Path, name: str) -> None:
+    ran = nzc(*FILE, f"tracking.register={name}")
+    assert (ran.code, ran.err.count("\n"), ran.results) == (2, 1, [])
+    assert ran.err.startswith("nzc: tracking.register=")
