@@ -32,6 +32,10 @@ class Cost:
     printed: tuple[tuple[DataDependentBound, AnyArray, Floats], ...] = field(default=(), repr=False)
     #: The ε that the authors claim, (queries, δ) → ε; None: they claim none of their own.
     claim: Callable[[int, float], float | None] | None = field(default=None, repr=False)
+    #: δ → what `exact_epsilon` found, which takes up to a minute: a run asks for a round, and again for all of them.
+    _found: dict[float, tuple[float | None, float | None, float | None]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(
@@ -96,6 +100,11 @@ class Cost:
 
         One round is composed exactly (`composition`). Of several the Rényi costs add, as queries may depend on labels.
         """
+        if delta not in self._found:
+            self._found[delta] = self._exact_epsilon(delta)
+        return self._found[delta]
+
+    def _exact_epsilon(self, delta: float) -> tuple[float | None, float | None, float | None]:
         if self.exact is None:
             return None, None, None
         left = delta - self.delta_cost
