@@ -3,6 +3,7 @@
 Proof, and what its steps are: docs/proofs.md, "Labels with Laplace noise". Votes are in units of 1/γ, h = γ.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -140,16 +141,16 @@ def _rare(h: float) -> list[tuple[Floats, Floats]]:
     up = _nodes(0.1, 0.05, 0.5, 39 + below / 3)
     x = np.concatenate([-up[:0:-1], up])
 
-    def second(ends: Floats, power: float = 1.5) -> Floats:
+    def second(ends: Sequence[Floats], power: float = 1.5) -> Floats:
         """Return a bound on second derivatives of `does` between the ends, or for 2.5 on third ones."""
         low, high = ends
         nearest = np.maximum(np.maximum(low, -high), 0.0)
         return np.where(high <= 0, 0.25, nearest + power) * np.exp(-nearest)
 
-    ends = np.stack([x[:-1], x[1:]])
-    around = ends + [[-h / 2], [h / 2]]
+    around = x[:-1] - h / 2, x[1:] + h / 2
+    ahead, behind = (x[:-1] + h / 2, x[1:] + h / 2), (x[:-1] - h / 2, x[1:] - h / 2)
     smooth = np.expm1(h) * second(around) + h * np.exp(h) * second(around, 2.5)
-    e = np.diff(x) ** 2 / 8 * np.minimum(smooth, second(ends + h / 2) + np.exp(h) * second(ends - h / 2))
+    e = np.diff(x) ** 2 / 8 * np.minimum(smooth, second(ahead) + np.exp(h) * second(behind))
     e = np.maximum(np.append(e, 0.0), np.append(0.0, e))
 
     def does(x: Floats) -> tuple[Floats, Floats]:  # beats M and another Exp(1), and M
