@@ -11,7 +11,18 @@ import numpy as np
 from scipy.special import ndtr
 
 from nzc.accounting import gaussian_argmax, laplace_argmax, sparse_reports
-from nzc.accounting.induction import LARGEST, OF_DELTA, ROUNDING, Band, Bit, after_all, epsilon_of, induced, laws
+from nzc.accounting.induction import (
+    LARGEST,
+    OF_DELTA,
+    ROUNDING,
+    Band,
+    Bit,
+    after_all,
+    by_moments,
+    epsilon_of,
+    induced,
+    laws,
+)
 from nzc.accounting.shown import Kind, Shown, gaussian
 from nzc.types import Floats
 
@@ -26,6 +37,7 @@ _LARGEST, _MOST = 2.0, 100_000
 #: Where tangents touch the Gaussian curve, besides the ends, and how many touch the other one.
 _Z, _TANGENTS = np.concatenate([np.arange(-7.0, -4), np.arange(-4, -2, 0.5), np.arange(-2, 0.1, 0.25)]), 25
 _TIE = float(np.sqrt(2 / np.pi))  # the loss of a bit at a tie, in units of μ
+_BITS = (Kind.BIT, Kind.RANGE)
 
 #: So many queries, each with a bit, and a label where that passes; None: without.
 Queries = tuple[int, Shown | None, Shown | None]
@@ -44,24 +56,34 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     sizes = [(_size(bit), _size(label)) for _, bit, label in groups]
     queries, largest = sum(count for count, _, _ in groups), max(map(max, sizes))
     mu = float(np.sqrt(sum(group[0] * np.sum(np.square(size)) for group, size in zip(groups, sizes, strict=True))))
-    known = gaussian(mu, delta) if queries <= _MOST and largest <= _LARGEST else 0.0
-    left = delta * (1 - OF_DELTA) - queries * (gaussian_argmax.FAR + (0 if alone else _FAR))
+    left = delta * (1 - OF_DELTA) - sum(count * _far(bit, label) for count, bit, label in groups)
     left -= 0 if blocks == [1] else sum(blocks) * _OF_BLOCK
-    if not 0 < known <= LARGEST or left < delta / 2 or not all(label is None or _may(label) for _, _, label in groups):
+    if queries > _MOST or left < delta / 2 or not all(_may(shown) for group in groups for shown in group[1:]):
+        return np.inf
+    known = gaussian(mu, delta)
+    (_, bit, label), *others = groups
+    if known > LARGEST and not others and bit is None and label is not None:
+        step = _TIE * largest / 8
+        return by_moments(_labels(label, 0.0, step, np.inf), queries, step, left)
+    if not 0 < known <= LARGEST:
         return np.inf
     step = _TIE * largest / (5 if alone and queries > _BLOCK else 8)
     grid = step * np.arange(-int((1.25 * known + 2 * largest) / step), int((0.35 * known + 4 * largest) / step) + 1.0)
     value, highest = after_all(grid), max(0.4, 15 / queries**0.5) if alone else np.inf  # which β matter
     for (count, bit, label), number, size in zip(groups, blocks, sizes, strict=True):
+        # Queries that show much less than others become laws on a grid of their own.
+        apart = max(size) < largest / 10
+        scale, own_step = (max(size), _TIE * max(size) / 8) if apart else (largest, step)
         # Tiny shifts are raised, so that they show on the grid: more is revealed.
-        of_labels = () if label is None else _labels(label, largest / 10 * label.size / size[1], step, highest)
-        of_bit = None if bit is None else _bit(bit.kind, max(bit.size, largest / 1e3), step)
+        of_labels = () if label is None else _labels(label, scale / 10 * label.size / size[1], own_step, highest)
+        of_bit = None if bit is None else _bit(bit.kind, max(bit.size, scale / 1e3), own_step)
         if blocks == [1]:
             value = induced(value, count, of_labels, of_bit)
             continue
         each = ceil(count / number)
-        reach = gaussian(float(np.hypot(*size) * np.sqrt(each)), delta * _SHARE / sum(blocks)) + 2 * largest
-        value = induced(value, number, [_block(each, of_labels, of_bit, step, int(reach / step))])
+        reach = gaussian(float(np.hypot(*size) * np.sqrt(each)), delta * _SHARE / sum(blocks)) + 2 * scale
+        law = _block(each, of_labels, of_bit, own_step, int(reach / own_step), step)
+        value = induced(value, number, [law])
     return epsilon_of(value, grid, left)
 
 
@@ -73,7 +95,7 @@ def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> 
     if any(shown.kind is Kind.REPORT for shown in counts):
         (first, count), *others = counts.items()
         return np.inf if others else sparse_reports.epsilon(count, first.size, delta, known)
-    is_bit = {shown: shown.kind in (Kind.BIT, Kind.RANGE) for shown in counts}
+    is_bit = {shown: shown.kind in _BITS for shown in counts}
     apart = {shown: (count, shown, None) if is_bit[shown] else (count, None, shown) for shown, count in counts.items()}
     found = [epsilon(tuple(apart.values()), delta)]
     bits, labels = ([shown for shown in counts if shown.kind is kind] for kind in (Kind.BIT, Kind.SCREENED))
@@ -91,8 +113,19 @@ def _size(shown: Shown | None) -> float:
     return shown.size / {Kind.RANGE: 2 * _TIE, Kind.LAPLACE: _TIE}.get(shown.kind, 1.0)
 
 
-def _may(label: Shown) -> bool:
-    return label.size <= (laplace_argmax.LARGEST if label.kind is Kind.LAPLACE else gaussian_argmax.LARGEST_MU)
+def _may(shown: Shown | None) -> bool:
+    """Return whether V is known for releases of this size."""
+    if shown is None or shown.kind is Kind.LAPLACE:
+        return shown is None or shown.size <= laplace_argmax.LARGEST
+    return _size(shown) <= (_LARGEST if shown.kind in _BITS else gaussian_argmax.LARGEST_MU)
+
+
+def _far(bit: Shown | None, label: Shown | None) -> float:
+    """Return what a query adds to V beside the laws that stand for it."""
+    far = 0.0 if label is None else gaussian_argmax.FAR
+    if label is not None and label.kind is Kind.LAPLACE:
+        far = laplace_argmax.FAR
+    return far if bit is None else far + _FAR
 
 
 def _labels(label: Shown, least: float, step: float, highest: float) -> Sequence[Band]:
@@ -100,13 +133,18 @@ def _labels(label: Shown, least: float, step: float, highest: float) -> Sequence
     return bands(max(label.size, least), step, highest)
 
 
-def _block(queries: int, of_labels: Sequence[Band], bit: Bit | None, step: float, reach: int) -> Band:
-    """Return the law that dominates so many queries."""
-    grid = np.asarray(step * np.arange(-int(1.3 * reach), 2 * reach + 1), dtype=np.float64)
+def _block(queries: int, of_labels: Sequence[Band], bit: Bit | None, own: float, reach: int, step: float) -> Band:
+    """Return the law that dominates so many queries, made on a grid of steps `own` and put on one of steps `step`."""
+    grid = np.asarray(own * np.arange(-int(1.3 * reach), 2 * reach + 1), dtype=np.float64)
     value = induced(after_all(grid), queries, of_labels, bit)
     at = slice(int(1.3 * reach) - reach, int(1.3 * reach) + reach + 1)
     s = np.exp(-grid[at][::-1])
-    p, infinite = laws((value[at][::-1] - np.maximum(1 - s, 0.0))[None], s)
+    curve = value[at][::-1] - np.maximum(1 - s, 0.0)
+    if own < step:  # a chord in s; beyond the ends the curve is below its value there
+        reach = ceil(reach * own / step)
+        wide = np.exp(step * np.arange(-reach, reach + 1))
+        curve, s = np.interp(wide, s, curve), wide
+    p, infinite = laws(curve[None], s)
     return -reach, slice(None), p, infinite
 
 

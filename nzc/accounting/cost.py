@@ -32,6 +32,11 @@ class Cost:
     printed: tuple[tuple[DataDependentBound, AnyArray, Floats], ...] = field(default=(), repr=False)
     #: The ε that the authors claim, (queries, δ) → ε; None: they claim none of their own.
     claim: Callable[[int, float], float | None] | None = field(default=None, repr=False)
+    parts: tuple["Cost", ...] = field(default=(), repr=False)  # of which it is the sum; (): it is none
+    #: δ → what `exact_epsilon` found, which takes up to a minute: a run asks for a round, and again for all of them.
+    _found: dict[float, tuple[float | None, float | None, float | None]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(
@@ -42,6 +47,7 @@ class Cost:
             delta_cost=self.delta_cost + other.delta_cost,
             printed=self.printed + other.printed if self.printed and other.printed else (),
             claim=other.claim,
+            parts=(self.parts or (self,)) + (other.parts or (other,)),
         )
 
     def dearer(self, other: "Cost") -> "Cost":
@@ -89,13 +95,23 @@ class Cost:
 
     def data_independent(self, delta: float, rough: bool = False) -> float:
         """Return ε at δ for any votes; `rough`: a slightly larger one, in milliseconds."""
-        return data_independent.compose(self.worst_case, delta - self.delta_cost, rough)
+        together = data_independent.compose(self.worst_case, delta - self.delta_cost, rough)
+        paid = [part for part in self.parts if any(count and cost is not FREE for count, cost in part.worst_case)]
+        if len(paid) < 2:
+            return together
+        # Each part is (ε, δ/parts)-private whatever came before, and what it used of δ itself is a part of that.
+        return min(together, sum(part.data_independent(delta / len(paid), rough) for part in paid))
 
     def exact_epsilon(self, delta: float) -> tuple[float | None, float | None, float | None]:
         """Return the exact ε at δ, a lower bound on it, and the best Rényi order; None where there is none.
 
         One round is composed exactly (`composition`). Of several the Rényi costs add, as queries may depend on labels.
         """
+        if delta not in self._found:
+            self._found[delta] = self._exact_epsilon(delta)
+        return self._found[delta]
+
+    def _exact_epsilon(self, delta: float) -> tuple[float | None, float | None, float | None]:
         if self.exact is None:
             return None, None, None
         left = delta - self.delta_cost

@@ -71,6 +71,23 @@ def epsilon_of(value: Floats, grid: Floats, delta: float) -> float:
     return max(0.0, float(np.log((1 - share) * np.exp(-grid[at - 1]) + share * np.exp(-grid[at]))) * (1 + 1e-9))
 
 
+def by_moments(bands: Sequence[Band], queries: int, step: float, delta: float) -> float:
+    """Return ε at δ of so many queries from the largest moments of their laws: nearly tight where ε is large."""
+    # V_T(ℓ) = (1 − e^−ℓ)₊ is at most c e^(tℓ), c = t^t/(1 + t)^(1 + t), which is convex and decreasing in e^−ℓ. So V
+    # before all queries is at most c E^Q e^(tℓ), E being the largest E_P e^(tL), and infinite losses are a part of δ.
+    t = np.geomspace(1e-3, 30, 200)
+    log_most, infinite = np.zeros(len(t)), 0.0
+    for start, used, weights, of_infinite in bands:
+        losses = step * (start + np.arange(weights.shape[1]) if isinstance(used, slice) else start + used)
+        log_most = np.maximum(log_most, np.log(weights @ np.exp(np.outer(losses, t))).max(axis=0))
+        infinite = max(infinite, float(of_infinite.max()))
+    left = delta - queries * infinite
+    if left <= 0:
+        return np.inf
+    log_c = t * np.log(t) - (1 + t) * np.log1p(t)
+    return float(((queries * log_most + log_c - np.log(left)) / t).min()) * (1 + 1e-9)
+
+
 def curves_of(p: Floats, q: Floats, s: Floats) -> Floats:
     """Return H(s) − (1 − s)₊ [pairs, points]."""
     curves = np.zeros((len(p), len(s)))

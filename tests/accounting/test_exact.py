@@ -9,6 +9,8 @@ from conftest import published_votes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nzc
+from nzc.accounting import composition
 from nzc.accounting.exact import IMPOSSIBLE
 from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.mechanisms import Boost, NoisyArgmax, ThresholdScreen
@@ -161,3 +163,14 @@ def test_classes_alike_to_the_screen_stand_for_each_other(monkeypatch):
     monkeypatch.setattr(type(mechanism.screen), "relevant_probs", lambda screen, votes, student_probs: student_probs)
     apart = mechanism.exact(votes, student_probs).per_query(GRID)
     np.testing.assert_allclose(found, apart, rtol=1e-9, atol=FLOOR)
+
+
+def test_a_round_is_composed_once(monkeypatch):
+    """A run asks for the round's ε, and at its end for the ε of all rounds."""
+    cost, found = nzc.GNMax(2).cost(np.array([[5, 3], [4, 4]]), np.array([0, 1])), []
+    compose = composition.compose
+    monkeypatch.setattr(composition, "compose", lambda *given: found.append(given) or compose(*given))
+    first = cost.exact_epsilon(1e-5)
+    assert cost.exact_epsilon(1e-5) == first == (cost.epsilon(1e-5).exact, cost.epsilon(1e-5).exact_lower, first[2])
+    assert len(found) == 1
+    assert cost.exact_epsilon(1e-6)[0] > first[0] and len(found) == 2
