@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jinja2 import StrictUndefined, Template
 from omegaconf import OmegaConf
+from scipy.special import expit
 
 from nzc.accounting.epsilon import SANITISED
 from nzc.app.build import build
@@ -198,10 +199,16 @@ def published_files(
         about=json.loads(files[STUDENT_INPUT]) if STUDENT_INPUT in files else None,
         shown=files[LABELS].decode().partition("\n")[0].split(","),
         budget=cfg.budget.epsilon,
-        times=f"{math.ceil(1000 * math.exp(epsilon['published'])) / 1000:,.3f}",
-        right=f"{math.ceil(1000 * (1 - (1 - delta) / (1 + math.exp(epsilon['published'])))) / 10:.1f} %",
+        times=_times(epsilon["published"]),
+        right=f"{math.ceil(1000 * (1 - (1 - delta) * expit(-epsilon['published']))) / 10:.1f} %",
     )
     return released | {name: text.encode() for name, text in texts.items()}
+
+
+def _times(epsilon: float) -> str:
+    """Return e^ε, rounded up."""
+    factor = math.exp(epsilon) if epsilon < 700 else math.inf
+    return f"{math.ceil(1000 * factor) / 1000:,.3f}" if factor < 1e12 else f"e^{number(epsilon)}"
 
 
 def _write(dest: Path, contents: dict[str, bytes]) -> None:

@@ -163,6 +163,14 @@ def test_a_published_epsilon_follows_from_the_configuration(nzc: Nzc, histograms
         publish(run, Path("bad"))
 
 
+def test_a_huge_epsilon_is_stated_too(nzc: Nzc, histograms: Path) -> None:
+    run = newest_folder(nzc(*FILE, "rng=system", "queries=10", "aggregator.sigma=0.1"))
+    publish(run, Path("huge"))
+    epsilon = json.loads(Path("huge/privacy.json").read_text())["epsilon"]["published"]
+    text = Path("huge/README.md").read_text()
+    assert epsilon > 709 and "e^" in text and "at most 100.0 %" in text
+
+
 def test_a_default_run_is_published_by_a_process_of_its_own(nzc: Nzc, tmp_path: Path) -> None:
     """Its stored configuration says that the noise follows from the budget, if there is one."""
     ran = nzc("recipe=near_zero", "student=none", "rng=system", "trainer.progress=false")

@@ -9,6 +9,7 @@ one of the student's learning curves. A command runs in a fresh folder with the 
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -93,17 +94,23 @@ def results(folder: Path, overrides: list[str]) -> dict[str, Any]:
     }
 
 
-def differences(before: Any, now: Any, where: str = "") -> list[str]:
-    """What of `before` is not the same in `now`, to the last digit; keys that were added are no difference."""
+def differences(before: Any, now: Any, where: str = "", near: float = 0.0) -> list[str]:
+    """What of `before` is not the same in `now`; keys that were added are no difference.
+
+    near  how far numbers may be apart, relatively, because processors add in different orders; 0: not at all
+    """
+    lines = []
     if isinstance(before, dict) and isinstance(now, dict):
-        return [line for key, value in before.items() for line in differences(value, now.get(key), f"{where}.{key}")]
-    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        return [
-            line
-            for at, pair in enumerate(zip(before, now, strict=True))
-            for line in differences(*pair, f"{where}[{at}]")
-        ]
-    return [] if before == now else [f"{where[1:]}: {before} before, {now} now"]
+        for key, value in before.items():
+            lines += differences(value, now.get(key), f"{where}.{key}", near)
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for at, pair in enumerate(zip(before, now, strict=True)):
+            lines += differences(*pair, f"{where}[{at}]", near)
+    elif isinstance(before, float) and isinstance(now, float) and math.isclose(before, now, rel_tol=near):
+        pass
+    elif before != now:
+        lines.append(f"{where[1:]}: {before} before, {now} now")
+    return lines
 
 
 def main() -> None:
