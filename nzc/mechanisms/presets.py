@@ -66,13 +66,14 @@ def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
     return NoisyArgmax(NoNoise(), screen=StabilityScreen(threshold, sigma1))
 
 
-def SparseStable(cutoff: int, teachers: int, delta: float, scale: float | None = None) -> NoisyArgmax:
+def SparseStable(cutoff: int, teachers: int | None, delta: float, scale: float | None = None) -> NoisyArgmax:
     """Release the plurality where it is far from a flip, and end at the `cutoff`-th query where it is not.
 
     Stable labels cost nothing, however many there are (proof in `SparseScreen`). One call of `release` is one run.
-    `scale` is that of the Gumbel noise, in votes; None: the number of teachers decides it.
+    `scale` is that of the Gumbel noise, in votes; None: the number of teachers decides it, 250 where that is None.
     """
-    return NoisyArgmax(NoNoise(), screen=SparseScreen.for_teachers(teachers, cutoff, delta, scale))
+    count = 250 if teachers is None else teachers
+    return NoisyArgmax(NoNoise(), screen=SparseScreen.for_teachers(count, cutoff, delta, scale))
 
 
 def NZC(c: float, gamma: float, sensitivity: str = "constant", beta: float = 1.0) -> NoisyArgmax:

@@ -110,6 +110,8 @@ def _costs(result: RunResult) -> Iterator[Row]:
     if result.ledger_trials:
         total = number(result.epsilon.ledger_total)
         text = f"runs with rng=seeded; if others saw their labels, ε is {total} in all"
+        if result.epsilon.ledger_total == math.inf != result.epsilon.ledger_released:
+            text = "runs with rng=seeded, of which some have no finite ε, or protect something else"
         yield "trials not counted", f"{result.ledger_trials:,}", text
 
 

@@ -85,7 +85,7 @@ def test_what_is_published_adds_up_under_one_name_and_keeps_to_its_limit(ledger:
         assert people.total_with(ledger, dataset, name, more, 0.3) == Total(2, 0.3, 0, 0.3)
     assert people.total_with(ledger, "two", None, more, None, "run 3") == Total(2, 0.3, 0)
     assert people.total_with(ledger, "one", None, PURE, None) == Total(3, 0.4, 0)
-    with pytest.raises(InputError, match=r"budget.total=9: allows no further folder"):
+    with pytest.raises(InputError, match=r"budget.total=9: allows no such run"):
         people.total_with(ledger, "one", None, (0.1, 0.0, "one record differs"), 9)
 
 

@@ -107,8 +107,8 @@ def test_folders_of_jobs_are_refused_before_the_first_job(nzc: Nzc, words: list[
 
 def test_a_sweep_is_resumed_with_other_folders_for_its_jobs(nzc: Nzc) -> None:
     again = ["--multirun", *OWN, "hydra.sweep.dir=sw"]
-    assert nzc(*again, "queries=1,3", "hydra/job_logging=default").code == 0
-    assert nzc(*again, "queries=1000,5", "hydra.sweep.subdir=q${queries}", "hydra/job_logging=default").code == 2
+    assert nzc(*again, "queries=1,3").code == 0
+    assert nzc(*again, "queries=1000,5", "hydra.sweep.subdir=q${queries}").code == 2
     assert _table(Path("sw"))[0] == "queries=5" and len(_table(Path("sw"))) == 2
     assert nzc(*again, "queries=7,1000").code == 2  # in the first folders, of which one is now without a result
     assert _table(Path("sw"))[0] == "queries=7" and len(_table(Path("sw"))) == 2
