@@ -45,6 +45,11 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     assert privacy["epsilon"] == {name: result["epsilon"][name] for name in ("published", "audited")}
     assert (privacy["rng"], privacy["delta"], privacy["answered"]) == ("system", 1e-5, result["answered"])
     assert privacy["asked"] == result["queries"] - result["refused"]
+    assert set(privacy) == {  # no accuracy: true labels have no protection
+        "name", "dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours", "unit", "publish",
+        "finished", "learned_from", "grouped_by", "moved_votes", "voters", "individual", "teachers", "asked",
+        "answered", "epsilon", "total", "public_files", "versions",
+    }  # fmt: skip
     text = (dest / "README.md").read_text()
     for fact in ("δ = 1e-05", "GaussianNoise(sigma=15)", "budget, ε = 9", *map(str, privacy["epsilon"].values())):
         assert fact in text

@@ -24,7 +24,7 @@ from nzc.labeling.query_selection import CHOICES, QuerySelection
 from nzc.labeling.run_ledger import RunLedger
 from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN, GaussianNoise, InteractiveScreen, LaplaceNoise, NoisyArgmax, ThresholdScreen
-from nzc.mechanisms.adjacency import OwnCells
+from nzc.mechanisms.adjacency import Adjacency, OwnCells, OwnLabels
 from nzc.students.linear import Linear
 from nzc.teachers import VoteHistograms
 from nzc.validation import InputError
@@ -295,6 +295,13 @@ def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
         asked = np.concatenate([past.rows for past in session.rounds])
         labels = np.concatenate([past.labels for past in session.rounds])
         np.testing.assert_array_equal(session.released[asked], labels)
+
+
+@pytest.mark.parametrize(("adjacency", "public"), [(OwnCells(), False), (OwnLabels(), True), (Adjacency(), False)])
+def test_a_round_keeps_the_sums_of_votes_only_where_features_are_public(adjacency: Adjacency, public: bool) -> None:
+    """In own cells a sum says how many private records are in a cell, unless labels alone are private."""
+    session = _ask_all(_policy(nzc.Counts(0.5).between(adjacency)), [POOL])
+    assert (session.rounds[0].sums is not None) == public
 
 
 def test_a_student_learns_from_what_was_released_and_is_charged_for_before(

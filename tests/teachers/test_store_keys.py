@@ -101,6 +101,16 @@ def test_number_of_teachers_rows_and_classes_are_in_the_key(kind: ShardedTeacher
     assert _key(replace(kind, count=None, records=8), _splits()) == _key(kind, _splits())  # 5 teachers of 8 records
 
 
+def test_precision_and_kind_of_device_are_in_the_key_of_networks() -> None:
+    """Teachers of 16 bits, or of a GPU, predict a little differently: they are not those of 32 bits on a CPU."""
+    (networks,) = [kind for kind in TEACHERS if isinstance(kind, Ensemble)]
+    options = {"progress": False, "accelerator": "cpu"}
+    trainers = [TrainerSettings(**options, precision=bits) for bits in ("32-true", "bf16-mixed", "16-mixed")]
+    requests = [networks.stored_request(_splits(), trainer) for trainer in trainers]
+    assert len({json.dumps(request, sort_keys=True) for request in requests}) == 3
+    assert all(request["device"] == "cpu" for request in requests)
+
+
 def test_a_field_of_a_subclass_is_in_the_key() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Several(Sklearn):
