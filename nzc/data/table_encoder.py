@@ -35,7 +35,7 @@ _HEAD = 100
 _STATED = re.compile(r'\s*"?sep=([^\w\s\\"]|\t|)', re.IGNORECASE)
 _TIME = re.compile(
     r"(?:(-?[0-9]+) days?,?(?: \+?|$))?"
-    r"(?:([0-9]{1,3})[:.]([0-5][0-9])(?:[:.]([0-5][0-9](?:[.,][0-9]+)?))?(?:\s?([ap])\.?m\.?)?)?",
+    r"(?:([0-9]{1,3})[:.h]([0-5][0-9])(?:[:.]([0-5][0-9](?:[.,][0-9]+)?))?(?:\s?(?:([ap])\.?m\.?|uhr|h))?)?",
     re.IGNORECASE,
 )
 #: A date, and the time of a day behind it, if there is one.
@@ -43,7 +43,8 @@ _DATE_AND_TIME = re.compile(r"(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?"
 #: What is before the digits of a number, these with their marks, and what follows. `Rs.500` has no decimal point.
 _NUMBER = re.compile(r"([^0-9]*?)((?:(?<![^\W\d_])[.,])?[0-9](?:.*[0-9])?)([^0-9]*)")
 _MINUS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")  # the other signs that are read as a minus
-_NO_CENTS = re.compile(r"(?<=[0-9])[.,]-{1,2}(?=[^0-9]*$)")  # 12.- and 12,--
+_NO_CENTS = re.compile(r"(?<=[0-9])(?:[.,]-{1,2}|/-)(?=[^0-9]*$)")  # 12.-, 12,-- and 12/-
+_ZERO = re.compile(r"(?=.*[$\u00a2-\u00a5\u20a0-\u20cf])([^0-9-]*)-+([^0-9-]*)")  # $ -
 _SIGNS = {"0": 1, "+0": 1, "-0": -1, "0-": -1, "(0)": -1}
 
 
@@ -146,6 +147,8 @@ def _encoding(path: Path, given: str | None) -> str:
         return "utf-16"
     if start == BOM_UTF8:
         return "utf-8-sig"
+    if start == b"PK\3":
+        raise ColumnError("it is an Excel file or another zip file: save it as CSV in UTF-8")
     if given is None and b"\0" in start:
         raise ColumnError("it looks like UTF-16 without a byte-order mark: save it as UTF-8")
     return given or "utf-8"
@@ -443,7 +446,10 @@ def _hours(text: str | None) -> float:
 
 def number_parts(text: str) -> tuple[int, str, str, str] | None:
     """Return sign, what is before it, digits with their marks, what is behind it: -$1,234.5 → (-1, $, 1,234.5, "")."""
-    match = _NUMBER.fullmatch(_NO_CENTS.sub("", text.translate(_MINUS)))
+    text = text.translate(_MINUS)
+    if zero := _ZERO.fullmatch(text):
+        text = f"{zero[1]}0{zero[2]}"
+    match = _NUMBER.fullmatch(_NO_CENTS.sub("", text))
     if match is None:
         return None
     before, digits, after = match.groups()
