@@ -9,6 +9,9 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -391,7 +394,7 @@ def measured(values: pd.Series, kind: str, format: str | None, given: bool = Fal
     ColumnError: it says how many values are no numbers or no dates. What a value is read as depends on it alone.
     """
     if kind == NUMBER and values.dtype == object:
-        values = values.map(lambda value: int(value) if isinstance(value, bool) else value)
+        values = values.map(partial(_as_written, format=format))
     codes, unique = distinct(values)
     parts = parsed(unique, kind, format)
     strange = np.isnan(next(iter(parts.values())))
@@ -399,6 +402,23 @@ def measured(values: pd.Series, kind: str, format: str | None, given: bool = Fal
     if (wrong := int(strange[codes].sum())) > given * max(1, len(values) / 2):
         raise ColumnError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {plural(kind, format)}")
     return {name: part[codes] for name, part in parts.items()}
+
+
+def _as_written(value: Any, format: str | None) -> Any:
+    """Return a number as the format writes it, so that 1.234 is none of 1,234; other values stay as they are."""
+    if isinstance(value, bool):
+        value = int(value)
+    if format in (None, TIME) or not isinstance(value, Real | Decimal) or pd.isna(value):
+        return value
+    prefix, decimal, suffix = _marks(format)
+    number = str(value).replace(".", decimal)
+    return f"{prefix}{number}{suffix}"
+
+
+def _marks(format: str) -> tuple[str, str, str]:
+    """Return what is before 1234.5 in a format, the decimal mark, and what is behind."""
+    form = COMMAED if format == COMMA else format
+    return re.fullmatch(r"(.*)1.234(.)5(.*)", form).groups()  # type: ignore[union-attr, return-value]
 
 
 def plural(kind: str, format: str | None) -> str:
@@ -423,7 +443,7 @@ def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, np.nda
     elif format == TIME:
         numbers = np.array([_hours(text) for text in written(values)], np.float64)
     else:
-        numbers = _in_notation(written(values), COMMAED if format == COMMA else format)
+        numbers = _in_notation(written(values), format)
     numbers[~np.isfinite(numbers)] = np.nan
     return {"": numbers + 0.0}  # -0.0 becomes 0.0
 
@@ -461,7 +481,7 @@ def number_parts(text: str) -> tuple[int, str, str, str] | None:
 
 def _in_notation(names: pd.Index, format: str) -> np.ndarray[Any, Any]:
     """Return numbers that are written as the format writes 1234.5, NaN where one is not."""
-    prefix, _, decimal, suffix = re.fullmatch(r"(.*)1(.)234(.)5(.*)", format).groups()  # type: ignore[union-attr]
+    prefix, decimal, suffix = _marks(format)
     numbers = np.full(len(names), np.nan)
     for place, text in enumerate(names):
         parts = None if text is None else number_parts(text)

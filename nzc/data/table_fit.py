@@ -176,8 +176,7 @@ def _doubts(values: pd.Series, column: Column | None) -> Iterator[str]:
         yield f"{name} is not used, because {seen}: type {' or '.join(ways)}"
     elif guess.nearly:
         reading, wrong = guess.readings[0], guess.rows - guess.fitting
-        are = "is" if wrong == 1 else "are"
-        why = f"{wrong:,} of {len(values):,} public values {are} no {plural(*reading)}"
+        why = f"{wrong:,} of {len(values):,} public values are no {plural(*reading)}"
         if any(char.isdigit() and text[0] != "#" for text in guess.others for char in text):  # Excel's #DIV/0!
             advice = f"write them alike in all files, or type {typed({name: CATEGORY})}"
         else:

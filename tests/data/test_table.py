@@ -35,7 +35,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN
 from nzc.data.table import Table
-from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder, blanked, different, read_table
+from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder, blanked, different, measured, read_table
 from nzc.data.table_fit import doubts, fit_encoder
 from nzc.students import StudentData
 from nzc.students.forest import Forest
@@ -521,6 +521,9 @@ def test_an_accountants_dash_is_zero_and_an_error_of_excel_is_missing() -> None:
     for cells in (["$ -", "$ 1,234.50"], ["-  €", "1.234,50 €"], [" $-   ", "$ 1,234.50"]):
         (column,) = fit_encoder(pd.DataFrame({"pay": cells * 20}), {}, 32).columns
         assert (column.kind, column.mean[0]) == ("number", 617.25)
+        records = pd.Series([1.125, 1000, np.float32(2.5), Decimal("0.125"), None, True], name="pay", dtype=object)
+        read = measured(records, column.kind, column.format)[""]  # numbers of Python are not written in this way
+        np.testing.assert_array_equal(read, [1.125, 1000, 2.5, 0.125, np.nan, 1])
     public = pd.DataFrame({"pay": ["#DIV/0!", *map(str, np.arange(40) / 4)]})
     (line,) = doubts(public, fit_encoder(public, {}, 32), grouped=False)
     assert "1 of 41" in line and "'dataset.columns={pay: number}' to take such values as missing" in line
