@@ -47,7 +47,7 @@ _DATE_AND_TIME = re.compile(r"(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?"
 _NUMBER = re.compile(r"([^0-9]*?)((?:(?<![^\W\d_])[.,])?[0-9](?:.*[0-9])?)([^0-9]*)")
 _MINUS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")  # the other signs that are read as a minus
 _NO_CENTS = re.compile(r"(?<=[0-9])(?:[.,]-{1,2}|/-)(?=[^0-9]*$)")  # 12.-, 12,-- and 12/-
-_ZERO = re.compile(r"(?=.*[$\u00a2-\u00a5\u20a0-\u20cf])([^0-9-]*)-+([^0-9-]*)")  # $ -
+_ZERO = re.compile(r"(?=.*(?:[$\u00a2-\u00a5\u20a0-\u20cf]|[A-Z]{3}))([^0-9-]*)-+([^0-9-]*)")  # $ - and - EUR
 _SIGNS = {"0": 1, "+0": 1, "-0": -1, "0-": -1, "(0)": -1}
 
 

@@ -41,7 +41,9 @@ _CURRENCY = re.compile(
     r"IDR|ILS|INR|JPY|KRW|MXN|MYR|NOK|NZD|PHP|PLN|RON|RUB|SEK|SGD|THB|TRY|UAH|USD|ZAR"
 )
 #: Units that may stand behind a number: letters and signs such as %, °C, mg/dl. Days are durations, and pm is a time.
-_UNIT = re.compile(r"(?!(?i:days?|[ap]\.?m\.?|uhr)$)(?:[^\W\d_]|[%‰°$\u00a2-\u00a5\u20a0-\u20cf]).{0,11}")
+_UNIT = re.compile(
+    r"(?!(?i:days?|[ap]\.?m\.?|uhr)$)(?:[^\W\d_\u00b2\u00b3\u00b9\u00bc-\u00be\u2150-\u215f]|[%‰°$\u00a2-\u00a5\u20a0-\u20cf]).{0,11}"
+)
 #: Orders of the three parts of a date; a year of two digits comes last, or first between hyphens.
 _ORDERS = ("%d %m %Y", "%m %d %Y", "%Y %m %d", "%d %m %y", "%m %d %y", "%d %b %Y", "%b %d %Y", "%Y %b %d",
            "%d %B %Y", "%B %d %Y", "%d %b %y", "%b %d %y")  # fmt: skip
@@ -216,15 +218,17 @@ def _meaning(reading: Reading) -> str:
 
 def _may_be_codes(column: Column, public: pd.DataFrame) -> bool:
     """Return whether a column that was taken as numbers has few whole ones."""
-    if column.kind != NUMBER or column.format is not None or column.given:
+    values = public[column.name]
+    plain = column.format is None or _may_be_names(values, column.format)
+    if column.kind != NUMBER or column.format == TIME or column.given or not plain:
         return False
-    numbers = pd.Series(measured(public[column.name], NUMBER, None)[""]).dropna()
-    values = np.sort(numbers.unique())
-    if len(values) < 3 or (values != np.floor(values)).any():
+    numbers = pd.Series(measured(values, NUMBER, column.format)[""]).dropna()
+    unique = np.sort(numbers.unique())
+    if len(unique) < 3 or (unique != np.floor(unique)).any():
         return False
-    digits = np.floor(np.log10(values.clip(1))) + 1
-    alike = digits[0] == digits[-1] >= 4 and len(values) <= len(numbers) / 2 and not _are_years(values)
-    return bool(alike or len(values) <= min(_FEW, len(numbers) / 5))
+    digits = np.floor(np.log10(unique.clip(1))) + 1
+    alike = digits[0] == digits[-1] >= 4 and len(unique) <= len(numbers) / 2 and not _are_years(unique)
+    return bool(alike or len(unique) <= min(_FEW, len(numbers) / 5))
 
 
 def _are_years(values: Floats) -> bool:

@@ -491,9 +491,11 @@ def test_few_whole_numbers_may_be_codes() -> None:
     places = np.arange(100)
     public = pd.DataFrame({"x": places % 5, "age": places % 70, "flag": places % 2, "year": 1950 + places % 40})
     public["postcode"] = 1011 + places % 40 * 210
+    public["PIN"] = [f"{110 + row % 20} 001" for row in places]
     (line,) = doubts(public, fit_encoder(public, {}, 32), grouped=False)
-    assert "'dataset.columns={x: category, postcode: category}'" in line
-    assert not [*doubts(public, fit_encoder(public, {"x": "number", "postcode": "number"}, 32), grouped=False)]
+    assert "'dataset.columns={x: category, postcode: category, PIN: category}'" in line
+    given = dict.fromkeys(("x", "postcode", "PIN"), "number")
+    assert not [*doubts(public, fit_encoder(public, given, 32), grouped=False)]
     wide = pd.DataFrame({f"c{column}": places % 5 for column in range(300)})
     (line,) = doubts(wide, fit_encoder(wide, {}, 32), grouped=False)
     assert "c19 and 280 others" in line and "c20" not in line
@@ -518,7 +520,7 @@ def test_what_may_be_read_wrong_is_said(name: str) -> None:
 
 
 def test_an_accountants_dash_is_zero_and_an_error_of_excel_is_missing() -> None:
-    for cells in (["$ -", "$ 1,234.50"], ["-  €", "1.234,50 €"], [" $-   ", "$ 1,234.50"]):
+    for cells in (["$ -", "$ 1,234.50"], ["-  €", "1.234,50 €"], ["EUR -", "EUR 1,234.50"], [" $-   ", "$ 1,234.50"]):
         (column,) = fit_encoder(pd.DataFrame({"pay": cells * 20}), {}, 32).columns
         assert (column.kind, column.mean[0]) == ("number", 617.25)
         records = pd.Series([1.125, 1000, np.float32(2.5), Decimal("0.125"), None, True], name="pay", dtype=object)
