@@ -47,7 +47,8 @@ _DATE_AND_TIME = re.compile(r"(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?"
 _NUMBER = re.compile(r"([^0-9]*?)((?:(?<![^\W\d_])[.,])?[0-9](?:.*[0-9])?)([^0-9]*)")
 _MINUS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")  # the other signs that are read as a minus
 _NO_CENTS = re.compile(r"(?<=[0-9])(?:[.,]-{1,2}|/-)(?=[^0-9]*$)")  # 12.-, 12,-- and 12/-
-_ZERO = re.compile(r"(?=.*(?:[$\u00a2-\u00a5\u20a0-\u20cf]|[A-Z]{3}))([^0-9-]*)-+([^0-9-]*)")  # $ - and - EUR
+_MONEY = r"\w{0,3}[$\u00a2-\u00a5\u20a0-\u20cf]|[A-Z]{3}"
+_ZERO = re.compile(rf"({_MONEY})\s*-+|-+\s*({_MONEY})")  # $ - and - EUR: a dash alone may be a missing value
 _SIGNS = {"0": 1, "+0": 1, "-0": -1, "0-": -1, "(0)": -1}
 
 
@@ -468,7 +469,8 @@ def number_parts(text: str) -> tuple[int, str, str, str] | None:
     """Return sign, what is before it, digits with their marks, what is behind it: -$1,234.5 → (-1, $, 1,234.5, "")."""
     text = text.translate(_MINUS)
     if zero := _ZERO.fullmatch(text):
-        text = f"{zero[1]}0{zero[2]}"
+        before, after = zero.groups(default="")
+        text = f"{before}0{after}"
     match = _NUMBER.fullmatch(_NO_CENTS.sub("", text))
     if match is None:
         return None

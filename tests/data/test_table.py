@@ -675,6 +675,7 @@ def _changed(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Calla
         (lambda: Path("visits.csv").write_bytes(b"back,b\n\xff,1\n"), {}, "dataset.encoding=cp1252"),
         (lambda: Path("test.csv").write_bytes(b"back,b\nK\xf6ln,1\n"), {"test": "test.csv"}, "test=test.csv"),
         (lambda: Path("visits.csv").write_bytes(b"b\0a\0c\0k\0\n\0"), {}, "UTF-16"),
+        (lambda: Path("visits.csv").write_bytes(b"PK\3\4secret"), {}, "it is an Excel file"),
         (lambda: Path("visits.csv").write_bytes(b"back,b\n\x81,1\n"), {"encoding": "cp1252"}, "not in CP1252"),
         (_changed("new.csv", lambda table: table.replace("ER", "Köln")), {"encoding": "cp1252"}, "new.csv is in UTF-8"),
         (lambda: None, {"encoding": "cp125"}, "encoding=cp125: must be"),
