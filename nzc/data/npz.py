@@ -133,7 +133,7 @@ def _complaint(arrays: dict[str, Any], classes: int | None) -> str | None:
         if name != "x" and array.shape != x.shape[:1]:
             return f"{name} has the shape {list(array.shape)}; there must be one {name} per row, [{len(x)}]"
         if array.dtype.kind not in kinds:
-            return f"{name} is {'text' if array.dtype.kind in 'US' else array.dtype}; save {remedy}"
+            return f"{name} is {'text' if array.dtype.kind == 'U' else array.dtype}; save {remedy}"
     wrong = [~np.isfinite(part).all(axis=0) for part in (blocks(x) if x.dtype.kind == "f" else ())]
     if columns := int(np.any(wrong, axis=0).sum()):
         return f"x has missing (NaN) or infinite values in {columns:,} columns; dataset=table accepts missing values"

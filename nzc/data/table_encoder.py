@@ -9,6 +9,9 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -35,7 +38,7 @@ _HEAD = 100
 _STATED = re.compile(r'\s*"?sep=([^\w\s\\"]|\t|)', re.IGNORECASE)
 _TIME = re.compile(
     r"(?:(-?[0-9]+) days?,?(?: \+?|$))?"
-    r"(?:([0-9]{1,3})[:.]([0-5][0-9])(?:[:.]([0-5][0-9](?:[.,][0-9]+)?))?(?:\s?([ap])\.?m\.?)?)?",
+    r"(?:([0-9]{1,3})[:.h]([0-5][0-9])(?:[:.]([0-5][0-9](?:[.,][0-9]+)?))?(?:\s?(?:([ap])\.?m\.?|uhr|h))?)?",
     re.IGNORECASE,
 )
 #: A date, and the time of a day behind it, if there is one.
@@ -43,7 +46,9 @@ _DATE_AND_TIME = re.compile(r"(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?"
 #: What is before the digits of a number, these with their marks, and what follows. `Rs.500` has no decimal point.
 _NUMBER = re.compile(r"([^0-9]*?)((?:(?<![^\W\d_])[.,])?[0-9](?:.*[0-9])?)([^0-9]*)")
 _MINUS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")  # the other signs that are read as a minus
-_NO_CENTS = re.compile(r"(?<=[0-9])[.,]-{1,2}(?=[^0-9]*$)")  # 12.- and 12,--
+_NO_CENTS = re.compile(r"(?<=[0-9])(?:[.,]-{1,2}|/-)(?=[^0-9]*$)")  # 12.-, 12,-- and 12/-
+_MONEY = r"\w{0,3}[$\u00a2-\u00a5\u20a0-\u20cf]|[A-Z]{3}"
+_ZERO = re.compile(rf"({_MONEY})\s*-+|-+\s*({_MONEY})")  # $ - and - EUR: a dash alone may be a missing value
 _SIGNS = {"0": 1, "+0": 1, "-0": -1, "0-": -1, "(0)": -1}
 
 
@@ -146,6 +151,8 @@ def _encoding(path: Path, given: str | None) -> str:
         return "utf-16"
     if start == BOM_UTF8:
         return "utf-8-sig"
+    if start == b"PK\3":
+        raise ColumnError("it is an Excel file or another zip file: save it as CSV in UTF-8")
     if given is None and b"\0" in start:
         raise ColumnError("it looks like UTF-16 without a byte-order mark: save it as UTF-8")
     return given or "utf-8"
@@ -388,7 +395,7 @@ def measured(values: pd.Series, kind: str, format: str | None, given: bool = Fal
     ColumnError: it says how many values are no numbers or no dates. What a value is read as depends on it alone.
     """
     if kind == NUMBER and values.dtype == object:
-        values = values.map(lambda value: int(value) if isinstance(value, bool) else value)
+        values = values.map(partial(_as_written, format=format))
     codes, unique = distinct(values)
     parts = parsed(unique, kind, format)
     strange = np.isnan(next(iter(parts.values())))
@@ -396,6 +403,23 @@ def measured(values: pd.Series, kind: str, format: str | None, given: bool = Fal
     if (wrong := int(strange[codes].sum())) > given * max(1, len(values) / 2):
         raise ColumnError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {plural(kind, format)}")
     return {name: part[codes] for name, part in parts.items()}
+
+
+def _as_written(value: Any, format: str | None) -> Any:
+    """Return a number as the format writes it, so that 1.234 is none of 1,234; other values stay as they are."""
+    if isinstance(value, bool):
+        value = int(value)
+    if format in (None, TIME) or not isinstance(value, Real | Decimal) or pd.isna(value):
+        return value
+    prefix, decimal, suffix = _marks(format)
+    number = str(value).replace(".", decimal)
+    return f"{prefix}{number}{suffix}"
+
+
+def _marks(format: str) -> tuple[str, str, str]:
+    """Return what is before 1234.5 in a format, the decimal mark, and what is behind."""
+    form = COMMAED if format == COMMA else format
+    return re.fullmatch(r"(.*)1.234(.)5(.*)", form).groups()  # type: ignore[union-attr, return-value]
 
 
 def plural(kind: str, format: str | None) -> str:
@@ -420,7 +444,7 @@ def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, np.nda
     elif format == TIME:
         numbers = np.array([_hours(text) for text in written(values)], np.float64)
     else:
-        numbers = _in_notation(written(values), COMMAED if format == COMMA else format)
+        numbers = _in_notation(written(values), format)
     numbers[~np.isfinite(numbers)] = np.nan
     return {"": numbers + 0.0}  # -0.0 becomes 0.0
 
@@ -443,7 +467,11 @@ def _hours(text: str | None) -> float:
 
 def number_parts(text: str) -> tuple[int, str, str, str] | None:
     """Return sign, what is before it, digits with their marks, what is behind it: -$1,234.5 → (-1, $, 1,234.5, "")."""
-    match = _NUMBER.fullmatch(_NO_CENTS.sub("", text.translate(_MINUS)))
+    text = text.translate(_MINUS)
+    if zero := _ZERO.fullmatch(text):
+        before, after = zero.groups(default="")
+        text = f"{before}0{after}"
+    match = _NUMBER.fullmatch(_NO_CENTS.sub("", text))
     if match is None:
         return None
     before, digits, after = match.groups()
@@ -455,7 +483,7 @@ def number_parts(text: str) -> tuple[int, str, str, str] | None:
 
 def _in_notation(names: pd.Index, format: str) -> np.ndarray[Any, Any]:
     """Return numbers that are written as the format writes 1234.5, NaN where one is not."""
-    prefix, _, decimal, suffix = re.fullmatch(r"(.*)1(.)234(.)5(.*)", format).groups()  # type: ignore[union-attr]
+    prefix, decimal, suffix = _marks(format)
     numbers = np.full(len(names), np.nan)
     for place, text in enumerate(names):
         parts = None if text is None else number_parts(text)

@@ -40,16 +40,24 @@ _CURRENCY = re.compile(
     r"[A-Za-z]{0,3}[$\u00a2-\u00a5\u20a0-\u20cf]|Fr\.|kr\.?|Rs\.?|zł|Kč|Ft|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|"
     r"IDR|ILS|INR|JPY|KRW|MXN|MYR|NOK|NZD|PHP|PLN|RON|RUB|SEK|SGD|THB|TRY|UAH|USD|ZAR"
 )
-#: Units that may stand behind a number: letters and signs such as %, °C, mg/dl. Days are durations.
-_UNIT = re.compile(r"(?!days?$)(?:[^\W\d_]|[%‰°$\u00a2-\u00a5\u20a0-\u20cf]).{0,11}")
+#: Units that may stand behind a number: letters and signs such as %, °C, mg/dl. Days are durations, and pm is a time.
+_UNIT = re.compile(
+    r"(?!(?i:days?|[ap]\.?m\.?|uhr)$)(?:[^\W\d_\u00b2\u00b3\u00b9\u00bc-\u00be\u2150-\u215f]|[%‰°$\u00a2-\u00a5\u20a0-\u20cf]).{0,11}"
+)
 #: Orders of the three parts of a date; a year of two digits comes last, or first between hyphens.
 _ORDERS = ("%d %m %Y", "%m %d %Y", "%Y %m %d", "%d %m %y", "%m %d %y", "%d %b %Y", "%b %d %Y", "%Y %b %d",
            "%d %B %Y", "%B %d %Y", "%d %b %y", "%b %d %y")  # fmt: skip
 _DATE = re.compile(r"(\w+)([-/.]\s?|,?\s)(\w+)([-/.]\s?|,?\s)(\d+)(?:(?:T|,?\s+)\d.*)?", re.ASCII)
 _COMPACT = re.compile(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")  # 20241231
+_PADDED = "0[0-9]+"  # 01067
 _SAMPLE = 200  # different values of a column that show whether all are worth a try
 #: From 3 to so many different whole numbers may be codes.
 _FEW = 12
+_SHOWN = 20  # columns that one line names
+#: Whole numbers between these are years, and no names.
+_YEARS = (1800, 2100)
+#: Days since 1970 of the first year that Excel would read in the last century if it has two digits.
+_2030 = 21_915
 
 
 class Reading(NamedTuple):
@@ -130,44 +138,76 @@ def _quoted(text: str) -> str:
 def remedy(column: Column) -> str:
     """Return what to type where a column is as it is read, up to a few values."""
     kind = Reading(column.kind, column.format).typed
-    return f"write such values as the public file does, or type {typed({column.name: kind})} to take them as missing"
+    missing = f"with {typed({column.name: kind})} such values are missing, if they are half of all at most"
+    return f"write them as the public file does; {missing}"
 
 
 def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterator[str]:
     """Yield where a guess may be wrong, and what to type then. Only public rows decide."""
     found = {name: why for name, why in encoder.unused.items() if why.startswith(_IDENTIFIER)}
-    sure = {column.name for column in encoder.columns if column.kind != CATEGORY or column.given}
-    for name in [name for name in public if name not in sure | found.keys()]:
-        yield from _doubts(public[name])
+    columns = {column.name: column for column in encoder.columns}
+    for name in [name for name in public if name not in found]:
+        yield from _doubts(public[name], columns.get(name))
     if codes := [column.name for column in encoder.columns if _may_be_codes(column, public)]:
-        few = f"at most {_FEW} different whole numbers"
-        are = "is a number" if len(codes) == 1 else "are numbers"
-        yield f"{', '.join(codes)} {are}, of {few}: if they are codes, type {typed(dict.fromkeys(codes, CATEGORY))}"
+        shown = codes[:_SHOWN]
+        further = f" and {len(codes) - _SHOWN:,} others" if len(codes) > _SHOWN else ""
+        why = "whole numbers of few different values, or with equally many digits"
+        yield f"{', '.join(shown)}{further}: {why}; if they are codes, type {typed(dict.fromkeys(shown, CATEGORY))}"
     if found and not grouped:
         most = min(found, key=lambda name: public[name].nunique())
         every = f"; so do {', '.join(sorted(found.keys() - {most}))}" if len(found) > 1 else ""
         group = _in_shell(f"dataset.group={_quoted(most)}")
         drop = _in_shell(f"dataset.drop=[{','.join(map(_quoted, found))}]")
         unless = f"If it says whom a row is about, type {group}: without it, ε protects one row only"
-        yield f"{most} is not used, because {found[most]}{every}. {unless}. If not, type {drop}"
+        number = f"If it is a number, type {typed({most: NUMBER})}; if a date, its format such as %d.%m.%Y"
+        yield f"{most} is not used, because {found[most]}{every}. {unless}. {number}. If not, type {drop}"
 
 
-def _doubts(values: pd.Series) -> Iterator[str]:
-    """Yield what to type for a column that is no number and no date, and nearly is one."""
-    guess, name = _guess(values), str(values.name)
+def _doubts(values: pd.Series, column: Column | None) -> Iterator[str]:
+    """Yield what to type for a column that may be read wrong; None: it is not used."""
+    name = str(values.name)
+    if column is not None and column.given:
+        return
+    if column is not None and column.kind != CATEGORY:
+        yield from _doubts_of_years(values, column)
+        return
+    guess = _guess(values)
     if guess.unclear:
         ways = [f"{typed({name: reading.typed})} for {_meaning(reading)}" for reading in guess.readings]
         seen = f"{guess.unclear:,} of {len(values):,} public values can be read in two ways"
         yield f"{name} is not used, because {seen}: type {' or '.join(ways)}"
     elif guess.nearly:
         reading, wrong = guess.readings[0], guess.rows - guess.fitting
-        are = "is" if wrong == 1 else "are"
-        why = f"{wrong:,} of {len(values):,} public values {are} no {plural(*reading)}"
-        if any(char.isdigit() for text in guess.others for char in text):
+        why = f"{wrong:,} of {len(values):,} public values are no {plural(*reading)}"
+        if any(char.isdigit() and text[0] != "#" for text in guess.others for char in text):  # Excel's #DIV/0!
             advice = f"write them alike in all files, or type {typed({name: CATEGORY})}"
         else:
             advice = f"type {typed({name: reading.typed})} to take such values as missing"
         yield f"{name} is not used as a {reading.kind}, because {why}; {advice}"
+    elif column is not None:
+        yield from _doubts_of_text(values, column)
+
+
+def _doubts_of_text(values: pd.Series, column: Column) -> Iterator[str]:
+    """Yield what to type for a category whose values may be numbers or dates."""
+    text = pd.Series(written(values)).dropna()
+    if _are_codes(text):
+        padded = f"{text.str.fullmatch(_PADDED).sum():,} of {len(values):,} public values begin with 0, as codes do"
+        yield f"{column.name} is a category, because {padded}; if they are numbers, type {typed({column.name: NUMBER})}"
+    elif column.other and text.str.match(r"\W*[0-9]").mean() >= 0.5:
+        own = f"{len(column.values)} of {text.nunique()} different values have features of their own"
+        write = "if they are numbers or dates, write one in a cell, such as 1234.5 or 2024-12-31"
+        yield f"{column.name} is a category, and {own}: {write}; if not, type {typed({column.name: CATEGORY})}"
+
+
+def _doubts_of_years(values: pd.Series, column: Column) -> Iterator[str]:
+    """Yield a line if years of two digits may be of the last century, where they are read as 2030 and later."""
+    if column.kind != DATE or "%y" not in (column.format or ""):
+        return
+    late = int((measured(values, column.kind, column.format)["day"] >= _2030).sum())
+    if late:
+        seen = f"{late:,} of {len(values):,} public dates are read as 2030 to 2068"
+        yield f"{column.name} has years of two digits, and {seen}: if they are of the last century, write four digits"
 
 
 def _meaning(reading: Reading) -> str:
@@ -178,11 +218,34 @@ def _meaning(reading: Reading) -> str:
 
 def _may_be_codes(column: Column, public: pd.DataFrame) -> bool:
     """Return whether a column that was taken as numbers has few whole ones."""
-    if column.kind != NUMBER or column.format is not None or column.given:
+    values = public[column.name]
+    plain = column.format is None or _may_be_names(values, column.format)
+    if column.kind != NUMBER or column.format == TIME or column.given or not plain:
         return False
-    numbers = pd.Series(measured(public[column.name], NUMBER, None)[""]).dropna()
-    values = numbers.unique()
-    return 3 <= len(values) <= min(_FEW, len(numbers) / 5) and bool((values == np.floor(values)).all())
+    numbers = pd.Series(measured(values, NUMBER, column.format)[""]).dropna()
+    unique = np.sort(numbers.unique())
+    if len(unique) < 3 or (unique != np.floor(unique)).any():
+        return False
+    digits = np.floor(np.log10(unique.clip(1))) + 1
+    alike = digits[0] == digits[-1] >= 4 and len(unique) <= len(numbers) / 2 and not _are_years(unique)
+    return bool(alike or len(unique) <= min(_FEW, len(numbers) / 5))
+
+
+def _are_years(values: Floats) -> bool:
+    first, last = _YEARS
+    return bool(first <= values.min() and values.max() <= last)
+
+
+def _are_codes(texts: pd.Series) -> bool:
+    """Return whether texts are digits alone, and some begin with 0, as postcodes do and numbers do not."""
+    return bool(texts.str.fullmatch(_PADDED).any() and texts.str.fullmatch("[0-9]+").all())
+
+
+def _may_be_names(values: pd.Series, format: str) -> bool:
+    """Return whether numbers in groups, or with letters, may be phone numbers or the like: all have as many digits."""
+    _, unique = distinct(values)
+    digits = {len(re.sub("[^0-9]", "", text)) for text in written(unique).dropna()}
+    return len(digits) == 1 and min(digits) >= 6 and _CURRENCY.search(format) is None
 
 
 def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
@@ -200,7 +263,8 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     numbers = next(iter(every.values()))
     if (missing := np.isnan(numbers)).all():
         return "it is empty"
-    if reading == Reading(NUMBER) and not given and (why := _identifies(numbers)):
+    plain = reading.format is None or _may_be_names(values, reading.format)
+    if reading.kind == NUMBER and plain and not given and (why := _identifies(numbers)):
         return why
     parts = {part: numbers for part, numbers in every.items() if np.nanmin(numbers) < np.nanmax(numbers)}
     if not parts:
@@ -241,6 +305,8 @@ def _identifies(column: "Floats | pd.Series") -> str | None:
         return None
     if isinstance(column, np.ndarray):
         numbers = np.sort(counts.index)
+        if _are_years(numbers):
+            return None
         gaps = np.diff(numbers)
         unlike = values == rows or values > max(1000, rows / 2) or np.median(gaps) > 5 * gaps.min()
         unlike |= numbers[0] > 5 * np.ptp(numbers)  # numbers that were given one after another
@@ -304,6 +370,8 @@ def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
         return [Reading(DATE, "%Y%m%d")]
     if values.dtype.kind in "iuf":
         return [Reading(NUMBER)]
+    if _are_codes(texts):
+        return []
     sample = texts[:_SAMPLE]
     notations = [Reading(NUMBER, _notation(texts, rows, mark)) for mark in (POINTED, COMMAED)]
     numbers = _fitting([Reading(NUMBER), *notations], sample)

@@ -33,6 +33,7 @@ def npz(tmp_path: Path) -> Npz:
         ({"x": X[:0], "y": Y[:0]}, "x "),
         ({"x": X[:5]}, "y "),
         ({"role": SPLIT[:9]}, "role "),
+        ({"role": SPLIT.astype(bytes)}, "role is |S7; save text"),
         ({"x": X.astype(str)}, "dataset=table"),
         ({"y": np.array(["no", "yes", "?"])[Y]}, "np.unique(y, return_inverse=True)"),
         ({"y": Y.astype(float)}, "y "),
