@@ -171,9 +171,12 @@ class LabelingSession:
         return np.concatenate(counts) if counts else None
 
     def _key(self, number: int, rows: Ints, *parts: object) -> str:
-        """Return a hash of what round `number` asks: how, which rows, votes and student; and of what was drawn."""
+        """Return a hash of what round `number` asks: how, which rows, votes and student; and of what was drawn.
+
+        It depends on the neighbours too: an entry of the ledger, and the words in it, are of one kind of neighbours.
+        """
         content = None if self._public is None else self._public[rows]
-        facts = self._mechanisms[number], self.promise.epsilon, self.policy.seed, number + 1
+        facts = self._mechanisms[number], self.promise.epsilon, self.policy.seed, number + 1, self.ledger.neighbours
         return question(*facts, rows, content, *parts)
 
     def epsilon(self) -> Epsilon:

@@ -67,11 +67,14 @@ class ArgmaxLaw:
     def log_law(self, votes: Ints, student_probs: Floats | None = None) -> Floats:
         """Return the log-probability of every outcome, [queries, classes + 1]: each label, then abstaining."""
         votes = as_votes(votes, one_sum=False)
+        return self._log_law(votes, self.known_to_screen(votes, student_probs))
+
+    def _log_law(self, votes: Ints, student_probs: Floats | None) -> Floats:
         scores = self.boost.scores(votes)
         leads = (scores - scores.max(axis=1, keepdims=True)) / self.boost.scale(votes)[:, None]
         labels = self.noise.log_law(leads)
         require_total(self.noise, labels)
-        return self._screened(labels, votes, self.known_to_screen(votes, student_probs))
+        return self._screened(labels, votes, student_probs)
 
     def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
         """Return the log-likelihood ratio of released labels [queries] between two histograms [classes], for audits."""
@@ -131,7 +134,7 @@ class ArgmaxLaw:
             here = np.stack(self.screen.log_answer(batch.votes, batch.student_probs), axis=-1)
             there = np.stack(self.screen.log_answer(others[exists], probs), axis=-1)
         else:
-            here, there = self.log_law(batch.votes, batch.student_probs), self.log_law(others[exists], probs)
+            here, there = self._log_law(batch.votes, batch.student_probs), self._log_law(others[exists], probs)
         return Pairs(row, here[row], there, np.ones_like(there))
 
     def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:

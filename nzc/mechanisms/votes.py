@@ -10,6 +10,7 @@ from nzc.validation import InputError
 
 ABSTAIN = -1  # the label of a query that was not answered
 _COUNTED = "nzc.count_votes counts predicted labels"
+_SLACK = 1e-6  # probabilities may be so far outside 0 … 1, by rounding
 _BATCH = 2_000_000  # about how many numbers a batch may hold
 
 
@@ -65,14 +66,19 @@ def _require_sums(counts: Ints, given: str, teachers: int | None, state: str) ->
 
 
 def as_probabilities(student_probs: Any, votes: Ints) -> Floats | None:
-    """Return `student_probs` as float64 [queries, classes], the shape of `votes`; None stays None."""
+    """Return `student_probs` as float64 [queries, classes], the shape of `votes`; None stays None.
+
+    InputError: one is no probability. A vote would then change the statistic of a screen by more than 1.
+    """
     if student_probs is None:
         return None
     probabilities = np.asarray(student_probs, dtype=np.float64)
     if probabilities.shape != votes.shape:
         allowed = f"must have the shape of votes, {list(votes.shape)}"
         raise InputError("student_probs", list(probabilities.shape), allowed)
-    return probabilities
+    if not ((probabilities >= -_SLACK) & (probabilities <= 1 + _SLACK)).all():
+        raise InputError("student_probs", list(probabilities.shape), "must be probabilities, from 0 to 1")
+    return probabilities.clip(0, 1)
 
 
 def as_labels(labels: Any, votes: Ints) -> AnyArray:

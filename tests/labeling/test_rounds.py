@@ -152,6 +152,19 @@ def test_equal_votes_on_other_rows_are_another_release() -> None:
     assert len(ledger.ledger.entries()) == 2
 
 
+@pytest.mark.parametrize("rng", ["seeded", "system"])
+def test_equal_votes_between_other_neighbours_are_another_release(rng: str) -> None:
+    """Teachers that agree vote alike whatever the unit of privacy; else the first unit's words stood for both."""
+    votes, policy = VoteHistograms(np.tile([90, 5, 5], (20, 1)), 100), _policy(GAUSSIAN, rng=rng)
+    for neighbours in ("one label differs", "one record differs"):
+        ledger = RunLedger(Path("ledger.db"), "", None, policy.rng, policy.seed, 1, neighbours)
+        session = LabelingSession(Promise(policy, [20]), 20, ledger)
+        session.ask(votes, session.choose())
+        session.charge()
+        assert [entry.neighbours for entry in ledger.entries.values()] == [neighbours]
+    assert len(ledger.ledger.entries()) == 2 and np.isinf(ledger.ledger.total("", 1e-5))
+
+
 def test_where_noise_ends_the_asking_what_might_have_followed_is_paid() -> None:
     """By enumeration: the second query is asked only if the first has no answer, and only its votes change."""
     mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(30, 2))

@@ -49,6 +49,21 @@ def test_interactive_without_a_student_is_confident():
     assert interactive.release(votes, np.random.default_rng(0), probs).shape == (2,)
 
 
+@pytest.mark.parametrize("probs", [[[-9.0, 10.0]], [[-3.0, -3.0]], [[1.0, 1.5]], [[np.inf, 0.0]], [[np.nan, 0.0]]])
+def test_a_student_states_probabilities(probs):
+    """With other numbers a vote that vanishes changes the statistic by more than 1, and all ε would be too small."""
+    mechanism = nzc.Interactive(threshold=3, sigma1=1, sigma=40, confidence=0.9).between(nzc.Abstentions(10))
+    votes, label = np.array([[5, 4]]), np.array([0])
+    for use in (
+        lambda: mechanism.release(votes, np.random.default_rng(0), probs),
+        lambda: mechanism.cost(votes, label, probs),
+        lambda: mechanism.exact(votes, probs),
+        lambda: mechanism.log_law(votes, probs),
+    ):
+        with pytest.raises(InputError, match=r"^student_probs=.*must be probabilities"):
+            use()
+
+
 def test_a_cost_that_depends_on_a_student_is_not_told_without_one():
     mechanism = NoisyArgmax(GaussianNoise(40), screen=InteractiveScreen(20, 5, 0.9))
     votes, probs, label = np.array([[600, 400]]), np.array([[0.6, 0.4]]), np.array([0])
