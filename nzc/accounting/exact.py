@@ -7,7 +7,7 @@ below e^-700 in both laws are ignored. docs/proofs.md says why all of this holds
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -23,6 +23,7 @@ IMPOSSIBLE = -700.0  # smaller log-probabilities count as impossible. No δ in u
 _SMALL = 2.0
 _POWERS = np.arange(2, 20)
 _ROUNDING = 1e-11
+_MOST_KEPT = 2**28  # bytes of the laws that a cost keeps
 _LARGE = 650.0  # above this exponent e^(α log p/q) may overflow
 
 
@@ -48,6 +49,10 @@ class Pairs:
     here: Floats  # log-probabilities at the votes
     there: Floats  # log-probabilities one vote away
     copies: Floats  # how many outcomes each entry stands for
+
+    @property
+    def nbytes(self) -> int:
+        return self.query.nbytes + self.here.nbytes + self.there.nbytes + self.copies.nbytes
 
 
 def joined(*parts: Pairs) -> Pairs:
@@ -177,6 +182,7 @@ class ExactCost:
     ceiling: Callable[[Floats], Floats]  # what asking a query and its label cost for any votes, orders → [2, orders]
     paid: int | None = None  # all queries cost at most so often the ceiling of asking; None: no limit
     complete: ClassVar[bool] = True  # whether `neighbourhoods` together are all neighbours
+    _kept: dict[int, Pairs] = field(default_factory=dict, init=False, compare=False)  # laws of batches, by number
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""
@@ -207,10 +213,11 @@ class ExactCost:
         return [self.laws()]
 
     def laws(self) -> Iterator[tuple[Pairs, Ints]]:
-        """Yield the laws of distinct histograms, and how many queries share each, [histograms]."""
+        """Yield the laws of distinct histograms, and how many queries share each, [histograms]. None is kept longer."""
         times = np.bincount(self.inverse)
-        for places, pairs in self.batches:
-            yield pairs(), times[places]
+        for number, (places, make) in enumerate(self.batches):
+            kept = self._kept.pop(number, None)
+            yield make() if kept is None else kept, times[places]
 
     def law(self, query: int) -> tuple[Pairs, Ints]:
         """Return the laws of one query, as `laws` of it alone."""
@@ -218,6 +225,15 @@ class ExactCost:
         pairs = make()
         own = places[pairs.query] == self.inverse[query]
         return Pairs(pairs.query[own] * 0, pairs.here[own], pairs.there[own], pairs.copies[own]), np.ones(1, np.int64)
+
+    def _pairs(self, number: int) -> Pairs:
+        """Return the laws of a batch, and keep them for other orders and for `laws` while all of them are small."""
+        if (kept := self._kept.get(number)) is not None:
+            return kept
+        pairs = self.batches[number][1]()
+        if pairs.nbytes + sum(other.nbytes for other in list(self._kept.values())) <= _MOST_KEPT:
+            self._kept[number] = pairs
+        return pairs
 
     @cached_property
     def _at_orders(self) -> Floats:
@@ -232,9 +248,9 @@ class ExactCost:
     def _costs(self, orders: Floats) -> Iterator[tuple[Ints, Floats]]:
         ceiling = self.ceiling(orders).sum(axis=0)
 
-        def cost(batch: tuple[Ints, Callable[[], Pairs]]) -> tuple[Ints, Floats]:
-            places, pairs = batch
-            costs = largest_divergence(pairs(), len(places), orders)
+        def cost(number: int) -> tuple[Ints, Floats]:
+            places = self.batches[number][0]
+            costs = largest_divergence(self._pairs(number), len(places), orders)
             # A bound for any votes cannot be below the cost at these votes. One of a user's own noise may be wrong.
             if np.isfinite(costs[:, 0]).all() and (costs[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
                 allowed = f"must hold for any votes; at order {orders[0]:.4g} it is too small at these votes"
@@ -242,4 +258,4 @@ class ExactCost:
             return places, np.minimum(costs, ceiling)
 
         with ThreadPoolExecutor(cores()) as pool:
-            yield from pool.map(cost, self.batches)
+            yield from pool.map(cost, range(len(self.batches)))
