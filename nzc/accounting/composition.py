@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, cores, error_of
 from nzc.accounting.induction import LARGEST, after_all, chord, induced
@@ -17,6 +18,7 @@ from nzc.types import Floats, Ints
 _KEPT = 12  # so many neighbours of a query are kept by each of two orders; `_dominating` stands for the others
 _POINTS, _MOST = 800.0, 2000.0  # grid points per ε for 1,000 queries, and for any number at most
 _FINER = 3  # how much finer the grid of the lower bound is
+_ONE_THREAD = 8192  # OpenBLAS adds so many numbers in the calling thread; others only wait
 _ROUNDING = 1e-6  # relative error allowed for the rounding of all laws and sums
 
 
@@ -168,8 +170,10 @@ def _shifted(mass: Floats, shifts: Ints, own: Floats) -> Floats:
     """Return Σ own[k] · mass moved up by shifts[k] cells, [2, cells]; the outermost cells collect what leaves."""
     cells, below, above = mass.shape[1], max(0, -int(shifts[0])), max(0, int(shifts[-1]))
     total = np.zeros((2, below + cells + above))
-    for shift, weight in zip(shifts + below, own.T, strict=True):
-        total[:, shift : shift + cells] += weight[:, None] * mass
+    for masses, weights, sums in zip(mass, own.tolist(), total, strict=True):
+        for shift, weight in zip((shifts + below).tolist(), weights, strict=True):
+            for at in range(0, cells, _ONE_THREAD):  # sums[shift + at] += weight * masses[at], without a copy
+                daxpy(masses, sums, a=weight, n=min(_ONE_THREAD, cells - at), offx=at, offy=shift + at)
     total[:, below] += total[:, :below].sum(axis=1)
     total[:, below + cells - 1] += total[:, below + cells :].sum(axis=1)
     return total[:, below : below + cells]

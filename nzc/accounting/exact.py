@@ -7,7 +7,7 @@ below e^-700 in both laws are ignored. docs/proofs.md says why all of this holds
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -23,6 +23,8 @@ IMPOSSIBLE = -700.0  # smaller log-probabilities count as impossible. No δ in u
 _SMALL = 2.0
 _POWERS = np.arange(2, 20)
 _ROUNDING = 1e-11
+_APART, _SURE = 5e-3, 1e-6  # a line needs orders so far apart, relative to α − 1, and divergences above this
+_MOST_KEPT = 2**28  # bytes of the laws that a cost keeps
 _LARGE = 650.0  # above this exponent e^(α log p/q) may overflow
 
 
@@ -49,6 +51,10 @@ class Pairs:
     there: Floats  # log-probabilities one vote away
     copies: Floats  # how many outcomes each entry stands for
 
+    @property
+    def nbytes(self) -> int:
+        return self.query.nbytes + self.here.nbytes + self.there.nbytes + self.copies.nbytes
+
 
 def joined(*parts: Pairs) -> Pairs:
     """Return all pairs of the parts. A law of fewer outcomes gets further ones that stand for none."""
@@ -67,11 +73,25 @@ def joined(*parts: Pairs) -> Pairs:
 def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
     """Return the largest Rényi divergence of each query's pairs, both directions, [queries, orders]; 0 without pairs.
 
-    D_α grows with α. So a pair whose D at the upper of two orders is below another pair's D at the lower order is never
-    the largest between them. The grid of orders is bisected, and such pairs are dropped on the way.
+    D_α grows with α, and (α − 1) D_α is convex in it. So is the largest one, which is above the line through its values
+    at two lower orders. A pair that is below this line at the upper of two orders is never the largest between them.
+    The grid of orders is bisected, and such pairs are dropped on the way.
     """
     ascending = np.argsort(orders)
     columns, last = np.zeros((len(orders), queries)), len(orders) - 1
+
+    def least(low: int, high: int) -> Floats:
+        """Return a lower bound on each query's largest divergence at the upper order, from those up to the lower."""
+        if not low:
+            return columns[0]
+        before, at, ahead = orders[ascending[[low - 1, low, high]]] - 1
+        if at - before < _APART * at:
+            return columns[low]
+        value = columns[low] * at
+        with np.errstate(invalid="ignore"):  # no pairs are left where the divergence is infinite
+            line = (value + (value - columns[low - 1] * before) * (ahead - at) / (at - before)) / ahead
+        # Rounding is a larger part of smaller divergences. Above, it changes the line by less than 1e-6 of itself.
+        return np.where(columns[low] > _SURE, np.maximum(columns[low], line * (1 - 1e-6)), columns[low])
 
     def at(place: int, candidates: _Candidates) -> Floats:
         """Return all divergences at an order, and write the largest of each query into its column."""
@@ -83,7 +103,7 @@ def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
     def bisect(candidates: _Candidates, low: int, high: int, at_low: Floats, at_high: Floats) -> None:
         if high - low < 2:
             return
-        alive = at_high >= columns[low][candidates.query] * (1 - 1e-9)
+        alive = at_high >= least(low, high)[candidates.query] * (1 - 1e-9)
         if alive.sum() < 0.8 * len(alive):
             candidates, at_low, at_high = candidates.take(alive), at_low[alive], at_high[alive]
         middle = (low + high) // 2
@@ -177,6 +197,7 @@ class ExactCost:
     ceiling: Callable[[Floats], Floats]  # what asking a query and its label cost for any votes, orders → [2, orders]
     paid: int | None = None  # all queries cost at most so often the ceiling of asking; None: no limit
     complete: ClassVar[bool] = True  # whether `neighbourhoods` together are all neighbours
+    _kept: dict[int, Pairs] = field(default_factory=dict, init=False, compare=False)  # laws of batches, by number
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""
@@ -207,10 +228,11 @@ class ExactCost:
         return [self.laws()]
 
     def laws(self) -> Iterator[tuple[Pairs, Ints]]:
-        """Yield the laws of distinct histograms, and how many queries share each, [histograms]."""
+        """Yield the laws of distinct histograms, and how many queries share each, [histograms]. None is kept longer."""
         times = np.bincount(self.inverse)
-        for places, pairs in self.batches:
-            yield pairs(), times[places]
+        for number, (places, make) in enumerate(self.batches):
+            kept = self._kept.pop(number, None)
+            yield make() if kept is None else kept, times[places]
 
     def law(self, query: int) -> tuple[Pairs, Ints]:
         """Return the laws of one query, as `laws` of it alone."""
@@ -218,6 +240,15 @@ class ExactCost:
         pairs = make()
         own = places[pairs.query] == self.inverse[query]
         return Pairs(pairs.query[own] * 0, pairs.here[own], pairs.there[own], pairs.copies[own]), np.ones(1, np.int64)
+
+    def _pairs(self, number: int) -> Pairs:
+        """Return the laws of a batch, and keep them for other orders and for `laws` while all of them are small."""
+        if (kept := self._kept.get(number)) is not None:
+            return kept
+        pairs = self.batches[number][1]()
+        if pairs.nbytes + sum(other.nbytes for other in list(self._kept.values())) <= _MOST_KEPT:
+            self._kept[number] = pairs
+        return pairs
 
     @cached_property
     def _at_orders(self) -> Floats:
@@ -232,9 +263,9 @@ class ExactCost:
     def _costs(self, orders: Floats) -> Iterator[tuple[Ints, Floats]]:
         ceiling = self.ceiling(orders).sum(axis=0)
 
-        def cost(batch: tuple[Ints, Callable[[], Pairs]]) -> tuple[Ints, Floats]:
-            places, pairs = batch
-            costs = largest_divergence(pairs(), len(places), orders)
+        def cost(number: int) -> tuple[Ints, Floats]:
+            places = self.batches[number][0]
+            costs = largest_divergence(self._pairs(number), len(places), orders)
             # A bound for any votes cannot be below the cost at these votes. One of a user's own noise may be wrong.
             if np.isfinite(costs[:, 0]).all() and (costs[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any():
                 allowed = f"must hold for any votes; at order {orders[0]:.4g} it is too small at these votes"
@@ -242,4 +273,4 @@ class ExactCost:
             return places, np.minimum(costs, ceiling)
 
         with ThreadPoolExecutor(cores()) as pool:
-            yield from pool.map(cost, self.batches)
+            yield from pool.map(cost, range(len(self.batches)))

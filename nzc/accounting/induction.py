@@ -54,11 +54,15 @@ def _earlier(value: Floats, bands: Sequence[Band]) -> Floats:
     padded[:below], padded[below : below + points] = value[0], value
     largest, item = np.zeros(points), padded.itemsize
     for (start, used, weights, infinite), width, span in zip(bands, widths, spans, strict=True):
-        shape = -(-points // width), span, width
-        windows = np.lib.stride_tricks.as_strided(padded[below + start :], shape, (width * item, item, item))
-        means = weights @ np.ascontiguousarray(windows[:, used])
+        first, blocks = below + start, -(-points // width)
+        if len(weights) == 1 and isinstance(used, slice):  # a long law, whose windows would be slow to copy
+            means = np.correlate(padded[first : first + points + span - 1], weights[0])[None]
+        else:
+            windows = np.lib.stride_tricks.as_strided(padded[first:], (span, blocks * width), (item, item))
+            copied = np.ascontiguousarray(windows[used]).reshape(-1, blocks, width)
+            means = weights @ copied.transpose(1, 0, 2)
         means += infinite[:, None]
-        np.maximum(largest, means.max(axis=1).ravel()[:points], out=largest)
+        np.maximum(largest, means.max(axis=-2).ravel()[:points], out=largest)
     return np.minimum(largest, 1.0, out=largest)
 
 

@@ -56,7 +56,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         raise InputError("paths.ledger", ledger, f"must be a file, such as {Path(ledger, 'ledger.db')}")
     return RunComponents(
         dataset=dataset,
-        representation=build(cfg, "representation", choices["representation"]),
+        representation=None if dataset is None else build(cfg, "representation", choices["representation"]),
         teachers=teachers,
         policy=build_policy(cfg, teachers),
         queries=cfg.queries,

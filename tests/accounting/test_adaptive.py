@@ -8,7 +8,7 @@ from scipy.special import ndtr
 import nzc
 from nzc.accounting import adaptive, sparse_reports
 from nzc.accounting.data_independent import Kind, Shown
-from nzc.accounting.induction import after_all
+from nzc.accounting.induction import after_all, induced
 
 DELTA = 1e-5
 
@@ -184,3 +184,22 @@ def test_limits():
 @pytest.mark.parametrize("mechanism", [nzc.Gumbel(30), nzc.GNMax(3), nzc.Confident(200, 1, 3)], ids=repr)
 def test_large_costs_are_not_above_the_rough_bound(mechanism: nzc.NoisyArgmax) -> None:
     assert 0 < mechanism.worst_case_epsilon(10_000, 1e-5) <= mechanism.worst_case_epsilon(10_000, 1e-5, rough=True)
+
+
+@pytest.mark.parametrize("start", [-300, -4, 3])
+def test_a_query_is_the_worst_mean_of_the_value_after_it(start):
+    """One long law, several, and such with gaps, against sums; below the grid V is its first value, above it 1."""
+    rng = np.random.default_rng(1)
+    value, weights, infinite = np.sort(rng.random(1000)) / 2, rng.dirichlet(np.ones(400), 3) * 0.9, rng.random(3) / 10
+    used = np.flatnonzero(rng.random(400) < 0.1)
+    for laws, offsets, selector in [
+        (1, np.arange(400), slice(None)),
+        (3, np.arange(400), slice(None)),
+        (3, used, used),
+    ]:
+        own = np.ascontiguousarray(weights[:laws, offsets])
+        at = np.arange(1000)[:, None] + start + offsets
+        reached = np.where(at < 1000, value[np.clip(at, 0, 999)], 1.0)
+        expected = np.minimum((reached @ own.T + infinite[:laws]).max(axis=1), 1.0)
+        found = induced(value, 1, [(start, selector, own, infinite[:laws])])
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import nzc
+from nzc.accounting.composition import _shifted
 from nzc.accounting.rdp import to_epsilon
 
 
@@ -82,3 +83,13 @@ def test_composition_never_exceeds_renyi_accounting() -> None:
         found = cost.epsilon(1e-5)
         assert found.exact_lower <= found.exact <= to_epsilon(cost.rdp, 1e-5)[0] * (1 + 1e-12)
         assert found.exact < 1.015 * found.exact_lower
+
+
+@pytest.mark.parametrize("cells", [5, 8192, 20_001])
+def test_the_lower_bound_moves_every_mass_and_loses_none(cells: int) -> None:
+    rng = np.random.default_rng(cells)
+    mass, own, shifts = rng.random((2, cells)), rng.random((2, 3)), np.array([-7, 0, 2])
+    found = _shifted(mass, shifts, own)
+    at = np.clip(np.arange(cells)[:, None] + shifts, 0, cells - 1).ravel()
+    for masses, weights, row in zip(mass, own, found, strict=True):
+        np.testing.assert_allclose(row, np.bincount(at, np.outer(masses, weights).ravel(), cells), rtol=1e-13)

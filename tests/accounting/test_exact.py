@@ -1,5 +1,7 @@
 """The exact accountant: against brute force, against published votes, and by its algebra."""
 
+from dataclasses import replace
+
 import brute
 import numpy as np
 import presets
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nzc
-from nzc.accounting import composition
+from nzc.accounting import composition, exact
 from nzc.accounting.exact import IMPOSSIBLE
 from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.mechanisms import Boost, NoisyArgmax, ThresholdScreen
@@ -174,3 +176,27 @@ def test_a_round_is_composed_once(monkeypatch):
     assert cost.exact_epsilon(1e-5) == first == (cost.epsilon(1e-5).exact, cost.epsilon(1e-5).exact_lower, first[2])
     assert len(found) == 1
     assert cost.exact_epsilon(1e-6)[0] > first[0] and len(found) == 2
+
+
+def test_laws_are_made_once_where_they_are_small(monkeypatch):
+    """For the grid of orders, for others, and for the composition, which takes them away."""
+    rng = np.random.default_rng(3)
+    made, given = [], nzc.LNMax(0.1).exact(rng.multinomial(50, np.full(4, 0.25), 40))
+
+    def counted(make):
+        return lambda: made.append(make) or make()
+
+    def totals():
+        cost = replace(given, batches=[(places, counted(make)) for places, make in given.batches])
+        composed = composition.compose(cost.laws(), 1e-5, 5.0, 4.0)
+        made.clear()
+        return cost.total(ORDERS), cost.total(GRID), composition.compose(cost.laws(), 1e-5, 5.0, 4.0), composed
+
+    kept, times = totals(), len(made)
+    assert times == len(given.batches)
+    monkeypatch.setattr(exact, "_MOST_KEPT", 0)
+    again = totals()
+    assert len(made) == 3 * times
+    for one, other in zip(kept, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert kept[2] == kept[3]
