@@ -82,16 +82,17 @@ def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
 
     def least(low: int, high: int) -> Floats:
         """Return a lower bound on each query's largest divergence at the upper order, from those up to the lower."""
+        known: Floats = columns[low]
         if not low:
-            return columns[0]
+            return known
         before, at, ahead = orders[ascending[[low - 1, low, high]]] - 1
         if at - before < _APART * at:
-            return columns[low]
-        value = columns[low] * at
+            return known
+        value = known * at
         with np.errstate(invalid="ignore"):  # no pairs are left where the divergence is infinite
             line = (value + (value - columns[low - 1] * before) * (ahead - at) / (at - before)) / ahead
         # Rounding is a larger part of smaller divergences. Above, it changes the line by less than 1e-6 of itself.
-        return np.where(columns[low] > _SURE, np.maximum(columns[low], line * (1 - 1e-6)), columns[low])
+        return np.asarray(np.where(known > _SURE, np.maximum(known, line * (1 - 1e-6)), known))
 
     def at(place: int, candidates: _Candidates) -> Floats:
         """Return all divergences at an order, and write the largest of each query into its column."""
