@@ -10,7 +10,6 @@ from hydra.plugins.launcher import Launcher
 from omegaconf import open_dict
 
 from nzc.runs.layout import write_error
-from nzc.sweeps.frame import job_folders
 
 
 class RayLauncher(Launcher):
@@ -47,6 +46,8 @@ class RayLauncher(Launcher):
         except RayTaskError:
             raise
         except RayError as error:
+            from nzc.sweeps.frame import job_folders  # Hydra imports every plugin for every command
+
             lost = f"Ray: {type(error).__name__}, the process of this job was lost"
             write_error(job_folders(self.sweep).get(number, self.sweep / str(number)), lost)
             return JobReturn(status=JobStatus.COMPLETED)

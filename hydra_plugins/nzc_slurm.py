@@ -9,7 +9,6 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 
 from nzc.runs.layout import write_error
-from nzc.sweeps.frame import job_folders
 
 
 class SlurmLauncher(Launcher):
@@ -55,6 +54,8 @@ class SlurmLauncher(Launcher):
         except FailedJobError:
             raise
         except UncompletedJobError:
+            from nzc.sweeps.frame import job_folders  # Hydra imports every plugin for every command
+
             folder = job_folders(self.sweep).get(number, self.sweep / str(number))
             write_error(folder, f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})")
             return JobReturn(status=JobStatus.COMPLETED)

@@ -84,7 +84,7 @@ def evaluate(student: FittedStudent | None, splits: DataSplits | None) -> tuple[
     return share_right(predicted, test.y), Metrics.of(probs, test.y, names, predicted)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Agreement:
     """The student beside the labels of the same public rows, released or by released counts: public, and free."""
 
