@@ -88,3 +88,12 @@ def test_a_number_fixed_beforehand_uses_the_budget_up(power):
         most = min(queries, int((epsilon / 0.02) ** (1 / power) * (1 + 1e-12)))
         assert most - max(1, most // 100) < admitted <= most or admitted == most
         assert len(asked) <= 14
+
+
+def test_a_budget_pays_for_another_release_beside_the_labels() -> None:
+    """By hand: the mean shifts of all admitted labels and of the other release stay within ε, and one more does not."""
+    shift, other, epsilon, delta = 0.01, 0.15, 1.0, 1e-5
+    admitted = int(gaussian_filter(epsilon, delta, 0.0, shift, other).admit(np.ones(10_000, dtype=bool)).sum())
+    assert 0 < admitted < 10_000
+    spent, more = (gaussian(float(np.hypot(shift * labels**0.5, other)), delta) for labels in (admitted, admitted + 1))
+    assert spent <= epsilon * (1 + 1e-9) < more
