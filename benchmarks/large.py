@@ -62,7 +62,7 @@ def main() -> None:
     args = parser.parse_args()
     with TemporaryDirectory(dir=args.folder) as name:
         folder = Path(name)
-        overrides = ["recipe=papers", "student=none", "tracking=none", "queries=1000", "figures=false",
+        overrides = ["student=none", "tracking=none", "queries=1000", "figures=false",
                      f"teachers.count={args.teachers}", "teachers.epochs=1", "teachers.network=mlp",
                      "teachers.augment=null"]  # fmt: skip
         if args.glyphs:

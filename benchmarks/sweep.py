@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 def seconds(folder: Path, *overrides: str) -> float:
     """Return how many seconds `nzc` takes with these overrides, imports included."""
     start = time.perf_counter()
-    command = [sys.executable, "-m", "nzc", "recipe=papers", *overrides, "student=none"]
+    command = [sys.executable, "-m", "nzc", *overrides, "student=none"]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
 
@@ -38,7 +38,7 @@ def main() -> None:
         "one process, teachers stored": [grid],
         **{f"{name}, teachers stored": [[f"hydra/launcher={name}", *grid]] for name in args.launcher},
     }
-    print(f"{args.points} settings of an aggregator, {' '.join(['recipe=papers', *overrides])}; seconds per setting:")
+    print(f"{args.points} settings of an aggregator, {' '.join(overrides)}; seconds per setting:")
     with TemporaryDirectory() as folder:
         for name, commands in settings.items():
             spent = sum(seconds(Path(folder), *command) for command in commands)

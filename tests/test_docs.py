@@ -93,7 +93,7 @@ def _small(words: list[str]) -> list[str]:
     small = ["figures=false", "tracking=none", *([] if "student=none" in words else ["student.steps=30"])]
     if "teachers=sklearn" in words:
         return [*small, "teachers.count=4", *(["teachers.parallel=1"] if "lightgbm" in str(words) else [])]
-    return [*small, "teachers.epochs=20", "teachers.count=6"] if "recipe=papers" in words else small
+    return [*small, "teachers.epochs=20", "teachers.count=6"] if "recipe=" not in " ".join(words) and "teachers=" not in " ".join(words) else small
 
 
 def _extensions() -> list[str]:
@@ -101,11 +101,11 @@ def _extensions() -> list[str]:
     together: list[tuple[str, set[str]]] = []
     for language, _, content in _blocks(HOME / "docs" / "extending.md"):
         for line in content.splitlines() if language == "sh" else ():
-            groups = {re.split("[.=]", word.lstrip("+"))[0] for word in shlex.split(line)[1:]} - {"recipe"}
+            groups = {re.split("[.=]", word.lstrip("+"))[0] for word in shlex.split(line)[1:]}
             groups |= {"aggregator"} if "teachers=sklearn" in line else set()  # made few: no threshold suits them
             for at, (first, others) in enumerate(together):
                 if not groups & others and "sweeps" not in groups | others:
-                    together[at] = (first + line.removeprefix("nzc recipe=papers"), groups | others)
+                    together[at] = (first + line.removeprefix("nzc"), groups | others)
                     break
             else:
                 together.append((line, groups))
@@ -118,8 +118,7 @@ def test_every_extension_runs(nzc: Nzc, line: str) -> None:
     if "lightgbm" in line:
         pytest.importorskip("lightgbm")
     words = shlex.split(line)[1:]
-    recipe = [] if any("recipe" in word for word in words) else ["recipe=papers"]
-    ran = nzc(*words, *recipe, "trainer.progress=false", "trainer.accelerator=cpu", *_small([*words, *recipe]))
+    ran = nzc(*words, "trainer.progress=false", "trainer.accelerator=cpu", *_small(words))
     assert ran.code == 0, ran.err
     assert all(result["answered"] for result in ran.results)
 

@@ -83,7 +83,7 @@ def test_mechanisms_and_accounting_need_numpy_scipy_and_mpmath_only() -> None:
 
 def test_a_run_that_trains_nothing_and_is_not_tracked_needs_no_torch_and_no_mlflow(tmp_path: Path) -> None:
     np.save(tmp_path / "votes.npy", VOTES)
-    # The default recipe has a representation that needs torch: without a dataset there is nothing to place in it.
+    # recipe=near_zero has a representation that needs torch: without a dataset there is nothing to place in it.
     recipe = ["recipe=near_zero", "query_choice=first", "aggregator=gnmax", "aggregator.sigma=4"]
     arguments = [*VOTES_FILE, *recipe, "teachers.path=votes.npy", "queries=2", "tracking=none", "figures=false"]
     used = _imported(
@@ -255,7 +255,7 @@ def test_a_sweep_from_python_is_that_of_the_command(
     histograms: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Twice in a process, each time in another folder with a module of the same name."""
-    own = {"recipe": "papers", "dataset": None, "student": None, "teachers": "votes", "teachers.path": histograms}
+    own = {"dataset": None, "student": None, "teachers": "votes", "teachers.path": histograms}
     for sigma in (5, 7):
         (place := histograms.parent / str(sigma)).mkdir()
         monkeypatch.chdir(place)

@@ -20,7 +20,7 @@ from typing import Any
 
 #: Overrides of a run that takes seconds on a CPU, without those of its student, and with them.
 TEACHERS = 6
-SMALL = ["recipe=papers", f"teachers.count={TEACHERS}", "teachers.epochs=20", "figures=false"]
+SMALL = [f"teachers.count={TEACHERS}", "teachers.epochs=20", "figures=false"]
 SMALL += ["trainer.accelerator=cpu", "trainer.progress=false"]
 STUDENT = [*SMALL, "student.steps=60"]
 ERR = "err.txt"  # standard error, in the folder of a command

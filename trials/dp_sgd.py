@@ -1,7 +1,7 @@
 """What does Opacus learn at the same ε and δ, from the same private records, with the network of nzc's student?
 
     pip install -e ".[dpsgd]"
-    python trials/dp_sgd.py [--seeds 5] [OVERRIDE ...]      such as recipe=papers dataset=mnist
+    python trials/dp_sgd.py [--seeds 5] [OVERRIDE ...]      such as dataset=mnist
 
 `nzc baseline` has DP-SGD of a linear model. Every seed draws the records anew. Both protect one record, but their
 neighbouring datasets differ: in nzc one record is replaced, in Opacus one is added or removed. To replace a record is

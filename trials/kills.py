@@ -27,7 +27,7 @@ import _nzc as trial
 import numpy as np
 from _nzc import ERR, STUDENT, Watch, entries, error_of, must_run, names, open_runs, result, run, trained
 
-VOTES = ["recipe=papers", "teachers=votes", "teachers.path=V.npy", "dataset=none", "student=none", "figures=false"]
+VOTES = ["teachers=votes", "teachers.path=V.npy", "dataset=none", "student=none", "figures=false"]
 VOTES += ["queries=40", "trainer.accelerator=cpu", "dataset.name=people"]
 SYSTEM = [*VOTES, "tracking=none", "rng=system", "hydra.run.dir=run", "aggregator.sigma=200"]
 COMMANDS = {

@@ -166,12 +166,12 @@ class Experiment:
         self.arguments, self.rng = arguments, np.random.default_rng([arguments.seed, 0])
         self.resampler = np.random.default_rng([arguments.seed, 2])
         settings = [f"seed={arguments.seed}", f"teachers.count={arguments.teachers}"]
-        cfg = compose_run(["recipe=papers", *settings, "trainer.progress=false", "trainer.accelerator=cpu"])
+        cfg = compose_run([*settings, "trainer.progress=false", "trainer.accelerator=cpu"])
         self.teachers: Ensemble = build(cfg, "teachers")
         self.trainer: TrainerSettings = build(cfg, "trainer")
         self.splits: DataSplits = build(cfg, "dataset").load()
         self.shards = self.teachers.shards(self.splits)
-        attacked = {name: compose_run(["recipe=papers", *overrides]) for name, overrides in ATTACKED.items()}
+        attacked = {name: compose_run(overrides) for name, overrides in ATTACKED.items()}
         self.mechanisms: dict[str, NoisyArgmax] = {name: build(cfg, "aggregator") for name, cfg in attacked.items()}
         self.queries = {name: cfg.queries or len(self.splits.public) for name, cfg in attacked.items()}
         self.student: StudentConfig = build(cfg, "student")
@@ -295,7 +295,7 @@ def best_attack(mechanism: NoisyArgmax, here: Ints, there: Ints, fpr: float) -> 
 
 def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     """Show the best attacks on the labels of recipe=near_zero."""
-    cfg = compose_run([*overrides, "student=none"])
+    cfg = compose_run(["recipe=near_zero", *overrides, "student=none"])
     parts = build_components(cfg, cfg.hydra.runtime.choices, figures=False)
     teachers, policy = parts.teachers, parts.policy
     assert isinstance(teachers, Cells) and parts.dataset is not None and parts.representation is not None

@@ -138,6 +138,8 @@ def _keys_help(*, _root_: Any) -> str:
     sections = [f"seed:{main}".rstrip()]
     for group in GROUPS:
         choice = _root_.hydra.runtime.choices[group]
+        if choice is None:
+            continue
         files = [home / "conf" / group / f"{choice}.yaml" for home in (Path.cwd(), HOME)]
         text = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]

@@ -70,7 +70,7 @@ def run(settings: Settings = (), /, **more: Any) -> RunResult:
 def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
     """Do what `nzc --multirun KEY=VALUE,VALUE …` does, and return its table (`nzc.read_sweep`): a row for each job.
 
-        jobs = nzc.sweep({"aggregator": ["lnmax", "gnmax"], "seed": range(3)}, recipe="papers")
+        jobs = nzc.sweep({"aggregator": ["lnmax", "gnmax"], "seed": range(3)})
         jobs.groupby("aggregator")[["accuracy", "epsilon.exact"]].mean()
 
     settings, more  as of `nzc.run`; each list, range or array is a grid of values, and a tuple is one value: a list

@@ -42,7 +42,7 @@ def plan(arguments: list[str]) -> int:
     settings += [*(f"aggregator.{key}={best.settings[key]}" for key in fixed), f"aggregator.{noise}=null"]
     settings += [f"budget.epsilon={planned.epsilon}", f"queries={best.queries}"]
     settings += [] if planned.delta == _DELTA else [f"delta={planned.delta}"]
-    _show_commands(warnings, "papers", "tables", settings)
+    _show_commands(warnings, settings, ["recipe=tables", *settings])
     return 0
 
 
@@ -69,7 +69,8 @@ def _plan_cells(records: int | None, classes: int, epsilon: float, public: int, 
         if factor == 1:
             warnings = doubts(rows, right, classes, None, 0, records, in_cells=True, agreement=None)
     show(table)
-    _show_commands(warnings, "near_zero", "near_zero", [f"budget.epsilon={epsilon}"])
+    settings = ["recipe=near_zero", f"budget.epsilon={epsilon}"]
+    _show_commands(warnings, settings, settings)
     return 0
 
 
@@ -102,15 +103,15 @@ def _table(title: str, notes: str, *columns: str) -> Table:
     return table
 
 
-def _show_commands(warnings: list[str], recipe: str, of_tables: str, settings: list[str]) -> None:
-    """Show what speaks against the plan, and the commands that run it on arrays and on tables, with these recipes."""
+def _show_commands(warnings: list[str], of_arrays: list[str], of_tables: list[str]) -> None:
+    """Show what speaks against the plan, and the commands that run it, by their settings."""
     for warning in warnings:
         print(f"nzc: {warning}", file=sys.stderr)
     show("To run it, put your own names in place of the words in capitals. For arrays (images: dataset=folder):")
-    show(f"nzc dataset=npz dataset.path=FILE recipe={recipe} {' '.join(settings)}")
+    show(f"nzc dataset=npz dataset.path=FILE {' '.join(of_arrays)}")
     show("For tables (add dataset.group=COLUMN if one person may have several rows):")
     files = "dataset.private=FILE dataset.public=FILE dataset.label=COLUMN"
-    show(f"nzc dataset=table {files} recipe={of_tables} {' '.join(settings)}")
+    show(f"nzc dataset=table {files} {' '.join(of_tables)}")
 
 
 def _parser() -> Parser:

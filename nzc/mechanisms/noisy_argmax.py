@@ -76,7 +76,7 @@ class NoisyArgmax(PricedArgmax):
         """Return this mechanism for votes with other neighbours. InputError: it has no price for them."""
         refused = None
         if not adjacency.everywhere:
-            refused = "must have no screen where records count in their own cells; or recipe=papers"
+            refused = "must have no screen where records count in their own cells; or type teachers=ensemble"
         elif adjacency.teachers is not None and self.screen is not None and not is_shipped(self.screen):
             refused = "must be a screen of nzc where teachers abstain: a vote that appears may change yours by more"
         elif not adjacency.known and (self.one_round or self.delta_cost is not None):

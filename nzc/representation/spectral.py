@@ -26,7 +26,7 @@ from nzc.validation import whole
 CLEAR = 0.5
 UNCLEAR = (
     "nzc: representation: the public rows form no clear clusters ({:.2f}; clear ones have 0.5 or more), so a few "
-    "rows cannot stand for all: try representation=pretrained for images, or recipe=papers, which trains teachers"
+    "rows cannot stand for all: try representation=pretrained for images, or teachers=ensemble with query_choice=first"
 )
 #: Rows whose distances are computed at once.
 _AT_ONCE = 1000

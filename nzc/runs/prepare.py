@@ -158,7 +158,7 @@ def _needs_places(parts: RunComponents) -> bool:
     }
     for user in (name for name, uses in users.items() if uses):
         if parts.dataset is None:
-            raise InputError("dataset", "none", f"must be a dataset for {user}; recipe=papers asks the first rows")
+            raise InputError("dataset", "none", f"must be a dataset for {user}; query_choice=first needs none")
         if parts.representation is None:
             raise InputError("representation", "none", f"must be auto, spectral or another one for {user}")
     return any(users.values())

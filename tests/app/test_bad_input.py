@@ -168,7 +168,7 @@ def _complains(nzc: Nzc, arguments: list[str], names: str, allows: str) -> None:
 JUNK = ("abc", "null", "-1", "0", "nan", "1e400", "[]", "[1,{a: 2}]", "{a: 1}", "true", "${nope}", "???")
 KEYS = [
     key
-    for key in flatten(OmegaConf.to_container(compose_run(["recipe=papers", "tracking=none"]), resolve=False))  # type: ignore[arg-type]
+    for key in flatten(OmegaConf.to_container(compose_run(["tracking=none"]), resolve=False))  # type: ignore[arg-type]
     if not key.endswith("_target_") and not key.startswith("hydra.")
 ]
 
@@ -177,7 +177,7 @@ KEYS = [
 @settings(derandomize=True, deadline=None, max_examples=30)
 def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: str) -> None:
     try:
-        cfg = compose_run([f"{key}={value}", "recipe=papers", "tracking=none"])
+        cfg = compose_run([f"{key}={value}", "tracking=none"])
         build_components(cfg, cfg.hydra.runtime.choices, figures=False)
     except Exception as error:
         code, line = error_line(error)
@@ -213,7 +213,7 @@ def test_sweep_files_with_a_slip(nzc: Nzc, text: str | None, names: str, allows:
     Path("sweeps").mkdir()
     content = "sweep: {rows: [{name: a}]}" if text is None else f"# @package _global_\n{text}"
     Path("sweeps/mine.yaml").write_text(content)
-    _complains(nzc, ["--multirun", "+sweeps=mine", "recipe=papers"], names, allows)
+    _complains(nzc, ["--multirun", "+sweeps=mine"], names, allows)
 
 
 X, Y = np.random.default_rng(0).random((60, 8)), np.arange(60) % 3

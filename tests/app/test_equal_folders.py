@@ -31,7 +31,7 @@ from nzc.mechanisms import ABSTAIN, NoisyArgmax
 pytestmark = pytest.mark.usefixtures("usual_umask")
 COMMON = ["rng=system", "trainer.progress=false", "trainer.accelerator=cpu", "hydra.run.dir=run"]
 SHARES = ["dataset.private=0.5", "dataset.public=0.3"]
-LINEAR = ["recipe=papers", "teachers=logistic", "teachers.count=4", "teachers.parallel=1", "student=linear"]
+LINEAR = ["teachers=logistic", "teachers.count=4", "teachers.parallel=1", "student=linear"]
 LINEAR += ["queries=12", *COMMON]
 
 

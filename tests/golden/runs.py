@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent
 #: Parts of result.json that may differ between two runs of one command, or that name classes.
 CHANGING = ("seconds", "finished", "versions", "mechanism")
 
-FAST = ["recipe=papers", "tracking=none", "figures=false", "trainer.progress=false", "trainer.accelerator=cpu"]
+FAST = ["tracking=none", "figures=false", "trainer.progress=false", "trainer.accelerator=cpu"]
 TEACHERS = ["teachers.count=10", "teachers.epochs=8", "queries=120"]
 STUDENT = ["student.steps=60"]
 DIGITS = [*FAST, *TEACHERS, *STUDENT]

@@ -113,7 +113,7 @@ def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_
 RUN = ["student=linear", "rng=system", "trainer.progress=false", "trainer.accelerator=cpu"]
 GROUPS = "budget.groups={careful: 0.5, open: 2}"
 CELLS = [*RUN, "recipe=near_zero", "queries=6"]
-TREES = [*RUN, "recipe=papers", "teachers=logistic", "teachers.count=60", "queries=10", "aggregator=gnmax"]
+TREES = [*RUN, "teachers=logistic", "teachers.count=60", "queries=10", "aggregator=gnmax"]
 
 
 def _data(folder):

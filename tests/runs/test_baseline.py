@@ -157,5 +157,5 @@ def test_the_model_of_a_representation_is_exported_whole(
 @pytest.mark.parametrize("given", [["aggregator=plurality"], ["teachers=votes", "teachers.path=votes.npy"]])
 def test_a_baseline_needs_records_and_a_finite_epsilon(nzc: Nzc, given: list[str]) -> None:
     np.save("votes.npy", np.tile([3, 4, 5, 0, 0, 0, 0, 0, 0, 0], (30, 1)))
-    ran = nzc("baseline", "recipe=papers", *given, *QUICK)
+    ran = nzc("baseline", *given, *QUICK)
     assert ran.code == 2 and ran.err.startswith("nzc: baseline=true: must be false unless") and not ran.results

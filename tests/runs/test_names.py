@@ -25,7 +25,7 @@ NEEDED = {
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_preset_is_called_by_its_option(group: str, option: str) -> None:
-    cfg = compose_run(["recipe=papers", f"{group}={option}", *NEEDED.get(option, [])])
+    cfg = compose_run([f"{group}={option}", *NEEDED.get(option, [])])
     assert name_of(build(cfg, group)) == {"torchvision": "kmnist"}.get(option, option)
 
 

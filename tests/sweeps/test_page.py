@@ -22,7 +22,7 @@ SWEEP = f"""# @package _global_
 # Question: what do <votes> & labels cost? (a question
 #           of two lines)
 # Expected: little.
-defaults: [override /recipe: papers, override /dataset: none, override /teachers: votes, override /student: none]
+defaults: [override /dataset: none, override /teachers: votes, override /student: none]
 # not of the header: it comes too late
 hydra: {{mode: MULTIRUN, sweeper: {{params: {{seed: '0,1'}}}}}}
 sweep:
@@ -56,7 +56,7 @@ def test_a_sweep_has_a_table_a_page_and_a_parent_run(nzc: Nzc, histograms: Path)
         assert all(cell in text for cell in line.strip("| ").split(" | "))
     assert "what do <votes> & labels cost? (a question of two lines)" in text and "too late" not in text
     assert "4 of 6 runs finished" in text and "2 jobs: queries=100000: " in text
-    assert "nzc seed=1 recipe=papers" in text.replace("+sweeps=mine ", "") and "aggregator=nzc hydra.mode=RUN" in text
+    assert "nzc seed=1 teachers=votes" in text.replace("+sweeps=mine ", "") and "aggregator=nzc hydra.mode=RUN" in text
     assert "label accuracy against queries, one line per aggregator; mean of 2 seeds" in text
     assert source.count("data:image/svg+xml;base64,") == 2
     table = (folder / "table.md").read_text()
@@ -81,7 +81,7 @@ def _is_tracked() -> None:
     assert {job.data.tags[MLFLOW_PARENT_RUN_ID] for job in jobs} == {parent.info.run_id}
     names = [f"{name}, seed={seed}" for seed in (0, 1) for name in ("few", NAME, "wrong")]
     assert [job.info.run_name for job in jobs] == names
-    assert parent.info.run_name.startswith("mine · recipe=papers teachers=votes dataset=none student=none")
+    assert parent.info.run_name.startswith("mine · teachers=votes dataset=none student=none")
     shown, metrics = parent.data.tags[MLFLOW_RUN_NOTE], parent.data.metrics
     assert shown.startswith("what do <votes>")
     assert "| few&ensp; |" in shown

@@ -18,7 +18,7 @@ from nzc.sweeps.table import read_sweep
 from nzc.validation import InputError
 
 SWEEP = """# @package _global_
-defaults: [override /recipe: papers, override /dataset: none, override /teachers: votes, override /student: none]
+defaults: [override /dataset: none, override /teachers: votes, override /student: none]
 hydra:
   mode: MULTIRUN
 teachers: {path: votes.npy, labels: labels.npy}

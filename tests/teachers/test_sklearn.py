@@ -98,7 +98,7 @@ def test_nested_estimators_are_seeded_and_have_one_thread_unless_given() -> None
 
 def test_torch_is_never_imported(tmp_path: Path) -> None:
     script = "import sys; from nzc.app.main import main; main(); print('torch' in sys.modules)"
-    run = ["recipe=papers", "teachers=forest", *RUN, "tracking=none", "teachers.estimator.n_estimators=2"]
+    run = ["teachers=forest", *RUN, "tracking=none", "teachers.estimator.n_estimators=2"]
     command = [sys.executable, "-c", script, *run]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert ran.stdout.endswith("False\n"), ran.stderr

@@ -99,7 +99,7 @@ def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
     """Names do not resolve what the environment keeps. The lines of the documentation list a sweep by them."""
     assert nzc(*FILE, "tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there").code == 0
     (run,) = tracked_runs(_client())
-    assert run.info.run_name.startswith("none · gnmax · recipe=papers teachers=votes student=none teachers.path=")
+    assert run.info.run_name.startswith("none · gnmax · teachers=votes student=none teachers.path=")
     assert not re.search("hunter2|tracking|kept|dataset=", run.info.run_name)
     assert len(run.info.run_name) <= 100
     assert run.data.tags[MLFLOW_RUN_NOTE].startswith("40 labels released; ε published ")
