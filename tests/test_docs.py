@@ -93,7 +93,8 @@ def _small(words: list[str]) -> list[str]:
     small = ["figures=false", "tracking=none", *([] if "student=none" in words else ["student.steps=30"])]
     if "teachers=sklearn" in words:
         return [*small, "teachers.count=4", *(["teachers.parallel=1"] if "lightgbm" in str(words) else [])]
-    return [*small, "teachers.epochs=20", "teachers.count=6"] if "recipe=" not in " ".join(words) and "teachers=" not in " ".join(words) else small
+    are_networks = not any(word.startswith(("recipe=", "teachers=")) for word in words)
+    return [*small, "teachers.epochs=20", "teachers.count=6"] if are_networks else small
 
 
 def _extensions() -> list[str]:
