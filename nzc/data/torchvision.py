@@ -49,7 +49,7 @@ class Torchvision(Dataset):
         y = images.targets if hasattr(images, "targets") else images.labels
         return np.ascontiguousarray(channels_first(np.asarray(images.data))), np.asarray(y, np.int64)
 
-    def _download(self, reader: Callable[..., Any]) -> Any:
+    def _download(self, reader: partial[Any]) -> Any:
         """Return what `reader` makes of downloaded files, and move those into `root` that it does not have."""
         # torchvision takes a half written file for a whole one where it checks no digest. So it writes into a folder
         # that is removed whatever happens, and a file of `root` is never replaced: another program may have made it.
