@@ -8,9 +8,10 @@ A check takes its value by keyword, and the keyword becomes the key of the messa
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher
+from functools import partial
 from json import dumps
 from numbers import Real
 from typing import Any
@@ -83,7 +84,12 @@ def one_of(allowed: tuple[str, ...], **values: Any) -> None:
     """Require one of the given words."""
     for key, value in values.items():
         if value not in allowed:
-            raise InputError(key, value, f"must be one of {', '.join(allowed)}")
+            raise InputError(key, value, among(allowed, value))
+
+
+def among(allowed: Sequence[str], value: object) -> str:
+    """Return what an InputError says of a value that is none of the allowed words."""
+    return f"must be one of {', '.join(allowed)}{nearest(str(value), allowed)}"
 
 
 def is_shipped(part: object) -> bool:
@@ -92,16 +98,20 @@ def is_shipped(part: object) -> bool:
     return kind.__module__.startswith("nzc.")
 
 
-def meant(name: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+def meant(name: str, known: Collection[str], listed: Collection[str] | None = None) -> str:
     """Return `; did you mean NAME?` for the known name that is near; else those `listed` (None: all), similar first."""
+    names = sorted(known if listed is None else listed, key=partial(_likeness, name), reverse=True)
+    return nearest(name, known) or f": {', '.join(names)}"
 
-    def unlike(other: str) -> float:
-        return -SequenceMatcher(None, other.casefold(), name.casefold()).ratio()
 
-    names = sorted(known, key=unlike)
-    if names and unlike(names[0]) <= -0.7:
-        return f"; did you mean {names[0]}?"
-    return f": {', '.join(names if listed is None else sorted(listed, key=unlike))}"
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean NAME?` for the known name that is near, or nothing."""
+    best = max(known, key=partial(_likeness, name), default="")
+    return f"; did you mean {best}?" if _likeness(name, best) >= 0.7 else ""
+
+
+def _likeness(name: str, other: str) -> float:
+    return SequenceMatcher(None, other.casefold(), name.casefold()).ratio()
 
 
 def masked(value: object) -> str:
@@ -139,6 +149,9 @@ def from_pydantic(error: Any, prefix: str) -> InputError:
     key = ".".join(map(str, (prefix, *first["loc"])))
     if isinstance(cause := first.get("ctx", {}).get("error"), InputError):  # of nzc.settings
         return InputError(key, first["input"], cause.allowed)
+    if first["type"] == "literal_error":
+        words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
+        return InputError(key, first["input"], among(words, first["input"]))
     allowed = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     for theirs, ours in (("a valid string", "text"), ("a valid list", "a list"), ("a valid dictionary", "a mapping")):
         allowed = allowed.replace(theirs, ours)

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pkgutil import resolve_name
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from nzc.app.errors import unknown_key
@@ -23,7 +23,7 @@ from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.tracking import Tracker
 from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError, from_pydantic, in_a_line
+from nzc.validation import InputError, among, from_pydantic, in_a_line
 
 #: What each group makes.
 KINDS: dict[str, type] = {
@@ -56,7 +56,7 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
     """
     kind, node = KINDS[group], cfg[group]
     if OmegaConf.is_config(node):
-        node = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+        node = OmegaConf.to_container(node, resolve=True)
     if not isinstance(node, dict) or "_target_" not in node:
         if group in _OPTIONAL and (not node or chosen == "none"):
             return None
@@ -97,29 +97,42 @@ def _find_own_modules() -> None:
         sys.path.append(here)
 
 
-def _described(node: Any, key: str) -> Any:
-    """Return a node with the `_partial_` that keys imply. InputError: a class or function has no such argument."""
+def _described(node: Any, key: str, annotation: Any = None) -> Any:
+    """Return a node with the `_partial_` that keys imply. `annotation`: of the argument that the node is for.
+
+    InputError: a class or function has no such argument, or a value is missing.
+    """
+    if node == MISSING:
+        raise _missing(key, annotation)
     if isinstance(node, list):
         return [_described(item, f"{key}.{at}") for at, item in enumerate(node)]
     if not isinstance(node, dict):
         return node
-    described = {name: _described(value, f"{key}.{name}") for name, value in node.items()}
-    if "_target_" in node:
-        if key.rpartition(".")[2] in _FACTORIES:
-            described.setdefault("_partial_", True)
-        known = _arguments(node["_target_"]) or list(node)
-        for name in [name for name in node if name not in known and not name.startswith("_")]:  # _args_ is Hydra's
+    known = _arguments(node["_target_"]) if "_target_" in node else {}
+    described = {name: _described(value, f"{key}.{name}", known.get(name)) for name, value in node.items()}
+    if "_target_" in node and key.rpartition(".")[2] in _FACTORIES:
+        described.setdefault("_partial_", True)
+    for name in node:
+        if known and name not in known and not name.startswith("_"):  # _args_ is Hydra's
             raise unknown_key(f"{key}.{name}", node[name], known, node["_target_"])
     return described
 
 
-def _arguments(target: str) -> list[str]:
-    """Return the names of what a class or function takes; []: any name, or Hydra will say what is wrong with it."""
+def _missing(key: str, annotation: Any) -> InputError:
+    """Return the error for a value that must be given: it names the words that an annotation allows."""
+    words = [word for word in get_args(annotation) if isinstance(word, str)]
+    return InputError(key, MISSING, among(words, MISSING) if words else "must be given")
+
+
+def _arguments(target: str) -> dict[str, Any]:
+    """Return the arguments of a class or function, with annotations; {}: any, or Hydra will say what is wrong."""
     try:
         parameters = inspect.signature(resolve_name(target)).parameters
     except Exception:  # the module may fail to import; some built-in functions have no signature
-        return []
-    return [] if any(one.kind is one.VAR_KEYWORD for one in parameters.values()) else list(parameters)
+        return {}
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return {}
+    return {name: one.annotation for name, one in parameters.items()}
 
 
 def _check_fields(built: Any, node: dict[str, Any], key: str) -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from nzc.runs.curves import AXES
 from nzc.runs.layout import ERROR, NOT_STARTED, RESULT, SWEEP, as_typed, flatten, read_overrides, with_infinity
 from nzc.runs.result import result_keys
-from nzc.validation import InputError, from_pydantic, masked, masked_tree, meant
+from nzc.validation import InputError, from_pydantic, masked, masked_tree, nearest
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -147,7 +147,7 @@ def _near(key: str, configs: Sequence[DictConfig]) -> str:
     """Return a hint at the key of result.json or of a configuration that is meant; empty: none is near."""
     trees: list[Any] = [OmegaConf.to_container(config) for config in configs]
     settings = {name for tree in trees for name in flatten(tree) if not name.startswith("hydra.")}
-    return meant(key, {*result_keys(), *settings} - {key}, ()).rstrip(": ")
+    return nearest(key, {*result_keys(), *settings} - {key})
 
 
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:

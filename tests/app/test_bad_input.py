@@ -69,7 +69,7 @@ WRONG = [
     ("tracking=mlflow tracking.uri=sqlite:///mine.py/mlflow.db", "tracking.uri=", "written"),
     (f"{NEAR_ZERO} student=gan_ssl student.network={{_target_:mine.Own}}", "student", ""),
     (f"{NEAR_ZERO} representation=contrastive representation.encoder.network={{_target_:mine.Own}}", "encoder", ""),
-    (" ".join(VOTES), "teachers.path=???", "Missing"),
+    (" ".join(VOTES), "teachers.path=???", "must be given"),
     (f"{FLAT_VOTES} aggregator.sigma=null queries=20", "aggregator.sigma=null", "must be a number, or"),
     (f"{FLAT_VOTES} aggregator.sigma=null budget.epsilon=1", "queries=null", "where aggregator.sigma"),
     (f"{FLAT_VOTES} {NULL} aggregator=nzc aggregator.gamma=null", "budget.epsilon=1.0", "must be null"),

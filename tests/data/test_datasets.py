@@ -1,11 +1,17 @@
 """Each dataset's loading code on files that the test makes; what is wrong with a file is said in one line."""
 
+import bz2
+import gzip
+import io
 import pickle
+import re
 import shutil
+import tarfile
 import zlib
 from dataclasses import replace
 from hashlib import md5
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -15,6 +21,8 @@ from conftest import TEACHERS, Nzc, newest_folder, published
 from PIL import Image
 from scipy.io import savemat
 
+from nzc.app.build import build
+from nzc.app.config import CONF, compose_run
 from nzc.data import UNKNOWN, Dataset, adult
 from nzc.data.adult import Adult
 from nzc.data.folder import Folder
@@ -83,6 +91,161 @@ def test_mnist_and_those_like_it_have_the_papers_roles(tmp_path: Path, monkeypat
     monkeypatch.setattr(torchvision.datasets.KMNIST, "mirrors", ["file:///nowhere/"])
     (raw / "t10k-images-idx3-ubyte").write_bytes(b"half")
     _refused(Torchvision(str(tmp_path), kind="KMNIST", public=90), f"root={tmp_path}", "KMNIST")
+
+
+# Downloads: from a folder of the test, whole, broken off or not there at all.
+
+
+def _listed(folder: Path) -> dict[Path, bytes | None]:
+    """All that a folder holds: the bytes of files, and None for folders."""
+    return {path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+def _packed(files: dict[str, bytes]) -> bytes:
+    """A .tar.gz with these files."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w:gz") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return whole.getvalue()
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of all that can be downloaded of KMNIST, USPS and CIFAR10, each of ten rows and more."""
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    digests = {}
+
+    def copied(url: str, target: str) -> None:
+        shutil.copyfile(url.removeprefix("file://"), target)
+
+    monkeypatch.setattr(torchvision.datasets.utils, "_urlretrieve", copied)
+
+    def offer(name: str, content: bytes) -> None:
+        (folder / name).write_bytes(content)
+        digests[name] = md5(content).hexdigest()
+
+    labels = np.arange(20).astype(np.uint8) % 10
+    for part in ("train", "t10k"):
+        offer(f"{part}-images-idx3-ubyte.gz", gzip.compress(_idx(np.zeros((20, 28, 28), np.uint8))))
+        offer(f"{part}-labels-idx1-ubyte.gz", gzip.compress(_idx(labels)))
+    monkeypatch.setattr(torchvision.datasets.KMNIST, "mirrors", [f"file://{folder}/"])
+    monkeypatch.setattr(torchvision.datasets.KMNIST, "resources", list(digests.items()))
+    line = " ".join(f"{pixel}:0.5" for pixel in range(1, 257))
+    for name in ("usps.bz2", "usps.t.bz2"):
+        offer(name, bz2.compress("".join(f"{label + 1} {line}\n" for label in labels).encode()))
+    split_list = {
+        part: [f"file://{folder}/{name}", name, digests[name]]
+        for part, name in {"train": "usps.bz2", "test": "usps.t.bz2"}.items()
+    }
+    monkeypatch.setattr(torchvision.datasets.USPS, "split_list", split_list)
+    rows = pickle.dumps({"data": np.zeros((20, 3072), np.uint8), "labels": labels.tolist()})
+    batches = {
+        "data_batch_1": rows,
+        "test_batch": rows,
+        "batches.meta": pickle.dumps({"label_names": list("abcdefghij")}),
+    }
+    offer("cifar-10-python.tar.gz", _packed({f"cifar-10-batches-py/{name}": batch for name, batch in batches.items()}))
+    cifar = torchvision.datasets.CIFAR10
+    checked = {name: md5(batch).hexdigest() for name, batch in batches.items()}
+    for name, value in {
+        "url": f"file://{folder}/cifar-10-python.tar.gz",
+        "tgz_md5": digests["cifar-10-python.tar.gz"],
+        "train_list": [["data_batch_1", checked["data_batch_1"]]],
+        "test_list": [["test_batch", checked["test_batch"]]],
+        "meta": {"filename": "batches.meta", "key": "label_names", "md5": checked["batches.meta"]},
+    }.items():
+        monkeypatch.setattr(cifar, name, value)
+    return folder
+
+
+DOWNLOADED = pytest.mark.parametrize(
+    ("kind", "name"),
+    [("KMNIST", "t10k-labels-idx1-ubyte.gz"), ("USPS", "usps.bz2"), ("CIFAR10", "cifar-10-python.tar.gz")],
+)
+
+
+@DOWNLOADED
+def test_a_failed_download_leaves_nothing_and_harms_no_later_one(
+    mirror: Path, tmp_path: Path, kind: str, name: str
+) -> None:
+    """Neither where there is no network, nor where the last file arrives half, in a root that is new or not."""
+    theirs, whole = tmp_path / "theirs", (mirror / name).read_bytes()
+    (theirs / kind / "raw").mkdir(parents=True)
+    (theirs / "notes.txt").write_text("mine")
+    for root in (tmp_path / "new" / "root", theirs):
+        dataset = Torchvision(str(root), kind=kind, public=10)
+        before = _listed(tmp_path)
+        for rest in (None, whole[: len(whole) // 2], b""):
+            (mirror / name).unlink()
+            if rest is not None:
+                (mirror / name).write_bytes(rest)
+            _refused(dataset, f"root={root}", kind, "downloaded")
+            (mirror / name).write_bytes(whole)
+            assert _listed(tmp_path) == before
+        splits = dataset.load()
+        assert (len(splits.private), len(splits.public), len(splits.test), splits.classes) == (20, 10, 10, 10)
+        after = _listed(tmp_path)
+        assert before.items() <= after.items()
+        assert not [path for path in after if path.name.startswith(".")]
+    shutil.rmtree(mirror)
+    assert len(dataset.load().private) == 20  # and needs no network any more
+    assert _listed(theirs).items() <= after.items()
+
+
+@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()])
+def test_a_download_that_is_stopped_while_it_is_unpacked_is_none(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """torchvision takes half an unpacked file of KMNIST for a whole one: the next attempt must not meet it."""
+    dataset = Torchvision(str(tmp_path / "root"), kind="KMNIST", public=10)
+
+    def stop(archive: str, target: str, remove_finished: bool = False) -> None:
+        Path(target).write_bytes(b"half")
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torchvision.datasets.utils, "_decompress", stop)
+        with pytest.raises(InputError if isinstance(error, OSError) else KeyboardInterrupt):
+            dataset.load()
+    assert [path.name for path in tmp_path.iterdir()] == ["mirror"]
+    assert len(dataset.load().private) == 20
+
+
+@DOWNLOADED
+def test_files_of_others_are_used_and_never_replaced(mirror: Path, tmp_path: Path, kind: str, name: str) -> None:
+    """What somebody downloaded by hand needs no network. A damaged file is named, and stays as it is."""
+    root = tmp_path / "root"
+    dataset = Torchvision(str(root), kind=kind, public=10)
+    place = root / kind / "raw" if kind == "KMNIST" else root
+    shutil.copytree(mirror, place)
+    kept = mirror.rename(tmp_path / "offline")
+    assert len(dataset.load().private) == 20
+    kept.rename(mirror)
+    shutil.rmtree(root)
+    place.mkdir(parents=True)
+    (place / name).write_bytes(b"half")
+    _refused(dataset, f"root={root}", f"delete {place / name}")
+    assert (place / name).read_bytes() == b"half"
+    (place / name).unlink()
+    assert len(dataset.load().private) == 20
+
+
+def test_kinds_of_images_are_named() -> None:
+    """Where none is given, and where one is misspelt; help says the same as the annotation."""
+    hint = get_type_hints(Torchvision)["kind"]
+    comment = (CONF / "dataset" / "torchvision.yaml").read_text().partition("kind: ??? # ")[2].partition("\n")[0]
+    assert tuple(re.split(", | or ", comment)) == get_args(hint)
+    for kind in get_args(hint):
+        assert hasattr(torchvision.datasets, kind)
+    says = {"???": ", ".join(get_args(hint)), "kmnist": "did you mean KMNIST?", "Cifar": "did you mean CIFAR10"}
+    says["Caltech101"] = ", ".join(get_args(hint))
+    for kind, text in says.items():
+        with pytest.raises(InputError, match=f"^dataset.kind={re.escape(kind)}: must be .*{re.escape(text)}"):
+            build(compose_run(["dataset=torchvision", f"dataset.kind={kind}"]), "dataset")
 
 
 # Adult: comma-separated words.
