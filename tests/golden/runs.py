@@ -27,7 +27,8 @@ CHANGING = ("seconds", "finished", "versions", "mechanism")
 FAST = ["tracking=none", "figures=false", "trainer.progress=false", "trainer.accelerator=cpu"]
 TEACHERS = ["teachers.count=10", "teachers.epochs=8", "queries=120"]
 STUDENT = ["student.steps=60"]
-DIGITS = [*FAST, *TEACHERS, *STUDENT]
+OLDER = ["teachers.lr=0.004", "student.balance=0", "student.label_noise_rate=0"]  # than what suits digits now
+DIGITS = [*FAST, *TEACHERS, *STUDENT, *OLDER]
 VOTES = [
     *FAST,
     "teachers=votes",
