@@ -23,6 +23,8 @@ HOME = _PACKAGE / "home" if (_PACKAGE / "home").is_dir() else _PACKAGE.parent
 CONF = HOME / "conf"
 #: The groups of the configuration.
 GROUPS = ("recipe", "dataset", "representation", "teachers", "aggregator", "student", "trainer", "tracking")
+#: The groups whose options name a run.
+_NAMING = ("dataset", "teachers", "aggregator", "student")
 
 
 @dataclass
@@ -56,11 +58,10 @@ class Config:
     query_choice: str = MISSING
     rounds: Any = None  # null, a number, or a list of sizes
     answers: int | None = None
-    publish: str = MISSING
+    bound: str = MISSING
     budget: Budget = field(default_factory=Budget)
     sanitise: Sanitise = field(default_factory=Sanitise)
-    audit: bool = False
-    audit_trials: int = MISSING
+    audit: Any = MISSING  # a truth value, or how often the mechanism is run
     wait: float = MISSING
     figures: bool | None = None
     baseline: bool = False
@@ -99,9 +100,30 @@ def name_of_people(cfg: DictConfig) -> str | None:
     return None if name is None else str(name).strip() or None
 
 
+def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
+    """Return what results and tracker call dataset, teachers, aggregator and student: the options, as they were typed.
+
+    Where the user set another class than the option's (`_target_`), or a kind of torchvision's datasets, it is the name.
+    """
+    names = {}
+    for group in _NAMING:
+        target = OmegaConf.select(cfg, f"{group}._target_")
+        file = _option_file(group, choices[group])
+        preset = {} if file is None else OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        assert isinstance(preset, dict)
+        names[group] = "none" if target is None else str(choices[group])
+        if target not in (None, preset.get("_target_", target)):
+            names[group] = target
+        elif group == "dataset" and str(target).startswith("nzc."):
+            kind = OmegaConf.select(cfg, "dataset.kind")
+            if kind not in (None, preset.get("kind")):
+                names[group] = kind
+    return names
+
+
 def experiment_of(cfg: DictConfig, choices: Mapping[str, Any]) -> str:
     """Return the name of a run's experiment: dataset.name, or the dataset, or the votes' file where there is none."""
-    dataset = str(choices["dataset"])
+    dataset = names_of(cfg, choices)["dataset"]
     votes = str(OmegaConf.select(cfg, "teachers.path") or "votes.npy") if dataset == "none" else ""
     return name_of_people(cfg) or Path(votes).stem or dataset
 
@@ -127,6 +149,12 @@ def options(folder: str) -> list[str]:
     return sorted({path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")})
 
 
+def _option_file(group: str, option: str) -> Path | None:
+    """Return the file of an option, of the working directory or of nzc; None: it is elsewhere."""
+    files = [home / "conf" / group / f"{option}.yaml" for home in (Path.cwd(), HOME)]
+    return next((file for file in files if file.is_file()), None)
+
+
 def _groups_help() -> str:
     folders = {f"{name}=": f"conf/{name}" for name in sorted(GROUPS)} | {"+sweeps=": "sweeps"}
     return "\n".join(f"  {name:15} {', '.join(options(folder))}" for name, folder in folders.items())
@@ -140,8 +168,8 @@ def _keys_help(*, _root_: Any) -> str:
         choice = _root_.hydra.runtime.choices[group]
         if choice is None:
             continue
-        files = [home / "conf" / group / f"{choice}.yaml" for home in (Path.cwd(), HOME)]
-        text = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
+        file = _option_file(group, choice)
+        text = "" if file is None else file.read_text(encoding="utf-8")
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         sections.append("\n".join([f"{group}: # {group}={choice}", *lines]))
     return indent("\n\n".join(sections), "  ")

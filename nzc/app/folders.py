@@ -208,7 +208,7 @@ def _total(entries: list[LedgerEntry], delta: float) -> str:
 
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
-    columns = ("key", "private dataset", "aggregator", "labels", "recorded, UTC", f"ε at δ = {delta:g}")
+    columns = ("key", "private dataset", "mechanism", "labels", "recorded, UTC", f"ε at δ = {delta:g}")
     title = "trials, whose noise has a seed: their cost counts if somebody used their labels or passed them on"
     table = Table(*columns, title=title, title_style="bold")
     for entry in trials:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from types import NoneType
 
 import numpy as np
 
@@ -10,15 +11,29 @@ from nzc.accounting.cost import Cost
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms.adjacency import Adjacency
-from nzc.mechanisms.noise import GaussianNoise, LaplaceNoise, NoNoise
+from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.mechanisms.own_parts import require_kept, require_parts, require_statistic
 from nzc.mechanisms.pricing import PricedArgmax
+from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.votes import ABSTAIN
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, is_shipped
 
 _COARSE = 2.0**20  # seeded noise of larger counts is drawn exactly, in votes
+#: The papers' names of nzc's own parts together (presets.py): the noise, whether counts are boosted, and the screen.
+_NAMES: dict[tuple[type, bool, type], str] = {
+    (NoNoise, False, NoneType): "Plurality",
+    (LaplaceNoise, False, NoneType): "LNMax",
+    (GaussianNoise, False, NoneType): "GNMax",
+    (GumbelNoise, False, NoneType): "Gumbel",
+    (ExponentialNoise, False, NoneType): "PermuteAndFlip",
+    (LaplaceNoise, True, NoneType): "NZC",
+    (GaussianNoise, True, NoneType): "NZCGaussian",
+    (GaussianNoise, False, ThresholdScreen): "Confident",
+    (GaussianNoise, False, InteractiveScreen): "Interactive",
+    (NoNoise, False, StabilityScreen): "Stable",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,11 +58,24 @@ class NoisyArgmax(PricedArgmax):
             require_draws(self.noise)
 
     def __repr__(self) -> str:
-        boost = self.boost if self.boost.c else None
-        adjacency = None if self.adjacency == Adjacency() else self.adjacency
-        parts = {"boost": boost, "screen": self.screen, "first": self.first, "adjacency": adjacency}
-        shown = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        """Return the mechanism with all parameters: by the papers' name, or by its parts where one is not nzc's own."""
+        boosted = not self.boost.plain
+        name = _NAMES.get((type(self.noise), boosted, type(self.screen)))
+        parts = {"screen": self.screen, "noise": self.noise}
+        if boosted:
+            parts["boost"] = self.boost
+        if name is None or type(self) is not NoisyArgmax:
+            name = type(self).__name__
+            shown = {key: part for key, part in parts.items() if part is not None}
+        else:
+            shown = {}
+            for part in filter(None, parts.values()):
+                shown |= {field.name: getattr(part, field.name) for field in fields(part)}
+        if self.first is not None:
+            shown["first"] = self.first
+        if self.adjacency != Adjacency():
+            shown["adjacency"] = self.adjacency
+        return f"{name}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 
     def check(self, teachers: int) -> None:
         """Raise InputError where so few teachers make no sense for the screen."""
