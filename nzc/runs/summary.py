@@ -58,8 +58,10 @@ def _student(result: RunResult) -> Iterator[Row]:
         yield "majority rate", percent(metrics.majority), "accuracy of always answering the most frequent class"
         yield "balanced accuracy", percent(metrics.balanced_accuracy), f"mean recall of all classes{ranks}"
     (worst, share), *others = metrics.lowest
-    then = ", ".join(["", *(f"class {name} {percent(recall)}" for name, recall in others)])
-    yield "lowest recall", percent(share), f"of class {worst}{then}"
+    meaning = f"of class {worst}"
+    if others:
+        meaning += "; then " + ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
+    yield "lowest recall", percent(share), meaning
 
 
 def _labels(result: RunResult) -> Iterator[Row]:
