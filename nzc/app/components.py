@@ -37,6 +37,8 @@ def _check_values(cfg: DictConfig) -> None:
     one_of(RNGS, rng=cfg.rng)
     between_0_and_1(delta=cfg.delta)
     one_of(BOUNDS, bound=cfg.bound)
+    if not isinstance(cfg.audit, bool) and (not isinstance(cfg.audit, int) or cfg.audit < 100):
+        raise InputError("audit", cfg.audit, "must be true, false, or a whole number of trials, 100 or more")
     whole(1, **{key: cfg[key] for key in ("queries", "answers") if cfg[key] is not None})
     keys = ("wait", "budget.epsilon", "budget.total", "sanitise.beta", "sanitise.order")
     positive(**{key: value for key in keys if (value := OmegaConf.select(cfg, key)) is not None})
@@ -111,7 +113,7 @@ def build_policy(cfg: DictConfig, teachers: Teachers) -> LabelingPolicy:
         delta=cfg.delta,
         budget=cfg.budget.epsilon,
         plan=partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
-        audit_trials=_audit_trials(cfg.audit),
+        audit_trials=AUDIT_TRIALS if cfg.audit is True else cfg.audit or None,
         rng=cfg.rng,
         answers=cfg.answers,
         bound=cfg.bound,
@@ -134,12 +136,3 @@ def _free_noise(cfg: DictConfig, adjacency: Adjacency) -> str | None:
     if cfg.bound == SANITISED:
         raise InputError(key, None, f"must be a number where bound={SANITISED}")
     return free[0]
-
-
-def _audit_trials(audit: Any) -> int | None:
-    """Return how often an audit runs the mechanism; None: there is no audit."""
-    if isinstance(audit, bool):
-        return AUDIT_TRIALS if audit else None
-    if not isinstance(audit, int) or audit < 100:
-        raise InputError("audit", audit, "must be true, false, or a whole number of trials, 100 or more")
-    return audit

@@ -1,5 +1,6 @@
 """The configuration: types of its keys, where presets lie, and the text of `nzc --help`."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -103,21 +104,20 @@ def name_of_people(cfg: DictConfig) -> str | None:
 def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
     """Return what results and tracker call dataset, teachers, aggregator and student: the options, as they were typed.
 
-    Where the user set another class than the option's (`_target_`), or a kind of torchvision's datasets, it is the name.
+    A class that was typed in place of the option's (`_target_`) is its own name, and so is a kind of torchvision's datasets.
     """
     names = {}
     for group in _NAMING:
         target = OmegaConf.select(cfg, f"{group}._target_")
-        file = _option_file(group, choices[group])
-        preset = {} if file is None else OmegaConf.to_container(OmegaConf.load(file), resolve=False)
-        assert isinstance(preset, dict)
-        names[group] = "none" if target is None else str(choices[group])
-        if target not in (None, preset.get("_target_", target)):
+        preset = re.search(r"^_target_: (\S+)", _option_text(group, choices[group]), re.MULTILINE)
+        names[group] = str(choices[group])
+        if target is None:
+            names[group] = "none"
+        elif preset is not None and preset[1].strip("'\"") != target:
             names[group] = target
-        elif group == "dataset" and str(target).startswith("nzc."):
-            kind = OmegaConf.select(cfg, "dataset.kind")
-            if kind not in (None, preset.get("kind")):
-                names[group] = kind
+    kind = OmegaConf.select(cfg, "dataset.kind")
+    if kind is not None and names["dataset"] in ("mnist", "torchvision"):
+        names["dataset"] = kind
     return names
 
 
@@ -149,10 +149,10 @@ def options(folder: str) -> list[str]:
     return sorted({path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")})
 
 
-def _option_file(group: str, option: str) -> Path | None:
-    """Return the file of an option, of the working directory or of nzc; None: it is elsewhere."""
-    files = [home / "conf" / group / f"{option}.yaml" for home in (Path.cwd(), HOME)]
-    return next((file for file in files if file.is_file()), None)
+def _option_text(group: str, option: str) -> str:
+    """Return the file of an option, of nzc or of the working directory, as Hydra finds it; empty: it is elsewhere."""
+    files = [home / "conf" / group / f"{option}.yaml" for home in (HOME, Path.cwd())]
+    return next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
 
 
 def _groups_help() -> str:
@@ -168,9 +168,7 @@ def _keys_help(*, _root_: Any) -> str:
         choice = _root_.hydra.runtime.choices[group]
         if choice is None:
             continue
-        file = _option_file(group, choice)
-        text = "" if file is None else file.read_text(encoding="utf-8")
-        lines = [f"  {line}" for line in text.splitlines() if line.strip()]
+        lines = [f"  {line}" for line in _option_text(group, choice).splitlines() if line.strip()]
         sections.append("\n".join([f"{group}: # {group}={choice}", *lines]))
     return indent("\n\n".join(sections), "  ")
 

@@ -31,7 +31,6 @@ from nzc.labeling.randomness import SYSTEM
 from nzc.runs.formatting import number
 from nzc.runs.layout import COUNTS, ERROR, LABELS, PREDICTIONS, RESULT, STUDENT, STUDENT_INPUT, SWEEP
 from nzc.runs.outputs import student_code
-from nzc.runs.result import bound_of
 from nzc.storage.predictions import PredictionStore
 from nzc.validation import InputError, in_a_line
 
@@ -140,7 +139,7 @@ def read_run(folder: Path) -> tuple[dict[str, bytes], dict[str, Any], Any]:
         config = OmegaConf.merge(*(OmegaConf.create(files[name].decode()) for name in _CONFIGURATION))
         result = json.loads(files[RESULT])
         for record in (result, config):
-            record["bound"] = bound_of(record)
+            record.setdefault("bound", record.get("publish"))  # its name in older versions
         _require_publishable(result, config)
         absent = [COUNTS] if not (folder / COUNTS).exists() else []
         absent += _RELEASED[2:] if result["student"] == "none" or not result["answered"] else ()

@@ -4,7 +4,7 @@ import json
 import platform
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -189,13 +189,8 @@ class RunResult:
         record["rounds"] = [RoundResult(**part) for part in record["rounds"]]
         record["metrics"] = Metrics(**record.get("metrics", {}))
         record["folder"] = folder
-        record["bound"] = bound_of(record)
+        record.setdefault("bound", record.get("publish"))  # its name in older versions
         return cls(**{part.name: record[part.name] for part in fields(cls) if part.name in record})
-
-
-def bound_of(record: Mapping[str, Any]) -> str:
-    """Return the key `bound` of a stored result or configuration, which an older version calls `publish`."""
-    return str(record["publish"] if "publish" in record else record["bound"])
 
 
 @cache

@@ -72,9 +72,9 @@ def test_a_statement_says_which_mechanism_ran_whatever_its_file_is_called(
     nzc: Nzc, histograms: Path, command: Command
 ) -> None:
     Path("conf/aggregator").mkdir(parents=True)
-    Path("conf/aggregator/gnmax.yaml").write_text("_target_: nzc.Gumbel\ngamma: 0.02\n")
-    ran = nzc(*VOTES, "teachers.path=votes.npy", "rng=system", "queries=5", "aggregator=gnmax")
-    assert (ran.result["aggregator"], ran.result["mechanism"]) == ("gnmax", "Gumbel(gamma=0.02)")
+    Path("conf/aggregator/my_gnmax.yaml").write_text("_target_: nzc.Gumbel\ngamma: 0.02\n")
+    ran = nzc(*VOTES, "teachers.path=votes.npy", "rng=system", "queries=5", "aggregator=my_gnmax")
+    assert (ran.result["aggregator"], ran.result["mechanism"]) == ("my_gnmax", "Gumbel(gamma=0.02)")
     (run,) = Path("outputs").glob("*/*")
     assert command("publish", str(run), "published", "--name", "people")[0] == 0
     statement = "".join(Path("published", name).read_text() for name in ("README.md", "privacy.json"))

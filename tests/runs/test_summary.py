@@ -1,7 +1,9 @@
 """The table that ends a run: what it shows, and that no run has more than four lines of ε."""
 
 import itertools
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,7 +101,13 @@ def test_the_caption_is_short_and_says_whom_epsilon_protects() -> None:
         assert words in caption and caption.count(". ") == 1 and "\n" not in caption
 
 
-def test_a_result_of_an_older_version_is_read() -> None:
-    from nzc.runs.result import bound_of
-
-    assert bound_of({"publish": "sanitised"}) == bound_of({"bound": "sanitised"}) == "sanitised"
+def test_a_result_of_an_older_version_is_read(tmp_path: Path) -> None:
+    """The key `bound` was `publish`; how many releases came before was not counted."""
+    result = replace(_result(build("gnmax"), bound="sanitised"), folder=tmp_path)
+    result.write(tmp_path)
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert RunResult.read(tmp_path) == result
+    record["publish"] = record.pop("bound")
+    del record["ledger_releases"]
+    (tmp_path / "result.json").write_text(json.dumps(record))
+    assert RunResult.read(tmp_path) == replace(result, ledger_releases=None)
