@@ -4,6 +4,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from types import NoneType
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,19 +22,8 @@ from nzc.types import Floats, Ints
 from nzc.validation import InputError, is_shipped
 
 _COARSE = 2.0**20  # seeded noise of larger counts is drawn exactly, in votes
-#: The papers' names of nzc's own parts together (presets.py): the noise, whether counts are boosted, and the screen.
-_NAMES: dict[tuple[type, bool, type], str] = {
-    (NoNoise, False, NoneType): "Plurality",
-    (LaplaceNoise, False, NoneType): "LNMax",
-    (GaussianNoise, False, NoneType): "GNMax",
-    (GumbelNoise, False, NoneType): "Gumbel",
-    (ExponentialNoise, False, NoneType): "PermuteAndFlip",
-    (LaplaceNoise, True, NoneType): "NZC",
-    (GaussianNoise, True, NoneType): "NZCGaussian",
-    (GaussianNoise, False, ThresholdScreen): "Confident",
-    (GaussianNoise, False, InteractiveScreen): "Interactive",
-    (NoNoise, False, StabilityScreen): "Stable",
-}
+#: Names of nzc's own parts together (presets.py), by the types of noise and screen, and whether counts are boosted.
+Names = dict[tuple[type, bool, type], str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +35,18 @@ class NoisyArgmax(PricedArgmax):
     Δ = 1, and all queries are answered.
     """
 
+    _names: ClassVar[Names] = {
+        (NoNoise, False, NoneType): "Plurality",
+        (LaplaceNoise, False, NoneType): "LNMax",
+        (GaussianNoise, False, NoneType): "GNMax",
+        (GumbelNoise, False, NoneType): "Gumbel",
+        (ExponentialNoise, False, NoneType): "PermuteAndFlip",
+        (LaplaceNoise, True, NoneType): "NZC",
+        (GaussianNoise, True, NoneType): "NZCGaussian",
+        (GaussianNoise, False, ThresholdScreen): "Confident",
+        (GaussianNoise, False, InteractiveScreen): "Interactive",
+        (NoNoise, False, StabilityScreen): "Stable",
+    }
     first: "NoisyArgmax | None" = None  # the mechanism before there is a student; None: this one
 
     def __init_subclass__(cls) -> None:
@@ -59,23 +61,17 @@ class NoisyArgmax(PricedArgmax):
 
     def __repr__(self) -> str:
         """Return the mechanism with all parameters: by the papers' name, or by its parts where one is not nzc's own."""
-        boosted = not self.boost.plain
-        name = _NAMES.get((type(self.noise), boosted, type(self.screen)))
-        parts = {"screen": self.screen, "noise": self.noise}
-        if boosted:
-            parts["boost"] = self.boost
-        if name is None or type(self) is not NoisyArgmax:
-            name = type(self).__name__
-            shown = {key: part for key, part in parts.items() if part is not None}
-        else:
-            shown = {}
-            for part in filter(None, parts.values()):
-                shown |= {field.name: getattr(part, field.name) for field in fields(part)}
-        if self.first is not None:
-            shown["first"] = self.first
-        if self.adjacency != Adjacency():
-            shown["adjacency"] = self.adjacency
-        return f"{name}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
+        boost = None if self.boost.plain else self.boost
+        name = self._names.get((type(self.noise), boost is not None, type(self.screen)))
+        shown: dict[str, Any] = {"boost": boost, "screen": self.screen, "noise": self.noise}
+        if name is not None:
+            settings = {}
+            for part in filter(None, shown.values()):
+                settings |= {field.name: getattr(part, field.name) for field in fields(part)}
+            shown = settings
+        shown |= {"first": self.first, "adjacency": None if self.adjacency == Adjacency() else self.adjacency}
+        arguments = ", ".join(f"{key}={value!r}" for key, value in shown.items() if value is not None)
+        return f"{name or type(self).__name__}({arguments})"
 
     def check(self, teachers: int) -> None:
         """Raise InputError where so few teachers make no sense for the screen."""
@@ -137,6 +133,10 @@ class NoisyCounts(NoisyArgmax):
     Gaussian noise. In own cells all queries together cost as much as the labels alone.
     """
 
+    _names: ClassVar[Names] = {
+        (LaplaceNoise, False, NoneType): "Counts",
+        (GaussianNoise, False, NoneType): "CountsGaussian",
+    }
     noise: LaplaceNoise | GaussianNoise
     releases_counts = True
 
@@ -173,6 +173,8 @@ class NoisyCounts(NoisyArgmax):
 
 class GroundTruth(NoisyArgmax):
     """The true labels, the papers' upper baseline: its votes are one-hot true labels. It has no privacy, ε = ∞."""
+
+    _names: ClassVar[Names] = {(NoNoise, False, NoneType): "GroundTruth"}
 
     def __init__(self) -> None:
         super().__init__(NoNoise())

@@ -86,7 +86,9 @@ def prepare(parts: RunComponents) -> PreparedRun:
         policy.mechanism.check(shape.teachers)
     is_truth = isinstance(policy.mechanism, GroundTruth)
     if is_truth and (truth is None or (truth == UNKNOWN).any()):
-        raise InputError("aggregator", parts.names["aggregator"], "must have true labels: a dataset, or teachers.labels")
+        raise InputError(
+            "aggregator", parts.names["aggregator"], "must have true labels: a dataset, or teachers.labels"
+        )
     queries = parts.queries
     if queries is None and not policy.mechanism.adjacency.everywhere:
         of = int(total_weight(shape.teachers, policy.shares)), shape.classes, shape.rows

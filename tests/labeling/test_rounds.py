@@ -208,9 +208,7 @@ def test_no_promise_is_made_that_cannot_be_kept(mechanism: NoisyArgmax, budget: 
 
 def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same() -> None:
     """Of the system's noise labels are drawn once until they are kept; what was made of them is each run's own."""
-    sessions = [
-        _ask_all(_policy(GAUSSIAN, budget, rng="system", bound="sanitised"), [POOL]) for budget in (2, 2, None)
-    ]
+    sessions = [_ask_all(_policy(GAUSSIAN, budget, rng="system", bound="sanitised"), [POOL]) for budget in (2, 2, None)]
     first, again, other = (session.epsilon().sanitised for session in sessions)
     assert first == again != other
 

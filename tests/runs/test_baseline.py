@@ -113,7 +113,8 @@ def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Comm
     assert second["epsilon"]["published_delta"] == second["delta"] and second["accuracy"] > 0.85
     folder = newest_folder(ran)
     entries = Ledger(Path(".nzc/ledger.db")).entries()
-    assert [entry.description for entry in entries] == ["counts", "dp_sgd"]
+    assert [entry.description for entry in entries] == [first["mechanism"], second["mechanism"]]
+    assert (first["mechanism"].split("(")[0], second["mechanism"].split("(")[0]) == ("Counts", "DPSGD")
     assert Ledger(Path(".nzc/ledger.db")).total(entries[0].dataset, 1e-5) > 1.2
 
     (run,) = tracked_runs(MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db"))

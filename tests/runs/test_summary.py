@@ -76,7 +76,10 @@ def test_a_table_has_at_most_four_lines_of_epsilon(name: str) -> None:
 
 def test_the_exact_epsilon_says_how_tight_it_is() -> None:
     result = _result(build("gnmax"), Epsilon(published=2.0, exact=1.5532, exact_lower=1.5515, paper=3.0, theorem=4.0))
-    assert _table(result)["ε exact"] == ("1.554", "what these labels cost at these votes: between 1.551 and 1.554; private")
+    assert _table(result)["ε exact"] == (
+        "1.554",
+        "what these labels cost at these votes: between 1.551 and 1.554; private",
+    )
     boundless = replace(result, epsilon=Epsilon(published=np.inf, exact=0.0, exact_lower=0.0, claimed=3e-9))
     assert _table(boundless)["ε exact"][1].startswith("what these labels cost at these votes only")
     assert "guarantees nothing" in _table(boundless)["ε claimed"][1]
