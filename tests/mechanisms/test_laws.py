@@ -13,7 +13,14 @@ import nzc
 from nzc.accounting.exact import IMPOSSIBLE, error_of
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms import (
-    Boost, ExponentialNoise, GaussianNoise, GroundTruth, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise,
+    Boost,
+    ExponentialNoise,
+    GaussianNoise,
+    GroundTruth,
+    GumbelNoise,
+    LaplaceNoise,
+    NoisyArgmax,
+    NoNoise,
 )  # fmt: skip
 
 VOTES = [[5000, 0], [2500, 2500], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40, 40, 40, 40, 40]]
