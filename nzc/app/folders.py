@@ -212,10 +212,10 @@ def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
     title = "trials, whose noise has a seed: their cost counts if somebody used their labels or passed them on"
     table = Table(*columns, title=title, title_style="bold")
     for entry in trials:
-        labels, epsilon = str((entry.facts or {}).get("answered", "–")), number(total_epsilon([entry], delta))
-        table.add_row(
-            entry.key[:12], entry.dataset[:8], short_mechanism(entry.description), labels, entry.recorded, epsilon
-        )
+        mechanism = short_mechanism(entry.description)
+        labels = str((entry.facts or {}).get("answered", "–"))
+        epsilon = number(total_epsilon([entry], delta))
+        table.add_row(entry.key[:12], entry.dataset[:8], mechanism, labels, entry.recorded, epsilon)
     show(table)
 
 
