@@ -161,7 +161,8 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
     """Return description and tags of a student as a model: what it learned from, and what may be said of its cost."""
     epsilon, delta = number(result.epsilon.published), f"{result.published_delta:g}"
     facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": epsilon, "delta": delta}
-    text = f"Learned from {result.learned_from} of {result.mechanism}, and from public rows of {result.dataset}. "
+    text = f"Learned from {result.learned_from}, and from public rows of {result.dataset}. "
+    text += f"The mechanism was {result.mechanism}. "
     text += f"It is (ε, δ)-differentially private with ε = {epsilon} and δ = {delta}, "
     text += f"where one private {result.unit} changes."
     if result.unit == "label":

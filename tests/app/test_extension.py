@@ -61,7 +61,7 @@ def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(nzc:
     (version,) = client.search_model_versions("name = 'mine'")
     assert (version.tags["dataset"], version.tags["aggregator"]) == ("mnist_like", "confident_gumbel")
     assert version.tags["mechanism"] == ran.result["mechanism"]  # the same noise and screen
-    assert f"released labels of {ran.result['mechanism']}" in version.description  # a file's name proves nothing
+    assert f"The mechanism was {ran.result['mechanism']}." in version.description  # a file's name proves nothing
     assert 0 < ran.result["answered"] < ran.result["queries"]
     assert ran.result["epsilon"]["exact"] < ran.result["epsilon"]["data_independent"]
     assert "confident_gumbel" in options("conf/aggregator")
