@@ -115,7 +115,7 @@ def _published(result: RunResult) -> str:
     if result.published_delta != result.delta:
         meaning += f", with δ = {result.published_delta:g}"
     if result.bound == SANITISED:
-        meaning += "; it depends on the votes, and has noise"
+        meaning += "; sanitised: it depends on the votes, and has noise"
     if result.individual:
         groups = some(f"{group} {number(epsilon)}" for group, epsilon in result.individual.items())
         meaning += f"; of budget groups: {groups}"
