@@ -136,7 +136,7 @@ def read_run(folder: Path) -> tuple[dict[str, bytes], dict[str, Any], Any]:
     _require(finished, "RUN", folder, "must be finished; there is no result.json of its own in it")
     try:
         files = {name: (folder / name).read_bytes() for name in (RESULT, *_CONFIGURATION, LABELS)}
-        config = OmegaConf.merge(*(OmegaConf.create(files[name].decode()) for name in _CONFIGURATION))
+        config: Any = OmegaConf.merge(*(OmegaConf.create(files[name].decode()) for name in _CONFIGURATION))
         result = json.loads(files[RESULT])
         for record in (result, config):
             record.setdefault("bound", record.get("publish"))  # its name in older versions

@@ -65,7 +65,7 @@ class NoisyArgmax(PricedArgmax):
         name = self._names.get((type(self.noise), boost is not None, type(self.screen)))
         shown: dict[str, Any] = {"boost": boost, "screen": self.screen, "noise": self.noise}
         if name is not None:
-            settings = {}
+            settings: dict[str, Any] = {}
             for part in filter(None, shown.values()):
                 settings |= {field.name: getattr(part, field.name) for field in fields(part)}
             shown = settings
