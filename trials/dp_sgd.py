@@ -3,7 +3,7 @@
     pip install -e ".[dpsgd]"
     python trials/dp_sgd.py [--seeds 5] [OVERRIDE ...]      such as dataset=mnist
 
-`nzc baseline` has DP-SGD of a linear model. Every seed draws the records anew. Both protect one record, but their
+`nzc baseline=true` has DP-SGD of a linear model. Every seed draws the records anew. Both protect one record, but their
 neighbouring datasets differ: in nzc one record is replaced, in Opacus one is added or removed. To replace a record is
 to remove one and to add one: (ε, δ) for the latter implies (2ε, (1 + e^ε)δ) for the former. So DP-SGD is trained twice:
 at nzc's ε for added or removed records, which is a weaker promise, and at half of it, which is the same promise by

@@ -14,6 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import MISSING, DictConfig, OmegaConf
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from nzc.app.config import names_of
 from nzc.app.errors import unknown_key
 from nzc.data import Dataset
 from nzc.mechanisms import NoisyArgmax
@@ -40,8 +41,7 @@ def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> dict[str, Any]:
     """Return the composed configuration with dotted keys, for the tracker."""
     tree: Any = OmegaConf.to_container(without_hydra(cfg), resolve=True)
     del tree["sweep"]
-    groups = {group: choices[group] for group in ("dataset", "teachers", "aggregator", "student")}
-    return groups | {key: value for key, value in flatten(tree).items() if not key.endswith("_target_")}
+    return names_of(cfg, choices) | {key: value for key, value in flatten(tree).items() if not key.endswith("_target_")}
 
 
 def without_hydra(cfg: DictConfig) -> DictConfig:

@@ -13,19 +13,20 @@ from nzc.accounting import sanitised
 from nzc.accounting.calibration import calibrate
 from nzc.accounting.epsilon import BOUNDS, SANITISED
 from nzc.app.build import build, check_own_parts
-from nzc.app.config import name_of_people, refuse_unknown_keys
+from nzc.app.config import name_of_people, names_of, refuse_unknown_keys
 from nzc.data import LABEL
 from nzc.labeling.individual import shares
 from nzc.labeling.promise import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.randomness import KINDS as RNGS
 from nzc.mechanisms import Adjacency, NoisyArgmax
-from nzc.runs.names import name_of
 from nzc.runs.prepare import RunComponents, check_data
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.validation import InputError, between_0_and_1, one_of, positive, whole, within
 
+#: How often audit=true runs the mechanism.
+AUDIT_TRIALS = 20_000
 #: The noise parameters of aggregators. Without a budget, `scale` follows from the number of teachers.
 _NOISE = ("sigma", "gamma", "sigma1", "scale")
 
@@ -35,8 +36,9 @@ def _check_values(cfg: DictConfig) -> None:
     whole(0, 2**32 - 1, seed=cfg.seed)
     one_of(RNGS, rng=cfg.rng)
     between_0_and_1(delta=cfg.delta)
-    one_of(BOUNDS, publish=cfg.publish)
-    whole(100, audit_trials=cfg.audit_trials)
+    one_of(BOUNDS, bound=cfg.bound)
+    if not isinstance(cfg.audit, bool) and (not isinstance(cfg.audit, int) or cfg.audit < 100):
+        raise InputError("audit", cfg.audit, "must be true, false, or a whole number of trials, 100 or more")
     whole(1, **{key: cfg[key] for key in ("queries", "answers") if cfg[key] is not None})
     keys = ("wait", "budget.epsilon", "budget.total", "sanitise.beta", "sanitise.order")
     positive(**{key: value for key in keys if (value := OmegaConf.select(cfg, key)) is not None})
@@ -55,6 +57,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     if (ledger := cfg.paths.ledger) is not None and Path(ledger).is_dir():
         raise InputError("paths.ledger", ledger, f"must be a file, such as {Path(ledger, 'ledger.db')}")
     return RunComponents(
+        names=names_of(cfg, choices),
         dataset=dataset,
         representation=None if dataset is None else build(cfg, "representation", choices["representation"]),
         teachers=teachers,
@@ -104,17 +107,16 @@ def build_policy(cfg: DictConfig, teachers: Teachers) -> LabelingPolicy:
             print(f"nzc: aggregator.{free}={noise:.6g}: {spent}", file=sys.stderr)
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     return LabelingPolicy(
-        mechanism=(built := mechanism()),
+        mechanism=mechanism(),
         selection=QuerySelection(cfg.query_choice, rounds),
         seed=cfg.seed,
         delta=cfg.delta,
         budget=cfg.budget.epsilon,
         plan=partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
-        audit_trials=cfg.audit_trials if cfg.audit else None,
-        name=name_of(built),
+        audit_trials=AUDIT_TRIALS if cfg.audit is True else cfg.audit or None,
         rng=cfg.rng,
         answers=cfg.answers,
-        publish=cfg.publish,
+        bound=cfg.bound,
         total=OmegaConf.select(cfg, "budget.total"),  # stored configurations of older versions have none
         shares=of_record,
     )
@@ -131,6 +133,6 @@ def _free_noise(cfg: DictConfig, adjacency: Adjacency) -> str | None:
         raise InputError(key, None, "must be a number, or the only noise that is null where budget.epsilon is given")
     if cfg.queries is None and not OmegaConf.is_list(cfg.rounds) and adjacency.everywhere:
         raise InputError("queries", None, f"must be a number where {key} is null: the noise depends on it")
-    if cfg.publish == SANITISED:
-        raise InputError(key, None, f"must be a number where publish={SANITISED}")
+    if cfg.bound == SANITISED:
+        raise InputError(key, None, f"must be a number where bound={SANITISED}")
     return free[0]

@@ -1,5 +1,6 @@
 """The configuration: types of its keys, where presets lie, and the text of `nzc --help`."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -23,6 +24,8 @@ HOME = _PACKAGE / "home" if (_PACKAGE / "home").is_dir() else _PACKAGE.parent
 CONF = HOME / "conf"
 #: The groups of the configuration.
 GROUPS = ("recipe", "dataset", "representation", "teachers", "aggregator", "student", "trainer", "tracking")
+#: The groups whose options name a run.
+_NAMING = ("dataset", "teachers", "aggregator", "student")
 
 
 @dataclass
@@ -56,11 +59,10 @@ class Config:
     query_choice: str = MISSING
     rounds: Any = None  # null, a number, or a list of sizes
     answers: int | None = None
-    publish: str = MISSING
+    bound: str = MISSING
     budget: Budget = field(default_factory=Budget)
     sanitise: Sanitise = field(default_factory=Sanitise)
-    audit: bool = False
-    audit_trials: int = MISSING
+    audit: Any = MISSING  # a truth value, or how often the mechanism is run
     wait: float = MISSING
     figures: bool | None = None
     baseline: bool = False
@@ -99,9 +101,29 @@ def name_of_people(cfg: DictConfig) -> str | None:
     return None if name is None else str(name).strip() or None
 
 
+def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
+    """Return what results and tracker call dataset, teachers, aggregator and student: the options, as they were typed.
+
+    A class that was typed in place of the option's (`_target_`) is the name; so is a kind of torchvision's datasets.
+    """
+    names = {}
+    for group in _NAMING:
+        target = OmegaConf.select(cfg, f"{group}._target_")
+        preset = re.search(r"^_target_: (\S+)", _option_text(group, choices[group]), re.MULTILINE)
+        names[group] = str(choices[group])
+        if target is None:
+            names[group] = "none"
+        elif preset is not None and preset[1].strip("'\"") != target:
+            names[group] = target
+    kind = OmegaConf.select(cfg, "dataset.kind")
+    if kind is not None and names["dataset"] in ("mnist", "torchvision"):
+        names["dataset"] = kind
+    return names
+
+
 def experiment_of(cfg: DictConfig, choices: Mapping[str, Any]) -> str:
     """Return the name of a run's experiment: dataset.name, or the dataset, or the votes' file where there is none."""
-    dataset = str(choices["dataset"])
+    dataset = names_of(cfg, choices)["dataset"]
     votes = str(OmegaConf.select(cfg, "teachers.path") or "votes.npy") if dataset == "none" else ""
     return name_of_people(cfg) or Path(votes).stem or dataset
 
@@ -127,6 +149,12 @@ def options(folder: str) -> list[str]:
     return sorted({path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")})
 
 
+def _option_text(group: str, option: str) -> str:
+    """Return the file of an option, of nzc or of the working directory, as Hydra finds it; empty: it is elsewhere."""
+    files = [home / "conf" / group / f"{option}.yaml" for home in (HOME, Path.cwd())]
+    return next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
+
+
 def _groups_help() -> str:
     folders = {f"{name}=": f"conf/{name}" for name in sorted(GROUPS)} | {"+sweeps=": "sweeps"}
     return "\n".join(f"  {name:15} {', '.join(options(folder))}" for name, folder in folders.items())
@@ -140,9 +168,7 @@ def _keys_help(*, _root_: Any) -> str:
         choice = _root_.hydra.runtime.choices[group]
         if choice is None:
             continue
-        files = [home / "conf" / group / f"{choice}.yaml" for home in (Path.cwd(), HOME)]
-        text = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
-        lines = [f"  {line}" for line in text.splitlines() if line.strip()]
+        lines = [f"  {line}" for line in _option_text(group, choice).splitlines() if line.strip()]
         sections.append("\n".join([f"{group}: # {group}={choice}", *lines]))
     return indent("\n\n".join(sections), "  ")
 

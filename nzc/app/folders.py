@@ -15,7 +15,7 @@ from rich.table import Table
 from nzc.app.errors import Parser
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, protect_the_same, total_epsilon
-from nzc.runs.formatting import number, show
+from nzc.runs.formatting import number, short_mechanism, show
 from nzc.runs.layout import SWEEP
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_table
@@ -208,12 +208,14 @@ def _total(entries: list[LedgerEntry], delta: float) -> str:
 
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
-    columns = ("key", "private dataset", "aggregator", "labels", "recorded, UTC", f"ε at δ = {delta:g}")
+    columns = ("key", "private dataset", "mechanism", "labels", "recorded, UTC", f"ε at δ = {delta:g}")
     title = "trials, whose noise has a seed: their cost counts if somebody used their labels or passed them on"
     table = Table(*columns, title=title, title_style="bold")
     for entry in trials:
-        labels, epsilon = str((entry.facts or {}).get("answered", "–")), number(total_epsilon([entry], delta))
-        table.add_row(entry.key[:12], entry.dataset[:8], entry.description, labels, entry.recorded, epsilon)
+        mechanism = short_mechanism(entry.description)
+        labels = str((entry.facts or {}).get("answered", "–"))
+        epsilon = number(total_epsilon([entry], delta))
+        table.add_row(entry.key[:12], entry.dataset[:8], mechanism, labels, entry.recorded, epsilon)
     show(table)
 
 

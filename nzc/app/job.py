@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 
 from nzc.app.build import build, run_params
 from nzc.app.components import build_components
-from nzc.app.config import experiment_of, shows_private
+from nzc.app.config import experiment_of, names_of, shows_private
 from nzc.app.errors import TRACEBACK, error_line, reported
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
@@ -95,7 +95,7 @@ def _require_publishable(run: PreparedRun) -> None:
     if splits is not None and splits.undeclared_classes is not None:
         allowed = "must be declared where tracking.private=false, because else private labels decide what is sent"
         raise InputError("dataset.classes", None, allowed)
-    why = "" if np.isfinite(run.session.promise.epsilon) else f"the labels of {policy.name} have no finite ε"
+    why = "" if np.isfinite(run.session.promise.epsilon) else f"the labels of {policy.mechanism} have no finite ε"
     if policy.rng != SYSTEM:
         why = f"anyone who knows the seed can subtract the noise from the labels; rng={SYSTEM} has none"
     if why:
@@ -113,7 +113,8 @@ def _tracked(
     tracker: Tracker | None, cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path | None, name: str
 ) -> AbstractContextManager[CurveLog]:
     """Track the run in `folder`, named by what was typed unless it is the job `name` of a sweep."""
-    named = {f"{group}={choices[group]}": choices[group] for group in ("dataset", "aggregator")}
+    names = names_of(cfg, choices)
+    named = {f"{group}={names[group]}": names[group] for group in ("dataset", "aggregator")}
     name = name or tracked_name([*named.values()], [text for text in read_overrides(folder) if text not in named])
     experiment = experiment_of(cfg, choices)
     if sweep is not None and choices["dataset"] == "none":  # all votes of a sweep stand in its own experiment

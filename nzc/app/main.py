@@ -27,7 +27,6 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
     _begin()
     words = sys.argv[1:]
-    words[:1] = ["baseline=true"] if words[:1] == ["baseline"] else words[:1]
     command = COMMANDS.get("".join(words[:1]))
     try:
         with reported(otherwise=1 if command else 2):  # before a job begins, the input is wrong
@@ -39,8 +38,7 @@ def main() -> None:
                 print(f"nzc {__version__}")
                 return
             if words and words[0][:1] not in "-~" and "=" not in words[0]:
-                known = [*COMMANDS, "baseline"]
-                raise InputError("nzc", words[0], f"must be KEY=VALUE, or a subcommand{meant(words[0], known)}")
+                raise InputError("nzc", words[0], f"must be KEY=VALUE, or a subcommand{meant(words[0], COMMANDS)}")
             if {"--help", "-h"} & {*words}:  # Hydra would list all options of its own first, which takes a second
                 print(compose_run([word for word in words if word[:1] != "-"]).hydra.help.template)
                 return

@@ -38,7 +38,7 @@ _CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
 #: The files, and the keys of result.json, that are published.
 _RELEASED = (LABELS, COUNTS, STUDENT, STUDENT_INPUT, PREDICTIONS)
 _FACTS = (
-    "dataset", "aggregator", "mechanism", "student", "rng", "delta", "neighbours", "unit", "publish", "finished",
+    "dataset", "mechanism", "student", "rng", "delta", "neighbours", "unit", "bound", "finished",
     "learned_from", "grouped_by", "moved_votes", "voters", "individual",
 )  # fmt: skip
 
@@ -107,7 +107,7 @@ def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], resu
     whole = len(entries) == len(facts["entries"]) and all(entry.kind == RELEASE for entry in entries)
     _require(whole, "RUN", folder, f"must have its releases in {ledger.path}, where one is missing")
     policy, stated = build_policy(cfg, build(cfg, "teachers")), result["epsilon"]["published"]
-    drawn = policy.publish == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
+    drawn = policy.bound == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
     promise, own = Promise(policy, facts["sizes"]), result.get("individual") or {}
     promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else promise.epsilon
     claims = [(f"individual.{group}", own.get(group, 0), epsilon) for group, epsilon in promise.individual.items()]
@@ -136,9 +136,11 @@ def read_run(folder: Path) -> tuple[dict[str, bytes], dict[str, Any], Any]:
     _require(finished, "RUN", folder, "must be finished; there is no result.json of its own in it")
     try:
         files = {name: (folder / name).read_bytes() for name in (RESULT, *_CONFIGURATION, LABELS)}
-        config = OmegaConf.merge(*(OmegaConf.create(files[name].decode()) for name in _CONFIGURATION))
+        config: Any = OmegaConf.merge(*(OmegaConf.create(files[name].decode()) for name in _CONFIGURATION))
         result = json.loads(files[RESULT])
-        _require_publishable(result)
+        for record in (result, config):
+            record.setdefault("bound", record.get("publish"))  # its name in older versions
+        _require_publishable(result, config)
         absent = [COUNTS] if not (folder / COUNTS).exists() else []
         absent += _RELEASED[2:] if result["student"] == "none" or not result["answered"] else ()
         released = {name: (folder / name).read_bytes() for name in _RELEASED if name not in absent}
@@ -152,11 +154,10 @@ def read_run(folder: Path) -> tuple[dict[str, bytes], dict[str, Any], Any]:
     return files | released, result, config
 
 
-def _require_publishable(result: dict[str, Any]) -> None:
-    epsilon, aggregator = result["epsilon"], result["aggregator"]
-    _require(aggregator != "ground_truth", "aggregator", aggregator, "must ask teachers; true labels have no privacy")
+def _require_publishable(result: dict[str, Any], cfg: Any) -> None:
+    epsilon = result["epsilon"]
     baseline = "must be false: a baseline is there to compare, and is not published"
-    _require(aggregator != "dp_sgd", "baseline", True, baseline)
+    _require(not OmegaConf.select(cfg, "baseline"), "baseline", True, baseline)
     claimed = "" if epsilon["claimed"] is None else f"; {epsilon['claimed']:.3g} is claimed for it, and is no bound"
     finite = f"must be finite, because otherwise the labels may reveal the votes{claimed}"
     _require(isinstance(epsilon["published"], float | int), "epsilon.published", epsilon["published"], finite)

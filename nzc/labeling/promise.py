@@ -32,10 +32,9 @@ class LabelingPolicy:
     budget: float | None  # ε at δ that no release may exceed, whatever the votes; None: no limit
     plan: Callable[..., Plan]  # chooses the plan of the sanitised ε (accounting.sanitised.plan)
     audit_trials: int | None  # how often the mechanism is run for a lower bound on ε; None: no audit
-    name: str  # of the mechanism, for messages and the ledger
     rng: str = SEEDED  # where noise comes from: seeded, or system. Public choices always follow from `seed`
     answers: int | None = None  # how many labels are released at most, in all rounds; None: no limit
-    publish: str = DATA_INDEPENDENT  # or sanitised, which is a release of its own
+    bound: str = DATA_INDEPENDENT  # that is published; or sanitised, which is a release of its own
     total: float | None = None  # ε that all published folders about the same people may have; None: no limit
     shares: Mapping[str, Share] = field(default_factory=dict)  # individual budgets by the names of groups; {}: none
 
@@ -48,15 +47,15 @@ class Promise:
         first = policy.mechanism.first or policy.mechanism
         self.mechanisms = [first, *[policy.mechanism] * (rounds - 1)]  # of each round
         if rounds > 1 and any(mechanism.one_round for mechanism in self.mechanisms):
-            raise InputError("rounds", rounds, f"must be 1: the cost of {policy.name} counts over one round")
+            raise InputError("rounds", rounds, f"must be 1: the cost of {policy.mechanism} counts over one round")
         if rounds > 1 and not policy.mechanism.adjacency.everywhere:
             raise InputError("rounds", rounds, "must be 1 where records count in their own cells")
         self.plan: Plan | None = None  # of the sanitised ε, a release of its own; None: it is not published
-        if policy.publish == SANITISED:
+        if policy.bound == SANITISED:
             bounds = [mechanism.bounds for mechanism in self.mechanisms]
             if not all(bounds):
-                allowed = f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for {policy.name}"
-                raise InputError("publish", SANITISED, allowed)
+                allowed = f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for {policy.mechanism}"
+                raise InputError("bound", SANITISED, allowed)
             planned = [(size, bound) for size, parts in zip(sizes, bounds, strict=True) for bound in parts]
             self.plan = policy.plan(planned, policy.delta)
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
@@ -132,8 +131,8 @@ class Promise:
             privacy_filter = mechanism.filter(budget, delta, queries, self.bound_cost)
         if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
             least = price(queries if mechanism.one_round else 1)
-            allowed = f"must be at least {least:.6g}, which {policy.name} costs at delta={delta:g}"
+            allowed = f"must be at least {least:.6g}, which {policy.mechanism} costs at delta={delta:g}"
             if not np.isfinite(least):
-                allowed = f"must be null: {policy.name} has no finite ε, so no budget can be kept"
+                allowed = f"must be null: {policy.mechanism} has no finite ε, so no budget can be kept"
             raise InputError("budget.epsilon", budget, allowed)
         return privacy_filter

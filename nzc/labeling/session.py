@@ -120,14 +120,14 @@ class LabelingSession:
         """Record the last round in the ledger, before anyone sees its labels."""
         last = self.rounds[-1]
         if last.cost.exact is not None and len(last.rows):
-            facts = {"aggregator": repr(last.mechanism), "asked": len(last.rows), "answered": last.answered}
+            facts = {"asked": len(last.rows), "answered": last.answered, "question": last.question}
             self.ledger.add(
                 last.key,
                 last.cost,
                 delta_cost=last.cost.delta_cost,
                 labels=last.labels.astype("<i8").tobytes(),
-                description=self.policy.name,
-                facts=facts | {"question": last.question},
+                description=repr(last.mechanism),
+                facts=facts,
             )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:
@@ -215,7 +215,7 @@ class LabelingSession:
             return None
         drawn_for, delta = question(plan, self.policy.delta, [past.key for past in self.rounds]), self.policy.delta
         drawn, nonce = self.ledger.draw([3], drawn_for, lambda rng: np.array([cost.sanitised(delta, rng, plan)]))
-        about = {"labels": drawn.tobytes(), "description": f"ε sanitised of {self.policy.name}"}
+        about = {"labels": drawn.tobytes(), "description": f"ε sanitised of {self.policy.mechanism}"}
         self.ledger.add(question(drawn_for, drawn, nonce), self.promise.bound_cost, **about)
         return float(drawn[0])
 

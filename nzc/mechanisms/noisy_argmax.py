@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from types import NoneType
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,15 +12,18 @@ from nzc.accounting.cost import Cost
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms.adjacency import Adjacency
-from nzc.mechanisms.noise import GaussianNoise, LaplaceNoise, NoNoise
+from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.mechanisms.own_parts import require_kept, require_parts, require_statistic
 from nzc.mechanisms.pricing import PricedArgmax
+from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.votes import ABSTAIN
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, is_shipped
 
 _COARSE = 2.0**20  # seeded noise of larger counts is drawn exactly, in votes
+#: Names of nzc's own parts together (presets.py), by the types of noise and screen, and whether counts are boosted.
+Names = dict[tuple[type, bool, type], str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +35,18 @@ class NoisyArgmax(PricedArgmax):
     Δ = 1, and all queries are answered.
     """
 
+    _names: ClassVar[Names] = {
+        (NoNoise, False, NoneType): "Plurality",
+        (LaplaceNoise, False, NoneType): "LNMax",
+        (GaussianNoise, False, NoneType): "GNMax",
+        (GumbelNoise, False, NoneType): "Gumbel",
+        (ExponentialNoise, False, NoneType): "PermuteAndFlip",
+        (LaplaceNoise, True, NoneType): "NZC",
+        (GaussianNoise, True, NoneType): "NZCGaussian",
+        (GaussianNoise, False, ThresholdScreen): "Confident",
+        (GaussianNoise, False, InteractiveScreen): "Interactive",
+        (NoNoise, False, StabilityScreen): "Stable",
+    }
     first: "NoisyArgmax | None" = None  # the mechanism before there is a student; None: this one
 
     def __init_subclass__(cls) -> None:
@@ -43,11 +60,18 @@ class NoisyArgmax(PricedArgmax):
             require_draws(self.noise)
 
     def __repr__(self) -> str:
-        boost = self.boost if self.boost.c else None
-        adjacency = None if self.adjacency == Adjacency() else self.adjacency
-        parts = {"boost": boost, "screen": self.screen, "first": self.first, "adjacency": adjacency}
-        shown = [repr(self.noise), *(f"{name}={part!r}" for name, part in parts.items() if part is not None)]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        """Return the mechanism with all parameters: by the papers' name, or by its parts where one is not nzc's own."""
+        boost = None if self.boost.plain else self.boost
+        name = self._names.get((type(self.noise), boost is not None, type(self.screen)))
+        shown: dict[str, Any] = {"boost": boost, "screen": self.screen, "noise": self.noise}
+        if name is not None:
+            settings: dict[str, Any] = {}
+            for part in filter(None, shown.values()):
+                settings |= {field.name: getattr(part, field.name) for field in fields(part)}
+            shown = settings
+        shown |= {"first": self.first, "adjacency": None if self.adjacency == Adjacency() else self.adjacency}
+        arguments = ", ".join(f"{key}={value!r}" for key, value in shown.items() if value is not None)
+        return f"{name or type(self).__name__}({arguments})"
 
     def check(self, teachers: int) -> None:
         """Raise InputError where so few teachers make no sense for the screen."""
@@ -109,6 +133,10 @@ class NoisyCounts(NoisyArgmax):
     Gaussian noise. In own cells all queries together cost as much as the labels alone.
     """
 
+    _names: ClassVar[Names] = {
+        (LaplaceNoise, False, NoneType): "Counts",
+        (GaussianNoise, False, NoneType): "CountsGaussian",
+    }
     noise: LaplaceNoise | GaussianNoise
     releases_counts = True
 
@@ -145,6 +173,8 @@ class NoisyCounts(NoisyArgmax):
 
 class GroundTruth(NoisyArgmax):
     """The true labels, the papers' upper baseline: its votes are one-hot true labels. It has no privacy, ε = ∞."""
+
+    _names: ClassVar[Names] = {(NoNoise, False, NoneType): "GroundTruth"}
 
     def __init__(self) -> None:
         super().__init__(NoNoise())

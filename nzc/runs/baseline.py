@@ -94,7 +94,7 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
     of = question(learner, policy.seed, splits.classes, x, y, splits.groups)
     # Privacy boundary: private records become public weights, which are charged before anyone sees them.
     weights, nonce = session.ledger.draw([7], of, lambda rng: learner.learn(x, y, splits.groups, splits.classes, rng))
-    about = {"labels": weights.tobytes(), "description": NAME, "facts": {"aggregator": repr(learner)}}
+    about = {"labels": weights.tobytes(), "description": repr(learner)}
     session.ledger.add(question(of, weights, nonce), gaussian_cost(learner.mu), **about)
     counted, trials = session.ledger.split()
     costs = Epsilon(

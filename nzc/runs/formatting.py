@@ -1,6 +1,7 @@
 """How keys and numbers are shown, in tables, figures and pages alike."""
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,14 +25,6 @@ EPSILONS = {
     "ledger_released": "this run and all releases before it cost at most this; private",
     "ledger_total": "the same, with all trials (runs with rng=seeded); private",
 }
-#: Why one ε may be above another although a reader would expect the opposite.
-ABOVE = {
-    ("theorem", "published"): "the papers' theorems are looser than nzc's own bound",
-    ("ledger_released", "exact"): "it counts earlier releases too, and sums of costs are known less closely",
-    ("sanitised", "data_independent"): "the noise that was added can make it larger; nzc never picks the smaller one",
-    ("audited", "exact"): "one is of the worst votes that could have been, the other of these votes",
-    ("audited", "claimed"): "so the claim does not hold",
-}
 _LOWER = ("exact_lower", "audited")  # bounds
 #: The key of the recall of a class is this and the class's name.
 RECALL = "metrics.recall."
@@ -53,6 +46,7 @@ _NAMES = {
     "epsilon": "ε",
     **{f"epsilon.{name}": f"ε {name.replace('_', '-')}" for name in EPSILONS},
     "epsilon.paper": "ε by paper's method",
+    "epsilon.ledger_released": "ε of all releases",
 }
 #: Whose accuracy it is, on the axes of figures.
 _ACCURACIES = {
@@ -95,6 +89,11 @@ def number(value: float | None, key: str = "") -> str:
     if value and not 1e-3 <= value < 1e9:
         return f"{float(Context(prec=2, rounding=rounding).create_decimal(digits)):.1e}"
     return str(digits.quantize(Decimal("0.001"), rounding))
+
+
+def short_mechanism(description: str) -> str:
+    """Return what a mechanism says of itself with at most five digits for each of its numbers."""
+    return re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found[0]):.5g}", description)
 
 
 def some(names: Iterable[str], most: int = 8) -> str:

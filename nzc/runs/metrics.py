@@ -62,7 +62,11 @@ class Metrics:
 
 def unequal_classes(result: Mapping[str, Any]) -> bool:
     """Return whether accuracy flatters a result with dotted keys: the majority rate is far above an even share."""
-    classes, majority = sum(key.startswith(RECALL) for key in result), result.get("metrics.majority")
+    return is_far_from_even(result.get("metrics.majority"), sum(key.startswith(RECALL) for key in result))
+
+
+def is_far_from_even(majority: float | None, classes: int) -> bool:
+    """Return whether the most frequent of so many classes is far more frequent than if all had the same share."""
     return majority is not None and majority > 1 / classes + 0.1
 
 

@@ -131,7 +131,8 @@ class Execution:
             splits = replace(splits, asked=rows, coins=run.session.coins(rows))
         with self.stage("teachers"):
             trained = teachers.train(splits, parts.store, parts.trainer)
-        self.stage.done("teachers", f"{teachers.check(splits).teachers:,} ready")
+        voters = parts.policy.mechanism.adjacency.voters
+        self.stage.done("teachers", f"{teachers.check(splits).teachers:,} ready", voters)
         with self.stage("votes"):
             votes = teachers.vote(splits, trained)
         self.stage.done("votes", f"{len(votes.votes):,} rows counted")
@@ -209,6 +210,7 @@ class Execution:
         """Return all figures of the run, and print its warnings."""
         run, session, splits, rounds = self.run, self.run.session, self.run.splits, self.rounds
         policy, promise, teachers = session.policy, session.promise, run.parts.teachers
+        counted, trials = session.ledger.split()
         released, names = session.released if rounds else None, class_names(splits, run.classes)
         warnings = warnings_of(splits, released, self.labels, names, accuracy, metrics, *run.remedies)
         if (agreement := self.agreement()) is not None:
@@ -235,12 +237,13 @@ class Execution:
             accuracy=accuracy,
             teachers=self.votes.summary,
             epsilon=epsilon,
-            ledger_trials=len(session.ledger.split()[1]) if session.ledger.entries else None,
+            ledger_trials=len(trials) if session.ledger.entries else None,
+            ledger_releases=len(counted) - len(session.ledger.entries) if session.ledger.entries else None,
             rounds=rounds,
             data=None if splits is None else splits.summary,
             neighbours=teachers.neighbours(splits),
             unit=teachers.unit(splits),
-            publish=policy.publish,
+            bound=policy.bound,
             metrics=metrics,
             warnings=[*([] if splits is None else splits.warnings), *run.warnings, *warnings],
             learned_from=self.sources,

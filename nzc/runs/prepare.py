@@ -14,7 +14,6 @@ from nzc.mechanisms import GroundTruth
 from nzc.mechanisms.rows import doubts, expected, expected_in_cells, histograms, price, rows_to_ask, vote_shares
 from nzc.progress import lines
 from nzc.representation import Representation
-from nzc.runs.names import name_of
 from nzc.storage.predictions import PredictionStore
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -26,8 +25,9 @@ from nzc.validation import InputError, whole, within
 
 @dataclass(frozen=True)
 class RunComponents:
-    """The objects that the configuration describes."""
+    """The objects that the configuration describes, and the names of their options."""
 
+    names: dict[str, str]  # of dataset, teachers, aggregator and student, as typed
     dataset: Dataset | None
     representation: Representation | None
     teachers: Teachers
@@ -39,11 +39,6 @@ class RunComponents:
     data_name: str | None  # of the people whom the private data are about (`Ledger.name`); None: they have none
     figures: bool  # whether to draw figures
     baseline: bool  # whether DP-SGD learns instead of teachers and student, at the ε that their labels would have
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The names of dataset, aggregator and student."""
-        return {"dataset": name_of(self.dataset), "aggregator": self.policy.name, "student": name_of(self.student)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +86,9 @@ def prepare(parts: RunComponents) -> PreparedRun:
         policy.mechanism.check(shape.teachers)
     is_truth = isinstance(policy.mechanism, GroundTruth)
     if is_truth and (truth is None or (truth == UNKNOWN).any()):
-        raise InputError("aggregator", "ground_truth", "must have true labels: a dataset, or teachers.labels")
+        raise InputError(
+            "aggregator", parts.names["aggregator"], "must have true labels: a dataset, or teachers.labels"
+        )
     queries = parts.queries
     if queries is None and not policy.mechanism.adjacency.everywhere:
         of = int(total_weight(shape.teachers, policy.shares)), shape.classes, shape.rows

@@ -46,10 +46,10 @@ class Clock:
         self._last[stage] = time.perf_counter() - start
         self.seconds[stage] = round(self.seconds.get(stage, 0.0) + self._last[stage], 3)
 
-    def done(self, stage: Stage, what: str) -> None:
-        """Report `what` a stage did, and how long it took the last time."""
+    def done(self, stage: Stage, what: str, name: str = "") -> None:
+        """Report `what` a stage did, and how long it took the last time; `name`: another name of the stage."""
         if self.say is not None:
-            self.say(stage, what, self._last[stage])
+            self.say(name or stage, what, self._last[stage])
 
 
 def now() -> str:
@@ -106,7 +106,7 @@ class RunResult:
     data: dict[splits.SummaryKey, Any] | None
     neighbours: str  # which private datasets ε compares
     unit: str  # of privacy: record, label, group (a person's records together), or teacher (votes from a file)
-    publish: str  # which bound was chosen to be published
+    bound: str  # which bound was chosen to be published
     seconds: dict[Stage, float] = field(default_factory=dict)
     finished: str = field(default_factory=now)
     versions: dict[str, str] = field(default_factory=dict)
@@ -114,6 +114,7 @@ class RunResult:
     warnings: list[str] = field(default_factory=list)  # what a reader of the accuracy must know, a line each
     folder: Path | None = None  # the run's folder, which also has the student
     ledger_trials: int | None = None  # trials of other runs, which `epsilon.ledger_released` does not count
+    ledger_releases: int | None = None  # releases of other runs, which it counts
     learned_from: str | None = None  # in words: which labels the student learned from
     grouped_by: str | None = None  # what names the groups that are the unit of privacy
     moved_votes: str | None = None  # in words: on which rows the votes may differ at neighbours
@@ -137,8 +138,9 @@ class RunResult:
         return replace(
             self,
             teachers={name: value if name == "count" else None for name, value in self.teachers.items()},
-            epsilon=self.epsilon.public(self.publish),
+            epsilon=self.epsilon.public(self.bound),
             ledger_trials=None,
+            ledger_releases=None,
             rounds=[replace(part, epsilon=None) for part in self.rounds],
             seconds={"total": self.seconds["total"]},  # the time of one stage tells more of the votes
             data=data,
@@ -187,6 +189,7 @@ class RunResult:
         record["rounds"] = [RoundResult(**part) for part in record["rounds"]]
         record["metrics"] = Metrics(**record.get("metrics", {}))
         record["folder"] = folder
+        record.setdefault("bound", record.get("publish"))  # its name in older versions
         return cls(**{part.name: record[part.name] for part in fields(cls) if part.name in record})
 
 

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping
 
 from rich.table import Column, Table
 
-from nzc.labeling.randomness import SEEDED
-from nzc.runs.formatting import ABOVE, EPSILONS, heading, number, percent
+from nzc.accounting.epsilon import SANITISED
+from nzc.labeling.randomness import SYSTEM
+from nzc.runs.formatting import EPSILONS, heading, number, percent, short_mechanism, some
+from nzc.runs.metrics import is_far_from_even
 from nzc.runs.result import RunResult
 
 Row = tuple[str, str, str]
 #: Whom ε protects, by the unit of privacy.
 _PROTECTED = {"teacher": "the votes of one teacher", "label": "the label of one record, not its features"}
+#: What stands in the description of a mechanism that has a screen.
+_SCREENED = re.compile(r"screen=|threshold=")
 
 
 def result_table(result: RunResult) -> Table:
@@ -24,32 +28,20 @@ def result_table(result: RunResult) -> Table:
         for row in rows:
             table.add_row(*row)
         table.add_section()
-    table.caption, table.caption_justify = "\n".join(_notes(result)), "left"
+    table.caption = _caption(result)
+    table.caption_justify = "left"
     return table
 
 
-def _notes(result: RunResult) -> Iterator[str]:
-    """Yield what holds for every ε of the table, and why some seem to contradict others."""
-    delta = "" if result.published_delta == result.delta else ", unless another δ is given"
+def _caption(result: RunResult) -> str:
+    """Return what holds for every ε of the table, and how long the run took."""
     whom = _PROTECTED.get(result.unit, f"one {result.unit}")
     if result.unit == "group":
         whom = f"all records of one value of the {result.grouped_by or 'group'} together"
-    yield f"Each ε is at δ = {result.delta:g}{delta}, and protects {whom}."
-    for (larger, smaller), why in ABOVE.items():
-        above, below = (getattr(result.epsilon, name) for name in (larger, smaller))
-        if None not in (above, below) and above > below and number(above) != number(below):
-            yield f"{_named(result, larger)[0]} is above {_named(result, smaller)[0]}: {why}."
-    yield f"The run took {result.seconds['total']:.1f} s."
-
-
-def _named(result: RunResult, name: str) -> tuple[str, str]:
-    """Return the name of an ε and what it means; seeded labels are a trial, which released nothing."""
-    epsilon = result.epsilon
-    if name == "ledger_released" and epsilon.ledger_released == math.inf and epsilon.exact != math.inf:
-        return heading(f"epsilon.{name}"), "a release before this run has no finite ε, or protects something else"
-    if name == "ledger_released" and result.rng == SEEDED:
-        return "ε if released", "this run and all releases before it would cost at most this; private"
-    return heading(f"epsilon.{name}"), EPSILONS[name]
+    delta = f"δ = {result.delta:g}"
+    if result.published_delta != result.delta:
+        delta += ", unless another δ is given"
+    return f"Each ε is at {delta}, and protects {whom}. The run took {result.seconds['total']:.1f} s."
 
 
 def _student(result: RunResult) -> Iterator[Row]:
@@ -58,23 +50,23 @@ def _student(result: RunResult) -> Iterator[Row]:
         known = "not known, because there is no student or no test split"
     ends = "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
     yield "student accuracy", percent(result.accuracy), f"{known}{ends}"
-    if metrics.majority is not None:
+    if metrics.majority is None or metrics.balanced_accuracy is None:
+        return
+    if is_far_from_even(metrics.majority, len(metrics.recall)):
         figures = {"AUC": metrics.auc, "average precision": metrics.average_precision}
         ranks = "".join(f"; {name} {percent(value)}" for name, value in figures.items() if value is not None)
         yield "majority rate", percent(metrics.majority), "accuracy of always answering the most frequent class"
         yield "balanced accuracy", percent(metrics.balanced_accuracy), f"mean recall of all classes{ranks}"
-        (worst, share), *others = metrics.lowest
-        then = ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
-        yield "lowest recall", percent(share), f"of class {worst}" + f"; then {then}" * bool(then)
-    delta = "" if result.published_delta == result.delta else f", with δ = {result.published_delta:g}"
-    stated = f"{EPSILONS['published']}{delta}"
-    if result.epsilon.published == math.inf:
-        stated = "no finite ε holds, so publish nothing of this run"
-    yield "ε published", number(result.epsilon.published), stated
+    (worst, share), *others = metrics.lowest
+    meaning = f"of class {worst}"
+    if others:
+        meaning += "; then " + ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
+    yield "lowest recall", percent(share), meaning
 
 
 def _labels(result: RunResult) -> Iterator[Row]:
     teachers = result.teachers
+    yield "mechanism", "", short_mechanism(result.mechanism)
     if not result.queries:
         yield "learned from", "", result.learned_from or ""
         return
@@ -85,7 +77,7 @@ def _labels(result: RunResult) -> Iterator[Row]:
     asked, refused = result.queries - result.refused, ""
     if result.refused:
         why = ": the budget or the answers were used up"
-        if "screen=" in result.mechanism:
+        if _SCREENED.search(result.mechanism):
             why = ", but are paid for: noise decided where asking ended"
         refused = f"; {result.refused:,} more were not asked{why}"
     rounds = f" in {len(result.rounds)} rounds" if len(result.rounds) > 1 else ""
@@ -100,19 +92,53 @@ def _labels(result: RunResult) -> Iterator[Row]:
 
 
 def _costs(result: RunResult) -> Iterator[Row]:
-    for group, epsilon in result.individual.items():
-        yield f"ε of {group}", number(epsilon), f"for a {result.unit} of this budget group; may be published"
-    for name in EPSILONS:
-        value = getattr(result.epsilon, name)
-        if value is not None and name not in ("published", result.publish, "ledger_total"):  # two are `published`
-            title, meaning = _named(result, name)
-            yield title, number(value, name), meaning
-    if result.ledger_trials:
-        total = number(result.epsilon.ledger_total)
-        text = f"runs with rng=seeded; if others saw their labels, ε is {total} in all"
-        if result.epsilon.ledger_total == math.inf != result.epsilon.ledger_released:
-            text = "runs with rng=seeded, of which some have no finite ε, or protect something else"
-        yield "trials not counted", f"{result.ledger_trials:,}", text
+    """Yield at most four ε: where an audit and earlier releases both have a line, the paper's number has none."""
+    epsilon = result.epsilon
+    rows = {"published": _published(result), "exact": _exact(result)}
+    asked = {"audited": EPSILONS["audited"]} if epsilon.audited is not None else {}
+    if result.rng == SYSTEM and result.ledger_releases:
+        asked["ledger_released"] = _released(result)
+    if len(asked) < 2:
+        own = "paper" if epsilon.claimed is None else "claimed"
+        rows[own] = EPSILONS[own]
+    for name, meaning in (rows | asked).items():
+        value = getattr(epsilon, name)
+        if value is not None:
+            yield heading(f"epsilon.{name}"), number(value, name), meaning
+
+
+def _published(result: RunResult) -> str:
+    """Return what the published ε means, and the ε of all budget groups."""
+    if result.epsilon.published == math.inf:
+        return "no finite ε holds, so publish nothing of this run"
+    meaning = EPSILONS["published"]
+    if result.published_delta != result.delta:
+        meaning += f", with δ = {result.published_delta:g}"
+    if result.bound == SANITISED:
+        meaning += "; sanitised: it depends on the votes, and has noise"
+    if result.individual:
+        groups = some(f"{group} {number(epsilon)}" for group, epsilon in result.individual.items())
+        meaning += f"; of budget groups: {groups}"
+    return meaning
+
+
+def _exact(result: RunResult) -> str:
+    """Return what the exact ε means, with its lower bound."""
+    epsilon = result.epsilon
+    meaning = "what these labels cost at these votes"
+    if epsilon.published == math.inf != epsilon.exact:
+        meaning += " only, as other votes may cost any ε"
+    upper, lower = number(epsilon.exact), number(epsilon.exact_lower, "exact_lower")
+    if epsilon.exact_lower is not None and lower != upper:
+        meaning += f": between {lower} and {upper}"
+    return f"{meaning}; private"
+
+
+def _released(result: RunResult) -> str:
+    """Return what ε of this run and all releases before it means."""
+    if result.epsilon.ledger_released == math.inf != result.epsilon.exact:
+        return "a release before this run has no finite ε, or protects something else; private"
+    return EPSILONS["ledger_released"]
 
 
 def result_line(result: RunResult, name: str) -> str:
@@ -135,12 +161,13 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
     """Return description and tags of a student as a model: what it learned from, and what may be said of its cost."""
     epsilon, delta = number(result.epsilon.published), f"{result.published_delta:g}"
     facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": epsilon, "delta": delta}
-    text = f"Learned by {result.aggregator} from {result.learned_from}, and from public rows of {result.dataset}. "
+    text = f"Learned from {result.learned_from}, and from public rows of {result.dataset}. "
+    text += f"The mechanism was {result.mechanism}. "
     text += f"It is (ε, δ)-differentially private with ε = {epsilon} and δ = {delta}, "
     text += f"where one private {result.unit} changes."
     if result.unit == "label":
         text += " It learned from features of private records too: nothing protects these."
-    return text, facts | {"aggregator": result.aggregator}
+    return text, facts | {"aggregator": result.aggregator, "mechanism": result.mechanism}
 
 
 def by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:

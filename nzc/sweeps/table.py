@@ -1,6 +1,7 @@
 """A sweep and its table: for people (paper's values beside the measured) and for programs (CSV)."""
 
 import math
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from nzc.runs.formatting import EPSILONS, RECALL, heading, is_share, number, percent, some
+from nzc.runs.formatting import EPSILONS, RECALL, heading, is_share, number, percent, short_mechanism, some
 from nzc.runs.layout import SWEEP, TABLE_CSV
 from nzc.storage.files import write_private
 from nzc.sweeps.frame import changed_settings, name_of, read_jobs, spec_of, whole_key
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 #: What is no column: the ledger's sums also count what came before a run, and the lower bound is close to ε exact.
 _HIDDEN = ("ledger_released", "ledger_total", "exact_lower", "paper")
 _LAST = ["accuracy", "epsilon", "epsilon.paper", *(f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN)]
+#: Overrides that decide the mechanism, or its noise.
+_SAYS_HOW = re.compile(r"[+~]*(aggregator|budget|recipe|baseline)\b")
 #: Columns of the CSV file that are no numbers of a run.
 _NOT_IN_CSV = ("folder", "run", "row", "overrides", "error")
 
@@ -66,6 +69,8 @@ class SweepTable:
         runs = {str(name): members for name, members in done.groupby("name", sort=False)}
         printed = [name.removeprefix("paper.") for name in done if name.startswith("paper.")]
         columns: dict[str, list[str]] = {}  # cells by heading
+        if changes_untyped(done):
+            columns["mechanism"] = [some(of["mechanism"].map(short_mechanism)) for of in runs.values()]
         self.notes: list[str] = []
         for key in _keys(done, [*printed, *map(whole_key, keys)]):
             paper = [_paper_cell(key, of) for of in runs.values()]
@@ -114,6 +119,15 @@ class SweepTable:
         table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
         listed = "".join(f"- {line}\n" for line in [*self.warnings, *self.failures])
         return "\n".join([f"# {self.title}\n", table, *(f"{note}\n" for note in self.notes), listed]).rstrip() + "\n"
+
+
+def changes_untyped(jobs: DataFrame) -> bool:
+    """Return whether mechanisms differ although nothing was typed that says so: with the dataset's own values, say."""
+    if "mechanism" not in jobs:
+        return False
+    typed = jobs["overrides"].map(lambda texts: " ".join(sorted(text for text in texts if _SAYS_HOW.match(text))))
+    settings = jobs["mechanism"].str.replace(r", adjacency=\w+\([^)]*\)", "", regex=True)  # says who votes
+    return bool((settings.groupby(typed).nunique() > 1).any())
 
 
 def _keys(done: DataFrame, more: Sequence[str]) -> list[str]:

@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TEACHERS, Nzc
+from conftest import TEACHERS, VOTES, Command, Nzc, tracked_runs
+from mlflow import MlflowClient
 from omegaconf import OmegaConf
 
 from nzc.app.build import build
-from nzc.app.config import options
+from nzc.app.config import compose_run, names_of, options
+from nzc.labeling.ledger import Ledger
 from nzc.validation import InputError
 
 FILES = {
@@ -37,21 +39,69 @@ noise: {_target_: nzc.GumbelNoise, gamma: 0.5}
 }
 
 
-def test_files_beside_the_data_are_options_and_results_have_the_names_of_their_classes(nzc: Nzc) -> None:
+def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(nzc: Nzc) -> None:
     for name, text in FILES.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
     own = [*TEACHERS, "+site=lab", "dataset=mnist_like", "aggregator=confident_gumbel", "aggregator.noise.gamma=0.2"]
-    for student, name in (("vat_like", "soft_labels"), ("no_student", "none")):
-        ran = nzc(*own, f"student={student}", *(["student.steps=20"] if name != "none" else []))
+    for student, name in (("vat_like", "vat_like"), ("no_student", "none")):
+        more = ["student.steps=20", "tracking=mlflow", "tracking.register=mine"] if name != "none" else []
+        ran = nzc(*own, f"student={student}", *more)
         assert ran.code == 0, ran.err
-        names = [ran.result[group] for group in ("dataset", "aggregator", "student")]
-        assert names == ["hospital_digits", "gumbel_threshold_screen", name]
+        names = {"dataset": "mnist_like", "aggregator": "confident_gumbel", "student": name}
+        assert {group: ran.result[group] for group in names} == names
+        assert " · ".join(names.values()) in ran.out
         assert (ran.result["seed"], ran.result["accuracy"] is None) == (7, name == "none")
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+    (run,) = tracked_runs(client)
+    params = {"dataset": "mnist_like", "aggregator": "confident_gumbel", "student": "vat_like", "teachers": "ensemble"}
+    assert {group: run.data.params[group] for group in params} == params
+    assert run.info.run_name.startswith("mnist_like · confident_gumbel · ")
+    assert client.get_experiment_by_name("mnist_like") is not None
+    (version,) = client.search_model_versions("name = 'mine'")
+    assert (version.tags["dataset"], version.tags["aggregator"]) == ("mnist_like", "confident_gumbel")
+    assert version.tags["mechanism"] == ran.result["mechanism"]  # the same noise and screen
+    assert f"The mechanism was {ran.result['mechanism']}." in version.description  # a file's name proves nothing
     assert 0 < ran.result["answered"] < ran.result["queries"]
     assert ran.result["epsilon"]["exact"] < ran.result["epsilon"]["data_independent"]
     assert "confident_gumbel" in options("conf/aggregator")
     assert "gama" in nzc(*own, "aggregator.noise.gama=0.2").err
+
+
+def test_a_statement_says_which_mechanism_ran_whatever_its_file_is_called(
+    nzc: Nzc, histograms: Path, command: Command
+) -> None:
+    Path("conf/aggregator").mkdir(parents=True)
+    Path("conf/aggregator/my_gnmax.yaml").write_text("_target_: nzc.Gumbel\ngamma: 0.02\n")
+    ran = nzc(*VOTES, "teachers.path=votes.npy", "rng=system", "queries=5", "aggregator=my_gnmax")
+    assert (ran.result["aggregator"], ran.result["mechanism"]) == ("my_gnmax", "Gumbel(gamma=0.02)")
+    (run,) = Path("outputs").glob("*/*")
+    assert command("publish", str(run), "published", "--name", "people")[0] == 0
+    statement = "".join(Path("published", name).read_text() for name in ("README.md", "privacy.json"))
+    assert "gnmax" not in statement.casefold() and statement.count("Gumbel(gamma=0.02)") == 2
+    (entry,) = Ledger(".nzc/ledger.db").entries()
+    assert entry.description == "Gumbel(gamma=0.02)"
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        (["dataset=torchvision", "dataset.kind=KMNIST"], {"dataset": "KMNIST"}),
+        (["dataset=torchvision"], {"dataset": "torchvision"}),  # of a sweep over kinds
+        (["dataset=fashion_mnist"], {"dataset": "fashion_mnist"}),
+        (["dataset=mnist", "+dataset.kind=FashionMNIST"], {"dataset": "FashionMNIST"}),
+        (["recipe=near_zero", "student=none"], {"teachers": "cells", "aggregator": "counts", "student": "none"}),
+        (["dataset=none", "teachers=votes"], {"dataset": "none", "teachers": "votes"}),
+        (["student._target_=mine.Student"], {"dataset": "digits", "student": "mine.Student"}),
+        (["++aggregator={_target_: nzc.LNMax, gamma: 1}"], {"aggregator": "nzc.LNMax"}),
+        (["teachers=forest", "student=gan_ssl"], {"teachers": "forest", "student": "gan_ssl"}),
+    ],
+)
+def test_a_part_is_called_by_what_was_typed(typed: list[str], names: dict[str, str]) -> None:
+    cfg = compose_run(typed)
+    found = names_of(cfg, cfg.hydra.runtime.choices)
+    assert found.keys() == {"dataset", "teachers", "aggregator", "student"}
+    assert {group: found[group] for group in names} == names
 
 
 GNMAX = {"_target_": "nzc.NoisyArgmax", "noise": {"_target_": "nzc.GaussianNoise", "sigma": 4}}

@@ -289,7 +289,7 @@ def test_the_public_part_of_a_result_is_known_key_by_key(nzc: Nzc, histograms: P
     record = RunResult.read(next(Path("outputs").glob("*/*"))).public.as_dict()
     assert {key for key, value in record.items() if value is not None} == {
         "dataset", "aggregator", "student", "seed", "rng", "mechanism", "delta", "queries", "answered", "refused",
-        "reinforced", "label_accuracy", "teachers", "epsilon", "rounds", "neighbours", "unit", "publish", "seconds",
+        "reinforced", "label_accuracy", "teachers", "epsilon", "rounds", "neighbours", "unit", "bound", "seconds",
         "finished", "versions", "metrics", "warnings", "moved_votes", "voters", "individual",
     }  # fmt: skip
     assert {name for name, value in record["epsilon"].items() if value is not None} == {

@@ -40,7 +40,7 @@ VOTES = [
 TABLE = [*FAST, "dataset=npz", "dataset.path=table.npz", "dataset.unit=record", "teachers.count=12"]
 
 RUNS: dict[str, list[str]] = {
-    "gnmax": [*DIGITS, "aggregator=gnmax", "aggregator.sigma=2", "audit=true", "audit_trials=400"],
+    "gnmax": [*DIGITS, "aggregator=gnmax", "aggregator.sigma=2", "audit=400"],
     "lnmax": [*DIGITS, "aggregator=lnmax", "aggregator.gamma=0.5", "seed=3", "budget.epsilon=30"],
     "confident": [*DIGITS, "aggregator=confident", "aggregator.threshold=6", "aggregator.sigma1=2",
                   "aggregator.sigma=1"],

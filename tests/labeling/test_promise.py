@@ -49,7 +49,7 @@ class Run(NamedTuple):
     student: list[float] | None = None
     answers: int | None = None
     budget: float | None = None
-    publish: str = "data_independent"
+    bound: str = "data_independent"
 
 
 class Outcome(NamedTuple):
@@ -67,8 +67,8 @@ class Outcome(NamedTuple):
 
 def _session(run: Run) -> LabelingSession:
     selection = QuerySelection("first", None)
-    limits = {"answers": run.answers, "publish": run.publish}
-    policy = LabelingPolicy(run.mechanism, selection, 0, DELTA, run.budget, sanitised.plan, None, "it", **limits)
+    limits = {"answers": run.answers, "bound": run.bound}
+    policy = LabelingPolicy(run.mechanism, selection, 0, DELTA, run.budget, sanitised.plan, None, **limits)
     ledger = RunLedger(Path("none"), "", None, policy.rng, policy.seed, 1, "one differs")
     return LabelingSession(Promise(policy, run.sizes), POOL, ledger)
 
@@ -138,7 +138,7 @@ def _require_true(run: Run) -> None:
     outcomes = list(_outcomes(session, run, laws))
     assert max(outcome.cost for outcome in outcomes) <= session.promise.epsilon * (1 + 1e-3)
     stated = [session.promise.epsilon]
-    if run.publish == "data_independent":  # of the last outcome
+    if run.bound == "data_independent":  # of the last outcome
         spent = session.epsilon()
         assert spent.exact_lower is None or spent.exact_lower <= spent.exact <= session.promise.epsilon
         stated += [spent.exact] if len(run.sizes) == 1 else []
@@ -187,10 +187,10 @@ def runs(draw: st.DrawFn) -> Run:
     sizes = draw(st.sampled_from(SIZES[: 2 if any(part.one_round for part in used) else None]))
     if len(sizes) == 1 and all(part.screen is None for part in used):
         mechanism = mechanism.between(draw(st.sampled_from([Adjacency(), OwnCells()])))
-    publish = ["data_independent", *(["sanitised"] if all(part.bounds for part in used) else [])]
+    bounds = ["data_independent", *(["sanitised"] if all(part.bounds for part in used) else [])]
     limits = {"answers": draw(st.sampled_from([None, 1, 2])), "budget": draw(st.sampled_from(BUDGETS))}
     student = draw(st.one_of(st.none(), SHARES))
-    return Run(mechanism, sizes, draw(COUNTS), student, **limits, publish=draw(st.sampled_from(publish)))
+    return Run(mechanism, sizes, draw(COUNTS), student, **limits, bound=draw(st.sampled_from(bounds)))
 
 
 @settings(

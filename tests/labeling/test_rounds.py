@@ -95,7 +95,7 @@ GAUSSIAN = NoisyArgmax(GaussianNoise(20))
 def _policy(mechanism: NoisyArgmax, budget: float | None = None, choice: str = "first", **rules: Any) -> LabelingPolicy:
     rules = {"seed": 0, "delta": 1e-5, "audit_trials": None} | rules
     selection = QuerySelection(choice, None)
-    return LabelingPolicy(mechanism, selection, budget=budget, plan=sanitised.plan, name="it", **rules)
+    return LabelingPolicy(mechanism, selection, budget=budget, plan=sanitised.plan, **rules)
 
 
 def _session(policy: LabelingPolicy, sizes: list[int], rows: int = POOL, dataset: str = "") -> LabelingSession:
@@ -195,7 +195,7 @@ SPARSE = NoisyArgmax(GaussianNoise(20), first=nzc.SparseStable(cutoff=2, teacher
     ("mechanism", "budget", "message"),
     [
         (GAUSSIAN.between(OwnCells()), None, "^rounds=2: must be 1"),
-        (SPARSE, None, "^rounds=2: must be 1: the cost of it counts over one round"),
+        (SPARSE, None, "^rounds=2: must be 1: the cost of GNMax.* counts over one round"),
         (MIXED, 0.5, r"^budget\.epsilon=0.5"),
         (nzc.Plurality(), 1, r"^budget\.epsilon=1: must be null"),
         (GAUSSIAN, 1e-3, r"^budget\.epsilon=0.001: must be at least"),
@@ -208,16 +208,14 @@ def test_no_promise_is_made_that_cannot_be_kept(mechanism: NoisyArgmax, budget: 
 
 def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same() -> None:
     """Of the system's noise labels are drawn once until they are kept; what was made of them is each run's own."""
-    sessions = [
-        _ask_all(_policy(GAUSSIAN, budget, rng="system", publish="sanitised"), [POOL]) for budget in (2, 2, None)
-    ]
+    sessions = [_ask_all(_policy(GAUSSIAN, budget, rng="system", bound="sanitised"), [POOL]) for budget in (2, 2, None)]
     first, again, other = (session.epsilon().sanitised for session in sessions)
     assert first == again != other
 
 
 def test_a_published_bound_that_depends_on_votes_is_a_release_of_its_own() -> None:
     """It takes its share of the budget, is recorded in the ledger, and takes the place of the other bound."""
-    sessions = [_session(_policy(GAUSSIAN, 2.0, publish=bound), [POOL], dataset=bound) for bound in BOUNDS]
+    sessions = [_session(_policy(GAUSSIAN, 2.0, bound=bound), [POOL], dataset=bound) for bound in BOUNDS]
     for session in sessions:
         session.ask(_votes(), session.choose())
         session.charge()

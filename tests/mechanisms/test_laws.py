@@ -6,11 +6,22 @@ import brute
 import numpy as np
 import presets
 import pytest
+import yaml
 from scipy.stats import chi2
 
+import nzc
 from nzc.accounting.exact import IMPOSSIBLE, error_of
 from nzc.accounting.exact_noise import ExactGenerator
-from nzc.mechanisms import Boost, ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax, NoNoise
+from nzc.mechanisms import (
+    Boost,
+    ExponentialNoise,
+    GaussianNoise,
+    GroundTruth,
+    GumbelNoise,
+    LaplaceNoise,
+    NoisyArgmax,
+    NoNoise,
+)  # fmt: skip
 
 VOTES = [[5000, 0], [2500, 2500], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40, 40, 40, 40, 40]]
 LAWS = [
@@ -28,6 +39,33 @@ def test_the_law_is_within_its_stated_error(mechanism):
         possible = true > IMPOSSIBLE
         assert (possible == (found > IMPOSSIBLE)).all(), votes
         assert (np.abs(found[possible] - true[possible]) <= error_of(true[possible])).all(), (votes, found, true)
+
+
+@pytest.mark.parametrize("name", presets.MECHANISMS)
+def test_a_mechanism_describes_itself_with_all_its_parameters(name):
+    """Second route: Python builds the same mechanism of the description, with the library's names alone."""
+    mechanism = presets.build(name)
+    known = {key: getattr(nzc, key) for key in nzc.__all__} | {"NoNoise": NoNoise}
+    assert eval(repr(mechanism), known) == mechanism
+    preset = yaml.safe_load((presets.FOLDER / f"{name}.yaml").read_text())["_target_"].removeprefix("nzc.")
+    assert repr(mechanism).startswith(f"{preset}(") or name == "sparse_stable"
+
+
+def test_parts_that_change_the_law_are_never_left_out_of_a_description():
+    scaled = nzc.NZC(c=0, gamma=1, sensitivity="smooth")
+    assert repr(scaled) == "NZC(c=0, sensitivity='smooth', beta=1.0, gamma=1)"
+    assert repr(nzc.NZC(c=0, gamma=1)) == repr(nzc.LNMax(1)) == "LNMax(gamma=1)"
+    assert repr(nzc.GNMax(3).between(nzc.OwnCells(2))) == "GNMax(sigma=3, adjacency=OwnCells(records=2))"
+    assert repr(NoisyArgmax(OwnGaussian(3))) == "NoisyArgmax(noise=OwnGaussian(sigma=3))"
+    assert repr(nzc.CountsGaussian(3)) == "CountsGaussian(sigma=3)" and repr(GroundTruth()) == "GroundTruth()"
+    screened = NoisyArgmax(GumbelNoise(0.5), screen=nzc.ThresholdScreen(4, 1))
+    assert repr(screened) == (
+        "NoisyArgmax(screen=ThresholdScreen(threshold=4, sigma1=1), noise=GumbelNoise(gamma=0.5))"
+    )
+
+
+class OwnGaussian(GaussianNoise):
+    """A noise whose class is not nzc's."""
 
 
 @pytest.mark.parametrize("name", presets.MECHANISMS)

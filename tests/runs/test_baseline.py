@@ -73,7 +73,7 @@ def test_equal_weights_leave_equal_folders_whatever_the_private_rows(nzc: Nzc, m
         moved = np.where(role[:, None] == "private", scale * x, x)
         np.savez("rows.npz", x=moved, y=y, role=role)
         given = ["dataset=npz", "dataset.path=rows.npz", "dataset.classes=3", "budget.epsilon=1", *QUICK]
-        ran = nzc("baseline", *given, f"hydra.run.dir=run{scale}")
+        ran = nzc("baseline=true", *given, f"hydra.run.dir=run{scale}")
         assert ran.code == 0, ran.err
         written.append(Path(f"run{scale}/predictions.csv").read_text())
     assert written[0] == written[1]
@@ -103,7 +103,7 @@ def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Comm
     _table(Path("table.npz"))
     given = ["dataset=npz", "dataset.path=table.npz", "budget.epsilon=1", "recipe=near_zero", *QUICK]
     given += ["student=linear", "student.threshold=0.3"]
-    ours, ran = nzc(*given), nzc("baseline", *given, "tracking=mlflow")
+    ours, ran = nzc(*given), nzc("baseline=true", *given, "tracking=mlflow")
     assert (ours.code, ran.code) == (0, 0), ran.err
     first, second = ran.results
     for key in ("dataset", "data", "delta", "unit", "grouped_by", "seed"):
@@ -113,7 +113,8 @@ def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Comm
     assert second["epsilon"]["published_delta"] == second["delta"] and second["accuracy"] > 0.85
     folder = newest_folder(ran)
     entries = Ledger(Path(".nzc/ledger.db")).entries()
-    assert [entry.description for entry in entries] == ["counts", "dp_sgd"]
+    assert [entry.description for entry in entries] == [first["mechanism"], second["mechanism"]]
+    assert (first["mechanism"].split("(")[0], second["mechanism"].split("(")[0]) == ("Counts", "DPSGD")
     assert Ledger(Path(".nzc/ledger.db")).total(entries[0].dataset, 1e-5) > 1.2
 
     (run,) = tracked_runs(MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db"))
@@ -145,7 +146,7 @@ def test_the_model_of_a_representation_is_exported_whole(
     if kind == "pretrained":
         small = [f"representation={kind}", "representation.encoder.model={_target_: torch.nn.Flatten}"]
     given = ["recipe=near_zero", "dataset=npz", "dataset.path=rows.npz", "budget.epsilon=20", *QUICK, *small]
-    ran = nzc("baseline", *given)
+    ran = nzc("baseline=true", *given)
     assert (ran.code, ran.result["student"]) == (0, "linear") and ran.result["accuracy"] > 0.7, ran.err
     folder = newest_folder(ran)
     np.save("public.npy", x[role == "public"])
@@ -157,5 +158,5 @@ def test_the_model_of_a_representation_is_exported_whole(
 @pytest.mark.parametrize("given", [["aggregator=plurality"], ["teachers=votes", "teachers.path=votes.npy"]])
 def test_a_baseline_needs_records_and_a_finite_epsilon(nzc: Nzc, given: list[str]) -> None:
     np.save("votes.npy", np.tile([3, 4, 5, 0, 0, 0, 0, 0, 0, 0], (30, 1)))
-    ran = nzc("baseline", *given, *QUICK)
+    ran = nzc("baseline=true", *given, *QUICK)
     assert ran.code == 2 and ran.err.startswith("nzc: baseline=true: must be false unless") and not ran.results

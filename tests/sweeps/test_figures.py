@@ -152,6 +152,27 @@ def test_a_table_shows_any_key_and_only_what_is_there() -> None:
     assert not table.notes
 
 
+def test_a_table_shows_mechanisms_that_change_with_what_was_not_typed() -> None:
+    def shown(*jobs: tuple[list[str], str]) -> list[str]:
+        rows = [{"name": str(at), "overrides": texts, "mechanism": text} for at, (texts, text) in enumerate(jobs)]
+        table = SweepTable(_jobs(*rows))
+        return [line[1] for line in table.lines] if "mechanism" in table.headings else []
+
+    digits, mnist = "Confident(threshold=50, sigma1=30, sigma=15)", "Confident(threshold=200, sigma1=150, sigma=40)"
+    same = ["aggregator=confident", "seed=1"]
+    assert shown(([*same, "dataset=digits"], digits), ([*same, "dataset=mnist"], mnist)) == [digits, mnist]
+    assert not shown(([*same, "dataset=digits"], digits), ([*same, "dataset=mnist"], digits))
+    # What was typed says it: the aggregator, its noise, a budget, a recipe, the baseline, or who votes.
+    assert not shown((["aggregator=gnmax"], "GNMax(sigma=40)"), (["aggregator=lnmax"], "LNMax(gamma=0.05)"))
+    assert not shown((["aggregator.sigma=1"], "GNMax(sigma=1)"), (["aggregator.sigma=2"], "GNMax(sigma=2)"))
+    assert not shown((["budget.epsilon=1"], "GNMax(sigma=2)"), (["budget.epsilon=2"], "GNMax(sigma=1)"))
+    assert not shown(([], "GNMax(sigma=2)"), (["baseline=true"], "DPSGD(mu=1, units=9)"))
+    assert not shown(([], "GNMax(sigma=2)"), (["teachers=cells"], "GNMax(sigma=2, adjacency=OwnCells(records=1))"))
+    # Noise of one budget that depends on the number of queries; five digits are enough.
+    queries = (["budget.epsilon=1", "queries=9"], "GNMax(sigma=1.23456789)"), (["budget.epsilon=1"], "GNMax(sigma=2)")
+    assert shown(*queries) == ["GNMax(sigma=1.2346)", "GNMax(sigma=2)"]
+
+
 @pytest.mark.parametrize(
     ("key", "values", "shown"),
     [
