@@ -63,6 +63,7 @@ class Config:
     audit_trials: int = MISSING
     wait: float = MISSING
     figures: bool | None = None
+    metrics: Any = field(default_factory=lambda: DictConfig({}, flags={"struct": False}))  # names are the user's
     baseline: bool = False
     paths: Paths = field(default_factory=Paths)
     dataset: Any = MISSING

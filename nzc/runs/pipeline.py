@@ -55,8 +55,8 @@ def execute(
             if work.votes.teachers:
                 curves = curves_of(work.votes.votes, session.rows, session.released, session.curve(POINTS))
     with stage("student"):
-        accuracy, metrics = evaluate(work.student, run.splits)
-    result = replace(work.result(epsilon, accuracy, metrics), seconds=stage.seconds, versions=made_by, folder=folder)
+        accuracy, metrics, failed = evaluate(work.student, run.splits, run.parts.metrics)
+    result = replace(work.result(epsilon, accuracy, metrics, failed), seconds=stage.seconds, versions=made_by, folder=folder)
     result = replace(result, **facts)
     arrays = write_outputs(folder, run, work.student, result.voters)
     if len(work.points) > 1:
@@ -205,8 +205,8 @@ class Execution:
         counted = probs is not None and self.student.weights is None
         return Agreement(labels[known], right[known], predicted[known], predicted[~known], counted)
 
-    def result(self, epsilon: Epsilon, accuracy: float | None, metrics: Metrics) -> RunResult:
-        """Return all figures of the run, and print its warnings."""
+    def result(self, epsilon: Epsilon, accuracy: float | None, metrics: Metrics, failed: list[str]) -> RunResult:
+        """Return all figures of the run, and print its warnings; `failed`: those of the user's own metrics."""
         run, session, splits, rounds = self.run, self.run.session, self.run.splits, self.rounds
         policy, promise, teachers = session.policy, session.promise, run.parts.teachers
         released, names = session.released if rounds else None, class_names(splits, run.classes)
@@ -214,7 +214,7 @@ class Execution:
         if (agreement := self.agreement()) is not None:
             metrics = replace(metrics, agreement=agreement.share)
             warnings += agreement.warnings(names, _others(run))
-        warnings += _repeated(run)
+        warnings += failed + _repeated(run)
         sys.stderr.writelines(f"nzc: {line}\n" for line in warnings)
         learned = None
         if splits is not None and self.labels is not None:

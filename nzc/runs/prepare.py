@@ -15,6 +15,7 @@ from nzc.mechanisms.rows import doubts, expected, expected_in_cells, histograms,
 from nzc.progress import lines
 from nzc.representation import Representation
 from nzc.runs.names import name_of
+from nzc.runs.own_metric import OwnMetric
 from nzc.storage.predictions import PredictionStore
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -38,6 +39,7 @@ class RunComponents:
     store: PredictionStore
     data_name: str | None  # of the people whom the private data are about (`Ledger.name`); None: they have none
     figures: bool  # whether to draw figures
+    metrics: tuple[OwnMetric, ...]  # the user's own figures of merit
     baseline: bool  # whether DP-SGD learns instead of teachers and student, at the ε that their labels would have
 
     @property
@@ -120,6 +122,9 @@ def prepare(parts: RunComponents) -> PreparedRun:
             allowed = f"must be balanced, or null: a number is for two classes, and there are {splits.classes}"
             raise InputError("student.threshold", student.threshold, allowed)
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
+    test_labels = np.array([], np.int64) if splits is None else splits.test.y
+    for metric in parts.metrics:
+        metric.check(test_labels[test_labels != UNKNOWN], shape.classes)
     if splits is not None and parts.representation is not None:
         parts.representation.check(splits.public.x)
     if splits is not None and not is_truth:

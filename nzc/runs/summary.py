@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from rich.table import Column, Table
 
 from nzc.labeling.randomness import SEEDED
-from nzc.runs.formatting import ABOVE, EPSILONS, heading, number, percent
+from nzc.runs.formatting import ABOVE, EPSILONS, figure, heading, number, percent
 from nzc.runs.result import RunResult
 
 Row = tuple[str, str, str]
@@ -66,6 +66,8 @@ def _student(result: RunResult) -> Iterator[Row]:
         (worst, share), *others = metrics.lowest
         then = ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
         yield "lowest recall", percent(share), f"of class {worst}" + f"; then {then}" * bool(then)
+    for name, value in metrics.own.items():
+        yield name, figure(value, f"metrics.{name}"), f"metrics.{name}, on the test split"
     delta = "" if result.published_delta == result.delta else f", with δ = {result.published_delta:g}"
     stated = f"{EPSILONS['published']}{delta}"
     if result.epsilon.published == math.inf:
