@@ -113,4 +113,4 @@ def _number(value: Any) -> float:
 
 
 def _reason(error: Exception) -> str:
-    return in_a_line(error, 200) or type(error).__name__
+    return in_a_line(f"{type(error).__name__}: {error}", 200)

@@ -1,6 +1,7 @@
 """A student that is a network: its settings, and the LightningModule that learns them."""
 
 import math
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -95,8 +96,14 @@ class StudentConfig(OptimizerSettings, Student):
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
     ) -> FittedStudent:
         module = self.student(data, seed)
+        module.fit_name = name
+        module.clip = trainer.clip
         module.log_curves = None if log is None else partial(log, name)
         trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
+        if module.steps_done == 0:
+            raise InputError("trainer.max_time", trainer.options.get("max_time"), "must leave time for a step")
+        if module.steps_done < self.steps and module.evaluations_left:  # else no evaluation was better for long
+            print(f"nzc: {name}: stopped after {module.steps_done:,} of {self.steps:,} steps", file=sys.stderr)
         return FittedStudent(module.classifier)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
@@ -140,6 +147,8 @@ class StudentModule(LightningModule):
         self.steps_done, self.progress = 0, 0.0  # the share of the steps that are done
         self.losses, self.curves = dict[str, Tensor](), dict[str, Tensor]()  # curves: further ones, of a subclass
         self.log_curves: Callable[[Mapping[str, float], int], None] | None = None
+        self.fit_name = ""  # heads the keys of Lightning's loggers, as those of student.csv
+        self.clip: Callable[[list[Tensor]], object] | None = None  # limits the gradients of weights
         self.evaluations_left, self.best, self.best_weights = config.patience, -1.0, self.classifier.state_dict()
 
     def built(self, build: Callable[..., nn.Module], *arguments: Any) -> nn.Module:
@@ -226,6 +235,7 @@ class StudentModule(LightningModule):
             self.optimizer.zero_grad()
             total = torch.stack(list(self.batch_losses(labeled, pool).values())).sum()
             scaler.scale(total).backward()
+            self.clip_all(scaler)
             return total
 
         if scaler.is_enabled():
@@ -233,6 +243,13 @@ class StudentModule(LightningModule):
             scaler.step(self.optimizer)
         else:
             self.optimizer.step(loss)
+
+    def clip_all(self, scaler: GradScaler) -> None:
+        """Limit the gradients of each group of weights, as trainer.gradient_clip_val says."""
+        if self.clip is not None:
+            scaler.unscale_(self.optimizer)
+            for group in self.optimizer.param_groups:
+                self.clip(group["params"])
 
     def batch_losses(self, labeled: Tensor, pool: Tensor) -> dict[str, Tensor]:
         """Return the terms of the loss of a batch, and keep their values."""
@@ -264,6 +281,9 @@ class StudentModule(LightningModule):
                 self.best_weights = deepcopy(self.classifier.state_dict())
             if self.evaluations_left == 0:
                 self.trainer.should_stop = True
+        self.log_dict(curves, logger=False)  # for the user's callbacks
+        for logger in self.loggers:
+            logger.log_metrics({f"{self.fit_name}/{name}": value for name, value in curves.items()}, step)
         if self.log_curves is not None:
             self.log_curves(curves, step)
 

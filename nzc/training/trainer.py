@@ -3,28 +3,44 @@
 import logging
 import os
 import warnings
+from collections.abc import Callable
+from copy import deepcopy
 from datetime import timedelta
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from nzc.validation import InputError, in_a_line, one_of, whole
+from nzc.validation import InputError, in_a_line, meant, not_negative, one_of, whole
 
 if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
     from pytorch_lightning import LightningModule, Trainer
+    from torch import Tensor
 
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")  # weights stay float32, like the rows
 _QUIET = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
-#: Trainer options that nzc sets itself, or that Lightning refuses for the manual optimisation of teachers.
+#: Options of every fit. All others are of student and representation alone, so that only these, of which each is in
+#: the key of stored predictions or changes the speed alone, reach a teacher, and none of the user's objects sees one.
+_OF_TEACHERS = ("accelerator", "devices", "strategy", "precision", "deterministic")
+_LENGTH = "teachers.epochs, student.steps and representation.encoder.steps say how long a fit is"
+#: Options that nzc sets itself, and what to set instead.
 _RESERVED = {
-    *("max_epochs", "min_epochs", "max_steps", "min_steps", "max_time", "limit_train_batches", "overfit_batches"),
-    *("fast_dev_run", "callbacks", "gradient_clip_val", "gradient_clip_algorithm", "accumulate_grad_batches", *_QUIET),
+    **dict.fromkeys(("max_epochs", "min_epochs", "max_steps", "min_steps"), _LENGTH),
+    **dict.fromkeys(("limit_train_batches", "overfit_batches", "fast_dev_run"), _LENGTH),
+    "accumulate_grad_batches": "batch_size of teachers, student or encoder says how many rows a step has",
+    "enable_progress_bar": "trainer.progress shows progress, or does not",
+    "enable_checkpointing": "a ModelCheckpoint among trainer.callbacks writes checkpoints",
+    "enable_model_summary": "a RichModelSummary among trainer.callbacks shows the network",
+    "use_distributed_sampler": "nzc divides the teachers among devices itself",
 }
+#: Options of student and representation that change nothing that these learn.
+_ONLY_SHOW = ("logger", "profiler", "default_root_dir", "log_every_n_steps")
 
 
 class TrainerSettings:
-    """Options of pytorch_lightning.Trainer, shared by all fits of a run; conf/trainer/auto.yaml explains the others.
+    """Options of pytorch_lightning.Trainer; conf/trainer/auto.yaml explains the others.
 
+    Teachers are trained by `_OF_TEACHERS`, student and representation by all options.
     Of `num_nodes` machines that start the same command, the first does the whole run; the others train their share of
     the teachers and end.
     """
@@ -36,12 +52,41 @@ class TrainerSettings:
         whole(1, num_nodes=num_nodes)
         self.precision = str(options.get("precision", PRECISIONS[0]))
         one_of(PRECISIONS, precision=self.precision)
-        for name in sorted(_RESERVED & options.keys()):
-            raise InputError(name, options[name], "must not be given: nzc sets it itself, or trains without it")
+        for name in options:
+            if name in _RESERVED:
+                raise InputError(name, options[name], f"must not be given: {_RESERVED[name]}")
+        if options.get("gradient_clip_val") is not None:
+            not_negative(gradient_clip_val=options["gradient_clip_val"])
         if not isinstance(compile, bool):
             raise InputError("compile", compile, "must be true or false")
         self.progress, self.threads, self.nodes, self.options = progress, threads, num_nodes, options
         self.compile = compile  # the step of stacked teachers
+
+    @property
+    def deterministic(self) -> Any:
+        """Whether only deterministic algorithms of torch are used: true, or warn."""
+        return self.options.get("deterministic") or False
+
+    @property
+    def learning(self) -> dict[str, Any]:
+        """The options that can change what a representation learns, beside those of every fit."""
+        apart = (*_OF_TEACHERS, *_ONLY_SHOW)
+        return {name: value for name, value in self.options.items() if name not in apart and value is not None}
+
+    @property
+    def clip(self) -> Callable[[list["Tensor"]], object] | None:
+        """What limits the gradients of weights, for modules that optimise by hand; None: nothing does.
+
+        Lightning itself limits those of other modules.
+        """
+        most = self.options.get("gradient_clip_val")
+        if not most:
+            return None
+        from torch.nn.utils import clip_grad_norm_, clip_grad_value_
+
+        if self.options.get("gradient_clip_algorithm") == "value":
+            return partial(clip_grad_value_, clip_value=most)
+        return partial(clip_grad_norm_, max_norm=most)
 
     @property
     def is_worker(self) -> bool:
@@ -64,14 +109,21 @@ class TrainerSettings:
     ) -> None:
         """Fit `module` in this process, on one device; with `ranks` in one process for each device of each node.
 
-        Each rank is sent the module, so it must hold nothing that its process may not know.
+        With `ranks` the module trains teachers, and the options are those of teachers. Each rank is sent the module, so it must hold nothing that its process may not know.
 
         name   heads the progress bar, which counts to `total`; None: to the number of batches
         """
         from nzc.training.callbacks import Progress
 
-        options |= {"num_nodes": self.nodes} if ranks else self._one_device()
-        trainer = self._trainer(callbacks=[Progress(name, self.progress, total)], **options)
+        progress = Progress(name, self.progress, total)
+        if ranks:
+            trainer = self._trainer(callbacks=[progress], num_nodes=self.nodes, **options)
+        else:
+            own = self._own_options()
+            if not module.automatic_optimization:  # then the module itself calls `clip`, and Lightning would refuse
+                own |= {"gradient_clip_val": None, "gradient_clip_algorithm": None}
+            callbacks = [progress, *deepcopy(own.pop("callbacks"))]  # each fit begins with the state of the settings
+            trainer = self._trainer(**own | self._one_device() | options, callbacks=callbacks)
         with warnings.catch_warnings(action="ignore"):
             try:
                 trainer.fit(module)
@@ -82,7 +134,30 @@ class TrainerSettings:
 
     def check(self) -> None:
         """Raise InputError where Lightning does not accept these options."""
-        self._trainer()
+        from pytorch_lightning import Trainer
+
+        known = signature(Trainer).parameters
+        for name in self.options:
+            if name not in known:
+                allowed = f"must be an option of pytorch_lightning.Trainer{meant(name, known)}"
+                raise InputError(f"trainer.{name}", self.options[name], allowed)
+        self._trainer(**self._own_options())
+
+    def _own_options(self) -> dict[str, Any]:
+        """Return the options of student and representation alone. InputError: a callback is none of Lightning's."""
+        from pytorch_lightning import Callback
+        from pytorch_lightning.callbacks import Checkpoint
+
+        own = {name: value for name, value in self.options.items() if name not in _OF_TEACHERS}
+        callbacks = own.get("callbacks") or []
+        own["callbacks"] = callbacks if isinstance(callbacks, list) else [callbacks]
+        for callback in own["callbacks"]:
+            if not isinstance(callback, Callback):
+                raise InputError("trainer.callbacks", callback, "must be objects of pytorch_lightning.Callback")
+        own["enable_checkpointing"] = any(isinstance(callback, Checkpoint) for callback in own["callbacks"])
+        if own.get("profiler"):  # its report is a line of log, and Lightning's other lines are not shown
+            logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)
+        return own
 
     def _one_device(self) -> dict[str, Any]:
         """Return the options of Lightning by which a fit stays in this process: the first of the devices, alone."""
@@ -98,7 +173,8 @@ class TrainerSettings:
         torch.set_num_threads(self.threads)
         try:
             with warnings.catch_warnings(action="ignore"):
-                make = partial(Trainer, **{"plugins": [self._environment()]} | self.options | options | _QUIET)
+                usual = {name: value for name, value in self.options.items() if name in _OF_TEACHERS}
+                make = partial(Trainer, **{"plugins": [self._environment()]} | _QUIET | usual | options)
                 trainer = make()
                 if isinstance(trainer.strategy, DDPStrategy):  # by default it would start the whole command again
                     patience = timedelta(days=1)  # a rank waits so long for the others
