@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pkgutil import resolve_name
 from typing import Any, get_type_hints
@@ -82,7 +82,8 @@ def build_metrics(cfg: DictConfig) -> tuple[OwnMetric, ...]:
     for name, node in (nodes or {}).items():
         key = f"metrics.{name}"
         if not re.fullmatch(r"[\w-]+", str(name)) or is_taken(str(name)):
-            raise InputError(key, node, "must have another name: of letters, digits, _ and -, and none of nzc's figures")
+            allowed = "must have another name: of letters, digits, _ and -, and none of nzc's figures"
+            raise InputError(key, node, allowed)
         if isinstance(node, str):
             node = {"_target_": node}
         if node is None:  # as for a metric of a sweep file that a job does without
@@ -104,6 +105,8 @@ def _instantiated(cfg: DictConfig, node: dict[str, Any], key: str) -> Any:
         return instantiate({key: _described(node, key)}, _convert_="all")[key]
     except InstantiationException as error:
         place = (re.findall(r"full_key: (\S+)", str(error)) or [key])[-1]
+        if OmegaConf.select(cfg, place) is None:
+            place = re.sub(r"(\d+)$", r".\1", place)  # Hydra writes callbacks0
         cause = error.__cause__ or error
         if isinstance(cause, InputError):
             raise cause.within(place) from error
@@ -115,15 +118,24 @@ def _instantiated(cfg: DictConfig, node: dict[str, Any], key: str) -> Any:
 def check_own_parts(cfg: DictConfig) -> None:
     """Raise InputError where a part of the user's own cannot be imported: before data are read."""
     _find_own_modules()
-    for group in KINDS:
-        tree: Any = OmegaConf.to_container(cfg[group], resolve=True) if OmegaConf.is_config(cfg[group]) else {}
-        for key, target in flatten({group: tree}).items():
-            if key.endswith("._target_") and not str(target).startswith(("nzc.", "sklearn.")):  # slow to import
+    for section in (*KINDS, "metrics"):
+        tree = OmegaConf.to_container(cfg[section], resolve=True) if OmegaConf.is_config(cfg[section]) else {}
+        for key, target in _targets(tree, section):
+            if not str(target).startswith(("nzc.", "sklearn.")):  # slow to import
                 try:
                     resolve_name(target)
                 except Exception as error:  # a module may raise anything
                     must = f"must be a class or function that can be imported ({in_a_line(error)})"
                     raise InputError(key, target, must) from error
+
+
+def _targets(node: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Yield every `_target_` in a tree of mappings and lists, with its dotted key."""
+    if isinstance(node, dict | list):
+        for name, inner in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _targets(inner, f"{key}.{name}")
+    elif key.endswith("._target_"):
+        yield key, node
 
 
 def _find_own_modules() -> None:

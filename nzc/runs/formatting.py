@@ -64,7 +64,9 @@ _ACCURACIES = {
 
 def heading(key: str) -> str:
     """Return the name of a key of result.json, or of the configuration, in tables and figures."""
-    return f"recall of {key.removeprefix(RECALL)}" if key.startswith(RECALL) else _NAMES.get(key, key.removeprefix("metrics."))
+    if key.startswith(RECALL):
+        return f"recall of {key.removeprefix(RECALL)}"
+    return _NAMES.get(key, key.removeprefix("metrics."))
 
 
 def axis_name(key: str) -> str:

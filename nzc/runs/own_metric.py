@@ -97,7 +97,7 @@ def own_metrics(
 
 
 def _parameters(metric: Any) -> list[str]:
-    """Return the names of its parameters; of a metric of torchmetrics those of `update`; none where they are unknown."""
+    """Return the names of its parameters, of torchmetrics' classes those of `update`; none where they are not known."""
     try:
         return list(signature(getattr(metric, "update", metric)).parameters)
     except ValueError:  # a function that is compiled

@@ -56,8 +56,8 @@ def execute(
                 curves = curves_of(work.votes.votes, session.rows, session.released, session.curve(POINTS))
     with stage("student"):
         accuracy, metrics, failed = evaluate(work.student, run.splits, run.parts.metrics)
-    result = replace(work.result(epsilon, accuracy, metrics, failed), seconds=stage.seconds, versions=made_by, folder=folder)
-    result = replace(result, **facts)
+    result = work.result(epsilon, accuracy, metrics, failed)
+    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
     arrays = write_outputs(folder, run, work.student, result.voters)
     if len(work.points) > 1:
         write_private(folder / LEARNING_CURVES, "\n".join(work.points) + "\n")

@@ -100,10 +100,9 @@ class StudentConfig(OptimizerSettings, Student):
         module.clip = trainer.clip
         module.log_curves = None if log is None else partial(log, name)
         trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
-        if module.steps_done == 0:
-            raise InputError("trainer.max_time", trainer.options.get("max_time"), "must leave time for a step")
         if module.steps_done < self.steps and module.evaluations_left:  # else no evaluation was better for long
-            print(f"nzc: {name}: stopped after {module.steps_done:,} of {self.steps:,} steps", file=sys.stderr)
+            steps = f"{module.steps_done:,} of {self.steps:,} steps"
+            print(f"nzc: {name}: trainer.max_time, or a callback, ended it after {steps}", file=sys.stderr)
         return FittedStudent(module.classifier)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
@@ -213,6 +212,7 @@ class StudentModule(LightningModule):
 
     def training_step(self, chunk: tuple[Tensor, Tensor], batch_idx: int) -> None:
         """Take the steps of a chunk: numbers of labeled rows [steps, rows], and of pool rows."""
+        counted = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress  # for callbacks and loggers
         scaler = getattr(self.trainer.precision_plugin, "scaler", None) or GradScaler(enabled=False)
         for labeled, pool in zip(*chunk, strict=True):
             self.progress = self.steps_done / self.config.steps
@@ -224,6 +224,7 @@ class StudentModule(LightningModule):
             if self.averaged is not None:
                 self._update_average()
             self.steps_done += 1
+            counted.increment_completed()
         if (self.steps_done - 1) % self.period == 0:
             self.evaluate(self.steps_done - 1)
 

@@ -47,7 +47,7 @@ _PUBLIC = (
 USUAL_URI = "sqlite:///mlflow.db"
 #: Points of learning curves are sent together after so many seconds, because each request takes milliseconds.
 _TOGETHER = 2.0
-#: Numbers of result.json that are no metrics as they are: δ is a param, and not every class has a name that MLflow takes.
+#: Numbers of result.json that are no metrics as they are: a δ, and those by class, whose names MLflow may not take.
 _APART = ("epsilon.published_delta", RECALL)
 #: An address that begins so names a file; the path follows as it is, with no sign replaced.
 _SQLITE = "sqlite:///"

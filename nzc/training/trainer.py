@@ -33,6 +33,15 @@ _RESERVED = {
     "enable_model_summary": "a RichModelSummary among trainer.callbacks shows the network",
     "use_distributed_sampler": "nzc divides the teachers among devices itself",
 }
+_BY_HAND = "it needs an optimiser that Lightning steps, and students step their own"
+#: Callbacks of Lightning that would fail, or do nothing, in the fit of a student: one epoch of its own optimiser.
+_NO_CALLBACKS = {
+    "EarlyStopping": "it waits for the end of an epoch; student.validation and student.patience stop early",
+    "StochasticWeightAveraging": "student.average averages weights",
+    "WeightAveraging": "student.average averages weights",
+    **dict.fromkeys(("LearningRateMonitor", "GradientAccumulationScheduler", "BaseFinetuning"), _BY_HAND),
+    **dict.fromkeys(("LearningRateFinder", "BatchSizeFinder"), _BY_HAND),
+}
 #: Options of student and representation that change nothing that these learn.
 _ONLY_SHOW = ("logger", "profiler", "default_root_dir", "log_every_n_steps")
 
@@ -40,9 +49,8 @@ _ONLY_SHOW = ("logger", "profiler", "default_root_dir", "log_every_n_steps")
 class TrainerSettings:
     """Options of pytorch_lightning.Trainer; conf/trainer/auto.yaml explains the others.
 
-    Teachers are trained by `_OF_TEACHERS`, student and representation by all options.
-    Of `num_nodes` machines that start the same command, the first does the whole run; the others train their share of
-    the teachers and end.
+    Teachers are trained by `_OF_TEACHERS`, student and representation by all options. Of `num_nodes` machines that
+    start the same command, the first does the whole run; the others train their share of the teachers and end.
     """
 
     def __init__(
@@ -52,10 +60,12 @@ class TrainerSettings:
         whole(1, num_nodes=num_nodes)
         self.precision = str(options.get("precision", PRECISIONS[0]))
         one_of(PRECISIONS, precision=self.precision)
+        # Lightning takes logger=None for true.
+        options = {name: value for name, value in options.items() if value is not None}
         for name in options:
             if name in _RESERVED:
                 raise InputError(name, options[name], f"must not be given: {_RESERVED[name]}")
-        if options.get("gradient_clip_val") is not None:
+        if "gradient_clip_val" in options:
             not_negative(gradient_clip_val=options["gradient_clip_val"])
         if not isinstance(compile, bool):
             raise InputError("compile", compile, "must be true or false")
@@ -71,7 +81,7 @@ class TrainerSettings:
     def learning(self) -> dict[str, Any]:
         """The options that can change what a representation learns, beside those of every fit."""
         apart = (*_OF_TEACHERS, *_ONLY_SHOW)
-        return {name: value for name, value in self.options.items() if name not in apart and value is not None}
+        return {name: value for name, value in self.options.items() if name not in apart}
 
     @property
     def clip(self) -> Callable[[list["Tensor"]], object] | None:
@@ -109,7 +119,8 @@ class TrainerSettings:
     ) -> None:
         """Fit `module` in this process, on one device; with `ranks` in one process for each device of each node.
 
-        With `ranks` the module trains teachers, and the options are those of teachers. Each rank is sent the module, so it must hold nothing that its process may not know.
+        With `ranks` it trains teachers, by the options of teachers. Each rank is sent the module, so it must hold
+        nothing that its process may not know.
 
         name   heads the progress bar, which counts to `total`; None: to the number of batches
         """
@@ -135,13 +146,30 @@ class TrainerSettings:
     def check(self) -> None:
         """Raise InputError where Lightning does not accept these options."""
         from pytorch_lightning import Trainer
+        from pytorch_lightning.callbacks import Timer
 
         known = signature(Trainer).parameters
         for name in self.options:
             if name not in known:
                 allowed = f"must be an option of pytorch_lightning.Trainer{meant(name, known)}"
                 raise InputError(f"trainer.{name}", self.options[name], allowed)
-        self._trainer(**self._own_options())
+        own = self._own_options()
+        try:
+            trainer = self._trainer(**own)
+        except InputError:
+            for name in own.keys() - {"callbacks", "enable_checkpointing"}:  # these alone contradict each other
+                self._check_option(name, own[name])
+            raise
+        for callback in trainer.callbacks:  # one of them is Lightning's own, for max_time
+            if isinstance(callback, Timer) and callback.time_remaining() == 0:
+                raise InputError("trainer.max_time", self.options.get("max_time"), "must leave time for a step")
+
+    def _check_option(self, name: str, value: object) -> None:
+        """Raise an InputError that names this option if Lightning does not accept it alone."""
+        try:
+            self._trainer(**{name: value})
+        except InputError as error:
+            raise InputError(f"trainer.{name}", value, error.allowed) from error
 
     def _own_options(self) -> dict[str, Any]:
         """Return the options of student and representation alone. InputError: a callback is none of Lightning's."""
@@ -149,11 +177,15 @@ class TrainerSettings:
         from pytorch_lightning.callbacks import Checkpoint
 
         own = {name: value for name, value in self.options.items() if name not in _OF_TEACHERS}
-        callbacks = own.get("callbacks") or []
+        callbacks = own.get("callbacks", [])
         own["callbacks"] = callbacks if isinstance(callbacks, list) else [callbacks]
         for callback in own["callbacks"]:
             if not isinstance(callback, Callback):
                 raise InputError("trainer.callbacks", callback, "must be objects of pytorch_lightning.Callback")
+            for kind in type(callback).__mro__:
+                if kind.__name__ in _NO_CALLBACKS:
+                    refused = f"must be without {kind.__name__}: {_NO_CALLBACKS[kind.__name__]}"
+                    raise InputError("trainer.callbacks", type(callback).__name__, refused)
         own["enable_checkpointing"] = any(isinstance(callback, Checkpoint) for callback in own["callbacks"])
         if own.get("profiler"):  # its report is a line of log, and Lightning's other lines are not shown
             logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)
