@@ -3,15 +3,14 @@
 import math
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.func import functional_call
@@ -96,10 +95,9 @@ class StudentConfig(OptimizerSettings, Student):
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
     ) -> FittedStudent:
         module = self.student(data, seed)
-        module.fit_name = name
         module.clip = trainer.clip
-        module.log_curves = None if log is None else partial(log, name)
-        trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
+        curves = [Curves(name, log)]
+        trainer.fit(module, name, total=self.steps, callbacks=curves, max_epochs=1, use_distributed_sampler=False)
         if module.steps_done < self.steps and module.evaluations_left:  # else no evaluation was better for long
             steps = f"{module.steps_done:,} of {self.steps:,} steps"
             print(f"nzc: {name}: trainer.max_time, or a callback, ended it after {steps}", file=sys.stderr)
@@ -145,8 +143,7 @@ class StudentModule(LightningModule):
         self.expected = torch.zeros(2, data.classes)  # moving averages of each class's share (`_neglected`)
         self.steps_done, self.progress = 0, 0.0  # the share of the steps that are done
         self.losses, self.curves = dict[str, Tensor](), dict[str, Tensor]()  # curves: further ones, of a subclass
-        self.log_curves: Callable[[Mapping[str, float], int], None] | None = None
-        self.fit_name = ""  # heads the keys of Lightning's loggers, as those of student.csv
+        self.evaluated: dict[str, float] | None = None  # points of the learning curves after this chunk of steps
         self.clip: Callable[[list[Tensor]], object] | None = None  # limits the gradients of weights
         self.evaluations_left, self.best, self.best_weights = config.patience, -1.0, self.classifier.state_dict()
 
@@ -225,8 +222,9 @@ class StudentModule(LightningModule):
                 self._update_average()
             self.steps_done += 1
             counted.increment_completed()
+        self.evaluated = None
         if (self.steps_done - 1) % self.period == 0:
-            self.evaluate(self.steps_done - 1)
+            self.evaluate()
 
     def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
         """Move the weights by the gradient of a batch, whose rows have these numbers."""
@@ -268,8 +266,8 @@ class StudentModule(LightningModule):
         if buffers:
             torch._foreach_copy_(buffers, current)
 
-    def evaluate(self, step: int) -> None:
-        """Log the learning curves, and stop early where the held-out rows no longer improve."""
+    def evaluate(self) -> None:
+        """Compute the points of the learning curves, and stop early where the held-out rows no longer improve."""
         points = {**{f"loss_{name}": value for name, value in self.losses.items()}, **self.curves}
         curves = {name: float(value.detach()) for name, value in points.items()}
         if len(self.held_out):
@@ -283,10 +281,7 @@ class StudentModule(LightningModule):
             if self.evaluations_left == 0:
                 self.trainer.should_stop = True
         self.log_dict(curves, logger=False)  # for the user's callbacks
-        for logger in self.loggers:
-            logger.log_metrics({f"{self.fit_name}/{name}": value for name, value in curves.items()}, step)
-        if self.log_curves is not None:
-            self.log_curves(curves, step)
+        self.evaluated = curves
 
     def on_train_end(self) -> None:
         if len(self.held_out):
@@ -307,6 +302,24 @@ class StudentModule(LightningModule):
         rows = self.labeled[drawn].view(config.steps, -1), pool.view(config.steps, config.unlabelled)
         chunks = list(zip(*(part.tensor_split(ends) for part in rows), strict=True))
         return DataLoader(chunks, batch_size=None)  # type: ignore[arg-type]
+
+
+class Curves(Callback):
+    """Logs the learning curves of a student. Its module does not hold `record`, which leads to the run and its records."""
+
+    def __init__(self, fit: str, record: CurveLog | None) -> None:
+        self.fit = fit
+        self.record = record
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *args: Any, **kwargs: Any) -> None:
+        assert isinstance(pl_module, StudentModule)
+        if pl_module.evaluated is None:
+            return
+        step = pl_module.steps_done - 1
+        for logger in trainer.loggers:
+            logger.log_metrics({f"{self.fit}/{name}": value for name, value in pl_module.evaluated.items()}, step)
+        if self.record is not None:
+            self.record(self.fit, pl_module.evaluated, step)
 
 
 def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:

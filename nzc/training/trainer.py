@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from datetime import timedelta
 from functools import partial
@@ -14,7 +14,7 @@ from nzc.validation import InputError, in_a_line, meant, not_negative, one_of, w
 
 if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-    from pytorch_lightning import LightningModule, Trainer
+    from pytorch_lightning import Callback, LightningModule, Trainer
     from torch import Tensor
 
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")  # weights stay float32, like the rows
@@ -115,7 +115,13 @@ class TrainerSettings:
         return int(self._trainer().num_devices)
 
     def fit(
-        self, module: "LightningModule", name: str, total: int | None = None, ranks: bool = False, **options: Any
+        self,
+        module: "LightningModule",
+        name: str,
+        total: int | None = None,
+        ranks: bool = False,
+        callbacks: Sequence["Callback"] = (),
+        **options: Any,
     ) -> None:
         """Fit `module` in this process, on one device; with `ranks` in one process for each device of each node.
 
@@ -126,15 +132,15 @@ class TrainerSettings:
         """
         from nzc.training.callbacks import Progress
 
-        progress = Progress(name, self.progress, total)
+        usual = [Progress(name, self.progress, total), *callbacks]
         if ranks:
-            trainer = self._trainer(callbacks=[progress], num_nodes=self.nodes, **options)
+            trainer = self._trainer(callbacks=usual, num_nodes=self.nodes, **options)
         else:
             own = self._own_options()
             if not module.automatic_optimization:  # then the module itself calls `clip`, and Lightning would refuse
                 own |= {"gradient_clip_val": None, "gradient_clip_algorithm": None}
-            callbacks = [progress, *deepcopy(own.pop("callbacks"))]  # each fit begins with the state of the settings
-            trainer = self._trainer(**own | self._one_device() | options, callbacks=callbacks)
+            own["callbacks"] = [*usual, *deepcopy(own["callbacks"])]  # each fit begins with the state of the settings
+            trainer = self._trainer(**own | self._one_device() | options)
         with warnings.catch_warnings(action="ignore"):
             try:
                 trainer.fit(module)
