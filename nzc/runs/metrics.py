@@ -65,8 +65,8 @@ class Metrics:
     def as_dict(self) -> dict[str, Any]:
         """Return the section `metrics` of result.json."""
         record = asdict(self)
-        own = record.pop("own")
-        return record | own
+        own: dict[str, float | None] = record.pop("own")
+        return {**record, **own}
 
     @property
     def lowest(self) -> list[tuple[str, float]]:

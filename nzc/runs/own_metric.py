@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from nzc.types import Floats, Ints
+from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError, in_a_line
 
 #: What a metric may be given as predictions, if the name of its parameter does not say it: `_takes_`.
@@ -44,7 +44,7 @@ class OwnMetric:
         metric = self.part() if isinstance(self.part.func, type) else self.part
         first, second, *_ = [*_parameters(metric), "", ""]
 
-        prediction = predicted
+        prediction: AnyArray = predicted
         if self._takes_probabilities(first, second):
             two_classes = probs.shape[1] == 2 and "num_classes" not in self.part.keywords
             prediction = probs[:, 1] if two_classes else probs

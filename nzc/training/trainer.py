@@ -161,7 +161,7 @@ class TrainerSettings:
                 raise InputError(f"trainer.{name}", self.options[name], allowed)
         own = self._own_options()
         try:
-            trainer = self._trainer(**own)
+            trainer: Any = self._trainer(**own)
         except InputError:
             for name in own.keys() - {"callbacks", "enable_checkpointing"}:  # these alone contradict each other
                 self._check_option(name, own[name])
