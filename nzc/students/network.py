@@ -305,7 +305,7 @@ class StudentModule(LightningModule):
 
 
 class Curves(Callback):
-    """Logs the learning curves of a student. Its module does not hold `record`, which leads to the run and its records."""
+    """Logs the learning curves of a student, whose module does not hold `record`: that leads to private records."""
 
     def __init__(self, fit: str, record: CurveLog | None) -> None:
         self.fit = fit

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 #: The jobs of a sweep with their rows and overrides.
 JOBS = "jobs.json"
 #: What a command line may set without changing the experiment of a sweep file: how and where it runs, and its seeds.
-_MACHINERY = ("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "audit", "audit_trials", "rng", "objective")
+_MACHINERY = (
+    *("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "metrics"),
+    *("audit", "audit_trials", "rng", "objective"),
+)
 _PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "only")
 #: One key or a list of keys.
 Keys = Annotated[tuple[str, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
