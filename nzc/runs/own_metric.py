@@ -49,7 +49,7 @@ class OwnMetric:
             two_classes = probs.shape[1] == 2 and "num_classes" not in self.part.keywords
             prediction = probs[:, 1] if two_classes else probs
 
-        arguments: list[Any] = [truth, prediction]
+        arguments: list[Any] = [truth.copy(), prediction.copy()]  # a metric may sort them
         if first in _PREDICTIONS:
             arguments.reverse()
         if first == "preds":

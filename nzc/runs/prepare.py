@@ -122,6 +122,8 @@ def prepare(parts: RunComponents) -> PreparedRun:
             allowed = f"must be balanced, or null: a number is for two classes, and there are {splits.classes}"
             raise InputError("student.threshold", student.threshold, allowed)
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
+    if parts.trainer.learning:
+        parts.trainer.check()
     test_labels = np.array([], np.int64) if splits is None else splits.test.y
     for metric in parts.metrics:
         metric.check(test_labels[test_labels != UNKNOWN], shape.classes)

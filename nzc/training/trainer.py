@@ -139,7 +139,7 @@ class TrainerSettings:
             own = self._own_options()
             if not module.automatic_optimization:  # then the module itself calls `clip`, and Lightning would refuse
                 own |= {"gradient_clip_val": None, "gradient_clip_algorithm": None}
-            own["callbacks"] = [*usual, *deepcopy(own["callbacks"])]  # each fit begins with the state of the settings
+            own["callbacks"] = [*usual, *own["callbacks"]]
             trainer = self._trainer(**own | self._one_device() | options)
         with warnings.catch_warnings(action="ignore"):
             try:
@@ -157,7 +157,8 @@ class TrainerSettings:
         known = signature(Trainer).parameters
         for name in self.options:
             if name not in known:
-                allowed = f"must be an option of pytorch_lightning.Trainer{meant(name, known)}"
+                names = {*known, "progress", "threads", "compile"} - {"self", *_RESERVED}
+                allowed = f"must be an option of pytorch_lightning.Trainer{meant(name, names)}"
                 raise InputError(f"trainer.{name}", self.options[name], allowed)
         own = self._own_options()
         try:
@@ -178,22 +179,30 @@ class TrainerSettings:
             raise InputError(f"trainer.{name}", value, error.allowed) from error
 
     def _own_options(self) -> dict[str, Any]:
-        """Return the options of student and representation alone. InputError: a callback is none of Lightning's."""
+        """Return the options of student and representation alone, for one fit, with copies of the callbacks.
+
+        InputError: a callback or logger is none of Lightning's, or cannot do in a student's fit what it is for.
+        """
         from pytorch_lightning import Callback
         from pytorch_lightning.callbacks import Checkpoint
+        from pytorch_lightning.loggers import Logger
 
         own = {name: value for name, value in self.options.items() if name not in _OF_TEACHERS}
-        callbacks = own.get("callbacks", [])
-        own["callbacks"] = callbacks if isinstance(callbacks, list) else [callbacks]
-        for callback in own["callbacks"]:
-            if not isinstance(callback, Callback):
-                raise InputError("trainer.callbacks", callback, "must be objects of pytorch_lightning.Callback")
+        callbacks = _objects("callbacks", own.get("callbacks", []), Callback)
+        if not isinstance(own.get("logger", False), bool):
+            own["logger"] = _objects("logger", own["logger"], Logger)
+        for callback in callbacks:
             for kind in type(callback).__mro__:
                 if kind.__name__ in _NO_CALLBACKS:
                     refused = f"must be without {kind.__name__}: {_NO_CALLBACKS[kind.__name__]}"
                     raise InputError("trainer.callbacks", type(callback).__name__, refused)
-        own["enable_checkpointing"] = any(isinstance(callback, Checkpoint) for callback in own["callbacks"])
-        if own.get("profiler"):  # its report is a line of log, and Lightning's other lines are not shown
+        try:
+            own["callbacks"] = deepcopy(callbacks)  # each fit begins with the state that the settings describe
+        except Exception as error:
+            allowed = f"must be objects that can be copied for each fit ({in_a_line(error)})"
+            raise InputError("trainer.callbacks", callbacks, allowed) from error
+        own["enable_checkpointing"] = any(isinstance(callback, Checkpoint) for callback in callbacks)
+        if "profiler" in own:  # its report is a line of log, and Lightning's other lines are not shown
             logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)
         return own
 
@@ -232,3 +241,12 @@ class TrainerSettings:
             os.environ.setdefault("NODE_RANK", str(slurm.node_rank()))
             os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = slurm.main_address, str(slurm.main_port)
         return LightningEnvironment()
+
+
+def _objects(name: str, value: Any, kind: type) -> list[Any]:
+    """Return an object or a list of objects as a list. InputError: one is not of this kind."""
+    objects = value if isinstance(value, list) else [value]
+    for each in objects:
+        if not isinstance(each, kind):
+            raise InputError(f"trainer.{name}", each, f"must be objects of {kind.__module__}.{kind.__name__}")
+    return objects

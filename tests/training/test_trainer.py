@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pandas as pd
@@ -56,6 +57,13 @@ class End(Callback):
         trainer.should_stop = trainer.should_stop or self.left == 0
 
 
+class Held(Callback):
+    """Holds what cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+
 def _noted() -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path("noted.jsonl").read_text().splitlines()]
 
@@ -95,7 +103,10 @@ def test_callbacks_see_student_and_representation_and_no_teacher(nzc: Nzc) -> No
         ({"max_time": {"seconds": 0}}, "trainer.max_time=.*must leave time for a step"),
         ({"callbacks": [Timer({"seconds": 0})]}, "trainer.max_time=.*must leave time for a step"),
         ({"profiler": "simpel"}, "trainer.profiler=simpel: "),
-        ({"callbacks": ["watch"]}, "trainer.callbacks=watch: must be objects of pytorch_lightning.Callback"),
+        ({"callbacks": ["watch"]}, "trainer.callbacks=watch: must be objects of pytorch_lightning.*Callback"),
+        ({"logger": "csv"}, "trainer.logger=csv: must be objects of pytorch_lightning.*Logger"),
+        ({"callbacks": [Held()]}, "trainer.callbacks=.*must be objects that can be copied"),
+        ({"treads": 2}, "trainer.treads=2: .*mean threads"),
         ({"callbacks": EarlyStopping("loss_labelled")}, "trainer.callbacks=EarlyStopping: .*student.patience"),
         ({"callbacks": [StochasticWeightAveraging(0.1)]}, "trainer.callbacks=.*student.average"),
     ],
