@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from datetime import timedelta
 from functools import partial
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from nzc.validation import InputError, in_a_line, meant, not_negative, one_of, whole
+from nzc.validation import InputError, in_a_line, not_negative, one_of, whole
 
 if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
@@ -150,33 +149,18 @@ class TrainerSettings:
                 raise
 
     def check(self) -> None:
-        """Raise InputError where Lightning does not accept these options."""
-        from pytorch_lightning import Trainer
+        """Raise InputError where Lightning does not accept these options: of one of them, if that is wrong alone."""
         from pytorch_lightning.callbacks import Timer
 
-        known = signature(Trainer).parameters
-        for name in self.options:
-            if name not in known:
-                names = {*known, "progress", "threads", "compile"} - {"self", *_RESERVED}
-                allowed = f"must be an option of pytorch_lightning.Trainer{meant(name, names)}"
-                raise InputError(f"trainer.{name}", self.options[name], allowed)
         own = self._own_options()
-        try:
-            trainer: Any = self._trainer(**own)
-        except InputError:
-            for name in own.keys() - {"callbacks", "enable_checkpointing"}:  # these alone contradict each other
-                self._check_option(name, own[name])
-            raise
+        callbacks = {name: own.pop(name) for name in ("callbacks", "enable_checkpointing")}
+        self._trainer()
+        for name, value in own.items():
+            self._trainer(**{name: value})
+        trainer: Any = self._trainer(**own, **callbacks)
         for callback in trainer.callbacks:  # one of them is Lightning's own, for max_time
             if isinstance(callback, Timer) and callback.time_remaining() == 0:
                 raise InputError("trainer.max_time", self.options.get("max_time"), "must leave time for a step")
-
-    def _check_option(self, name: str, value: object) -> None:
-        """Raise an InputError that names this option if Lightning does not accept it alone."""
-        try:
-            self._trainer(**{name: value})
-        except InputError as error:
-            raise InputError(f"trainer.{name}", value, error.allowed) from error
 
     def _own_options(self) -> dict[str, Any]:
         """Return the options of student and representation alone, for one fit, with copies of the callbacks.
@@ -228,8 +212,13 @@ class TrainerSettings:
                     trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=patience))
                 return trainer
         except Exception as error:  # Lightning raises many types
-            allowed = f"must be options of pytorch_lightning.Trainer ({in_a_line(error)})"
-            raise InputError("trainer", self.options, allowed) from error
+            key = "trainer"
+            value: object = self.options
+            if len(options) == 1:
+                [(name, value)] = options.items()
+                key = f"trainer.{name}"
+            allowed = f"must be an option of pytorch_lightning.Trainer ({in_a_line(error)})"
+            raise InputError(key, value, allowed) from error
 
     def _environment(self) -> "LightningEnvironment":
         """Return this node's number and the address of the first, as NODE_RANK and MASTER_ADDR or SLURM give them."""
