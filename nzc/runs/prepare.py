@@ -1,5 +1,6 @@
 """Check that the parts of a run fit together, before anything is trained or written."""
 
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -122,8 +123,14 @@ def prepare(parts: RunComponents) -> PreparedRun:
             allowed = f"must be balanced, or null: a number is for two classes, and there are {splits.classes}"
             raise InputError("student.threshold", student.threshold, allowed)
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
-    if parts.trainer.learning:
+    if parts.trainer.own:
         parts.trainer.check()
+        if parts.representation is None and (student is None or not student.by_lightning):
+            unused = ", ".join(f"trainer.{name}" for name in parts.trainer.own)
+            print(
+                f"nzc: {unused}: does nothing where Lightning trains neither student nor representation",
+                file=sys.stderr,
+            )
     test_labels = np.array([], np.int64) if splits is None else splits.test.y
     for metric in parts.metrics:
         metric.check(test_labels[test_labels != UNKNOWN], shape.classes)

@@ -77,10 +77,14 @@ class TrainerSettings:
         return self.options.get("deterministic") or False
 
     @property
+    def own(self) -> dict[str, Any]:
+        """The options of student and representation alone."""
+        return {name: value for name, value in self.options.items() if name not in _OF_TEACHERS}
+
+    @property
     def learning(self) -> dict[str, Any]:
-        """The options that can change what a representation learns, beside those of every fit."""
-        apart = (*_OF_TEACHERS, *_ONLY_SHOW)
-        return {name: value for name, value in self.options.items() if name not in apart}
+        """Those of them that can change what a representation learns."""
+        return {name: value for name, value in self.own.items() if name not in _ONLY_SHOW}
 
     @property
     def clip(self) -> Callable[[list["Tensor"]], object] | None:
@@ -171,7 +175,7 @@ class TrainerSettings:
         from pytorch_lightning.callbacks import Checkpoint
         from pytorch_lightning.loggers import Logger
 
-        own = {name: value for name, value in self.options.items() if name not in _OF_TEACHERS}
+        own = self.own
         callbacks = _objects("callbacks", own.get("callbacks", []), Callback)
         if not isinstance(own.get("logger", False), bool):
             own["logger"] = _objects("logger", own["logger"], Logger)

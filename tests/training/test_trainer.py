@@ -152,3 +152,9 @@ def test_settings_change_no_fit_that_they_do_not_concern(tmp_path: Path) -> None
     options = {"logger": CSVLogger(tmp_path), "callbacks": [End(1000)], "gradient_clip_val": 1e6}
     found = [PLAIN.fit(DATA, 0, _settings(**own), "Student").probabilities(DATA.x) for own in ({}, options)]
     assert (found[0] == found[1]).all()
+
+
+def test_an_option_that_nothing_uses_is_named(nzc: Nzc) -> None:
+    ran = nzc("teachers=logistic", "teachers.count=2", "student=linear", "queries=20", "+trainer.gradient_clip_val=1")
+    assert ran.code == 0 and "nzc: trainer.gradient_clip_val: does nothing where Lightning trains neither" in ran.err
+    assert "does nothing" not in nzc(*SMALL, "teachers.count=2", "+trainer.gradient_clip_val=1").err
