@@ -123,14 +123,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
             allowed = f"must be balanced, or null: a number is for two classes, and there are {splits.classes}"
             raise InputError("student.threshold", student.threshold, allowed)
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
-    if parts.trainer.own:
-        parts.trainer.check()
-        if parts.representation is None and (student is None or not student.by_lightning):
-            unused = ", ".join(f"trainer.{name}" for name in parts.trainer.own)
-            print(
-                f"nzc: {unused}: does nothing where Lightning trains neither student nor representation",
-                file=sys.stderr,
-            )
+    _check_trainer(parts)
     test_labels = np.array([], np.int64) if splits is None else splits.test.y
     for metric in parts.metrics:
         metric.check(test_labels[test_labels != UNKNOWN], shape.classes)
@@ -141,6 +134,17 @@ def prepare(parts: RunComponents) -> PreparedRun:
             teachers.check_training(splits, store, parts.trainer)
     warnings = [] if is_truth or parts.baseline else _doubts(session, shape, splits)
     return PreparedRun(parts, splits, truth, shape.classes, session, warnings)
+
+
+def _check_trainer(parts: RunComponents) -> None:
+    """Check the options of student and representation; a line says where neither is trained by them."""
+    options = parts.trainer.own
+    if not options:
+        return
+    parts.trainer.check()
+    if parts.representation is None and (parts.student is None or not parts.student.by_lightning):
+        unused = ", ".join(f"trainer.{name}" for name in options)
+        print(f"nzc: {unused}: does nothing where Lightning trains neither student nor representation", file=sys.stderr)
 
 
 def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | None) -> list[str]:

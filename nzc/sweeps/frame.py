@@ -142,7 +142,7 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
         InputError(f"sweep.rows.{at}.paper.{key}", value, f"must be for a key of result.json{_near(key, (), own)}")
         for at, row in enumerate(spec.rows)
         for key, value in row.paper.items()
-        if key != "epsilon" and key not in own and not _in_result(key)  # the paper's ε, whatever bound it is
+        if key != "epsilon" and not _is_known(key, (), own)  # the paper's ε, whatever bound it is
     ]
     for at, figure in enumerate(spec.figures):
         name = f"sweep.figures.{figure.name}"
@@ -152,16 +152,17 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
             errors.append(InputError("sweep.figures.name", figure.name, "must be the name of one figure only"))
     for name, keys in spec.keys.items():
         for key in keys:
-            known = key in ("run", "row", *own) or _in_result(key)
-            if not (known or any(setting(config, key) is not None for config in configs)):
+            if key not in ("run", "row") and not _is_known(key, configs, own):
                 allowed = "must have keys of result.json, or of the configuration with a value in at least one run"
                 errors.append(InputError(name, key, allowed + _near(key, configs, own)))
     return errors
 
 
-def _in_result(key: str) -> bool:
-    keys = result_keys()
-    return whole_key(key) in keys or key.startswith(tuple(name for name in keys if name.endswith(".")))
+def _is_known(key: str, configs: Sequence[DictConfig], own: Iterable[str]) -> bool:
+    """Return whether a key is of result.json, one of the user's own metrics, or has a value in a configuration."""
+    keys = [*result_keys(), *own]
+    of_section = key.startswith(tuple(name for name in keys if name.endswith(".")))
+    return whole_key(key) in keys or of_section or any(setting(config, key) is not None for config in configs)
 
 
 def _near(key: str, configs: Sequence[DictConfig], own: Iterable[str]) -> str:
