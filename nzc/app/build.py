@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pkgutil import resolve_name
 from typing import Any, get_args, get_type_hints
@@ -20,11 +20,13 @@ from nzc.data import Dataset
 from nzc.mechanisms import NoisyArgmax
 from nzc.representation import Representation
 from nzc.runs.layout import flatten
+from nzc.runs.own_metric import TAKES, OwnMetric
+from nzc.runs.result import is_taken
 from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.tracking import Tracker
 from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError, among, from_pydantic, in_a_line
+from nzc.validation import InputError, among, from_pydantic, in_a_line, one_of
 
 #: What each group makes.
 KINDS: dict[str, type] = {
@@ -62,15 +64,7 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
             return None
         or_none = f"; or {group}=none" if group in _OPTIONAL else ""
         raise InputError(f"{group}._target_", None, f"must name a class derived from {kind.__name__}{or_none}")
-    _find_own_modules()
-    try:  # plain containers, because the keys of stored predictions describe them
-        built = instantiate({group: _described(node, group)}, _convert_="all")[group]
-    except InstantiationException as error:
-        key, cause = (re.findall(r"full_key: (\S+)", str(error)) or [group])[-1], error.__cause__ or error
-        if isinstance(cause, InputError):
-            raise cause.within(key) from error
-        must = f"must be a class or function that takes the settings beside it ({in_a_line(cause)})"
-        raise InputError(f"{key}._target_", OmegaConf.select(cfg, f"{key}._target_"), must) from error
+    built = _instantiated(cfg, node, group)
     if not isinstance(built, kind):
         must = f"must be a class derived from {kind.__name__}, or a function that returns one"
         raise InputError(f"{group}._target_", node["_target_"], must)
@@ -78,18 +72,70 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
     return built
 
 
+def build_metrics(cfg: DictConfig) -> tuple[OwnMetric, ...]:
+    """Return the user's own metrics. Nothing is imported where there are none."""
+    nodes: Any = OmegaConf.to_container(cfg.metrics, resolve=True) if OmegaConf.is_config(cfg.metrics) else cfg.metrics
+    example = "as in metrics.f1={_target_: sklearn.metrics.f1_score, average: macro}"
+    if not isinstance(nodes or {}, dict):
+        raise InputError("metrics", nodes, f"must have a name for each metric, {example}")
+    metrics = []
+    for name, node in (nodes or {}).items():
+        key = f"metrics.{name}"
+        if not re.fullmatch(r"[\w-]+", str(name)) or is_taken(str(name)):
+            allowed = "must have another name: of letters, digits, _ and -, and none of nzc's figures"
+            raise InputError(key, node, allowed)
+        if isinstance(node, str):
+            node = {"_target_": node}
+        if node is None:  # as for a metric of a sweep file that a job does without
+            continue
+        if not isinstance(node, dict) or not isinstance(node.get("_target_"), str):
+            raise InputError(key, node, f"must name a function of true labels and predictions, {example}")
+        takes = node.pop("_takes_", None)
+        if takes is not None:
+            one_of(TAKES, **{f"{key}._takes_": takes})
+        part = _instantiated(cfg, node | {"_partial_": True}, key)
+        metrics.append(OwnMetric(str(name), node["_target_"], part, takes))
+    return tuple(metrics)
+
+
+def _instantiated(cfg: DictConfig, node: dict[str, Any], key: str) -> Any:
+    """Return the object that a node describes; InputError: its class or function cannot make it."""
+    _find_own_modules()
+    try:  # plain containers, because the keys of stored predictions describe them
+        return instantiate({key: _described(node, key)}, _convert_="all")[key]
+    except InstantiationException as error:
+        place = (re.findall(r"full_key: (\S+)", str(error)) or [key])[-1]
+        if OmegaConf.select(cfg, place) is None:
+            place = re.sub(r"(\d+)$", r".\1", place)  # Hydra writes callbacks0
+        cause = error.__cause__ or error
+        if isinstance(cause, InputError):
+            raise cause.within(place) from error
+        must = f"must be a class or function that takes the settings beside it ({in_a_line(cause)})"
+        target = node["_target_"] if place == key else OmegaConf.select(cfg, f"{place}._target_")
+        raise InputError(f"{place}._target_", target, must) from error
+
+
 def check_own_parts(cfg: DictConfig) -> None:
     """Raise InputError where a part of the user's own cannot be imported: before data are read."""
     _find_own_modules()
-    for group in KINDS:
-        tree: Any = OmegaConf.to_container(cfg[group], resolve=True) if OmegaConf.is_config(cfg[group]) else {}
-        for key, target in flatten({group: tree}).items():
-            if key.endswith("._target_") and not str(target).startswith(("nzc.", "sklearn.")):  # slow to import
+    for section in (*KINDS, "metrics"):
+        tree = OmegaConf.to_container(cfg[section], resolve=True) if OmegaConf.is_config(cfg[section]) else {}
+        for key, target in _targets(tree, section):
+            if not str(target).startswith(("nzc.", "sklearn.")):  # slow to import
                 try:
                     resolve_name(target)
                 except Exception as error:  # a module may raise anything
                     must = f"must be a class or function that can be imported ({in_a_line(error)})"
                     raise InputError(key, target, must) from error
+
+
+def _targets(node: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Yield every `_target_` in a tree of mappings and lists, with its dotted key."""
+    if isinstance(node, dict | list):
+        for name, inner in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _targets(inner, f"{key}.{name}")
+    elif key.endswith("._target_"):
+        yield key, node
 
 
 def _find_own_modules() -> None:

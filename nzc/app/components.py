@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from nzc.accounting import sanitised
 from nzc.accounting.calibration import calibrate
 from nzc.accounting.epsilon import BOUNDS, SANITISED
-from nzc.app.build import build, check_own_parts
+from nzc.app.build import build, build_metrics, check_own_parts
 from nzc.app.config import name_of_people, names_of, refuse_unknown_keys
 from nzc.data import LABEL
 from nzc.labeling.individual import shares
@@ -51,6 +51,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     refuse_unknown_keys(cfg)
     _check_values(cfg)
     check_own_parts(cfg)
+    metrics = build_metrics(cfg)
     if (dataset := build(cfg, "dataset", choices["dataset"])) is not None:
         check_data(dataset, cfg.queries)
     teachers: Teachers = build(cfg, "teachers")
@@ -68,6 +69,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, ledger),
         data_name=name_of_people(cfg),
         figures=figures if cfg.figures is None else cfg.figures,
+        metrics=metrics,
         baseline=cfg.baseline,
     )
 

@@ -65,6 +65,7 @@ class Config:
     audit: Any = MISSING  # a truth value, or how often the mechanism is run
     wait: float = MISSING
     figures: bool | None = None
+    metrics: Any = field(default_factory=lambda: DictConfig({}, flags={"struct": False}))  # names are the user's
     baseline: bool = False
     paths: Paths = field(default_factory=Paths)
     dataset: Any = MISSING

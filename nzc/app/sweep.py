@@ -17,7 +17,7 @@ from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from nzc.app.build import KINDS, build
+from nzc.app.build import KINDS, build, build_metrics
 from nzc.app.config import experiment_of, refuse_unknown_keys, shows_private
 from nzc.app.errors import Stop, error_line, input_error, reported
 from nzc.app.job import build_tracker
@@ -234,6 +234,7 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
             for group in [group for group in KINDS if any(text.startswith(f"+{group}.") for text in job.overrides)]:
                 build(cfg, group)  # composition accepts any key after +
             composed.append(cfg)
+            build_metrics(cfg)
         except Exception as error:  # Hydra's, OmegaConf's, or an InputError
             wrong = input_error(error, job.overrides)
             wrong = wrong or InputError("overrides", " ".join(job.overrides), error_line(error)[1])

@@ -65,6 +65,8 @@ class Representation(Encoder):
             "precision": trainer.precision,
             "device": trainer.device_kind,
             **{field.name: describe(getattr(self, field.name)) for field in fields(self)},  # type: ignore[arg-type]
+            **{f"trainer.{name}": describe(value) for name, value in trainer.learning.items()},
+            **({"deterministic": trainer.deterministic} if trainer.deterministic else {}),
             **({"joined": len(splits.joined)} if splits.labels_only else {}),
         }
         placed = store.fetch(request, place)

@@ -78,7 +78,9 @@ class ContrastiveModule(LightningModule):
         both = torch.cat([self.config.augment(x, self.rng), self.config.augment(x, self.rng)])
         z = F.normalize(self.head(self.encoder(both)), dim=1)
         alike = (z @ z.T / self.config.temperature).fill_diagonal_(-torch.inf)
-        return F.cross_entropy(alike, torch.arange(len(z), device=z.device).roll(len(rows)))
+        loss = F.cross_entropy(alike, torch.arange(len(z), device=z.device).roll(len(rows)))
+        self.log("Representation/loss", loss)
+        return loss
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         settings = OptimizerSettings(lr=self.config.lr, weight_decay=1e-4)

@@ -58,7 +58,9 @@ _ACCURACIES = {
 
 def heading(key: str) -> str:
     """Return the name of a key of result.json, or of the configuration, in tables and figures."""
-    return f"recall of {key.removeprefix(RECALL)}" if key.startswith(RECALL) else _NAMES.get(key, key)
+    if key.startswith(RECALL):
+        return f"recall of {key.removeprefix(RECALL)}"
+    return _NAMES.get(key, key.removeprefix("metrics."))
 
 
 def axis_name(key: str) -> str:
@@ -69,8 +71,10 @@ def axis_name(key: str) -> str:
 
 
 def is_share(key: str) -> bool:
-    """Return whether the value of a key is shown in per cent."""
-    return key.endswith("accuracy") or key.startswith("metrics.") or "gap_above" in key
+    """Return whether the value of a key is shown in per cent. The user's own metrics need not be shares."""
+    if key.startswith("metrics."):
+        return key.startswith(RECALL) or key in _NAMES
+    return key.endswith("accuracy") or "gap_above" in key
 
 
 def percent(value: float | None) -> str:
@@ -94,6 +98,17 @@ def number(value: float | None, key: str = "") -> str:
 def short_mechanism(description: str) -> str:
     """Return what a mechanism says of itself with at most five digits for each of its numbers."""
     return re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found[0]):.5g}", description)
+
+
+def figure(value: float | None, key: str) -> str:
+    """Return the value of a key of result.json, or of the configuration, as tables show it."""
+    if is_share(key):
+        return percent(value)
+    if value is None or key.startswith(("epsilon", "individual.")):
+        return number(value, key)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.3f}" if value == 0 or 1e-3 <= abs(value) < 1e9 else f"{value:.1e}"
 
 
 def some(names: Iterable[str], most: int = 8) -> str:

@@ -1,7 +1,7 @@
 """Figures of merit of the student that unequal classes do not flatter, and the warnings that follow from them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from nzc.data import UNKNOWN, DataSplits
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.formatting import RECALL, percent, some
+from nzc.runs.own_metric import OwnMetric, own_metrics
 from nzc.students import FittedStudent
 from nzc.types import Floats, Ints
 
@@ -22,7 +23,7 @@ _FORGOTTEN = 5
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures of merit of the student, from 0 to 1; all but the last on the test split. None: it cannot be known."""
+    """Figures of merit of the student on the test split, from 0 to 1 but for `own`. None: it cannot be known."""
 
     majority: float | None = None  # share of the most frequent class: the accuracy of always answering it
     balanced_accuracy: float | None = None  # mean recall of the classes that the test split has
@@ -30,6 +31,7 @@ class Metrics:
     recall: dict[str, float | None] = field(default_factory=dict)  # by the class's name; None: it has no test row
     average_precision: float | None = None  # area under the curve of precision against recall, as with auc
     agreement: float | None = None  # share of the labels of public rows that the student predicts too
+    own: dict[str, float | None] = field(default_factory=dict)  # the user's, by name: keys beside those above
 
     @classmethod
     def of(cls, probs: Floats, truth: Ints, names: Sequence[str], predicted: Ints | None = None) -> "Metrics":
@@ -52,6 +54,19 @@ class Metrics:
             average_precision=float(average_precision_score(one, score)) if ranked else None,
             recall={name: float(recall[at]) if counts[at] else None for at, name in enumerate(names)},
         )
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> "Metrics":
+        """Return what `as_dict` wrote; a key that is none of nzc's is a metric of the user's own."""
+        names = [part.name for part in fields(cls)]
+        known = {name: record[name] for name in names if name in record}
+        return cls(**known, own={name: value for name, value in record.items() if name not in names})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the section `metrics` of result.json."""
+        record = asdict(self)
+        own: dict[str, float | None] = record.pop("own")
+        return {**record, **own}
 
     @property
     def lowest(self) -> list[tuple[str, float]]:
@@ -76,16 +91,27 @@ def share_right(labels: Ints, truth: Ints) -> float | None:
     return float((labels == truth)[known].mean()) if known.any() else None
 
 
-def evaluate(student: FittedStudent | None, splits: DataSplits | None) -> tuple[float | None, Metrics]:
-    """Return the student's accuracy and metrics on the test split; None where there is no student, or no test row."""
+def evaluate(
+    student: FittedStudent | None, splits: DataSplits | None, own: Sequence[OwnMetric] = ()
+) -> tuple[float | None, Metrics, list[str]]:
+    """Return the student's accuracy and metrics on the test split, and a line for each of its `own` that failed.
+
+    They are None where there is no student, or no test row.
+    """
+    unknown: dict[str, float | None] = {metric.name: None for metric in own}
     if splits is None or not len(splits.test):
-        return None, Metrics()
+        return None, Metrics(own=unknown), []
     names, test = class_names(splits, splits.classes), splits.test
     if student is None:
-        return None, Metrics(recall=dict.fromkeys(names))
+        return None, Metrics(recall=dict.fromkeys(names), own=unknown), []
     probs = student.probabilities(test.x)
     predicted = student.decide(probs)
-    return share_right(predicted, test.y), Metrics.of(probs, test.y, names, predicted)
+    metrics = Metrics.of(probs, test.y, names, predicted)
+    known = test.y != UNKNOWN
+    if not known.any():
+        return None, replace(metrics, own=unknown), []
+    values, failed = own_metrics(own, test.y[known], predicted[known], probs[known])
+    return share_right(predicted, test.y), replace(metrics, own=values), failed
 
 
 @dataclass(frozen=True, repr=False)

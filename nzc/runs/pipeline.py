@@ -55,9 +55,9 @@ def execute(
             if work.votes.teachers:
                 curves = curves_of(work.votes.votes, session.rows, session.released, session.curve(POINTS))
     with stage("student"):
-        accuracy, metrics = evaluate(work.student, run.splits)
-    result = replace(work.result(epsilon, accuracy, metrics), seconds=stage.seconds, versions=made_by, folder=folder)
-    result = replace(result, **facts)
+        accuracy, metrics, failed = evaluate(work.student, run.splits, run.parts.metrics)
+    result = work.result(epsilon, accuracy, metrics, failed)
+    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
     arrays = write_outputs(folder, run, work.student, result.voters)
     if len(work.points) > 1:
         write_private(folder / LEARNING_CURVES, "\n".join(work.points) + "\n")
@@ -206,8 +206,8 @@ class Execution:
         counted = probs is not None and self.student.weights is None
         return Agreement(labels[known], right[known], predicted[known], predicted[~known], counted)
 
-    def result(self, epsilon: Epsilon, accuracy: float | None, metrics: Metrics) -> RunResult:
-        """Return all figures of the run, and print its warnings."""
+    def result(self, epsilon: Epsilon, accuracy: float | None, metrics: Metrics, failed: list[str]) -> RunResult:
+        """Return all figures of the run, and print its warnings; `failed`: those of the user's own metrics."""
         run, session, splits, rounds = self.run, self.run.session, self.run.splits, self.rounds
         policy, promise, teachers = session.policy, session.promise, run.parts.teachers
         counted, trials = session.ledger.split()
@@ -216,7 +216,7 @@ class Execution:
         if (agreement := self.agreement()) is not None:
             metrics = replace(metrics, agreement=agreement.share)
             warnings += agreement.warnings(names, _others(run))
-        warnings += _repeated(run)
+        warnings += failed + _repeated(run)
         sys.stderr.writelines(f"nzc: {line}\n" for line in warnings)
         learned = None
         if splits is not None and self.labels is not None:

@@ -1,5 +1,6 @@
 """Check that the parts of a run fit together, before anything is trained or written."""
 
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from nzc.mechanisms import GroundTruth
 from nzc.mechanisms.rows import doubts, expected, expected_in_cells, histograms, price, rows_to_ask, vote_shares
 from nzc.progress import lines
 from nzc.representation import Representation
+from nzc.runs.own_metric import OwnMetric
 from nzc.storage.predictions import PredictionStore
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -38,6 +40,7 @@ class RunComponents:
     store: PredictionStore
     data_name: str | None  # of the people whom the private data are about (`Ledger.name`); None: they have none
     figures: bool  # whether to draw figures
+    metrics: tuple[OwnMetric, ...]  # the user's own figures of merit
     baseline: bool  # whether DP-SGD learns instead of teachers and student, at the ε that their labels would have
 
 
@@ -117,6 +120,10 @@ def prepare(parts: RunComponents) -> PreparedRun:
             allowed = f"must be balanced, or null: a number is for two classes, and there are {splits.classes}"
             raise InputError("student.threshold", student.threshold, allowed)
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
+    _check_trainer(parts)
+    test_labels = np.array([], np.int64) if splits is None else splits.test.y
+    for metric in parts.metrics:
+        metric.check(test_labels[test_labels != UNKNOWN], shape.classes)
     if splits is not None and parts.representation is not None:
         parts.representation.check(splits.public.x)
     if splits is not None and not is_truth:
@@ -124,6 +131,17 @@ def prepare(parts: RunComponents) -> PreparedRun:
             teachers.check_training(splits, store, parts.trainer)
     warnings = [] if is_truth or parts.baseline else _doubts(session, shape, splits)
     return PreparedRun(parts, splits, truth, shape.classes, session, warnings)
+
+
+def _check_trainer(parts: RunComponents) -> None:
+    """Check the options of student and representation; a line says where neither is trained by them."""
+    options = parts.trainer.own
+    if not options:
+        return
+    parts.trainer.check()
+    if parts.representation is None and (parts.student is None or not parts.student.by_lightning):
+        unused = ", ".join(f"trainer.{name}" for name in options)
+        print(f"nzc: {unused}: does nothing where Lightning trains neither student nor representation", file=sys.stderr)
 
 
 def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | None) -> list[str]:

@@ -28,6 +28,8 @@ from nzc.version import __version__
 Stage = Literal["total", "preparation", "representation", "teachers", "votes", "labels", "accounting", "student"]
 #: The packages whose versions can change a result.
 _PACKAGES = {"torch": "torch", "lightning": "pytorch-lightning", "mlflow": "mlflow", "numpy": "numpy", "scipy": "scipy"}
+#: The keys and sections of result.json whose numbers a tracker records (`tracked_as`).
+TRACKED = ("answered", "label_accuracy", "accuracy", "order", "epsilon", "teachers", "metrics", "seconds")
 #: What a result has beside the content of result.json.
 _NOT_WRITTEN = ("folder", "labels", "predictions", "probabilities")
 
@@ -171,6 +173,7 @@ class RunResult:
         """Return the content of result.json. Infinite numbers become "inf", and `order` is a key of its own."""
         record = {key: value for key, value in vars(self).items() if key not in _NOT_WRITTEN}
         record["epsilon"] = asdict(self.epsilon)
+        record["metrics"] = self.metrics.as_dict()
         record["order"] = record["epsilon"].pop("order")
         record["accuracy_interval"] = self.interval
         text = json.dumps(record, default=asdict)
@@ -187,7 +190,7 @@ class RunResult:
         record = json.loads((folder / RESULT).read_text(encoding="utf-8"), object_hook=with_infinity)
         record["epsilon"] = Epsilon(**record["epsilon"], order=record["order"])
         record["rounds"] = [RoundResult(**part) for part in record["rounds"]]
-        record["metrics"] = Metrics(**record.get("metrics", {}))
+        record["metrics"] = Metrics.read(record.get("metrics", {}))
         record["folder"] = folder
         record.setdefault("bound", record.get("publish"))  # its name in older versions
         return cls(**{part.name: record[part.name] for part in fields(cls) if part.name in record})
@@ -197,9 +200,21 @@ class RunResult:
 def result_keys() -> list[str]:
     """Return the keys that result.json can hold, dotted; a section whose own keys are not known ends with a dot."""
     inside = {"teachers": get_args(base.SummaryKey), "data": get_args(splits.SummaryKey), "seconds": get_args(Stage)}
-    for name, kind in (("epsilon", Epsilon), ("metrics", Metrics)):
-        inside[name] = tuple(part.name for part in fields(kind))
+    inside["epsilon"] = tuple(part.name for part in fields(Epsilon))
+    inside["metrics"] = tuple(Metrics().as_dict())
     written = [*(part.name for part in fields(RunResult) if part.name not in _NOT_WRITTEN), "accuracy_interval"]
     keys = [f"{name}.{key}".removesuffix(".") for name in written for key in inside.get(name, [""])]
     other = {"epsilon.order": "order", "metrics.recall": RECALL, "versions": "versions.", "individual": "individual."}
     return [other.get(key, key) for key in keys]
+
+
+def tracked_as(key: str) -> str:
+    """Return the name at a tracker of a key of result.json: seconds.total → seconds_total, metrics.f1 → f1."""
+    return key.removeprefix("metrics.").replace(".", "_")
+
+
+def is_taken(name: str) -> bool:
+    """Return whether a figure of nzc has this name in `metrics`, at a tracker or at the top of result.json."""
+    names = [tracked_as(key) for key in result_keys()]
+    sections = [*(name for name in names if name.endswith("_")), "epsilon"]
+    return name in ("own", "recall", *names) or name.startswith(tuple(sections))

@@ -8,8 +8,8 @@ from rich.table import Column, Table
 
 from nzc.accounting.epsilon import SANITISED
 from nzc.labeling.randomness import SYSTEM
-from nzc.runs.formatting import EPSILONS, heading, number, percent, short_mechanism, some
-from nzc.runs.metrics import is_far_from_even
+from nzc.runs.formatting import EPSILONS, figure, heading, number, percent, short_mechanism, some
+from nzc.runs.metrics import Metrics, is_far_from_even
 from nzc.runs.result import RunResult
 
 Row = tuple[str, str, str]
@@ -50,8 +50,13 @@ def _student(result: RunResult) -> Iterator[Row]:
         known = "not known, because there is no student or no test split"
     ends = "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
     yield "student accuracy", percent(result.accuracy), f"{known}{ends}"
-    if metrics.majority is None or metrics.balanced_accuracy is None:
-        return
+    if metrics.majority is not None and metrics.balanced_accuracy is not None:
+        yield from _classes(metrics)
+    for name, value in metrics.own.items():
+        yield name, figure(value, f"metrics.{name}"), f"metrics.{name}, on the test split"
+
+
+def _classes(metrics: Metrics) -> Iterator[Row]:
     if is_far_from_even(metrics.majority, len(metrics.recall)):
         figures = {"AUC": metrics.auc, "average precision": metrics.average_precision}
         ranks = "".join(f"; {name} {percent(value)}" for name, value in figures.items() if value is not None)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -102,6 +102,7 @@ class Student(ABC):
     folds: Count
     spread: Share
     threshold: Threshold = None
+    by_lightning: ClassVar[bool] = True  # whether `fit` may use its `trainer`
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:  # noqa: B027
         """Raise InputError where it cannot learn from rows of this shape; by default nothing is known to be wrong."""

@@ -104,6 +104,7 @@ class Adversaries(StudentModule):
         self.optimizer.zero_grad()
         for weights, loss in zip(self.players, (torch.stack(terms).sum(), matching), strict=True):
             scaler.scale(loss).backward(inputs=weights, retain_graph=True)
+        self.clip_all(scaler)
         scaler.step(self.optimizer)
 
     def make_optimizer(self) -> tuple[Any, LRScheduler | None]:

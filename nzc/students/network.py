@@ -1,16 +1,16 @@
 """A student that is a network: its settings, and the LightningModule that learns them."""
 
 import math
+import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.func import functional_call
@@ -95,8 +95,12 @@ class StudentConfig(OptimizerSettings, Student):
         self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
     ) -> FittedStudent:
         module = self.student(data, seed)
-        module.log_curves = None if log is None else partial(log, name)
-        trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
+        module.clip = trainer.clip
+        curves = [Curves(name, log)]
+        trainer.fit(module, name, total=self.steps, callbacks=curves, max_epochs=1, use_distributed_sampler=False)
+        if module.steps_done < self.steps and module.evaluations_left:  # else no evaluation was better for long
+            steps = f"{module.steps_done:,} of {self.steps:,} steps"
+            print(f"nzc: {name}: trainer.max_time, or a callback, ended it after {steps}", file=sys.stderr)
         return FittedStudent(module.classifier)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
@@ -139,7 +143,8 @@ class StudentModule(LightningModule):
         self.expected = torch.zeros(2, data.classes)  # moving averages of each class's share (`_neglected`)
         self.steps_done, self.progress = 0, 0.0  # the share of the steps that are done
         self.losses, self.curves = dict[str, Tensor](), dict[str, Tensor]()  # curves: further ones, of a subclass
-        self.log_curves: Callable[[Mapping[str, float], int], None] | None = None
+        self.evaluated: dict[str, float] | None = None  # points of the learning curves after this chunk of steps
+        self.clip: Callable[[list[Tensor]], object] | None = None  # limits the gradients of weights
         self.evaluations_left, self.best, self.best_weights = config.patience, -1.0, self.classifier.state_dict()
 
     def built(self, build: Callable[..., nn.Module], *arguments: Any) -> nn.Module:
@@ -204,6 +209,7 @@ class StudentModule(LightningModule):
 
     def training_step(self, chunk: tuple[Tensor, Tensor], batch_idx: int) -> None:
         """Take the steps of a chunk: numbers of labeled rows [steps, rows], and of pool rows."""
+        counted = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress  # for callbacks and loggers
         scaler = getattr(self.trainer.precision_plugin, "scaler", None) or GradScaler(enabled=False)
         for labeled, pool in zip(*chunk, strict=True):
             self.progress = self.steps_done / self.config.steps
@@ -215,8 +221,10 @@ class StudentModule(LightningModule):
             if self.averaged is not None:
                 self._update_average()
             self.steps_done += 1
+            counted.increment_completed()
+        self.evaluated = None
         if (self.steps_done - 1) % self.period == 0:
-            self.evaluate(self.steps_done - 1)
+            self.evaluate()
 
     def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
         """Move the weights by the gradient of a batch, whose rows have these numbers."""
@@ -226,6 +234,7 @@ class StudentModule(LightningModule):
             self.optimizer.zero_grad()
             total = torch.stack(list(self.batch_losses(labeled, pool).values())).sum()
             scaler.scale(total).backward()
+            self.clip_all(scaler)
             return total
 
         if scaler.is_enabled():
@@ -233,6 +242,13 @@ class StudentModule(LightningModule):
             scaler.step(self.optimizer)
         else:
             self.optimizer.step(loss)
+
+    def clip_all(self, scaler: GradScaler) -> None:
+        """Limit the gradients of each group of weights, as trainer.gradient_clip_val says."""
+        if self.clip is not None:
+            scaler.unscale_(self.optimizer)
+            for group in self.optimizer.param_groups:
+                self.clip(group["params"])
 
     def batch_losses(self, labeled: Tensor, pool: Tensor) -> dict[str, Tensor]:
         """Return the terms of the loss of a batch, and keep their values."""
@@ -250,8 +266,8 @@ class StudentModule(LightningModule):
         if buffers:
             torch._foreach_copy_(buffers, current)
 
-    def evaluate(self, step: int) -> None:
-        """Log the learning curves, and stop early where the held-out rows no longer improve."""
+    def evaluate(self) -> None:
+        """Compute the points of the learning curves, and stop early where the held-out rows no longer improve."""
         points = {**{f"loss_{name}": value for name, value in self.losses.items()}, **self.curves}
         curves = {name: float(value.detach()) for name, value in points.items()}
         if len(self.held_out):
@@ -264,8 +280,8 @@ class StudentModule(LightningModule):
                 self.best_weights = deepcopy(self.classifier.state_dict())
             if self.evaluations_left == 0:
                 self.trainer.should_stop = True
-        if self.log_curves is not None:
-            self.log_curves(curves, step)
+        self.log_dict(curves, logger=False)  # for the user's callbacks
+        self.evaluated = curves
 
     def on_train_end(self) -> None:
         if len(self.held_out):
@@ -286,6 +302,24 @@ class StudentModule(LightningModule):
         rows = self.labeled[drawn].view(config.steps, -1), pool.view(config.steps, config.unlabelled)
         chunks = list(zip(*(part.tensor_split(ends) for part in rows), strict=True))
         return DataLoader(chunks, batch_size=None)  # type: ignore[arg-type]
+
+
+class Curves(Callback):
+    """Logs the learning curves of a student, whose module does not hold `record`: that leads to private records."""
+
+    def __init__(self, fit: str, record: CurveLog | None) -> None:
+        self.fit = fit
+        self.record = record
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *args: Any, **kwargs: Any) -> None:
+        assert isinstance(pl_module, StudentModule)
+        if pl_module.evaluated is None:
+            return
+        step = pl_module.steps_done - 1
+        for logger in trainer.loggers:
+            logger.log_metrics({f"{self.fit}/{name}": value for name, value in pl_module.evaluated.items()}, step)
+        if self.record is not None:
+            self.record(self.fit, pl_module.evaluated, step)
 
 
 def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ class SklearnStudent(Student):
     folds: Count
     spread: Share
     threshold: Threshold = None
+    by_lightning: ClassVar[bool] = False
 
     @abstractmethod
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:

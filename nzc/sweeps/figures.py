@@ -210,7 +210,8 @@ def _points(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
 
 def _joined(figure: SweepFigure, points: DataFrame, jobs: DataFrame) -> str:
     """Return the warning of a `Drawing`: a line has runs of different words (aggregators), or several at one x."""
-    typed = [dict(text.partition("=")[::2] for text in texts) for texts in jobs["overrides"]]
+    changes = [[text for text in texts if not text.lstrip("+").startswith("metrics.")] for texts in jobs["overrides"]]
+    typed = [dict(text.partition("=")[::2] for text in texts) for texts in changes]
     settings = DataFrame(typed, index=jobs["name"]).drop(columns=["seed", *figure.keys], errors="ignore").fillna("null")
     mends: list[str] = []
     for _, line in points.groupby("group"):

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 #: The jobs of a sweep with their rows and overrides.
 JOBS = "jobs.json"
 #: What a command line may set without changing the experiment of a sweep file: how and where it runs, and its seeds.
-_MACHINERY = ("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "audit", "rng", "objective")
+_MACHINERY = ("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "metrics", "audit", "rng", "objective")
 _PLACES_AND_SEEDS = ("root", "path", "labels", "seed", "parallel", "stacked", "only")
 #: One key or a list of keys.
 Keys = Annotated[tuple[str, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
@@ -72,19 +73,31 @@ class SweepFigure(_Entry):
 class SweepSpec(BaseModel):
     """The section `sweep` of a configuration. Further keys are for interpolation within the file.
 
-    only  keeps the rows whose name contains this text
+    columns  keys of the runs that the table shows beside those that every table has; keys are as in `SweepFigure`
+    only     keeps the rows whose name contains this text
     """
 
     rows: list[SweepRow] = []
     figures: list[SweepFigure] = []
+    columns: Keys = ()
     only: Any = ""
+
+    @property
+    def keys(self) -> dict[str, list[str]]:
+        """All keys of runs that the section names, by the place where it names them."""
+        figures = {f"sweep.figures.{figure.name}": figure.keys for figure in self.figures}
+        return {"sweep.columns": [*self.columns], **figures}
 
 
 def spec_of(config: Any) -> SweepSpec:
     """Return the section `sweep` of a composed configuration; InputError: it is not valid."""
-    section = OmegaConf.to_container(config, resolve=False)["sweep"]  # type: ignore[call-overload, index]
+    section: Any = OmegaConf.to_container(config, resolve=False)["sweep"] or {}  # type: ignore[call-overload, index]
+    for name in section if isinstance(section, dict) else ():
+        known = get_close_matches(str(name), SweepSpec.model_fields, n=1, cutoff=0.7)
+        if known and known != [name]:
+            raise InputError(f"sweep.{name}", section[name], f"must have another name; did you mean {known[0]}?")
     try:
-        return SweepSpec.model_validate({} if section is None else section)
+        return SweepSpec.model_validate(section)
     except ValidationError as error:
         raise from_pydantic(error, "sweep") from error
 
@@ -115,15 +128,18 @@ def changed_settings(config: Any) -> list[str]:
 
 
 def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputError]:
-    """Return what is wrong with the keys of rows and figures. `configs` are the composed configurations of the jobs.
+    """Return what is wrong with the keys of rows, figures and columns. `configs`: the composed ones of the jobs.
 
-    A key of the configuration is right where one of the jobs has it, because aggregators have different keys.
+    A key of the configuration, or a metric of the user's own, is right where one of the jobs has it, because
+    aggregators have different keys.
     """
+    sections = [OmegaConf.select(config, "metrics") for config in configs]
+    own = {f"metrics.{name}" for section in sections if OmegaConf.is_dict(section) for name in section}
     errors = [
-        InputError(f"sweep.rows.{at}.paper.{key}", value, f"must be for a key of result.json{_near(key, ())}")
+        InputError(f"sweep.rows.{at}.paper.{key}", value, f"must be for a key of result.json{_near(key, (), own)}")
         for at, row in enumerate(spec.rows)
         for key, value in row.paper.items()
-        if key != "epsilon" and not _in_result(key)  # the paper's ε, whatever bound it is
+        if key != "epsilon" and not _is_known(key, (), own)  # the paper's ε, whatever bound it is
     ]
     for at, figure in enumerate(spec.figures):
         name = f"sweep.figures.{figure.name}"
@@ -131,23 +147,28 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
             errors.append(InputError(f"{name}.curve", figure.curve, f"must be one of {', '.join(AXES)}"))
         if figure.name in [before.name for before in spec.figures[:at]]:
             errors.append(InputError("sweep.figures.name", figure.name, "must be the name of one figure only"))
-        for key in figure.keys:
-            if not (key in ("run", "row") or _in_result(key) or any(setting(cfg, key) is not None for cfg in configs)):
+    for name, keys in spec.keys.items():
+        for key in keys:
+            if key not in ("run", "row") and not _is_known(key, configs, own):
                 allowed = "must have keys of result.json, or of the configuration with a value in at least one run"
-                errors.append(InputError(name, key, allowed + _near(key, configs)))
+                errors.append(InputError(name, key, allowed + _near(key, configs, own)))
     return errors
 
 
-def _in_result(key: str) -> bool:
-    keys = result_keys()
-    return whole_key(key) in keys or key.startswith(tuple(name for name in keys if name.endswith(".")))
+def _is_known(key: str, configs: Sequence[DictConfig], own: Iterable[str]) -> bool:
+    """Return whether a key is of result.json, one of the user's own metrics, or has a value in a configuration."""
+    keys = [*result_keys(), *own]
+    of_section = key.startswith(tuple(name for name in keys if name.endswith(".")))
+    return whole_key(key) in keys or of_section or any(setting(config, key) is not None for config in configs)
 
 
-def _near(key: str, configs: Sequence[DictConfig]) -> str:
+def _near(key: str, configs: Sequence[DictConfig], own: Iterable[str]) -> str:
     """Return a hint at the key of result.json or of a configuration that is meant; empty: none is near."""
     trees: list[Any] = [OmegaConf.to_container(config) for config in configs]
     settings = {name for tree in trees for name in flatten(tree) if not name.startswith("hydra.")}
-    return nearest(key, {*result_keys(), *settings} - {key})
+    names = {*result_keys(), *settings, *own} - {key}
+    longer = sorted(name for name in names if name.endswith(f".{key}"))
+    return f"; did you mean {longer[0]}?" if longer else nearest(key, names)
 
 
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from nzc.runs.formatting import EPSILONS, RECALL, heading, is_share, number, percent, short_mechanism, some
+from nzc.runs.formatting import EPSILONS, RECALL, figure, heading, is_share, percent, short_mechanism, some
 from nzc.runs.layout import SWEEP, TABLE_CSV
 from nzc.storage.files import write_private
 from nzc.sweeps.frame import changed_settings, name_of, read_jobs, spec_of, whole_key
@@ -38,8 +38,9 @@ class Sweep:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.config = folder, OmegaConf.load(folder / SWEEP)
-        self.name, self.figures = name_of(self.config), spec_of(self.config).figures
-        self.jobs = read_jobs(folder, [key for figure in self.figures for key in figure.keys])
+        self.name, self.spec = name_of(self.config), spec_of(self.config)
+        self.figures = self.spec.figures
+        self.jobs = read_jobs(folder, [key for keys in self.spec.keys.values() for key in keys])
         self.done = self.jobs[self.jobs["error"].isna()]
 
     @cached_property
@@ -52,48 +53,60 @@ class Sweep:
     @cached_property
     def table(self) -> "SweepTable":
         keys = [key for figure in self.figures for key in figure.y]
-        return SweepTable(self.jobs, keys, self.name, changed_settings(self.config))
+        return SweepTable(self.jobs, keys, self.name, changed_settings(self.config), self.spec.columns)
 
 
 class SweepTable:
     """The finished jobs as lines: the run's name, then keys of result.json, with the paper's value before the measured.
 
-    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`, as far as there are values.
-    Jobs that differ in their seed only share a line. The paper's values do not hold for settings that are `changed`.
+    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`, as far as there are values;
+    and `columns`, which stand there in any case. Jobs that differ in their seed only share a line. The paper's values
+    do not hold for settings that are `changed`.
     """
 
-    def __init__(self, jobs: DataFrame, keys: Sequence[str] = (), title: str = "", changed: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        jobs: DataFrame,
+        keys: Sequence[str] = (),
+        title: str = "",
+        changed: Sequence[str] = (),
+        columns: Sequence[str] = (),
+    ) -> None:
         self.title, self.failures, self.warnings = title, failure_lines(jobs), warning_lines(jobs)
         done = jobs[jobs["error"].isna()].astype(object)
         done = done.where(done.notna(), None)
         runs = {str(name): members for name, members in done.groupby("name", sort=False)}
         printed = [name.removeprefix("paper.") for name in done if name.startswith("paper.")]
-        columns: dict[str, list[str]] = {}  # cells by heading
+        named = [whole_key(key) for key in columns]
+        cells: dict[str, list[str]] = {}  # by heading
         if changes_untyped(done):
-            columns["mechanism"] = [some(of["mechanism"].map(short_mechanism)) for of in runs.values()]
+            cells["mechanism"] = [some(of["mechanism"].map(short_mechanism)) for of in runs.values()]
         self.notes: list[str] = []
-        for key in _keys(done, [*printed, *map(whole_key, keys)]):
+        for key in _keys(done, [*named, *printed, *map(whole_key, keys)]):
             paper = [_paper_cell(key, of) for of in runs.values()]
             measured = [cell(key, of[key].tolist()) if key in of else "–" for of in runs.values()]
             title = heading(key)
             if any(text != "–" for text in paper):
-                columns[f"{title}: paper"], title = paper, f"{title}: measured"
-            if key == "metrics.majority" and len(set(measured)) == 1:
+                cells[f"{title}: paper"], title = paper, f"{title}: measured"
+            if key in named:
+                cells[title] = measured
+            elif key == "metrics.majority" and len(set(measured)) == 1:
                 self.notes += [f"Always answering the most frequent class has {measured[0]}."] * (measured[0] != "–")
             elif any(text != "–" for text in measured):
-                columns[title] = measured
-        if columns.get("ε data-independent") == columns.get("ε published"):
-            columns.pop("ε data-independent", None)
+                cells[title] = measured
+        same = cells.get("ε data-independent") == cells.get("ε published")
+        if same and "epsilon.data_independent" not in named:
+            cells.pop("ε data-independent", None)
         if self.warnings:
-            columns["with warning"] = [f"{sum(map(bool, of['warnings']))} of {len(of)}" for of in runs.values()]
+            cells["with warning"] = [f"{sum(map(bool, of['warnings']))} of {len(of)}" for of in runs.values()]
         counts = {len(of) for of in runs.values()}
         if counts - {1}:
             several = f"{'up to ' if len(counts) > 1 else ''}{max(counts)}"
             self.notes.append(f"Mean ± standard deviation over {several} seeds.")
         if changed and printed:
             self.notes.append(f"The paper's values are not for these settings: {', '.join(changed)}.")
-        self.headings, self.columns = ["run", *columns], columns
-        self.lines = [list(line) for line in zip(runs, *columns.values(), strict=True)]
+        self.headings, self.columns = ["run", *cells], cells
+        self.lines = [list(line) for line in zip(runs, *cells.values(), strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table for a terminal; where it is too wide, a paragraph for each run. No number is broken."""
@@ -188,16 +201,27 @@ def read_sweep(folder: str | Path) -> DataFrame:
 
 def cell(key: str, values: Sequence[Any]) -> str:
     """Return the cell of one run, or of several that differ in their seed: mean ± standard deviation."""
-    numbers, share = [value for value in values if isinstance(value, int | float)], is_share(key)
-    if not numbers or len(numbers) < len(values):
-        return str(values[0]) if values and isinstance(values[0], str) else "–"
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(numbers) < len(values) or not values:
+        texts = [text for text in map(_text, values) if text]
+        return some(texts, 3) if texts and not numbers else "–"
     mean = fmean(numbers)
+    share = is_share(key)
     whole = share or all(isinstance(value, int) for value in values)
-    shown = percent(mean) if share else f"{mean:,.0f}" if whole else number(mean, key)
+    shown = figure(round(mean) if whole and not share else mean, key)
     if len(set(values)) < 2 or math.isinf(mean):
         return shown
     spread = f"{100 * stdev(values):.1f} %" if share else f"{stdev(values):,.{0 if whole else 3}f}"
     return f"{shown.removesuffix(' %')} ± {spread}" if spread.strip("0.% ") else shown
+
+
+def _text(value: object) -> str:
+    """Return a value that is no number as text, as one types it; empty where there is none."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _paper_cell(key: str, jobs: DataFrame) -> str:

@@ -78,6 +78,8 @@ class Ensemble(EnsembleSettings):
         # The source of a network that has no name in nzc.networks is in its description.
         source = source_digest(networks.MODULES[self.network]) if isinstance(self.network, str) else ""
         facts = {"network_code": source, "precision": trainer.precision, "device": trainer.device_kind}
+        if trainer.deterministic:
+            facts["deterministic"] = trainer.deterministic
         return super().request(splits, trainer) | facts
 
     def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:

@@ -26,8 +26,8 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import OperationalError
 
 from nzc.runs import layout
-from nzc.runs.formatting import EPSILONS, number
-from nzc.runs.result import RunResult
+from nzc.runs.formatting import RECALL, number
+from nzc.runs.result import TRACKED, RunResult, tracked_as
 from nzc.runs.summary import by_class, describe, describe_student
 from nzc.storage.files import require_writable
 from nzc.sweeps.frame import JOBS
@@ -47,6 +47,8 @@ _PUBLIC = (
 USUAL_URI = "sqlite:///mlflow.db"
 #: Points of learning curves are sent together after so many seconds, because each request takes milliseconds.
 _TOGETHER = 2.0
+#: Numbers of result.json that are no metrics as they are: a δ, and those by class, whose names MLflow may not take.
+_APART = ("epsilon.published_delta", RECALL)
 #: An address that begins so names a file; the path follows as it is, with no sign replaced.
 _SQLITE = "sqlite:///"
 
@@ -182,14 +184,11 @@ class MLflow(Tracker):
         """Log a finished run: its numbers, dataset, learning curves, files and student."""
         whole = RunResult.read(folder)
         result = whole if self.private else whole.public
-        record, epsilon = result.as_dict(), result.epsilon
-        values = {f"epsilon_{name}": getattr(epsilon, name) for name in EPSILONS}
-        values |= {"epsilon": epsilon.published, "order": epsilon.order}
-        values |= {name: record[name] for name in ("accuracy", "label_accuracy", "answered")}
-        metrics = ("majority", "balanced_accuracy", "auc", "average_precision")
-        values |= {name: record["metrics"][name] for name in metrics}
+        record = result.as_dict()
+        figures = layout.with_infinity(layout.flatten({key: record[key] for key in TRACKED}))
+        values = {tracked_as(key): value for key, value in figures.items() if not key.startswith(_APART)}
+        values["epsilon"] = result.epsilon.published
         values |= by_class("recall", result.metrics.recall) | by_class("epsilon_of", result.individual)
-        values |= {f"{of}_{name}": value for of in ("teachers", "seconds") for name, value in record[of].items()}
         self._log_values(values, {MLFLOW_RUN_NOTE: describe(result)})
         if (data := result.data) is not None:  # name, sizes and digest, but no row
             source = {"source_type": "nzc", "source": json.dumps({"dataset": result.dataset})}

@@ -3,30 +3,53 @@
 import logging
 import os
 import warnings
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nzc.validation import InputError, in_a_line, one_of, whole
+from nzc.validation import InputError, in_a_line, not_negative, one_of, whole
 
 if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-    from pytorch_lightning import LightningModule, Trainer
+    from pytorch_lightning import Callback, LightningModule, Trainer
+    from torch import Tensor
 
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")  # weights stay float32, like the rows
 _QUIET = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
-#: Trainer options that nzc sets itself, or that Lightning refuses for the manual optimisation of teachers.
+#: Options of every fit. All others are of student and representation alone, so that only these, of which each is in
+#: the key of stored predictions or changes the speed alone, reach a teacher, and none of the user's objects sees one.
+_OF_TEACHERS = ("accelerator", "devices", "strategy", "precision", "deterministic")
+_LENGTH = "teachers.epochs, student.steps and representation.encoder.steps say how long a fit is"
+#: Options that nzc sets itself, and what to set instead.
 _RESERVED = {
-    *("max_epochs", "min_epochs", "max_steps", "min_steps", "max_time", "limit_train_batches", "overfit_batches"),
-    *("fast_dev_run", "callbacks", "gradient_clip_val", "gradient_clip_algorithm", "accumulate_grad_batches", *_QUIET),
+    **dict.fromkeys(("max_epochs", "min_epochs", "max_steps", "min_steps"), _LENGTH),
+    **dict.fromkeys(("limit_train_batches", "overfit_batches", "fast_dev_run"), _LENGTH),
+    "accumulate_grad_batches": "batch_size of teachers, student or encoder says how many rows a step has",
+    "enable_progress_bar": "trainer.progress shows progress, or does not",
+    "enable_checkpointing": "a ModelCheckpoint among trainer.callbacks writes checkpoints",
+    "enable_model_summary": "a RichModelSummary among trainer.callbacks shows the network",
+    "use_distributed_sampler": "nzc divides the teachers among devices itself",
 }
+_BY_HAND = "it needs an optimiser that Lightning steps, and students step their own"
+#: Callbacks of Lightning that would fail, or do nothing, in the fit of a student: one epoch of its own optimiser.
+_NO_CALLBACKS = {
+    "EarlyStopping": "it waits for the end of an epoch; student.validation and student.patience stop early",
+    "StochasticWeightAveraging": "student.average averages weights",
+    "WeightAveraging": "student.average averages weights",
+    **dict.fromkeys(("LearningRateMonitor", "GradientAccumulationScheduler", "BaseFinetuning"), _BY_HAND),
+    **dict.fromkeys(("LearningRateFinder", "BatchSizeFinder"), _BY_HAND),
+}
+#: Options of student and representation that change nothing that these learn.
+_ONLY_SHOW = ("logger", "profiler", "default_root_dir", "log_every_n_steps")
 
 
 class TrainerSettings:
-    """Options of pytorch_lightning.Trainer, shared by all fits of a run; conf/trainer/auto.yaml explains the others.
+    """Options of pytorch_lightning.Trainer; conf/trainer/auto.yaml explains the others.
 
-    Of `num_nodes` machines that start the same command, the first does the whole run; the others train their share of
-    the teachers and end.
+    Teachers are trained by `_OF_TEACHERS`, student and representation by all options. Of `num_nodes` machines that
+    start the same command, the first does the whole run; the others train their share of the teachers and end.
     """
 
     def __init__(
@@ -36,12 +59,47 @@ class TrainerSettings:
         whole(1, num_nodes=num_nodes)
         self.precision = str(options.get("precision", PRECISIONS[0]))
         one_of(PRECISIONS, precision=self.precision)
-        for name in sorted(_RESERVED & options.keys()):
-            raise InputError(name, options[name], "must not be given: nzc sets it itself, or trains without it")
+        # Lightning takes logger=None for true.
+        options = {name: value for name, value in options.items() if value is not None}
+        for name in options:
+            if name in _RESERVED:
+                raise InputError(name, options[name], f"must not be given: {_RESERVED[name]}")
+        if "gradient_clip_val" in options:
+            not_negative(gradient_clip_val=options["gradient_clip_val"])
         if not isinstance(compile, bool):
             raise InputError("compile", compile, "must be true or false")
         self.progress, self.threads, self.nodes, self.options = progress, threads, num_nodes, options
         self.compile = compile  # the step of stacked teachers
+
+    @property
+    def deterministic(self) -> Any:
+        """Whether only deterministic algorithms of torch are used: true, or warn."""
+        return self.options.get("deterministic") or False
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The options of student and representation alone."""
+        return {name: value for name, value in self.options.items() if name not in _OF_TEACHERS}
+
+    @property
+    def learning(self) -> dict[str, Any]:
+        """Those of them that can change what a representation learns."""
+        return {name: value for name, value in self.own.items() if name not in _ONLY_SHOW}
+
+    @property
+    def clip(self) -> Callable[[list["Tensor"]], object] | None:
+        """What limits the gradients of weights, for modules that optimise by hand; None: nothing does.
+
+        Lightning itself limits those of other modules.
+        """
+        most = self.options.get("gradient_clip_val")
+        if not most:
+            return None
+        from torch.nn.utils import clip_grad_norm_, clip_grad_value_
+
+        if self.options.get("gradient_clip_algorithm") == "value":
+            return partial(clip_grad_value_, clip_value=most)
+        return partial(clip_grad_norm_, max_norm=most)
 
     @property
     def is_worker(self) -> bool:
@@ -60,18 +118,32 @@ class TrainerSettings:
         return int(self._trainer().num_devices)
 
     def fit(
-        self, module: "LightningModule", name: str, total: int | None = None, ranks: bool = False, **options: Any
+        self,
+        module: "LightningModule",
+        name: str,
+        total: int | None = None,
+        ranks: bool = False,
+        callbacks: Sequence["Callback"] = (),
+        **options: Any,
     ) -> None:
         """Fit `module` in this process, on one device; with `ranks` in one process for each device of each node.
 
-        Each rank is sent the module, so it must hold nothing that its process may not know.
+        With `ranks` it trains teachers, by the options of teachers. Each rank is sent the module, so it must hold
+        nothing that its process may not know.
 
         name   heads the progress bar, which counts to `total`; None: to the number of batches
         """
         from nzc.training.callbacks import Progress
 
-        options |= {"num_nodes": self.nodes} if ranks else self._one_device()
-        trainer = self._trainer(callbacks=[Progress(name, self.progress, total)], **options)
+        usual = [Progress(name, self.progress, total), *callbacks]
+        if ranks:
+            trainer = self._trainer(callbacks=usual, num_nodes=self.nodes, **options)
+        else:
+            own = self._own_options()
+            if not module.automatic_optimization:  # then the module itself calls `clip`, and Lightning would refuse
+                own |= {"gradient_clip_val": None, "gradient_clip_algorithm": None}
+            own["callbacks"] = [*usual, *own["callbacks"]]
+            trainer = self._trainer(**own | self._one_device() | options)
         with warnings.catch_warnings(action="ignore"):
             try:
                 trainer.fit(module)
@@ -81,8 +153,46 @@ class TrainerSettings:
                 raise
 
     def check(self) -> None:
-        """Raise InputError where Lightning does not accept these options."""
+        """Raise InputError where Lightning does not accept these options: of one of them, if that is wrong alone."""
+        from pytorch_lightning.callbacks import Timer
+
+        own = self._own_options()
+        callbacks = {name: own.pop(name) for name in ("callbacks", "enable_checkpointing")}
         self._trainer()
+        for name, value in own.items():
+            self._trainer(**{name: value})
+        trainer: Any = self._trainer(**own, **callbacks)
+        for callback in trainer.callbacks:  # one of them is Lightning's own, for max_time
+            if isinstance(callback, Timer) and callback.time_remaining() == 0:
+                raise InputError("trainer.max_time", self.options.get("max_time"), "must leave time for a step")
+
+    def _own_options(self) -> dict[str, Any]:
+        """Return the options of student and representation alone, for one fit, with copies of the callbacks.
+
+        InputError: a callback or logger is none of Lightning's, or cannot do in a student's fit what it is for.
+        """
+        from pytorch_lightning import Callback
+        from pytorch_lightning.callbacks import Checkpoint
+        from pytorch_lightning.loggers import Logger
+
+        own = self.own
+        callbacks = _objects("callbacks", own.get("callbacks", []), Callback)
+        if not isinstance(own.get("logger", False), bool):
+            own["logger"] = _objects("logger", own["logger"], Logger)
+        for callback in callbacks:
+            for kind in type(callback).__mro__:
+                if kind.__name__ in _NO_CALLBACKS:
+                    refused = f"must be without {kind.__name__}: {_NO_CALLBACKS[kind.__name__]}"
+                    raise InputError("trainer.callbacks", type(callback).__name__, refused)
+        try:
+            own["callbacks"] = deepcopy(callbacks)  # each fit begins with the state that the settings describe
+        except Exception as error:
+            allowed = f"must be objects that can be copied for each fit ({in_a_line(error)})"
+            raise InputError("trainer.callbacks", callbacks, allowed) from error
+        own["enable_checkpointing"] = any(isinstance(callback, Checkpoint) for callback in callbacks)
+        if "profiler" in own:  # its report is a line of log, and Lightning's other lines are not shown
+            logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)
+        return own
 
     def _one_device(self) -> dict[str, Any]:
         """Return the options of Lightning by which a fit stays in this process: the first of the devices, alone."""
@@ -98,15 +208,21 @@ class TrainerSettings:
         torch.set_num_threads(self.threads)
         try:
             with warnings.catch_warnings(action="ignore"):
-                make = partial(Trainer, **{"plugins": [self._environment()]} | self.options | options | _QUIET)
+                usual = {name: value for name, value in self.options.items() if name in _OF_TEACHERS}
+                make = partial(Trainer, **{"plugins": [self._environment()]} | _QUIET | usual | options)
                 trainer = make()
                 if isinstance(trainer.strategy, DDPStrategy):  # by default it would start the whole command again
                     patience = timedelta(days=1)  # a rank waits so long for the others
                     trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=patience))
                 return trainer
         except Exception as error:  # Lightning raises many types
-            allowed = f"must be options of pytorch_lightning.Trainer ({in_a_line(error)})"
-            raise InputError("trainer", self.options, allowed) from error
+            key = "trainer"
+            value: object = self.options
+            if len(options) == 1:
+                [(name, value)] = options.items()
+                key = f"trainer.{name}"
+            allowed = f"must be an option of pytorch_lightning.Trainer ({in_a_line(error)})"
+            raise InputError(key, value, allowed) from error
 
     def _environment(self) -> "LightningEnvironment":
         """Return this node's number and the address of the first, as NODE_RANK and MASTER_ADDR or SLURM give them."""
@@ -118,3 +234,12 @@ class TrainerSettings:
             os.environ.setdefault("NODE_RANK", str(slurm.node_rank()))
             os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = slurm.main_address, str(slurm.main_port)
         return LightningEnvironment()
+
+
+def _objects(name: str, value: Any, kind: type) -> list[Any]:
+    """Return an object or a list of objects as a list. InputError: one is not of this kind."""
+    objects = value if isinstance(value, list) else [value]
+    for each in objects:
+        if not isinstance(each, kind):
+            raise InputError(f"trainer.{name}", each, f"must be objects of {kind.__module__}.{kind.__name__}")
+    return objects

@@ -172,7 +172,7 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, ma
     run = client.search_runs([client.get_experiment_by_name("npz").experiment_id])[0]
     plain = {name for name in run.data.metrics if "/" not in name}
     of_public_rows = {"accuracy", "label_accuracy", "majority", "balanced_accuracy", "auc", "average_precision"}
-    of_public_rows |= {"recall_0", "recall_1", "recall_2"}
+    of_public_rows |= {"recall_0", "recall_1", "recall_2", "agreement"}
     assert plain <= of_public_rows | {"answered", "teachers_count", "epsilon", "seconds_total"} | {
         f"epsilon_{name}" for name in ("published", "data_independent", "audited")
     }

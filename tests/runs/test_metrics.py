@@ -1,18 +1,32 @@
 """Figures of merit: by hand-counted cases and scikit-learn's own; the warnings; where a run shows them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import SMALL, Nzc, tracked_runs
 from mlflow import MlflowClient
-from sklearn.metrics import average_precision_score, balanced_accuracy_score, recall_score, roc_auc_score
+from omegaconf import OmegaConf
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    f1_score,
+    log_loss,
+    recall_score,
+    roc_auc_score,
+)
 
+from nzc.app.build import build_metrics
+from nzc.app.config import compose_run
 from nzc.app.job import _objective
 from nzc.runs.metrics import Agreement, Metrics, unequal_classes, warnings_of
-from nzc.runs.result import RunResult
+from nzc.runs.own_metric import OwnMetric, own_metrics
+from nzc.runs.result import RunResult, is_taken
 from nzc.runs.summary import by_class
+from nzc.validation import InputError
 
 PATIENTS = ("healthy", "ill")
 
@@ -147,3 +161,177 @@ def test_names_that_mlflow_refuses_or_takes_for_one() -> None:
 def test_unequal_classes_are_told_from_equal_ones(majority: float | None, unequal: bool) -> None:
     recall = {f"metrics.recall.{name}": 0.5 for name in range(10)}
     assert unequal_classes({"metrics.majority": majority, **recall}) == unequal
+
+
+def _own(node: object, name: str = "mine") -> OwnMetric:
+    (metric,) = build_metrics(OmegaConf.create({"metrics": {name: node}}))
+    return metric
+
+
+#: Functions of users, which may call their parameters as they like.
+def shares_missed(y_pred: np.ndarray, y_true: np.ndarray) -> np.ndarray:
+    return np.array([(y_pred == 0)[y_true != 0].mean()])  # one number, as an array
+
+
+def squares(truth: np.ndarray, forecast: np.ndarray) -> float:
+    return float(((forecast - np.eye(forecast.shape[1])[truth]) ** 2).sum(axis=1).mean())
+
+
+def preds_missed(preds: Any, target: Any) -> Any:
+    return (preds.argmax(dim=1) != target).double().mean()
+
+
+class Counter:
+    """Keeps what it has seen, as torchmetrics' classes do."""
+
+    def __init__(self, start: int) -> None:
+        self.seen = start
+
+    def __call__(self, y_true: np.ndarray, y_pred: np.ndarray) -> int:
+        self.seen += 1
+        return self.seen
+
+
+def second_only(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    if (y_true != y_pred).any():
+        raise KeyError("a row")
+    return 1.0
+
+
+def nan_later(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    return 0.5 if (y_true == y_pred).all() else float("nan")
+
+
+MULTI = {"num_classes": 4}
+#: What is typed, and the same from labels and probabilities of many classes by scikit-learn or by hand.
+OF_MANY: list[tuple[Any, Callable[..., float]]] = [
+    ({"_target_": "sklearn.metrics.f1_score", "average": "macro"}, lambda t, y, p: f1_score(t, y, average="macro")),
+    ({"_target_": "sklearn.metrics.log_loss"}, lambda t, y, p: -np.log(p[np.arange(len(t)), t]).mean()),
+    ({"_target_": "sklearn.metrics.top_k_accuracy_score", "k": 2},
+     lambda t, y, p: np.mean([t_ in np.argsort(p_)[-2:] for t_, p_ in zip(t, p, strict=True)])),
+    ("sklearn.metrics.accuracy_score", lambda t, y, p: np.mean(t == y)),
+    ({"_target_": "torchmetrics.classification.MulticlassF1Score", **MULTI},
+     lambda t, y, p: f1_score(t, p.argmax(axis=1), average="macro")),
+    ({"_target_": "torchmetrics.functional.f1_score", "task": "multiclass", "average": "macro", **MULTI},
+     lambda t, y, p: f1_score(t, p.argmax(axis=1), average="macro")),
+    ({"_target_": "torchmetrics.Accuracy", "task": "multiclass", "average": "micro", "_takes_": "labels", **MULTI},
+     lambda t, y, p: np.mean(t == y)),
+    (f"{__name__}.shares_missed", lambda t, y, p: np.mean(y[t != 0] == 0)),
+    ({"_target_": f"{__name__}.squares", "_takes_": "probabilities"},
+     lambda t, y, p: np.mean(np.sum(p**2, axis=1) - 2 * p[np.arange(len(t)), t] + 1)),
+    (f"{__name__}.preds_missed", lambda t, y, p: np.mean(t != p.argmax(axis=1))),
+    ({"_target_": f"{__name__}.Counter", "start": 6}, lambda t, y, p: 7),
+]  # fmt: skip
+OF_TWO: list[tuple[Any, Callable[..., float]]] = [
+    ("sklearn.metrics.f1_score", lambda t, y, p: f1_score(t, y)),
+    ("sklearn.metrics.log_loss", lambda t, y, p: log_loss(t, p)),
+    ("sklearn.metrics.brier_score_loss", lambda t, y, p: np.mean((p[:, 1] - t) ** 2)),
+    ("sklearn.metrics.roc_auc_score", lambda t, y, p: roc_auc_score(t == 1, p[:, 1])),
+    ("torchmetrics.classification.BinaryAUROC", lambda t, y, p: roc_auc_score(t == 1, p[:, 1])),
+    (
+        {"_target_": "torchmetrics.AUROC", "task": "multiclass", "num_classes": 2},
+        lambda t, y, p: roc_auc_score(t, p[:, 1]),
+    ),
+    ({"_target_": "torchmetrics.functional.accuracy", "task": "binary"}, lambda t, y, p: np.mean((p[:, 1] > 0.5) == t)),
+]
+
+
+@pytest.mark.parametrize(("classes", "node", "expected"), [
+    *[(4, *case) for case in OF_MANY], *[(2, *case) for case in OF_TWO],
+])  # fmt: skip
+def test_any_metric_of_labels_or_probabilities(classes: int, node: Any, expected: Callable[..., float]) -> None:
+    """The student decides by weights, so that its labels are not always the likeliest."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, classes, 200)
+    probs = rng.dirichlet(np.ones(classes), 200)
+    predicted = (probs * np.arange(1, classes + 1)).argmax(axis=1)
+    metric = _own(node)
+    metric.check(truth, classes)
+    for _ in range(2):  # nothing is left of the last evaluation
+        assert metric(truth, predicted, probs) == pytest.approx(expected(truth, predicted, probs), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("node", "line"),
+    [
+        (
+            {"_target_": "sklearn.metrics.f1_score", "average": "marco"},
+            "metrics.mine=sklearn.metrics.f1_score: .*marco",
+        ),
+        ({"_target_": "sklearn.metrics.f1_score", "averag": "macro"}, "metrics.mine.averag=macro: .*mean average"),
+        ("sklearn.metrics.f1_score", "metrics.mine=sklearn.metrics.f1_score: .*multiclass but average='binary'"),
+        ("sklearn.metrics.f1_scor", "metrics.mine._target_=sklearn.metrics.f1_scor: "),
+        ("sklearn.metrics.confusion_matrix", "metrics.mine=sklearn.metrics.confusion_matrix: .*one number"),
+        ("sklearn.metrics.classification_report", "metrics.mine=.*one number.*str"),
+        ("torchmetrics.classification.MulticlassF1Score", "metrics.mine=torchmetrics.*num_classes"),
+        ({"_target_": "torchmetrics.classification.MulticlassF1Score", "num_classes": 3}, "metrics.mine=torchmetrics"),
+        ({"average": "macro"}, "metrics.mine=.*must name a function"),
+        (3, "metrics.mine=3: must name a function"),
+        (
+            {"_target_": f"{__name__}.squares", "_takes_": "probs"},
+            "metrics.mine._takes_=probs: .*labels, probabilities",
+        ),
+    ],
+)
+@pytest.mark.parametrize("truth", [[0, 1, 2, 3] * 5, []], ids=["labels", "no labels"])
+def test_a_metric_that_is_wrong_is_refused_by_its_key(node: Any, line: str, truth: list[int]) -> None:
+    with pytest.raises(InputError, match=line):
+        _own(node).check(np.array(truth, np.int64), 4)
+
+
+@pytest.mark.parametrize("name", ["auc", "accuracy", "recall", "recall_macro", "epsilon_mine", "seconds_total", "order",
+                                  "own", "teachers_count", "f1 macro"])  # fmt: skip
+def test_a_name_of_nzc_s_own_figures_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=rf"^metrics.{name}=.*must have another name"):
+        _own("sklearn.metrics.accuracy_score", name)
+    assert not any(map(is_taken, ("f1", "f1_macro", "macro_recall", "log_loss", "top2_accuracy")))
+
+
+def test_names_of_metrics_need_no_plus_and_other_names_do() -> None:
+    cfg = compose_run(["metrics.f1={_target_: sklearn.metrics.f1_score, average: macro}", "metrics.f1.average=micro",
+                       "metrics.gone={_target_: sklearn.metrics.f1_score}", "metrics.gone=null"])  # fmt: skip
+    (metric,) = build_metrics(cfg)
+    assert (metric.name, metric.part.keywords) == ("f1", {"average": "micro"})
+    assert build_metrics(compose_run(["metrics=null"])) == build_metrics(compose_run([])) == ()
+    with pytest.raises(InputError, match=r"^metrics=3: "):
+        build_metrics(compose_run(["metrics=3"]))
+
+
+def test_a_metric_that_fails_costs_its_value_only() -> None:
+    metrics = [_own(f"{__name__}.{name}", name) for name in ("second_only", "nan_later", "Counter")]
+    metrics[2] = _own({"_target_": f"{__name__}.Counter", "start": 1}, "Counter")
+    for metric in metrics:
+        metric.check(np.array([0, 1]), 2)
+    values, lines = own_metrics(metrics, np.array([0, 1]), np.array([0, 0]), np.eye(2))
+    assert values == {"second_only": None, "nan_later": None, "Counter": 2.0}
+    assert [line.partition(" ")[0] for line in lines] == ["metrics.second_only", "metrics.nan_later"]
+
+
+def test_own_metrics_stand_where_the_built_in_ones_do(nzc: Nzc) -> None:
+    """Three of scikit-learn's that nzc has too, and one that fails after the training."""
+    Path("late.py").write_text("def late(y_true, y_pred):\n    return 1 / (y_true == y_pred).all()\n")
+    typed = ["metrics.right={_target_: sklearn.metrics.accuracy_score}",
+             "metrics.macro={_target_: sklearn.metrics.recall_score, average: macro}",
+             "metrics.ranks={_target_: sklearn.metrics.roc_auc_score, multi_class: ovr}",
+             "metrics.late=late.late"]  # fmt: skip
+    wrong = nzc(*SMALL, typed[1].replace("macro}", "marco}"))
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1) and "marco" in wrong.err
+    assert not Path(".nzc").exists() and not Path("outputs").exists()  # nothing was trained
+
+    ran = nzc(*SMALL, *typed, "tracking=mlflow", "tracking.model=false", "tracking.private=false", "rng=system")
+    assert ran.code == 0, ran.err
+    result = ran.result
+    metrics = result["metrics"]
+    assert metrics["right"] == result["accuracy"]
+    assert (metrics["macro"], metrics["ranks"]) == pytest.approx((metrics["balanced_accuracy"], metrics["auc"]))
+    assert metrics["late"] is None and "metrics.late (late.late) is not known: " in ran.err
+    assert any(line.startswith("metrics.late") for line in result["warnings"])
+    shown = {name: line for line in ran.out.splitlines() for name in ("right", "ranks", "late") if f" {name} " in line}
+    assert f" {metrics['right']:.3f} " in shown["right"] and " – " in shown["late"]
+    (run,) = tracked_runs(MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db"))
+    logged = {name for name, value in metrics.items() if isinstance(value, float)}
+    assert logged > {"right", "macro", "ranks", "agreement", "majority"} and "late" not in run.data.metrics
+    assert {name: run.data.metrics[name] for name in logged} == {name: metrics[name] for name in logged}
+    read = RunResult.read(next(ran.folder.glob("outputs/*/*")))
+    assert read.as_dict() == result and read.public.metrics == read.metrics
+    assert _objective("metrics.macro", read) == metrics["macro"]

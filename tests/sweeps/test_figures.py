@@ -40,6 +40,26 @@ def _axes(jobs: DataFrame, **declared: object) -> Any:
     return axes
 
 
+def test_columns_that_a_file_names_stand_in_the_table_whatever_they_hold() -> None:
+    """Shares, counts, ε (rounded up), other numbers (to the nearest), text, and nothing; means over seeds."""
+    jobs = DataFrame([
+        {"name": name, "error": None, "epsilon.published": 1.0001, "epsilon.data_independent": 1.0001,
+         "metrics.f1": 0.1234 + seed, "metrics.majority": 0.5, "metrics.cost": None, "seconds.total": 3.0001,
+         "aggregator.sigma": sigma, "audit": False, "mechanism": f"m{seed}", "accuracy_interval": [0.25, 0.5]}
+        for seed in (0, 1) for name, sigma in (("a", 5), ("b", 0.05))
+    ], dtype=object)  # fmt: skip
+    keys = ["seconds.total", "aggregator.sigma", "audit", "mechanism", "accuracy_interval", "metrics.cost"]
+    keys += ["metrics.majority", "data_independent"]  # which no table shows where they say nothing new
+    shown = SweepTable(jobs, columns=keys).columns
+    assert {name: cells[1] for name, cells in shown.items()} == {
+        "seconds.total": "3.000", "aggregator.sigma": "0.050", "audit": "false", "mechanism": "m0; m1",
+        "accuracy_interval": "0.25, 0.5", "f1": "0.623 ± 0.707", "cost": "–", "majority rate": "50.0 %",
+        "ε published": "1.001", "ε data-independent": "1.001",
+    }  # fmt: skip
+    assert [*shown][:5] == keys[:5] and shown["aggregator.sigma"] == ["5", "0.050"]
+    assert [*SweepTable(jobs).columns] == ["f1", "ε published"]
+
+
 def test_lines_are_means_over_runs_with_the_papers_points_hollow() -> None:
     axes = _axes(JOBS, x="aggregator.gamma", y="accuracy", by="row")
     assert axes.get_legend_handles_labels()[1] == ["lnmax", "nzc"]

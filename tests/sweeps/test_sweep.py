@@ -166,6 +166,39 @@ def test_every_sweep_file_composes_row_by_row(path: Path) -> None:
     assert not any(OmegaConf.missing_keys(cfg.aggregator) for cfg in configs)
 
 
+def test_a_sweep_file_names_metrics_and_columns(nzc: Nzc) -> None:
+    """Unknown ones are refused before the first job, and so is a metric that cannot be."""
+    f1 = "metrics: {f1: {_target_: sklearn.metrics.f1_score, average: macro}}\n"
+    columns = "  columns: [metrics.f1, seconds.total, aggregator.gamma]\n"
+    _sweep(SWEEP + columns + f1)
+    wrong = "[metrics.f2,gamma,seconds.totl,f1]"
+    said = nzc("+sweeps=mine", f"sweep.columns={wrong}").err.splitlines()
+    hints = ["metrics.f1", "aggregator.gamma", "seconds.total", "metrics.f1"]
+    assert [line.partition("did you mean ")[2] for line in said] == [f"{hint}?" for hint in hints]
+    assert all(
+        line.startswith(f"nzc: sweep.columns={key}: ") for line, key in zip(said, wrong[1:-1].split(","), strict=True)
+    )
+    (line,) = nzc("+sweeps=mine", "metrics.f1._target_=sklearn.metrics.f1_scor").err.splitlines()
+    assert line.startswith("nzc: metrics.f1._target_=sklearn.metrics.f1_scor: ")
+    (line,) = nzc("+sweeps=mine", "+sweep.colums=[seed]").err.splitlines()
+    assert line.startswith("nzc: sweep.colums=['seed']: ") and line.endswith("did you mean columns?")
+    assert not Path("outputs").exists()
+
+    ran = nzc("+sweeps=mine")
+    assert ran.code == 0, ran.err
+    table = next(ran.folder.rglob("table.md")).read_text().splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table if line.startswith("|")]
+    at = [cells[0].index(name) for name in ("aggregator.gamma", "f1")]
+    assert [[line[place] for place in at] for line in cells[2:]] == [
+        ["–", "–"],
+        ["1.0e-10", "–"],
+    ]  # there is no student
+    page = next(ran.folder.rglob("report.html")).read_text()
+    assert all(f'<th scope="col">{name}</th>' in page for name in ("f1", "seconds.total", "aggregator.gamma"))
+    csv = read_sweep(next(ran.folder.rglob("table.csv")).parent)
+    assert {"metrics.f1", "seconds.total", "aggregator.gamma"} <= {*csv}
+
+
 def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc) -> None:
     search = ["+sweeps=search_noise", *OWN, "teachers.labels=labels.npy"]
     ran = nzc(*search, "hydra/sweeper=optuna", "hydra.sweeper.n_trials=2")

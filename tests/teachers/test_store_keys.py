@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pytorch_lightning import Callback
 from sklearn.tree import DecisionTreeClassifier
 
 from nzc import representation, teachers
@@ -52,6 +53,11 @@ NOT_IN_KEY = {
     "label": "the rows that are labeled are in the key",
     "records": "the number of teachers is in the key",
 }
+
+
+class Watch(Callback):
+    def __init__(self, every: int) -> None:
+        self.every = every
 
 
 def _splits(classes: int = 3) -> DataSplits:
@@ -109,6 +115,29 @@ def test_precision_and_kind_of_device_are_in_the_key_of_networks() -> None:
     requests = [networks.stored_request(_splits(), trainer) for trainer in trainers]
     assert len({json.dumps(request, sort_keys=True) for request in requests}) == 3
     assert all(request["device"] == "cpu" for request in requests)
+
+
+def test_options_of_the_trainer_are_in_the_key_of_what_they_can_change(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Teachers do not get options of student and representation; loggers and profilers change nothing."""
+    places: list[str] = []
+
+    def fetch(_: Any, request: Any, compute: Any) -> Any:
+        places.append(str(request))
+        return np.zeros((70, 1))
+
+    monkeypatch.setattr(PredictionStore, "fetch", fetch)
+    changes = [{}, {"gradient_clip_val": 1}, {"gradient_clip_val": 2}, {"max_time": {"hours": 1}}]
+    changes += [{"callbacks": [Watch(every)]} for every in (1, 2)]
+    shown = [{"logger": True}, {"profiler": "simple"}, {"gradient_clip_val": None}]
+    teachers = []
+    for options in [*changes, *shown, {"deterministic": True}]:
+        trainer = TrainerSettings(progress=False, accelerator="cpu", **options)
+        SPECTRAL.embed(_splits(), PredictionStore(tmp_path), trainer)
+        teachers.append(str(TEACHERS[0].stored_request(_splits(), trainer)))
+    assert len(set(places)) == len(changes) + 1 and set(places[-4:-1]) == {places[0]}
+    assert len(set(teachers[:-1])) == 1 and teachers[-1] != teachers[0]
 
 
 def test_a_field_of_a_subclass_is_in_the_key() -> None:
