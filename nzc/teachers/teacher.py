@@ -53,7 +53,7 @@ class Teacher:
         return self.drawn.pop(0)
 
     def _draw_passes(self) -> list[tuple[Tensor, Tensor]]:
-        """Return the rows of the next pass; of a small shard, of several passes, because a call costs more than rows."""
+        """Return the rows of the next pass; of a small shard those of several: a call costs more than its rows."""
         augment, rows, passes = self.settings.augment, min(self.rows, len(self.y)), 1
         by_row = augment if isinstance(augment, RowWise) and augment.takes(self.x.shape[1:]) else None
         if by_row is not None and not self.has_dropout:  # dropout is seeded by the same generator
