@@ -1,7 +1,7 @@
 """Hydra's callbacks. What a run or a sweep needs is imported when it begins: a run says before what it is."""
 
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
@@ -9,21 +9,16 @@ from omegaconf import DictConfig, OmegaConf
 from nzc.app.config import shows_private
 from nzc.app.errors import reported
 
-if TYPE_CHECKING:
-    from nzc.app.job import PreparedJob
-
 
 class RunHooks(Callback):
     """Prepares a single run before Hydra makes its folder, so that wrong input leaves nothing behind."""
-
-    prepared: ClassVar["PreparedJob | None"] = None  # in this process
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         with reported(shows_private(config)):  # Hydra would make a warning of an error
             _say_start(config)
             from nzc.app.job import begin_run
 
-            RunHooks.prepared = begin_run(config)
+            begin_run(config)
 
 
 class SweepHooks(Callback):

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, chdir, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import psutil
@@ -19,7 +19,6 @@ from nzc.app.build import build, run_params
 from nzc.app.components import build_components
 from nzc.app.config import experiment_of, shows_private
 from nzc.app.errors import TRACEBACK, error_line, reported
-from nzc.app.hooks import RunHooks
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
 from nzc.runs import pipeline
@@ -39,6 +38,8 @@ from nzc.validation import InputError
 @dataclass
 class PreparedJob:
     """A run whose input is known to be good, and its tracker. `begun`: when the user started it, since 1970."""
+
+    single: ClassVar["PreparedJob | None"] = None  # the single run of this process, between `begin_run` and `run_job`
 
     cfg: DictConfig
     choices: Mapping[str, Any]
@@ -129,7 +130,7 @@ def _tracked(
     return tracked(tracker, folder, experiment, name, run_params(cfg, choices), sweep)
 
 
-def begin_run(config: DictConfig) -> PreparedJob:
+def begin_run(config: DictConfig) -> None:
     """Prepare a single run, and take its folder. A worker node trains its share of the teachers, and ends here."""
     forget_data()  # of an earlier command of this process
     begun = psutil.Process().create_time()  # imports take seconds
@@ -137,7 +138,7 @@ def begin_run(config: DictConfig) -> PreparedJob:
     if job.help_train():
         sys.exit()
     job.take("hydra.run.dir", Path(config.hydra.run.dir).absolute())  # the job may change it
-    return job
+    PreparedJob.single = job
 
 
 def run_job(cfg: DictConfig) -> float | list[float] | None:
@@ -149,9 +150,9 @@ def run_job(cfg: DictConfig) -> float | list[float] | None:
         sweep = home / settings.sweep.dir
         name = job_name(sweep, settings.job.num, as_typed(settings.overrides.task))
         return _run_of_sweep(cfg, settings.runtime.choices, folder, sweep, name, home)
-    assert RunHooks.prepared is not None
+    assert PreparedJob.single is not None
     with reported(private, folder=folder):
-        RunHooks.prepared.execute(speaks=True, show=partial(_show_table, private=private))
+        PreparedJob.single.execute(speaks=True, show=partial(_show_table, private=private))
     show(str(folder / RESULT), "dim")
     return None
 

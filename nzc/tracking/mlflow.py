@@ -24,9 +24,9 @@ from nzc.runs.result import RunResult
 from nzc.runs.summary import by_class, describe, describe_student
 from nzc.sweeps.frame import JOBS
 from nzc.sweeps.page import summarise
+from nzc.tracking.destination import Destination, address_of
 from nzc.tracking.model import log_student
 from nzc.tracking.record import LOCK, RECORD
-from nzc.tracking.settings import MLflow, address_of
 from nzc.validation import InputError, in_a_line
 
 #: Files that are never artifacts: the student is recorded as a model.
@@ -41,7 +41,7 @@ _PUBLIC = (
 class Recorder:
     """Talks to MLflow for a run, or for a sweep."""
 
-    def __init__(self, settings: MLflow) -> None:
+    def __init__(self, settings: Destination) -> None:
         self.settings, self.private = settings, settings.private
         self.uri = settings.uri if settings.file is None else address_of(settings.file)
         self.outage: Exception | None = None  # that `check_server` met

@@ -22,8 +22,8 @@ from nzc.app import job
 from nzc.app.config import CONF, HOME
 from nzc.runs import outputs, pipeline
 from nzc.tracking import MLflow, record, tracked, tracked_name, unsent
+from nzc.tracking.destination import USUAL_URI
 from nzc.tracking.mlflow import create_database
-from nzc.tracking.settings import USUAL_URI
 
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
 
