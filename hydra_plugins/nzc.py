@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 
 class RowSweeper(Sweeper):
-    """Runs the jobs that `nzc.app.sweep.SweepHooks` has planned and checked, `max_batch_size` at a time."""
+    """Runs the jobs that `nzc.app.sweep.RunningSweep` has planned and checked, `max_batch_size` at a time."""
 
     def __init__(self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None) -> None:
         self.max_batch_size = max_batch_size  # `params` is read from the configuration
@@ -22,10 +22,10 @@ class RowSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[Any]]:
-        from nzc.app.sweep import SweepHooks  # Hydra imports every plugin for every command
+        from nzc.app.sweep import RunningSweep  # Hydra imports every plugin for every command
 
-        assert SweepHooks.current is not None and self.launcher is not None
-        jobs = [job.launched for job in SweepHooks.current.jobs]
+        assert RunningSweep.current is not None and self.launcher is not None
+        jobs = [job.launched for job in RunningSweep.current.jobs]
         returned = []
         for first in range(0, len(jobs), self.max_batch_size or len(jobs)):
             batch = jobs[first : first + (self.max_batch_size or len(jobs))]

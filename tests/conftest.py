@@ -102,13 +102,13 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
 @pytest.fixture
 def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
-    """Run `nzc ARGUMENTS` in an empty folder, untracked and without figures unless said."""
+    """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it too; here it is undone after the test
     monkeypatch.setattr(mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path))
 
     def run(*arguments: str) -> Ran:
-        defaults = [key for key in ("tracking=none", "figures=false")
+        defaults = [key for key in ("tracking=none", "figures=false", "trainer.progress=false")
                     if not any(argument.startswith(key.partition("=")[0]) for argument in arguments)]  # fmt: skip
         return Ran(*command(*arguments, *defaults), tmp_path)
 

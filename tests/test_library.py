@@ -105,6 +105,47 @@ def test_the_command_answers_without_slow_imports(tmp_path: Path) -> None:
         assert not used & {"torch", "pytorch_lightning", "mlflow", "matplotlib", *slow}, words
 
 
+#: Runs `nzc` until it first writes to a stream, and prints what is imported then.
+UNTIL = """
+import json, os, sys
+from nzc.app.main import main
+class Stream:
+    def write(self, text):
+        names = sorted({{name.partition('.')[0] for name in sys.modules}})
+        print(json.dumps([text, names]), file=sys.__stdout__, flush=True)
+        os._exit(0)
+    def flush(self): pass
+sys.{stream}, sys.argv = Stream(), ["nzc", *{words}]
+main()
+"""
+
+
+def _at_first(stream: str, words: list[str], cwd: Path) -> tuple[str, set[str]]:
+    """Return what `nzc` first writes to a stream, and the top-level modules that it has loaded then."""
+    code = UNTIL.format(stream=stream, words=words)
+    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=True)
+    text, names = json.loads(done.stdout)
+    return text, set(names)
+
+
+def test_a_run_says_what_it_combines_before_slow_imports(tmp_path: Path) -> None:
+    text, imported = _at_first("stderr", ["student=vat"], tmp_path)
+    assert text == "nzc: dataset=digits teachers=ensemble aggregator=gnmax student=vat"
+    assert "hydra" in imported and not imported & {"numpy", "scipy", "pandas", *HEAVY - {"hydra", "omegaconf"}}
+
+
+def test_the_table_waits_for_no_tracker_and_no_figure(tmp_path: Path) -> None:
+    """Neither where the database is new, nor where it has runs of this experiment."""
+    np.save(tmp_path / "votes.npy", VOTES)
+    words = [*VOTES_FILE, "teachers.path=votes.npy", "queries=2", "tracking=mlflow", "figures=true"]
+    nzc_there = [sys.executable, "-m", "nzc", *words]
+    for _ in range(2):
+        _, imported = _at_first("stdout", words, tmp_path)
+        assert "scipy" in imported and not imported & {"mlflow", "sqlalchemy", "matplotlib", "pandas", "torch"}
+        if not (tmp_path / "mlflow.db").exists():
+            subprocess.run(nzc_there, cwd=tmp_path, capture_output=True, check=True)
+
+
 def test_every_public_name_exists_and_has_a_docstring() -> None:
     for name in nzc.__all__:
         assert getattr(nzc, name).__doc__ and name in dir(nzc), name

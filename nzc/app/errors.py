@@ -6,7 +6,7 @@ import shlex
 import sys
 import traceback
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -130,7 +130,7 @@ def _sentence(error: BaseException) -> str:
     return in_a_line(str(error).partition("Config search path")[0])
 
 
-def unknown_key(key: str, value: object, known: Iterable[str], of: str = "") -> InputError:
+def unknown_key(key: str, value: object, known: Collection[str], of: str = "") -> InputError:
     """Return the error for a key that is none of `known`: whole keys, or those of its group; `of`: whose they are."""
     group, _, name = key.rpartition(".")
     return InputError(key, value, f"must be one of the keys of {of or group or 'nzc'}{meant(name, known)}")

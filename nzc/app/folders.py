@@ -20,7 +20,7 @@ from nzc.runs.layout import SWEEP
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_table
 from nzc.storage.predictions import Entry, PredictionStore
-from nzc.tracking import Tracker, cause, send, unsent, wait_at_most
+from nzc.tracking import MLflow, Tracker, cause, send, unsent, wait_at_most
 from nzc.validation import InputError, between_0_and_1, in_a_line, positive
 
 
@@ -72,8 +72,6 @@ def _stored_tracker(folder: Path, uri: str | None) -> Tracker:
 
     `uri` of the command line replaces that of the folder; only in it, ${oc.env:NAME} is resolved.
     """
-    from nzc.tracking.mlflow import MLflow
-
     files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
     stored = OmegaConf.merge(*(OmegaConf.load(folder / file) for file in files))
     tree: Any = OmegaConf.to_container(stored, resolve=False)

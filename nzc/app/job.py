@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, chdir, closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 import psutil
 from hydra.core.hydra_config import HydraConfig
-from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
@@ -33,13 +32,14 @@ from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.sweeps.frame import job_name
 from nzc.tracking import Tracker, read_record, tracked, tracked_name, wait_at_most
-from nzc.types import CurveLog
 from nzc.validation import InputError
 
 
 @dataclass
 class PreparedJob:
     """A run whose input is known to be good, and its tracker. `begun`: when the user started it, since 1970."""
+
+    single: ClassVar["PreparedJob | None"] = None  # the single run of this process, between `begin_run` and `run_job`
 
     cfg: DictConfig
     choices: Mapping[str, Any]
@@ -58,12 +58,21 @@ class PreparedJob:
         self.folder = OwnFolder(key, folder)
         self.folder.take()
 
-    def execute(self, sweep: Path | None = None, name: str = "", speaks: bool = False) -> RunResult:
-        """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in `sweep`."""
+    def execute(
+        self,
+        sweep: Path | None = None,
+        name: str = "",
+        speaks: bool = False,
+        show: Callable[[RunResult], None] | None = None,
+    ) -> RunResult:
+        """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in `sweep`.
+
+        show  receives the result when its numbers are known
+        """
         speaks = speaks and self.run.parts.trainer.progress
         say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
-        with closing(self.folder), _tracked(self.tracker, self.cfg, self.choices, self.folder.path, sweep, name) as log:
-            return pipeline.execute(self.run, self.folder.path, self.begun, log, say)
+        with closing(self.folder), _tracked(self.tracker, self.cfg, self.choices, self.folder.path, sweep, name):
+            return pipeline.execute(self.run, self.folder.path, self.begun, say, show)
 
 
 def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep: bool = False) -> PreparedJob:
@@ -111,7 +120,7 @@ def build_tracker(cfg: DictConfig) -> Tracker | None:
 
 def _tracked(
     tracker: Tracker | None, cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path | None, name: str
-) -> AbstractContextManager[CurveLog]:
+) -> AbstractContextManager[None]:
     """Track the run in `folder`, named by what was typed unless it is the job `name` of a sweep."""
     names = names_of(cfg, choices)
     named = {f"{group}={names[group]}": names[group] for group in ("dataset", "aggregator")}
@@ -122,19 +131,15 @@ def _tracked(
     return tracked(tracker, folder, experiment, name, run_params(cfg, choices), sweep)
 
 
-class RunHooks(Callback):
-    """Prepares a single run before Hydra makes its folder, so that wrong input leaves nothing behind."""
-
-    prepared: ClassVar[PreparedJob | None] = None  # in this process
-
-    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        forget_data()  # of an earlier command of this process
-        with reported(shows_private(config)):  # Hydra would make a warning of an error
-            begun = psutil.Process().create_time()  # imports take seconds
-            RunHooks.prepared = prepare(config, config.hydra.runtime.choices, begun)
-            if RunHooks.prepared.help_train():
-                sys.exit()
-            RunHooks.prepared.take("hydra.run.dir", Path(config.hydra.run.dir).absolute())  # the job may change it
+def begin_run(config: DictConfig) -> None:
+    """Prepare a single run, and take its folder. A worker node trains its share of the teachers, and ends here."""
+    forget_data()  # of an earlier command of this process
+    begun = psutil.Process().create_time()  # imports take seconds
+    job = prepare(config, config.hydra.runtime.choices, begun)
+    if job.help_train():
+        sys.exit()
+    job.take("hydra.run.dir", Path(config.hydra.run.dir).absolute())  # the job may change it
+    PreparedJob.single = job
 
 
 def run_job(cfg: DictConfig) -> float | list[float] | None:
@@ -146,12 +151,15 @@ def run_job(cfg: DictConfig) -> float | list[float] | None:
         sweep = home / settings.sweep.dir
         name = job_name(sweep, settings.job.num, as_typed(settings.overrides.task))
         return _run_of_sweep(cfg, settings.runtime.choices, folder, sweep, name, home)
-    assert RunHooks.prepared is not None
+    assert PreparedJob.single is not None
     with reported(private, folder=folder):
-        result = RunHooks.prepared.execute(speaks=True).waited(RunHooks.prepared.begun)
-    show(result_table(result if private else result.public))
+        PreparedJob.single.execute(speaks=True, show=partial(_show_table, private=private))
     show(str(folder / RESULT), "dim")
     return None
+
+
+def _show_table(result: RunResult, private: bool) -> None:
+    show(result_table(result if private else result.public))
 
 
 def _run_of_sweep(

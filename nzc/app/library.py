@@ -26,7 +26,7 @@ from nzc.app.config import CONF, GROUPS, compose_run, register
 from nzc.app.errors import Stop, error_line, input_error
 from nzc.app.job import prepare
 from nzc.app.main import do_job
-from nzc.app.sweep import SweepHooks, answer_interrupted
+from nzc.app.sweep import RunningSweep, answer_interrupted
 from nzc.runs.layout import RECORDED
 from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
@@ -80,7 +80,7 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
     """
     from nzc.sweeps.table import read_sweep  # imports pandas
 
-    overrides, SweepHooks.ended = as_overrides(settings, more, grid=True), None
+    overrides, RunningSweep.ended = as_overrides(settings, more, grid=True), None
     try:
         with (
             _undone(overrides), initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"),
@@ -90,10 +90,10 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
             assert hydra is not None
             hydra.multirun("config", do_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False)
     except Stop as stop:
-        if SweepHooks.ended is None:
+        if RunningSweep.ended is None:
             wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
             raise input_error(wrong, overrides) or wrong from None
-    return read_sweep(SweepHooks.ended or "")
+    return read_sweep(RunningSweep.ended or "")
 
 
 @contextmanager

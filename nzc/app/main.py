@@ -1,9 +1,13 @@
 """The command `nzc`: a run, a sweep, or a subcommand. What these need is imported later."""
 
+import atexit
+import gc
 import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
 import hydra
@@ -25,6 +29,7 @@ def main() -> None:
     """Run the command. Exit code 0; 1 for a failure while running; 2 for wrong input; 130 when stopped."""
     os.environ["MPLBACKEND"] = "agg"  # figures are files; a notebook's backend may not even be installed
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
+    atexit.register(gc.freeze)  # the interpreter would look once more for garbage among them all, for a second
     _begin()
     words = sys.argv[1:]
     command = COMMANDS.get("".join(words[:1]))
@@ -47,7 +52,8 @@ def main() -> None:
             sys.argv[1:] = sorted(words, key=_is_override)  # Hydra accepts no flag between them
             register()
             try:
-                hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(do_job)()
+                with _collects_late():
+                    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(do_job)()
             except BaseException:
                 if (sweep := sys.modules.get("nzc.app.sweep")) is not None:
                     with sweep.answer_interrupted():
@@ -73,9 +79,23 @@ def _begin() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@contextmanager
+def _collects_late() -> Iterator[None]:
+    """Look for no garbage before a job begins: imports make a million objects that stay, and each search takes long."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
 def do_job(cfg: DictConfig) -> float | list[float] | None:
     """Run one job, here or in a process of a launcher."""
     from nzc.app.job import run_job
 
     _begin()
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     return run_job(cfg)

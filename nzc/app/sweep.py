@@ -14,7 +14,6 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
-from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from nzc.app.build import KINDS, build, build_metrics
@@ -53,20 +52,20 @@ class SweepJob:
         return [*self.overrides, f"{_SUBDIR}={QuotedString(self.folder, Quote.single).with_quotes()}"]
 
 
-class SweepHooks(Callback):
-    """Opens a parent run before the jobs of a sweep, and answers its question after them."""
+class RunningSweep:
+    """A sweep: its parent run is opened before its jobs, and its question answered after them."""
 
-    current: ClassVar["SweepHooks | None"] = None  # the sweep that is under way in this process
+    current: ClassVar["RunningSweep | None"] = None  # the sweep that is under way in this process
     ended: ClassVar[Path | None] = None  # the folder of the last one that came to its end
 
-    def __reduce__(self) -> Any:
-        """Launchers send callbacks to their workers, which do not need this one's state."""
-        return type(self), ()
-
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        forget_data()  # of an earlier command of this process
+    def __init__(self, config: DictConfig) -> None:
         self.config, self.folder = config, Path(config.hydra.sweep.dir)
-        self.own, used = OwnFolder("hydra.sweep.dir", self.folder), (self.folder / layout.SWEEP).is_file()
+        self.own = OwnFolder("hydra.sweep.dir", self.folder)
+
+    def begin(self) -> None:
+        """Check the keys of all jobs, and open the parent run."""
+        forget_data()  # of an earlier command of this process
+        config, used = self.config, (self.folder / layout.SWEEP).is_file()
         with reported(), ExitStack() as undo:  # Hydra would make a warning of an error
             undo.callback(self.own.undo)
             require_own("hydra.sweep.dir", self.folder)
@@ -87,12 +86,13 @@ class SweepHooks(Callback):
             write_jobs(self.folder, [vars(job) | {"row": job.row.model_dump()} for job in self.jobs])
         for folder in self.begun:  # an earlier sweep was here
             layout.write_error(folder, layout.NOT_STARTED)
-        SweepHooks.current = self
+        RunningSweep.current = self
 
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+    def end(self) -> None:
+        """Answer the sweep, and close its parent run. Stop: jobs did not finish."""
         from nzc.sweeps.table import failure_lines
 
-        SweepHooks.ended = self.folder.absolute()
+        RunningSweep.ended = self.folder.absolute()
         jobs = self.answer()
         failed = int(jobs["error"].notna().sum())
         last = f"{failed} of {len(jobs)} jobs did not finish; the others are whole"
@@ -127,7 +127,7 @@ class SweepHooks(Callback):
 
     def close(self, error: BaseException | None) -> None:
         """Close the parent run, and let others use the folder, which goes where no job has begun."""
-        SweepHooks.current = None
+        RunningSweep.current = None
         self.tracked.__exit__(None if error is None else type(error), error, None)
         if not (self.begun or (self.folder / RECORD).is_file()):  # as with a row that cannot be composed
             layout.clear(self.folder, _SWEEP_FILES)
@@ -182,7 +182,7 @@ def answer_interrupted() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if (sweep := SweepHooks.current) is None:
+        if (sweep := RunningSweep.current) is None:
             raise
         with suppress(Exception):
             if any((folder / layout.RESULT).is_file() for folder in sweep.begun):

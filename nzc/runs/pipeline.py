@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,24 +21,29 @@ from nzc.runs.metrics import Agreement, Metrics, class_names, evaluate, share_ri
 from nzc.runs.outputs import write_outputs
 from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import Clock, RoundResult, RunResult, versions
-from nzc.storage.files import make_own, require_there, write_private
+from nzc.storage.files import make_own, require_there
 from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
 from nzc.teachers import VoteHistograms
-from nzc.types import CurveLog, Floats, Ints, StageLog
+from nzc.types import Floats, Ints, StageLog
 from nzc.validation import within
 
 
 def execute(
-    run: PreparedRun, folder: Path, begun: float, log: CurveLog | None = None, say: StageLog | None = None
+    run: PreparedRun,
+    folder: Path,
+    begun: float,
+    say: StageLog | None = None,
+    show: Callable[[RunResult], None] | None = None,
 ) -> RunResult:
     """Run the job and write everything into `folder`.
 
     begun  when the user started it, in seconds since 1970
-    log    receives the student's learning curves as they grow; say: every stage when it ends
+    say    receives every stage when it ends
+    show   receives the result when its numbers are known, before files and figures are made
     """
     session, stage, made_by, curves, facts = run.session, Clock(begun, say), versions(), Curves(), dict[str, Any]()
-    work = Execution(run, stage, log)
+    work = Execution(run, stage, folder)
     clear(folder, RUN_FILES, RUN_FIGURES)
     make_own(run.parts.store.root)
     sys.stderr.writelines(f"nzc: {line}\n" for line in run.warnings)
@@ -49,7 +54,7 @@ def execute(
             work.student, epsilon, facts = baseline.learn(run)
         stage.done("student", f"learned by DP-SGD from {facts['learned_from']}")
     else:
-        work.label(folder)
+        work.label()
         with stage("accounting"):
             epsilon = session.epsilon()
             if work.votes.teachers:
@@ -57,18 +62,16 @@ def execute(
     with stage("student"):
         accuracy, metrics, failed = evaluate(work.student, run.splits, run.parts.metrics)
     result = work.result(epsilon, accuracy, metrics, failed)
-    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
+    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts).waited(begun)
+    if show is not None:
+        show(result)
     arrays = write_outputs(folder, run, work.student, result.voters)
-    if len(work.points) > 1:
-        write_private(folder / LEARNING_CURVES, "\n".join(work.points) + "\n")
     write_curves(folder, curves)
-    result.waited(begun).write(folder)
     if run.parts.figures:
         with optional("figures"):
             from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
 
             plot_run(folder, curves, session.released, run.truth)
-    result = result.waited(begun)  # with the time of the figures
     result.write(folder)
     session.ledger.finish(digests(folder), {"sizes": session.promise.sizes, "rows": len(session.released)})
     return replace(result, **arrays)
@@ -76,7 +79,7 @@ def execute(
 
 def train_worker(run: PreparedRun) -> None:
     """On a worker node: train its share of the teachers."""
-    teachers, splits, work = run.parts.teachers, run.splits, Execution(run, Clock(time.time()))
+    teachers, splits, work = run.parts.teachers, run.splits, Execution(run, Clock(time.time()), Path())
     if splits is not None and teachers.labels_asked_only:
         splits = replace(work.represent() or splits, asked=run.session.choose(embedding=work.places))
     teachers.train_worker(splits, run.parts.store, run.parts.trainer)
@@ -88,8 +91,7 @@ class Execution:
 
     run: PreparedRun
     stage: Clock
-    log: CurveLog | None = None  # receives the points of learning curves
-    points: list[str] = field(default_factory=lambda: ["curve,step,value"])  # the lines of student.csv
+    folder: Path  # of the run
     places: Floats | None = None  # of the pool in the public representation; None: there is none
     votes: VoteHistograms = field(default_factory=lambda: VoteHistograms(np.zeros((0, 0), np.int64), 0))
     rounds: list[RoundResult] = field(default_factory=list)
@@ -98,7 +100,7 @@ class Execution:
     sources: str | None = None  # the same in words
     probs: Floats | None = None  # class probabilities [public, classes] by the student of the round before
 
-    def label(self, folder: Path) -> None:
+    def label(self) -> None:
         """Train the teachers, ask them round by round, and let the student learn.
 
         RuntimeError: the folder of the run has gone, or cannot be written. Then no label is drawn that would be lost.
@@ -107,7 +109,7 @@ class Execution:
         rows = session.choose(embedding=self.places)
         self.votes = self._vote(splits, rows)
         for _ in session.promise.sizes:
-            require_there(folder)
+            require_there(self.folder)
             self._ask(session.choose(self.probs, self.places) if self.rounds else rows)
 
     def represent(self) -> DataSplits | None:
@@ -185,10 +187,12 @@ class Execution:
             self.probs = self.student.probabilities(splits.public.x)
 
     def _record(self, fit: str, values: Mapping[str, float], step: int) -> None:
-        """Keep points of the learning curves of a fit, and pass them on."""
-        self.points += [f"{fit}/{name},{step},{value:.9g}" for name, value in values.items()]
-        if self.log is not None:
-            self.log(fit, values, step)
+        """Add points of the learning curves of a fit to student.csv, where a tracker reads them."""
+        path = self.folder / LEARNING_CURVES
+        lines = [] if path.exists() else ["curve,step,value"]
+        lines += [f"{fit}/{name},{step},{value:.9g}" for name, value in values.items()]
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
 
     def agreement(self) -> Agreement | None:
         """Return the student beside the labels that it learned from; None: there is no student, or no label."""

@@ -23,8 +23,8 @@ from nzc.teachers import base
 from nzc.types import Floats, Ints, StageLog
 from nzc.version import __version__
 
-#: The keys of `seconds` in result.json: what the user waited in all; before the first stage, for imports and data; and
-#: for each stage.
+#: The keys of `seconds` in result.json: what the user waited for these numbers in all; before the first stage, for
+#: imports and data; and for each stage.
 Stage = Literal["total", "preparation", "representation", "teachers", "votes", "labels", "accounting", "student"]
 #: The packages whose versions can change a result.
 _PACKAGES = {"torch": "torch", "lightning": "pytorch-lightning", "mlflow": "mlflow", "numpy": "numpy", "scipy": "scipy"}

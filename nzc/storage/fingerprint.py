@@ -39,7 +39,10 @@ def _parsed(module: str, path: Path, modified: int) -> tuple[str, list[str]]:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
-            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]  # these may be modules themselves
+            inside = [f"{base}.{alias.name}" for alias in node.names]
+            if base != "nzc" or not all(map(_file, inside)):
+                names.append(base)  # nzc/__init__.py names all of nzc, which its own modules do not need
+            names += inside  # these may be modules themselves
     return ast.dump(tree), [name for name in names if _file(name)]
 
 

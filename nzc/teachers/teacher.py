@@ -10,10 +10,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nzc import networks
+from nzc.data.augment import RowWise
 from nzc.networks import as_input
 from nzc.networks.classifiers import DROPOUT
 from nzc.teachers.sharded import EnsembleSettings
 
+_AHEAD = 500  # rows of a teacher that are drawn together
 _AT_ONCE = 200  # a thread labels so many rows at a time: what a layer makes of them stays in its core's cache
 
 
@@ -41,13 +43,33 @@ class Teacher:
         self.rows = len(y) if rows is None else rows
         # Dropout uses the global generator, which is seeded: such a teacher is trained alone.
         self.has_dropout = any(isinstance(module, DROPOUT) for module in network.modules())
+        self.drawn = list[tuple[Tensor, Tensor]]()  # the rows of passes to come
         self.can_be_stacked = settings.keeps_apart and not self.has_dropout and rows is not None
 
     def draw_pass(self) -> tuple[Tensor, Tensor]:
         """Return the rows of one pass, in random order and augmented."""
-        order = torch.randperm(len(self.y), generator=self.rng)[: self.rows].to(self.device)
+        if not self.drawn:
+            self.drawn = self._draw_passes()
+        return self.drawn.pop(0)
+
+    def _draw_passes(self) -> list[tuple[Tensor, Tensor]]:
+        """Return the rows of the next pass; of a small shard those of several: a call costs more than its rows."""
+        augment, rows, passes = self.settings.augment, min(self.rows, len(self.y)), 1
+        by_row = augment if isinstance(augment, RowWise) and augment.takes(self.x.shape[1:]) else None
+        if by_row is not None and not self.has_dropout:  # dropout is seeded by the same generator
+            passes = max(1, _AHEAD // rows)
+        orders, draws = list[Tensor](), list[Tensor]()
+        for _ in range(passes):
+            orders.append(torch.randperm(len(self.y), generator=self.rng)[:rows])
+            if by_row is not None:
+                draws.append(by_row.draw(rows, self.rng))
+        order = torch.cat(orders).to(self.device)
         x, y = self.x[order], self.y[order]
-        return x if self.settings.augment is None else self.settings.augment(x, self.rng), y
+        if by_row is not None:
+            x = by_row.apply(x, torch.cat(draws))
+        elif augment is not None:
+            x = augment(x, self.rng)
+        return list(zip(x.chunk(passes), y.chunk(passes), strict=True))
 
     def train_pass(self) -> None:
         """Train one pass of this teacher alone."""

@@ -3,10 +3,22 @@
 import os
 
 from nzc.tracking.record import RECORD, Tracker, cause, read_record, send, tracked, tracked_name, unsent
+from nzc.tracking.settings import MLflow
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow would send usage data of private work
 
-__all__ = ["RECORD", "Tracker", "cause", "read_record", "send", "tracked", "tracked_name", "unsent", "wait_at_most"]
+__all__ = [
+    "RECORD",
+    "MLflow",
+    "Tracker",
+    "cause",
+    "read_record",
+    "send",
+    "tracked",
+    "tracked_name",
+    "unsent",
+    "wait_at_most",
+]
 
 
 def wait_at_most(seconds: float) -> None:

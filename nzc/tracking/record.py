@@ -14,18 +14,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
+from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
 
 from filelock import BaseFileLock, FileLock
 
-from nzc.runs.layout import RESULT
+from nzc.runs.layout import LEARNING_CURVES, RESULT
 from nzc.storage.files import write_private
-from nzc.types import CurveLog
 from nzc.validation import InputError, in_a_line, masked
 
 #: The record of a run or sweep in its folder; the lock that its process holds, or one that sends it.
 RECORD, LOCK = "tracking.json", ".tracking.lock"
+#: A run that takes fewer seconds is sent at its end only: importing MLflow would slow it down.
+SHORT = 30.0
+#: Learning curves are sent every so many seconds, because each request takes milliseconds.
+EVERY = 5.0
 #: Overrides that the name of a tracked run leaves out. A sweep file's name is the title already.
 _UNNAMED = re.compile(r"[+~]*(sweeps|tracking|trainer|paths|hydra)([./@=]|$)")
 
@@ -47,8 +51,8 @@ class Tracker(ABC):
         """Open the run of a record (tracking.json) below the run `parent`, or find it by its key; return its id."""
 
     @abstractmethod
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        """Record points of learning curves of the open run."""
+    def follow(self, folder: Path) -> None:
+        """Record what is new in the learning curves in the `folder` of the open run."""
 
     @abstractmethod
     def close(self, folder: Path, record: Mapping[str, Any]) -> None:
@@ -59,61 +63,82 @@ class Tracker(ABC):
 def tracked(
     tracker: Tracker | None, folder: Path, experiment: str, name: str, params: Mapping[str, Any] | None = None,
     sweep: Path | None = None, question: str = "",
-) -> Iterator[CurveLog]:  # fmt: skip
-    """Track a run, or a sweep, which has no `params`, within this context; yield what takes points of learning curves.
+) -> Iterator[None]:  # fmt: skip
+    """Track a run, or a sweep, which has no `params`, within this context.
+
+    A sweep is opened at once, because its jobs stand below it. A run is sent at its end, from its folder; one that
+    lasts is opened before, so that it can be seen.
 
     tracker  None: it is not recorded
     sweep    folder of the sweep that a run is a job of; where that could not be opened, its jobs are sent after it
     """
     if tracker is None:
         (folder / RECORD).unlink(missing_ok=True)  # of an earlier run in this folder
-        yield _unrecorded
+        yield
         return
     later = f"{folder} could not be tracked", ": `nzc sync` sends it later"
     with _lock(folder):
         with _outage(f"the earlier run in {folder} could not be tracked"):
             if not read_record(folder).get("sent", True):  # it was killed
                 send(folder, tracker)
+        (folder / LEARNING_CURVES).unlink(missing_ok=True)  # of the earlier run, too
         parent = read_record(sweep) if sweep else {}
         record: dict[str, Any] = {"experiment": experiment, "name": masked(name), "question": masked(question)[:2000]}
         record |= {"key": uuid4().hex, "process": f"{platform.node()} {os.getpid()}"}
         record |= {"params": {key: masked(value) for key, value in (params or {}).items()}}
         record |= {"sweep": os.path.relpath(sweep, folder) if parent and sweep else None}
         _write(folder, record | {"run": None, "begun": _now(), "ended": None, "until": None, "sent": False})
-        log: CurveLog = _unrecorded
+        follower = _Follower(tracker, folder, later)
+        if parent and parent["run"] is None:
+            follower.works = False
+        elif params is None:
+            follower.open()
+        else:
+            follower.start()
         ended = "FAILED"
-        if not parent or parent["run"] is not None:
-            with _outage(*later):
-                _open(folder, tracker)
-                log = _live_curves(tracker)
         try:
-            yield log
+            yield
             ended = "FINISHED"
         except KeyboardInterrupt:
             ended = "KILLED"
             raise
         finally:
+            follower.stop()
             with _outage(*later):
-                if _write(folder, {"ended": ended, "until": _now()})["run"] is not None:
+                _write(folder, {"ended": ended, "until": _now()})
+                if follower.works:
                     send(folder, tracker)
 
 
-def _unrecorded(fit: str, values: Mapping[str, float], step: int) -> None:
-    """Take points of learning curves that only the folder keeps."""
+class _Follower(Thread):
+    """Opens a run that lasts at its tracker, and sends its learning curves as they grow."""
 
+    def __init__(self, tracker: Tracker, folder: Path, later: tuple[str, str]) -> None:
+        super().__init__(daemon=True)
+        self.tracker, self.folder, self.later = tracker, folder, later
+        self.works = True  # whether the run could be opened, if that was tried
+        self.ended = Event()
 
-def _live_curves(tracker: Tracker) -> CurveLog:
-    """Return what sends points of learning curves, as long as the tracker accepts them."""
-    accepts = [True]
+    def open(self) -> None:
+        """Open the run. Where that fails, it is sent later."""
+        self.works = False
+        with _outage(*self.later):
+            _open(self.folder, self.tracker)
+            self.works = True
 
-    def log(fit: str, values: Mapping[str, float], step: int) -> None:
-        if accepts:
-            accepts.clear()
-            with _outage("learning curves are no longer tracked"):
-                tracker.log({f"{fit}/{key}": value for key, value in values.items()}, step)
-                accepts.append(True)
+    def run(self) -> None:
+        if self.ended.wait(SHORT):
+            return
+        self.open()
+        with _outage("learning curves are no longer tracked"):
+            while self.works and not self.ended.wait(EVERY):
+                self.tracker.follow(self.folder)
 
-    return log
+    def stop(self) -> None:
+        """Return when nothing is sent any more."""
+        self.ended.set()
+        if self.is_alive():
+            self.join()
 
 
 def send(folder: Path, tracker: Tracker) -> None:

@@ -204,6 +204,9 @@ class TrainerSettings:
         from pytorch_lightning import Trainer
         from pytorch_lightning.strategies import DDPStrategy
 
+        if not torch.cuda.is_available():
+            # Lightning has torch look for a GPU by loading NVML, which AdamW would do in vain at every step.
+            os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "0"
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
         torch.set_num_threads(self.threads)
         try:

@@ -10,6 +10,7 @@ from conftest import SMALL, STUDENT, TEACHERS, VOTES, Nzc, published, served, tr
 from mlflow import MlflowClient
 
 from nzc.data.digits import Digits
+from nzc.tracking import record
 
 KEYS = {
     "dataset", "aggregator", "student", "seed", "delta", "queries", "answered", "label_accuracy", "accuracy",
@@ -26,6 +27,7 @@ FILE = [*VOTES, "teachers.path=votes.npy"]
 def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its result and files, what MLflow finds, the student there; and the same again from another store."""
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    monkeypatch.setattr(record, "SHORT", 0.0)  # as if it took long
     ran = nzc(*SMALL, "queries=100", "tracking=mlflow", "tracking.register=student-of-digits")
     result = ran.result
     assert (ran.code, ran.err) == (0, "".join(f"nzc: {line}\n" for line in result["warnings"]))
@@ -133,11 +135,13 @@ def test_votes_from_a_file(nzc: Nzc, histograms: Path) -> None:
 
 
 def test_without_a_terminal_a_run_says_one_line_a_stage(nzc: Nzc, histograms: Path) -> None:
-    command = [*VOTES[:-1], "teachers.path=votes.npy", "aggregator=gnmax", "aggregator.sigma=10"]
-    stages = [line.split(": ")[:2] for line in nzc(*command).err.splitlines()]
-    assert stages == [["nzc", "teachers"], ["nzc", "votes"], ["nzc", "labels"]]
+    """After one that says what it combines."""
+    command = [*VOTES[:-1], "trainer.progress=true", "teachers.path=votes.npy", "aggregator.sigma=10"]
+    first, *stages = nzc(*command).err.splitlines()
+    assert first == "nzc: dataset=none teachers=votes aggregator=gnmax student=none"
+    assert [line.split(": ")[:2] for line in stages] == [["nzc", "teachers"], ["nzc", "votes"], ["nzc", "labels"]]
     public = nzc(*command, "rng=system", "+tracking.private=false").err
-    assert public.count("\n") == 3 and " s\n" not in public  # the time of one stage tells more of the votes
+    assert public.count("\n") == 4 and " s\n" not in public  # the time of one stage tells more of the votes
     assert not nzc("--multirun", *command, "seed=0,1").err
 
 

@@ -1,6 +1,8 @@
 """The store's keys: every setting that can change a prediction or a place is in them."""
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib import import_module
@@ -187,3 +189,12 @@ def test_the_source_of_a_package_includes_its_relative_imports(tmp_path: Path, m
         (tmp_path / "ownpackage" / "inner.py").write_text(text)
         digests.add(source_digest("ownpackage"))
     assert len(digests) == 2
+
+
+def test_the_key_of_a_representation_leaves_out_what_it_does_not_use() -> None:
+    """What a key covers is imported to find it: MLflow would take seconds."""
+    code = "import sys; from nzc.storage.fingerprint import source_digest as of; of('nzc.representation.contrastive')"
+    done = subprocess.run([sys.executable, "-c", f"{code}; print(*sys.modules)"], capture_output=True, text=True)
+    names = done.stdout.split()
+    assert "nzc.networks" in names
+    assert not [name for name in names if name.startswith(("nzc.app", "nzc.tracking", "nzc.runs", "mlflow"))]

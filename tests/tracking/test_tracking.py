@@ -3,6 +3,8 @@
 import re
 import shutil
 import textwrap
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,12 @@ from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
 
+from nzc.app import job
 from nzc.app.config import CONF, HOME
-from nzc.runs import pipeline
-from nzc.tracking import tracked, tracked_name, unsent
-from nzc.tracking.mlflow import USUAL_URI, MLflow, create_database
+from nzc.runs import outputs, pipeline
+from nzc.tracking import MLflow, record, tracked, tracked_name, unsent
+from nzc.tracking.destination import USUAL_URI
+from nzc.tracking.mlflow import create_database
 
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
 
@@ -123,6 +127,7 @@ def test_memory_and_time_are_sent_only_where_private_facts_may_be(
 ) -> None:
     monitor = Mock()
     monkeypatch.setattr("nzc.tracking.mlflow.SystemMetricsMonitor", monitor)
+    _lasts(monkeypatch)
     given = ["tracking.system_metrics=true", f"tracking.private={str(private).lower()}", "rng=system"]
     assert nzc(*FILE, *given).code == 0
     assert monitor.called == private
@@ -148,31 +153,92 @@ def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     assert MlflowClient(f"sqlite:///{file}").get_experiment_by_name("Default") is not None
 
 
+def _lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run counts as one that lasts from its first moment, and does not end before its tracker has opened it."""
+    monkeypatch.setattr(record, "SHORT", 0.0)
+    monkeypatch.setattr(record, "EVERY", 0.01)
+    works = pipeline.execute
+
+    def execute(*arguments: Any) -> Any:
+        folder = Path(arguments[1])
+        _until(lambda: record.read_record(folder)["run"] is not None)
+        return works(*arguments)
+
+    monkeypatch.setattr(pipeline, "execute", execute)
+
+
+def _until(true: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if true():
+            return
+        time.sleep(0.02)
+    raise TimeoutError
+
+
+def test_a_run_that_lasts_is_seen_before_its_end(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its params and curves, as RUNNING; and it ends as one that was sent at its end."""
+    _lasts(monkeypatch)
+    seen, works = [], outputs.write_outputs
+
+    def look(folder: Path, *arguments: Any) -> Any:
+        points = len((folder / "student.csv").read_text().splitlines()) - 1
+        (run,) = tracked_runs(_client())
+        _until(lambda: len(_client().get_metric_history(run.info.run_id, "Student/loss_labelled")) == points)
+        seen.append((run.info.status, run.data.params["teachers.count"], points))
+        return works(folder, *arguments)
+
+    monkeypatch.setattr(pipeline, "write_outputs", look)
+    live = nzc(*SMALL, "queries=50", "student.steps=20", "tracking=mlflow", "tracking.system_metrics=false")
+    assert (live.code, seen) == (0, [("RUNNING", "6", 20)]) and "track" not in live.err
+    (run,) = tracked_runs(_client())
+    assert run.info.status == "FINISHED"
+    assert len(_client().get_metric_history(run.info.run_id, "Student/loss_labelled")) == 20
+
+
 def test_a_run_that_fails_keeps_all_points_of_its_learning_curves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Path
 ) -> None:
+    """A line that is being written is no point yet."""
     shutil.copyfile(database, tmp_path / "mlflow.db")
     monkeypatch.chdir(tmp_path)
-    record = {"experiment": "one", "name": "run", "process": "host 1", "begun": 1, "ended": None, "params": {"a": "1"}}
+    begun = {"experiment": "one", "name": "run", "process": "host 1", "begun": 1, "ended": None, "params": {"a": "1"}}
     run = MLflow("sqlite:///mlflow.db", "artifacts", system_metrics=False)
-    run.open(record | {"key": "job"}, None)
-    for step in range(5):
-        run.log({"Student/loss": 0.5 * step, "Student/other": float("nan")}, step)
-    run.close(tmp_path, record | {"ended": "FAILED", "until": 2})
-    points = _client().get_metric_history(run.run, "Student/loss")
+    id = run.open(begun | {"key": "job"}, None)
+    lines = [f"Student/loss,{step},{0.5 * step:g}\nStudent/other,{step},nan\n" for step in range(5)]
+    text = "".join(["curve,step,value\n", *lines])
+    for written in (text[:40], text[:90], text):
+        Path("student.csv").write_text(written)
+        run.follow(tmp_path)
+    run.close(tmp_path, begun | {"ended": "FAILED", "until": 2})
+    points = _client().get_metric_history(id, "Student/loss")
     assert sorted((point.step, point.value) for point in points) == [(step, 0.5 * step) for step in range(5)]
     assert [run.info.status for run in tracked_runs(_client())] == ["FAILED"]
 
 
 def test_a_tracker_that_fails_while_a_run_lasts_costs_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tracker = Mock(**{"open.return_value": "id", "log.side_effect": OSError("gone")})
-    with tracked(tracker, tmp_path, "experiment", "run", {"a": 1}) as log:
-        for step in range(3):
-            log("Student", {"loss": 1.0}, step)
-    assert tracker.log.call_count == 1 and not unsent(tmp_path)
+    monkeypatch.setattr(record, "SHORT", 0.0)
+    monkeypatch.setattr(record, "EVERY", 0.0)
+    tracker = Mock(**{"open.return_value": "id", "follow.side_effect": OSError("gone")})
+    with tracked(tracker, tmp_path, "experiment", "run", {"a": 1}):
+        _until(lambda: tracker.follow.called)
+    assert tracker.follow.call_count == 1 and not unsent(tmp_path)
     assert capsys.readouterr().err == "nzc: learning curves are no longer tracked (gone)\n"
+
+
+def test_a_short_run_reaches_its_tracker_when_its_folder_is_whole(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table is printed before, and its path after."""
+    order, whole = [], MlflowClient.create_run
+    monkeypatch.setattr(job, "show", lambda what, *_: order.append(type(what).__name__))
+
+    def create_run(*arguments: Any, **options: Any) -> Any:
+        order.extend(path.name for path in Path("outputs").rglob("result.json"))
+        return whole(*arguments, **options)
+
+    monkeypatch.setattr(MlflowClient, "create_run", create_run)
+    assert nzc(*SMALL, "student.steps=2", "tracking=mlflow").code == 0
+    assert order == ["Table", "result.json", "str"]
 
 
 def test_database_and_artifacts_are_where_they_are_asked_to_be(
