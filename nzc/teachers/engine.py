@@ -1,7 +1,8 @@
 """The ensemble engine: trains all teachers in one Lightning fit, of which a step is one pass of a cohort of teachers.
 
-On a CPU each teacher has its own thread (`teacher.py`); on a GPU they are one network (`stacked.py`). With several
-devices each rank trains its share of the teachers, and writes their predictions into the folder that all ranks share.
+On a CPU each teacher has its own thread (`teacher.py`); on a GPU, and where they are small, they are one network
+(`stacked.py`). With several devices each rank trains its share of the teachers, and writes their predictions into the
+folder that all ranks share.
 """
 
 import os
@@ -45,8 +46,7 @@ class TeacherEnsemble(LightningModule):
         """Return (teachers, pass): a few teachers through all passes, then the next few; idle ones, as ranks meet."""
         todo = missing(self.work, range(self.global_rank, len(self.shards), self.trainer.world_size))
         probe = self.teacher(0)
-        stacked = self.device.type != "cpu" if self.settings.stacked is None else self.settings.stacked
-        self.stacks = stacked and probe.can_be_stacked
+        self.stacks = probe.is_stacked(self.device.type)
         fitting = Stacked.fitting(probe, len(self.shards)) if self.stacks else 4 * self._cores()  # no core waits long
         size = 1 if probe.has_dropout else self.settings.parallel or fitting
         cohorts = [todo[start : start + size] for start in range(0, len(todo), size)]

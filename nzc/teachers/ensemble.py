@@ -63,7 +63,7 @@ class Ensemble(EnsembleSettings):
         with trial("network", self.network, trainable):
             teacher = Teacher(self, 0, x, y, even, splits.classes, torch.device("cpu"))
             teacher.rows = shard_size  # which decides how many steps a schedule has
-            if teacher.can_be_stacked and (device_kind != "cpu" if self.stacked is None else self.stacked):
+            if teacher.is_stacked(device_kind):
                 loss = Stacked([teacher]).losses(teacher.x[None], y[None]).sum()
             else:
                 loss = F.cross_entropy(teacher.network(teacher.x), y)

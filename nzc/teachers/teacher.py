@@ -16,6 +16,7 @@ from nzc.networks.classifiers import DROPOUT
 from nzc.teachers.sharded import EnsembleSettings
 
 _AHEAD = 500  # rows of a teacher that are drawn together
+_SMALL = 2**18  # multiplications of a step, below which the work around it takes longer than the step
 _AT_ONCE = 200  # a thread labels so many rows at a time: what a layer makes of them stays in its core's cache
 
 
@@ -45,6 +46,19 @@ class Teacher:
         self.has_dropout = any(isinstance(module, DROPOUT) for module in network.modules())
         self.drawn = list[tuple[Tensor, Tensor]]()  # the rows of passes to come
         self.can_be_stacked = settings.keeps_apart and not self.has_dropout and rows is not None
+
+    def is_stacked(self, device_kind: str) -> bool:
+        """Return whether it is trained as one network with others: as the settings say, or else where that is faster."""
+        if not self.can_be_stacked:
+            return False
+        if self.settings.stacked is not None:
+            return self.settings.stacked
+        if device_kind != "cpu":
+            return True
+        if not isinstance(self.settings.network, str):  # of the user's own, perhaps with a choice by numbers of a batch
+            return False
+        weights = sum(weight.numel() for weight in self.network.parameters())
+        return weights * min(self.rows, self.settings.batch_size) < _SMALL
 
     def draw_pass(self) -> tuple[Tensor, Tensor]:
         """Return the rows of one pass, in random order and augmented."""
