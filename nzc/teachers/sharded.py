@@ -118,8 +118,8 @@ class EnsembleSettings(OptimizerSettings, ShardedTeachers):
     epochs: Count  # passes of each teacher over its shard
     batch_size: Count
     augment: Callable[..., Any] | None = None  # augmentation of a batch: (x, torch.Generator) → x
-    #: Train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU, and small ones of nzc's. Never stacked are networks
-    #: with dropout, optimisers that are not elementwise, and shards of different sizes.
+    #: Train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU, and small ones of nzc's.
+    #: Never stacked are networks with dropout, optimisers that are not elementwise, and shards of different sizes.
     stacked: bool | None = None
     not_in_key = (*ShardedTeachers.not_in_key, "stacked")  # which changes the speed; predictions agree up to rounding
 

@@ -48,7 +48,7 @@ class Teacher:
         self.can_be_stacked = settings.keeps_apart and not self.has_dropout and rows is not None
 
     def is_stacked(self, device_kind: str) -> bool:
-        """Return whether it is trained as one network with others: as the settings say, or else where that is faster."""
+        """Return whether it is trained as one network with others: as the settings say, or where it is faster."""
         if not self.can_be_stacked:
             return False
         if self.settings.stacked is not None:
