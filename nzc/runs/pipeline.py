@@ -61,8 +61,9 @@ def execute(
                 curves = curves_of(work.votes.votes, session.rows, session.released, session.curve(POINTS))
     with stage("student"):
         accuracy, metrics = evaluate(work.student, run.splits)
-    result = replace(work.result(epsilon, accuracy, metrics), seconds=stage.seconds, versions=made_by, folder=folder)
-    result = replace(result, **facts).waited(begun)
+    result = work.result(epsilon, accuracy, metrics)
+    stage.seconds["total"] = round(time.time() - begun, 3)
+    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
     if show is not None:
         show(result)
     arrays = write_outputs(folder, run, work.student, result.voters)
