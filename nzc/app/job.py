@@ -59,17 +59,13 @@ class PreparedJob:
         self.folder.take()
 
     def execute(
-        self,
-        sweep: Path | None = None,
-        name: str = "",
-        speaks: bool = False,
-        show: Callable[[RunResult], None] | None = None,
+        self, sweep: Path | None = None, name: str = "", show: Callable[[RunResult], None] | None = None
     ) -> RunResult:
         """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in `sweep`.
 
-        show  receives the result when its numbers are known
+        show  receives the result when its numbers are known; None: stages are not reported either
         """
-        speaks = speaks and self.run.parts.trainer.progress
+        speaks = show is not None and self.run.parts.trainer.progress
         say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
         with closing(self.folder), _tracked(self.tracker, self.cfg, self.choices, self.folder.path, sweep, name):
             return pipeline.execute(self.run, self.folder.path, self.begun, say, show)
@@ -153,7 +149,7 @@ def run_job(cfg: DictConfig) -> float | list[float] | None:
         return _run_of_sweep(cfg, settings.runtime.choices, folder, sweep, name, home)
     assert PreparedJob.single is not None
     with reported(private, folder=folder):
-        PreparedJob.single.execute(speaks=True, show=partial(_show_table, private=private))
+        PreparedJob.single.execute(show=partial(_show_table, private=private))
     show(str(folder / RESULT), "dim")
     return None
 

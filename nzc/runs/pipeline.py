@@ -62,17 +62,18 @@ def execute(
     with stage("student"):
         accuracy, metrics, failed = evaluate(work.student, run.splits, run.parts.metrics)
     result = work.result(epsilon, accuracy, metrics, failed)
-    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts).waited(begun)
+    stage.seconds["total"] = round(time.time() - begun, 3)
+    result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
     if show is not None:
         show(result)
     arrays = write_outputs(folder, run, work.student, result.voters)
     write_curves(folder, curves)
+    result.write(folder)
     if run.parts.figures:
         with optional("figures"):
             from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
 
             plot_run(folder, curves, session.released, run.truth)
-    result.write(folder)
     session.ledger.finish(digests(folder), {"sizes": session.promise.sizes, "rows": len(session.released)})
     return replace(result, **arrays)
 

@@ -148,10 +148,6 @@ class RunResult:
             data=data,
         )
 
-    def waited(self, begun: float) -> "RunResult":
-        """Return the result with all seconds from `begun` (since 1970) to now as `total`."""
-        return replace(self, seconds={**self.seconds, "total": round(time.time() - begun, 3)})
-
     @property
     def interval(self) -> tuple[float, float] | None:
         """Wilson's 95 % confidence interval of the accuracy."""

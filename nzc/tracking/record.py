@@ -185,6 +185,10 @@ def _outage(what: str, then: str = "") -> Iterator[None]:
     """Say in a line that a tracker failed in this context, which may raise any error."""
     try:
         yield
+    except KeyboardInterrupt:
+        if then:
+            print(f"nzc: {what} (stopped){then}", file=sys.stderr)
+        raise
     except Exception as error:
         print(f"nzc: {what} ({cause(error)}){then}", file=sys.stderr)
 

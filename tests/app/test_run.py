@@ -1,5 +1,6 @@
 """Whole runs: what they leave, what they reuse, and what they do not import."""
 
+import gc
 import json
 import stat
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 from conftest import SMALL, STUDENT, TEACHERS, VOTES, Nzc, published, served, tracked_runs
 from mlflow import MlflowClient
 
+from nzc.app import job
 from nzc.data.digits import Digits
+from nzc.runs import pipeline
 from nzc.tracking import record
 
 KEYS = {
@@ -143,6 +146,17 @@ def test_without_a_terminal_a_run_says_one_line_a_stage(nzc: Nzc, histograms: Pa
     public = nzc(*command, "rng=system", "+tracking.private=false").err
     assert public.count("\n") == 4 and " s\n" not in public  # the time of one stage tells more of the votes
     assert not nzc("--multirun", *command, "seed=0,1").err
+
+
+def test_garbage_is_collected_while_a_job_works_and_after_it(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the imports before a job do without."""
+    seen, works, loads = [], pipeline.execute, job.prepare_run
+    monkeypatch.setattr(job, "prepare_run", lambda parts: (seen.append(gc.isenabled()), loads(parts))[1])
+    monkeypatch.setattr(pipeline, "execute", lambda *given: (seen.append(gc.isenabled()), works(*given))[1])
+    assert nzc(*FILE).code == 0 and nzc(*FILE, "queries=100").code == 2
+    assert [*seen, gc.isenabled(), gc.get_freeze_count()] == [False, True, False, True, 0]
 
 
 def test_labels_name_the_rows_of_the_file(nzc: Nzc) -> None:

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from alembic.runtime.migration import HeadMaintainer
-from conftest import SMALL, TEACHERS, VOTES, Nzc, nowhere, served, tracked_runs
+from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, nowhere, served, tracked_runs
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
@@ -239,6 +239,20 @@ def test_a_short_run_reaches_its_tracker_when_its_folder_is_whole(nzc: Nzc, monk
     monkeypatch.setattr(MlflowClient, "create_run", create_run)
     assert nzc(*SMALL, "student.steps=2", "tracking=mlflow").code == 0
     assert order == ["Table", "result.json", "str"]
+
+
+def test_a_run_that_is_stopped_while_it_is_sent_is_sent_later(
+    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its table has been printed by then."""
+    whole = MlflowClient.create_run
+    monkeypatch.setattr(MlflowClient, "create_run", Mock(side_effect=KeyboardInterrupt()))
+    ran = nzc(*FILE, "tracking.model=false")
+    assert ran.code == 130 and "labels" in ran.out
+    assert "could not be tracked (stopped): `nzc sync` sends it later" in ran.err
+    monkeypatch.setattr(MlflowClient, "create_run", whole)
+    assert command("sync")[:2] == (0, "1 sent, 0 not, 0 under way\n")
+    assert [run.info.status for run in tracked_runs(_client())] == ["FINISHED"]
 
 
 def test_database_and_artifacts_are_where_they_are_asked_to_be(
