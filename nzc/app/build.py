@@ -14,7 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from nzc.app.errors import unknown_key
+from nzc.app.keys import unknown_key
 from nzc.data import Dataset
 from nzc.mechanisms import NoisyArgmax
 from nzc.representation import Representation
@@ -109,7 +109,7 @@ def _described(node: Any, key: str) -> Any:
             described.setdefault("_partial_", True)
         known = _arguments(node["_target_"]) or list(node)
         for name in [name for name in node if name not in known and not name.startswith("_")]:  # _args_ is Hydra's
-            raise unknown_key(f"{key}.{name}", node[name], known, node["_target_"])
+            raise unknown_key(f"{key}.{name}", node[name], dict.fromkeys(known), node["_target_"])
     return described
 
 

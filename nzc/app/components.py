@@ -14,7 +14,8 @@ from nzc.accounting.calibration import calibrate
 from nzc.accounting.data_independent import FREE, gaussian_cost
 from nzc.accounting.epsilon import BOUNDS, SANITISED
 from nzc.app.build import build, check_own_parts
-from nzc.app.config import name_of_people, refuse_unknown_keys
+from nzc.app.config import name_of_people
+from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
 from nzc.labeling.individual import shares
 from nzc.labeling.promise import LabelingPolicy
