@@ -110,8 +110,7 @@ def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], resu
     stated = result["epsilon"]["published"]
     drawn = policy.publish == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
     promise, own = Promise(policy, facts["sizes"]), result.get("individual") or {}
-    released = [float(np.frombuffer(entries[-1].labels)[0])] if drawn else []
-    promised = min([promise.epsilon, *released])
+    promised = promise.published(float(np.frombuffer(entries[-1].labels)[0]) if drawn else None)
     claims = [(f"individual.{group}", own.get(group, 0), epsilon) for group, epsilon in promise.individual.items()]
     for key, claim, least in [*claims, ("epsilon.published", stated, promised)]:
         enough = least * (1 - 1e-9) <= claim < math.inf
