@@ -44,7 +44,7 @@ def calibrate(
     def cost(value: float, rough: bool = True) -> float:
         return float(mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough))
 
-    values = [2.0**power for power in _POWERS]
+    values: list[float] = [2.0**power for power in _POWERS]
     if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
         values.reverse()
 

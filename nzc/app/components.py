@@ -104,10 +104,10 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
 
     if free := _free_noise(cfg):
         queries = cfg.queries
-        if not adjacency.everywhere:
-            queries = 1  # as many as all cost
+        if queries is None and isinstance(rounds, list):
+            queries = sum(rounds)
         elif queries is None:
-            queries = sum(rounds) if isinstance(rounds, list) else rows()
+            queries = rows() if adjacency.everywhere else 1  # all labels cost as much as one
 
         def tried(**noise: float) -> Any:  # of its queries at most cfg.answers are answered
             cfg.aggregator.update(noise)

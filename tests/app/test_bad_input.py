@@ -208,7 +208,7 @@ def test_a_refused_key_names_its_cause(
         refuse_unknown_keys(cfg)
         build(cfg, "aggregator")
     wrong = input_error(caught.value, overrides)
-    assert str(wrong).startswith(f"{overrides[-1].lstrip('+')}: must be ")
+    assert wrong is not None and str(wrong).startswith(f"{overrides[-1].lstrip('+')}: must be ")
     assert all(text in wrong.allowed for text in says) and len(str(wrong)) < 500
 
 
