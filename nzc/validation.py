@@ -4,7 +4,7 @@ A check takes its value by keyword, and the keyword becomes the key of the messa
 
     >>> positive(gamma=-1)
     Traceback (most recent call last):
-    nzc.validation.InputError: gamma=-1: must be a finite number above 0, from 1e-100 to 1e+100
+    nzc.validation.InputError: gamma=-1: must be a finite number above 0, from 1e-120 to 1e+120
 """
 
 import re
@@ -16,8 +16,9 @@ from json import dumps
 from numbers import Real
 from typing import Any
 
-#: The smallest and the largest setting other than 0: squares and quotients of them stay within float64.
-LEAST, MOST = 1e-100, 1e100
+#: The smallest and the largest setting other than 0: squares and quotients of them stay within float64. Noise may be
+#: much larger than NZC's boost of 1e100.
+LEAST, MOST = 1e-120, 1e120
 #: The password of an address, up to its last @; Hydra writes \\: for a colon.
 _PASSWORD = re.compile(r"""(://[^:/\s\\]*\\?:)[^\s"']+(?=@)""")
 #: What Python shows of an object without a text of its own, and of a class or function.

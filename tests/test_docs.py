@@ -13,7 +13,8 @@ from conftest import Nzc
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import nzc as library
-from nzc.app.config import HOME, compose_run, refuse_unknown_keys
+from nzc.app.config import HOME, compose_run
+from nzc.app.keys import refuse_unknown_keys
 from nzc.app.library import Settings, as_overrides
 
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]

@@ -8,6 +8,8 @@ from typing import Any
 
 from nzc.validation import InputError, between_0_and_1, positive, whole
 
+#: The noise that is tried first, as powers of 2; also that which drowns NZC's boost of 1e100 votes.
+_POWERS = (*range(-390, -50, 20), *range(-50, 51), *range(70, 391, 20))
 _TRIALS, _PRECISION = 60, 1e-8  # how often a precise bound is tried at most, and how near the noise of a jump is found
 
 
@@ -27,7 +29,7 @@ def calibrate(
 
     The result costs from (1 − 1e-3) of `epsilon` to all of it. It costs less only where a bound jumps: where noise that
     is less by 1e-8 costs more than `epsilon`, as at a large δ, which alone pays for much noise. InputError: no noise up
-    to 1e15 is enough.
+    to 1e117 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
@@ -42,7 +44,7 @@ def calibrate(
     def cost(value: float, rough: bool = True) -> float:
         return float(mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough))
 
-    values = [2.0**power for power in range(-50, 51)]
+    values: list[float] = [2.0**power for power in _POWERS]
     if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
         values.reverse()
 
@@ -58,11 +60,16 @@ def calibrate(
         return enough
 
     enough = enough_for(epsilon)
-    if enough is None:
-        least = min(map(cost, values))
-        cheaper = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
-        never = f"must be null, because no {name} gives a finite ε"
-        raise InputError("epsilon", epsilon, never if math.isinf(least) else cheaper)
+    if enough is None:  # where more noise uses more of δ, few values may be enough
+        cheapest = min(values, key=cost)
+        values = sorted((cheapest * 2 ** (step / 64) for step in range(-64, 65)), reverse=values[0] > values[-1])
+        cheapest = min(values, key=cost)
+        least = cost(cheapest, rough)
+        if least > epsilon:
+            cheaper = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
+            never = f"must be null, because no {name} gives a finite ε"
+            raise InputError("epsilon", epsilon, never if math.isinf(least) else cheaper)
+        enough = enough_for(epsilon) or cheapest
     if rough or cost(values[0]) <= epsilon:
         return enough
     grows = values[0] < values[-1]  # whether more noise is a larger value
@@ -79,6 +86,7 @@ def _refined(
     """Return less noise than is `enough` by a rough bound, at a precise ε of at most `epsilon`."""
     less = 0.5 if grows else 2.0
     none = 0.0 if grows else math.inf
+    least = epsilon * (1 - 1e-3)
     short = none  # the most noise that is known to be too little
     # The noise at which both bounds have the same ε is in about the same ratio for all ε: first, 0.82.
     target = enough_for(epsilon * (1 - 3e-4)) or enough
@@ -89,13 +97,14 @@ def _refined(
             short = value
         else:
             enough = value
-        is_spent = epsilon * (1 - 1e-3) <= price <= epsilon
-        if is_spent or abs(enough - short) < _PRECISION * enough:
+        if least <= price <= epsilon or abs(enough - short) < _PRECISION * enough:
             break
         equal = enough_for(price) if price > 0 else None
         value = enough if equal is None else target * value / equal
-        # Where δ alone pays for much noise, ε may rise steeply from 0: the ratio leads nowhere, and halving does.
         if not min(enough, short) < value < max(enough, short):
+            if cost(enough) >= least:  # the rough bound is precise
+                break
+            # Where δ alone pays for much noise, ε may rise steeply from 0: the ratio leads nowhere, and halving does.
             value = enough * less if short == none else math.sqrt(enough * short)
     return enough
 

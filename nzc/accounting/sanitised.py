@@ -76,7 +76,8 @@ def plan(
     expected = _EXPECTED * np.sum(costs, axis=0)
     best = (np.inf, 2.0, 1.0)
     for noise in np.geomspace(0.5, 50, 60):
-        released = expected * np.exp(-beta * noise * ndtri(delta / 10)) + ORDERS / (2 * noise**2)
+        with np.errstate(over="ignore"):  # of hardly any noise
+            released = expected * np.exp(-beta * noise * ndtri(delta / 10)) + ORDERS / (2 * noise**2)
         values = cks(released, ORDERS, 0.9 * delta)
         best = min(best, (float(values.min()), float(ORDERS[values.argmin()]), float(noise)))
     return Plan(order=best[1] if order is None else order, beta=beta, noise=best[2], failure=delta / 10)

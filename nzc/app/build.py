@@ -15,7 +15,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from nzc.app.config import names_of
-from nzc.app.errors import unknown_key
+from nzc.app.keys import unknown_key
 from nzc.data import Dataset
 from nzc.mechanisms import NoisyArgmax
 from nzc.representation import Representation
@@ -160,7 +160,7 @@ def _described(node: Any, key: str, annotation: Any = None) -> Any:
         described.setdefault("_partial_", True)
     for name in node:
         if known and name not in known and not name.startswith("_"):  # _args_ is Hydra's
-            raise unknown_key(f"{key}.{name}", node[name], known, node["_target_"])
+            raise unknown_key(f"{key}.{name}", node[name], dict.fromkeys(known), node["_target_"])
     return described
 
 

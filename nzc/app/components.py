@@ -1,7 +1,7 @@
 """The components of a run, from a composed configuration: all objects, and the rules of labeling."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,16 +11,18 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc.accounting import sanitised
 from nzc.accounting.calibration import calibrate
+from nzc.accounting.data_independent import FREE, gaussian_cost
 from nzc.accounting.epsilon import BOUNDS, SANITISED
 from nzc.app.build import build, build_metrics, check_own_parts
-from nzc.app.config import name_of_people, names_of, refuse_unknown_keys
+from nzc.app.config import name_of_people, names_of
+from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
 from nzc.labeling.individual import shares
 from nzc.labeling.promise import LabelingPolicy
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.randomness import KINDS as RNGS
-from nzc.mechanisms import Adjacency, NoisyArgmax
-from nzc.runs.prepare import RunComponents, check_data
+from nzc.mechanisms import NoisyArgmax
+from nzc.runs.prepare import RunComponents, check_data, load_for
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.validation import InputError, between_0_and_1, one_of, positive, whole, within
@@ -57,12 +59,18 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     teachers: Teachers = build(cfg, "teachers")
     if (ledger := cfg.paths.ledger) is not None and Path(ledger).is_dir():
         raise InputError("paths.ledger", ledger, f"must be a file, such as {Path(ledger, 'ledger.db')}")
+
+    def rows() -> int:
+        splits = load_for(dataset, teachers, choices["dataset"])
+        with within("teachers"):
+            return teachers.check(splits).rows
+
     return RunComponents(
         names=names_of(cfg, choices),
         dataset=dataset,
         representation=None if dataset is None else build(cfg, "representation", choices["representation"]),
         teachers=teachers,
-        policy=build_policy(cfg, teachers),
+        policy=build_policy(cfg, teachers, rows),
         queries=cfg.queries,
         student=build(cfg, "student", choices["student"]),
         trainer=build(cfg, "trainer"),
@@ -74,11 +82,15 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     )
 
 
-def build_policy(cfg: DictConfig, teachers: Teachers) -> LabelingPolicy:
+def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -> LabelingPolicy:
     """Return the rules of labeling, of which ε follows, built and checked.
 
-    The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`.
+    The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`. `rows` returns how many rows
+    can be asked, where the noise depends on that.
     """
+    rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
+    selection = QuerySelection(cfg.query_choice, rounds)
+    plan = partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta)
     with within("teachers"):
         adjacency = teachers.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
     groups, of_record = OmegaConf.select(cfg, "budget.groups"), {}
@@ -95,26 +107,37 @@ def build_policy(cfg: DictConfig, teachers: Teachers) -> LabelingPolicy:
         with within("aggregator"):
             return built.between(adjacency)
 
-    def tried(**noise: float) -> Any:  # of its queries at most cfg.answers are answered
-        cfg.aggregator.update(noise)
-        return SimpleNamespace(worst_case_epsilon=partial(mechanism().worst_case_epsilon, answers=cfg.answers))
+    if free := _free_noise(cfg):
+        queries = cfg.queries
+        if queries is None and isinstance(rounds, list):
+            queries = sum(rounds)
+        elif queries is None:
+            queries = rows() if adjacency.everywhere else 1  # all labels cost as much as one
 
-    if (free := _free_noise(cfg, adjacency)) is not None:
-        queries = sum(cfg.rounds or [1]) if cfg.queries is None else cfg.queries
+        def tried(**noise: float) -> Any:  # of its queries at most cfg.answers are answered
+            cfg.aggregator.update(noise)
+            built, other = mechanism(), FREE
+            if cfg.bound == SANITISED and built.bounds:  # the bound is a release too, and follows from the noise
+                planned = [(queries, bound) for bound in built.bounds]
+                other = gaussian_cost(1 / plan(planned, cfg.delta).noise)
+            cost = partial(built.worst_case_epsilon, answers=cfg.answers, other=other)
+            return SimpleNamespace(worst_case_epsilon=cost)
+
+        unknown = [str(key) for key, value in cfg.aggregator.items() if value is None]
         with within("budget"):
-            cfg.aggregator[free] = noise = calibrate(tried, cfg.budget.epsilon, cfg.delta, queries, free)
+            cfg.aggregator[free] = calibrate(tried, cfg.budget.epsilon, cfg.delta, queries, free)
+        known = [f"aggregator.{key}={value:.6g}" for key in unknown if (value := cfg.aggregator[key]) is not None]
         labels = f"{queries} queries" if adjacency.everywhere else "all labels"
-        spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
         if not OmegaConf.select(cfg, "baseline"):
-            print(f"nzc: aggregator.{free}={noise:.6g}: {spent}", file=sys.stderr)
-    rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
+            spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
+            print(f"nzc: {' '.join(known)}: {spent}", file=sys.stderr)
     return LabelingPolicy(
         mechanism=mechanism(),
-        selection=QuerySelection(cfg.query_choice, rounds),
+        selection=selection,
         seed=cfg.seed,
         delta=cfg.delta,
         budget=cfg.budget.epsilon,
-        plan=partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta),
+        plan=plan,
         audit_trials=AUDIT_TRIALS if cfg.audit is True else cfg.audit or None,
         rng=cfg.rng,
         answers=cfg.answers,
@@ -124,17 +147,15 @@ def build_policy(cfg: DictConfig, teachers: Teachers) -> LabelingPolicy:
     )
 
 
-def _free_noise(cfg: DictConfig, adjacency: Adjacency) -> str | None:
-    """Return the noise parameter that is null, which a budget is to decide. InputError: nothing can decide it."""
+def _free_noise(cfg: DictConfig) -> str | None:
+    """Return the noise parameter that is null, which a budget is to decide. InputError: there is no budget."""
     node = cfg.aggregator
     free = [key for key in _NOISE if OmegaConf.is_dict(node) and key in node and node[key] is None]
     if not free or (cfg.budget.epsilon is None and free == ["scale"]):
         return None
-    key = f"aggregator.{free[0]}"
-    if cfg.budget.epsilon is None or len(free) > 1:
-        raise InputError(key, None, "must be a number, or the only noise that is null where budget.epsilon is given")
-    if cfg.queries is None and not OmegaConf.is_list(cfg.rounds) and adjacency.everywhere:
-        raise InputError("queries", None, f"must be a number where {key} is null: the noise depends on it")
-    if cfg.bound == SANITISED:
-        raise InputError(key, None, f"must be a number where bound={SANITISED}")
+    if cfg.budget.epsilon is None:
+        raise InputError(f"aggregator.{free[0]}", None, "must be a number where budget.epsilon is null")
+    if typed := [key for key in free[1:] if not OmegaConf.is_interpolation(node, key)]:
+        allowed = f"must be a number, or be left out, where aggregator.{free[0]} is null: the budget decides one noise"
+        raise InputError(f"aggregator.{typed[0]}", None, allowed)
     return free[0]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -13,10 +13,6 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
-
-from nzc.app.errors import unknown_key
-from nzc.runs.layout import RECORDED
-from nzc.validation import InputError
 
 _PACKAGE = Path(__file__).parents[1]
 #: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a checkout.
@@ -77,23 +73,6 @@ class Config:
     tracking: Any = MISSING
     objective: Any = None
     sweep: Any = None
-
-
-def refuse_unknown_keys(cfg: DictConfig) -> None:
-    """Raise InputError for an unknown key outside of groups: Hydra accepts any after +.
-
-    So does a place for a run's configuration where nzc does not read it.
-    """
-    tree: Any = OmegaConf.to_container(cfg, resolve=False)
-    for section, prefix in ((Config, ""), (Paths, "paths."), (Budget, "budget."), (Sanitise, "sanitise.")):
-        known: list[str] = [key.name for key in fields(section)]
-        for key, value in (tree[prefix[:-1]] if prefix else tree).items():
-            if key not in (*known, "hydra"):
-                raise unknown_key(prefix + key, value, known)
-    place = OmegaConf.select(cfg, "hydra.output_subdir", default=RECORDED)  # Hydra's part is not in all configurations
-    if place != RECORDED:
-        allowed = f"must be {RECORDED}: nzc report, sync and publish read a run's configuration there"
-        raise InputError("hydra.output_subdir", place, allowed)
 
 
 def name_of_people(cfg: DictConfig) -> str | None:

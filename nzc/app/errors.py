@@ -6,7 +6,7 @@ import shlex
 import sys
 import traceback
 from argparse import ArgumentParser
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,8 +18,9 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from nzc.app.keys import unknown_key
 from nzc.runs.layout import write_error
-from nzc.validation import InputError, in_a_line, meant, one_line, shortened
+from nzc.validation import InputError, in_a_line, one_line, shortened
 
 #: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets HYDRA_FULL_ERROR for Hydra.
 TRACEBACK = os.environ.setdefault("NZC_TRACEBACK", os.environ.get("HYDRA_FULL_ERROR", "0")) == "1"
@@ -82,7 +83,7 @@ def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError |
         if isinstance(link, InputError):
             return link
         if isinstance(link, OmegaConfBaseException):
-            return _wrong_value(link, str(error))
+            return _wrong_value(link, str(error), words or sys.argv[1:])
         if isinstance(link, OverrideParseException):
             return unread(link.override, _sentence(link))
     if comma := re.match(r"Ambiguous value for argument '(.*?)'\n", str(error), re.DOTALL):
@@ -130,13 +131,7 @@ def _sentence(error: BaseException) -> str:
     return in_a_line(str(error).partition("Config search path")[0])
 
 
-def unknown_key(key: str, value: object, known: Collection[str], of: str = "") -> InputError:
-    """Return the error for a key that is none of `known`: whole keys, or those of its group; `of`: whose they are."""
-    group, _, name = key.rpartition(".")
-    return InputError(key, value, f"must be one of the keys of {of or group or 'nzc'}{meant(name, known)}")
-
-
-def _wrong_value(error: Any, hydra: str) -> InputError:
+def _wrong_value(error: Any, hydra: str, words: Sequence[str]) -> InputError:
     """Return the error for a key or a value that the composed configuration does not accept; `hydra`: its message."""
     key, typed = str(error.full_key or error.key), re.search(r"(?:override |use \+)[^=\s]+=(.*)", hydra)
     if key == "sweeps":
@@ -145,6 +140,7 @@ def _wrong_value(error: Any, hydra: str) -> InputError:
     parent = error.parent_node
     tree: Any = OmegaConf.to_container(parent, resolve=False) if OmegaConf.is_dict(parent) else {}
     value = typed[1] if typed else tree.get(error.key, error.value)
-    if isinstance(error, ConfigAttributeError | ConfigKeyError) and tree:
-        return unknown_key(key, value, sorted(name for name in map(str, tree) if name[0] != "_"))
+    if isinstance(error, ConfigAttributeError | ConfigKeyError) and (tree or key.count(".") == 1):
+        known = {name: tree[name] for name in sorted(map(str, tree)) if name[0] != "_"}
+        return unknown_key(key, value, known, words=words)
     return InputError(key, value, in_a_line(str(error.msg or error).partition("full_key:")[0]))

@@ -37,9 +37,9 @@ def plan(arguments: list[str]) -> int:
     _show_plan(planned, best)
     verdict = "Recommended" if planned.is_good(best) else "No row is good. The best"
     show(f"{verdict}: {best.queries:,} queries of {best.aggregator} give {best.right:,.1f} right labels.")
-    *fixed, noise = best.settings
+    *fixed, _ = best.settings  # the noise follows from the budget
     settings = [f"teachers.count={planned.teachers}", f"aggregator={best.aggregator}"]
-    settings += [*(f"aggregator.{key}={best.settings[key]}" for key in fixed), f"aggregator.{noise}=null"]
+    settings += [f"aggregator.{key}={best.settings[key]}" for key in fixed]
     settings += [f"budget.epsilon={planned.epsilon}", f"queries={best.queries}"]
     settings += [] if planned.delta == _DELTA else [f"delta={planned.delta}"]
     _show_commands(warnings, settings, ["recipe=tables", *settings])

@@ -106,10 +106,11 @@ def _check(ledger: Ledger, run: str, folder: Path, files: dict[str, bytes], resu
         _require(same, "RUN", folder, f"must have the {name} that the run wrote; it has been changed")
     whole = len(entries) == len(facts["entries"]) and all(entry.kind == RELEASE for entry in entries)
     _require(whole, "RUN", folder, f"must have its releases in {ledger.path}, where one is missing")
-    policy, stated = build_policy(cfg, build(cfg, "teachers")), result["epsilon"]["published"]
+    policy = build_policy(cfg, build(cfg, "teachers"), lambda: sum(facts["sizes"]))
+    stated = result["epsilon"]["published"]
     drawn = policy.bound == SANITISED  # then the ledger knows the ε; otherwise it follows from the configuration
     promise, own = Promise(policy, facts["sizes"]), result.get("individual") or {}
-    promised = float(np.frombuffer(entries[-1].labels)[0]) if drawn else promise.epsilon
+    promised = promise.published(float(np.frombuffer(entries[-1].labels)[0]) if drawn else None)
     claims = [(f"individual.{group}", own.get(group, 0), epsilon) for group, epsilon in promise.individual.items()]
     for key, claim, least in [*claims, ("epsilon.published", stated, promised)]:
         enough = least * (1 - 1e-9) <= claim < math.inf

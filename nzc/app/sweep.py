@@ -17,9 +17,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from nzc.app.build import KINDS, build, build_metrics
-from nzc.app.config import experiment_of, refuse_unknown_keys, shows_private
+from nzc.app.config import experiment_of, shows_private
 from nzc.app.errors import Stop, error_line, input_error, reported
 from nzc.app.job import build_tracker
+from nzc.app.keys import refuse_unknown_keys
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
 from nzc.runs.prepare import forget_data
@@ -231,7 +232,8 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
         try:
             cfg = loader.load_sweep_config(config, list(job.overrides))
             refuse_unknown_keys(cfg)
-            for group in [group for group in KINDS if any(text.startswith(f"+{group}.") for text in job.overrides)]:
+            added = {text.lstrip("+").partition(".")[0] for text in job.overrides if text[0] == "+"}
+            for group in [group for group in KINDS if group in added]:
                 build(cfg, group)  # composition accepts any key after +
             composed.append(cfg)
             build_metrics(cfg)

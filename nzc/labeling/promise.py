@@ -80,6 +80,12 @@ class Promise:
         epsilon, delta = self._price(self.mechanisms, self.filters)
         return epsilon if self.policy.budget is None else min(epsilon, self.policy.budget), delta
 
+    def published(self, sanitised: float | None) -> float:
+        """Return the ε to publish where a sanitised bound was drawn; None: none was."""
+        if sanitised is None:
+            return self.epsilon
+        return sanitised if self.policy.budget is None else min(sanitised, self.epsilon)
+
     def _individual(self) -> dict[str, float]:
         """Return the ε of each group. InputError: one exceeds what the group allows."""
         policy, kept, epsilons = self.policy, self.filters[0], dict[str, float]()

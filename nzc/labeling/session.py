@@ -194,7 +194,7 @@ class LabelingSession:
             epsilon,
             exact=None if epsilon.exact is None else min(epsilon.exact, promised),
             exact_lower=epsilon.exact_lower if whole else None,
-            published=promised if sanitised is None else sanitised,
+            published=promise.published(sanitised),
             published_delta=promise.bound[1] if sanitised is None else delta,
             data_independent=promised,
             sanitised=sanitised,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nzc.accounting.cost import Cost
-from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms.adjacency import Adjacency
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
@@ -112,16 +112,20 @@ class NoisyArgmax(PricedArgmax):
         object.__setattr__(mechanism, "first", None if self.first is None else self.first.between(adjacency))
         return mechanism
 
-    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False, answers: int | None = None) -> float:
+    def worst_case_epsilon(
+        self, queries: int, delta: float, rough: bool = False, answers: int | None = None, other: WorstCaseCost = FREE
+    ) -> float:
         """Return ε at δ of `queries` queries, whatever the votes, and whichever of them are asked by `first`.
 
-        answers  how many queries are answered at most; None: all. `rough`: see `Cost.data_independent`
+        rough    see `Cost.data_independent`
+        answers  how many queries are answered at most; None: all
+        other    the cost of another release beside the labels
         """
         answered = queries if answers is None else min(queries, answers)
         cost = self.promise(queries, answered)
         if self.first is not None:
             cost = cost.dearer(self.first.promise(queries, answered))
-        return cost.published(delta, rough)[0]
+        return (cost + Cost(0, None, (), ((1, other),))).published(delta, rough)[0]
 
 
 class NoisyCounts(NoisyArgmax):

@@ -84,5 +84,13 @@ def _without_budget(noise: float, *, _root_: Any) -> float | None:
     return noise if OmegaConf.select(_root_, "budget.epsilon") is None else None
 
 
-# Stored configurations contain it, so every program that reads one needs it: not only a run.
+def _in_proportion(value: float, noise: float | None, usual: float, *, _root_: Any) -> float | None:
+    """Return a preset's value; where a budget decides the `noise` beside it, as much more as that is than usual."""
+    if OmegaConf.select(_root_, "budget.epsilon") is None:
+        return value
+    return None if noise is None else value * noise / usual
+
+
+# Stored configurations contain them, so every program that reads one needs them: not only a run.
 OmegaConf.register_new_resolver("without_budget", _without_budget, replace=True)
+OmegaConf.register_new_resolver("in_proportion", _in_proportion, replace=True)

@@ -76,11 +76,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
     teachers, policy, store, student = parts.teachers, parts.policy, parts.store, parts.student
     if not _needs_places(parts):
         parts = replace(parts, representation=None)  # it would be learned in vain
-    with within("dataset"):
-        splits = None if parts.dataset is None else load(parts.dataset)
-    if splits is not None and teachers.needs_dataset and len(np.unique(splits.private.y)) < 2:
-        why = "all of them are of one class" if len(splits.private) else "it has none (teachers=votes needs none)"
-        raise InputError("dataset", parts.names["dataset"], f"must have private rows of two or more classes; {why}")
+    splits = load_for(parts.dataset, teachers, parts.names["dataset"])
     names = None if splits is None else splits.names
     splits = weigh(splits, policy.shares, teachers.takes_budgets and not parts.baseline)
     with within("teachers"):
@@ -164,8 +160,6 @@ def _needs_places(parts: RunComponents) -> bool:
     """Return whether anything uses the public representation. InputError: it is missing, or the dataset is."""
     if parts.dataset is None and parts.student is not None:
         raise InputError("student", parts.names["student"], "must be none where there is no dataset")
-    if parts.dataset is None and parts.teachers.needs_dataset:
-        raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
     users = {
         "these teachers": parts.teachers.needs_embedding,
         f"query_choice={REPRESENTATIVE}": parts.policy.selection.choice == REPRESENTATIVE,
@@ -191,6 +185,20 @@ def check_data(dataset: Dataset, queries: int | None) -> None:
             whole(1, rows, "(the public rows)", queries=queries)
         with within("dataset"):
             dataset.describe()
+
+
+def load_for(dataset: Dataset | None, teachers: Teachers, name: str) -> DataSplits | None:
+    """Load the dataset `name` for these teachers; None: there is none. InputError: they need another one."""
+    if dataset is None:
+        if teachers.needs_dataset:
+            raise InputError("dataset", "none", "must be a dataset where teachers are to be trained; or teachers=votes")
+        return None
+    with within("dataset"):
+        splits = load(dataset)
+    if teachers.needs_dataset and len(np.unique(splits.private.y)) < 2:
+        why = "all of them are of one class" if len(splits.private) else "it has none (teachers=votes needs none)"
+        raise InputError("dataset", name, f"must have private rows of two or more classes; {why}")
+    return splits
 
 
 def load(dataset: Dataset) -> DataSplits:

@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from nzc.app.build import build
 from nzc.app.components import build_components
 from nzc.app.config import CONF, GROUPS, compose_run
 from nzc.app.errors import error_line, input_error
+from nzc.app.keys import _chosen, refuse_unknown_keys
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
@@ -74,9 +76,10 @@ WRONG = [
     (f"{NEAR_ZERO} student=gan_ssl student.network={{_target_:mine.Own}}", "student", ""),
     (f"{NEAR_ZERO} representation=contrastive representation.encoder.network={{_target_:mine.Own}}", "encoder", ""),
     (" ".join(VOTES), "teachers.path=???", "must be given"),
-    (f"{FLAT_VOTES} aggregator.sigma=null queries=20", "aggregator.sigma=null", "must be a number, or"),
-    (f"{FLAT_VOTES} aggregator.sigma=null budget.epsilon=1", "queries=null", "where aggregator.sigma"),
-    (f"{FLAT_VOTES} {NULL} aggregator=nzc aggregator.gamma=null", "budget.epsilon=1.0", "must be null"),
+    (f"{FLAT_VOTES} aggregator.sigma=null queries=20", "aggregator.sigma=null", "where budget.epsilon is null"),
+    (f"{FLAT_VOTES} {NULL} aggregator=confident aggregator.sigma1=null", "aggregator.sigma1=null", "left out"),
+    (f"{FLAT_VOTES} {NULL} aggregator=nzc aggregator.sensitivity=local", "budget.epsilon=1.0", "must be null"),
+    ("dataset=none student=none budget.epsilon=1", "dataset=none", "teachers=votes"),
     (f"{FLAT_VOTES} {NULL} {CONFIDENT}", "budget.epsilon=1.0", "must be above"),
     (f"{PLAN} --agreement 0.2", "--agreement=0.2:", "above the share of the runner-up, 0.4"),
     (f"{PLAN} --queries 5,x", "nzc plan=", "5,x: must be whole numbers, separated by commas"),
@@ -167,6 +170,69 @@ def _complains(nzc: Nzc, arguments: list[str], names: str, allows: str) -> None:
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
     assert names in ran.err and allows in ran.err, ran.err
     assert len(ran.err) < 520
+
+
+#: Overrides, the last of which is refused, and what the line says of its key.
+REFUSED = [
+    (["recipe=near_zero", "teachers.count=50"], ["teachers=cells, which recipe=near_zero chose", "ensemble, forest,"]),
+    (["teachers=cells", "teachers.count=5"], ["teachers=cells, which you chose", "sklearn or votes has it"]),
+    (["aggregator.threshold=3"], ["aggregator=gnmax, the default", "confident, interactive or stable has it"]),
+    (["aggregator.sigma1=3"], ["aggregator=gnmax, the default", "confident, interactive or stable has it"]),
+    (["student=linear", "student.steps=5"], ["student=linear, which you chose", "supervised or vat has it"]),
+    (["student=none", "student.alpha=5"], ["student=none, which you chose", "student=heir or vat has it"]),
+    (["+sweeps=published_mnist", "student.alpha=5"], ["student=softmatch, which sweeps=published_mnist chose"]),
+    (["+sweeps=private_knn_mnist", "teachers.count=5"], ["teachers=cells, which recipe=near_zero chose"]),
+    (["student=mine", "student.alpha=5"], ["student=mine, which you chose", "student=heir or vat has it"]),
+    (["aggregator=lnmax", "aggregator.gama=5"], ["did you mean gamma?"]),
+    (["tracking=none", "tracking.foo=5"], ["left out: tracking has no keys here"]),
+    (["+aggregator.threshold=3"], ["keys of nzc.GNMax: sigma", "confident, interactive or stable has threshold"]),
+    (["epsilon=1"], ["did you mean budget.epsilon?"]),
+    (["+epsilon=1"], ["did you mean budget.epsilon?"]),
+    (["sigma=3"], ["did you mean aggregator.sigma?"]),
+    (["recipe=near_zero", "count=50"], ["did you mean teachers.count (with teachers=ensemble, forest,"]),
+    (["gamma=0.1"], ["did you mean aggregator.gamma (with aggregator=counts, gumbel,"]),
+    (["steps=100"], ["did you mean student.steps?"]),
+    (["kind=KMNIST"], ["did you mean dataset.kind (with dataset=", "torchvision)?"]),
+    (["threshold=3"], ["aggregator.threshold (with aggregator=confident", ") or student.threshold?"]),
+    (["epsilom=1"], ["keys of nzc: "]),
+]
+
+
+@pytest.mark.parametrize(("overrides", "says"), REFUSED, ids=[" ".join(case[0]) for case in REFUSED])
+def test_a_refused_key_names_its_cause(
+    overrides: list[str], says: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who chose the option that lacks it, and which options have it, those of the working directory included."""
+    monkeypatch.chdir(tmp_path)
+    Path("conf/student").mkdir(parents=True)
+    Path("conf/student/heir.yaml").write_text("defaults: [vat, _self_]")
+    Path("conf/student/mine.yaml").write_text("_target_: mine.Student")
+    with pytest.raises(Exception) as caught:
+        cfg = compose_run(overrides)
+        refuse_unknown_keys(cfg)
+        build(cfg, "aggregator")
+    wrong = input_error(caught.value, overrides)
+    assert wrong is not None and str(wrong).startswith(f"{overrides[-1].lstrip('+')}: must be ")
+    assert all(text in wrong.allowed for text in says) and len(str(wrong)) < 500
+
+
+def test_a_line_blames_for_an_option_who_chose_it() -> None:
+    """As Hydra composes it."""
+    sweeps = [f"+sweeps={path.stem}" for path in sorted((CONF.parent / "sweeps").glob("*.yaml"))]
+    cases = [["recipe=near_zero", "student=vat"], ["recipe=tables"], *([sweep] for sweep in sweeps[::4])]
+    for overrides in cases:
+        cfg = compose_run(overrides)
+        for group, option in cfg.hydra.runtime.choices.items():
+            if group in GROUPS and group != "recipe":
+                assert _chosen(group, overrides)[0] == option, (overrides, group)
+
+
+def test_a_key_beside_a_sweep_over_its_group_is_answered_with_what_to_type(nzc: Nzc) -> None:
+    Path("votes.npy").write_bytes(b"")
+    words = ["--multirun", "aggregator=confident,interactive", *FILE]
+    typed = "++aggregator.threshold=30"
+    assert f"must be typed as {typed} where" in nzc(*words, "aggregator.threshold=30").err
+    assert "votes.npy" in nzc(*words, typed).err  # the next mistake
 
 
 JUNK = ("abc", "null", "-1", "0", "nan", "1e400", "[]", "[1,{a: 2}]", "{a: 1}", "true", "${nope}", "???")

@@ -25,7 +25,7 @@ FILE = [*VOTES, "teachers.path=votes.npy", "dataset.name=people"]
 def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
     import torch
 
-    ran = nzc(*SMALL, "rng=system", "audit=200", "teachers.stratify=true", "budget.epsilon=9")
+    ran = nzc(*SMALL, "rng=system", "audit=200", "teachers.stratify=true", "budget.epsilon=9", "aggregator.sigma=15")
     dest, result = tmp_path / "new" / "released", ran.result
     for name in ("labels.csv", "predictions.csv", "student.json", "student.pt2"):
         file = newest_folder(ran) / name
