@@ -155,7 +155,9 @@ def test_the_model_of_a_representation_is_exported_whole(
     np.testing.assert_allclose([float(line.split(",")[3]) for line in again], seen, atol=1e-3)
 
 
-@pytest.mark.parametrize("given", [["aggregator=plurality"], ["teachers=votes", "teachers.path=votes.npy"]])
+@pytest.mark.parametrize(
+    "given", [["aggregator=plurality"], ["teachers=votes", "teachers.path=votes.npy", "queries=9"]]
+)
 def test_a_baseline_needs_records_and_a_finite_epsilon(nzc: Nzc, given: list[str]) -> None:
     np.save("votes.npy", np.tile([3, 4, 5, 0, 0, 0, 0, 0, 0, 0], (30, 1)))
     ran = nzc("baseline=true", *given, *QUICK)

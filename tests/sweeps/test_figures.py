@@ -45,7 +45,8 @@ def test_columns_that_a_file_names_stand_in_the_table_whatever_they_hold() -> No
     jobs = DataFrame([
         {"name": name, "error": None, "epsilon.published": 1.0001, "epsilon.data_independent": 1.0001,
          "metrics.f1": 0.1234 + seed, "metrics.majority": 0.5, "metrics.cost": None, "seconds.total": 3.0001,
-         "aggregator.sigma": sigma, "audit": False, "mechanism": f"m{seed}", "accuracy_interval": [0.25, 0.5]}
+         "aggregator.sigma": sigma, "audit": False, "mechanism": f"m{seed}", "accuracy_interval": [0.25, 0.5],
+         "overrides": [f"aggregator.c={seed}"]}
         for seed in (0, 1) for name, sigma in (("a", 5), ("b", 0.05))
     ], dtype=object)  # fmt: skip
     keys = ["seconds.total", "aggregator.sigma", "audit", "mechanism", "accuracy_interval", "metrics.cost"]
