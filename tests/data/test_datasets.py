@@ -71,7 +71,7 @@ def test_svhn_has_the_papers_roles(nzc: Nzc, small_svhn: Path) -> None:
     _refused(SVHN(str(small_svhn), public=50), "public=50", "at most 49")
     run = ["dataset=torchvision", "dataset.kind=SVHN", f"dataset.root={small_svhn}", "dataset.public=30", *TEACHERS]
     ran = nzc(*run, "teachers.epochs=1", "student=none", "teachers.count=2")
-    assert (ran.code, ran.result["dataset"], ran.result["data"]["private"]) == (0, "svhn", 40)
+    assert (ran.code, ran.result["dataset"], ran.result["data"]["private"]) == (0, "SVHN", 40)
 
 
 def _idx(array: np.ndarray) -> bytes:
