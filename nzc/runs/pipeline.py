@@ -26,7 +26,7 @@ from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
 from nzc.teachers import VoteHistograms
 from nzc.types import Floats, Ints, StageLog
-from nzc.validation import within
+from nzc.validation import in_a_line, within
 
 
 def execute(
@@ -65,7 +65,7 @@ def execute(
     stage.seconds["total"] = round(time.time() - begun, 3)
     result = replace(result, seconds=stage.seconds, versions=made_by, folder=folder, **facts)
     if show is not None:
-        show(result)
+        _show(show, result)
     arrays = write_outputs(folder, run, work.student, result.voters)
     write_curves(folder, curves)
     result.write(folder)
@@ -76,6 +76,15 @@ def execute(
             plot_run(folder, curves, session.released, run.truth)
     session.ledger.finish(digests(folder), {"sizes": session.promise.sizes, "rows": len(session.released)})
     return replace(result, **arrays)
+
+
+def _show(show: Callable[[RunResult], None], result: RunResult) -> None:
+    """Show the result. Where that fails, a line says so, and the run goes on: its labels are charged by now."""
+    try:
+        show(result)
+    except (Exception, SystemExit) as error:  # rich exits where nobody reads standard output any more
+        why = in_a_line(error, 200) if isinstance(error, Exception) else "nobody reads standard output"
+        print(f"nzc: the table could not be shown ({why})", file=sys.stderr)
 
 
 def train_worker(run: PreparedRun) -> None:

@@ -11,6 +11,7 @@ from conftest import SMALL, STUDENT, TEACHERS, VOTES, Nzc, published, served, tr
 from mlflow import MlflowClient
 
 from nzc.app import job
+from nzc.app.publish import publish_run
 from nzc.data.digits import Digits
 from nzc.runs import pipeline
 from nzc.tracking import record
@@ -148,6 +149,23 @@ def test_without_a_terminal_a_run_says_one_line_a_stage(nzc: Nzc, histograms: Pa
     public = nzc(*command, "rng=system", "+tracking.private=false").err
     assert public.count("\n") == 4 and " s\n" not in public  # the time of one stage tells more of the votes
     assert not nzc("--multirun", *command, "seed=0,1").err
+
+
+@pytest.mark.parametrize("error", [UnicodeEncodeError("ascii", "ε", 0, 1, "no such character"), SystemExit(1)])
+def test_a_table_that_cannot_be_shown_costs_no_run(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Standard output takes no ε, or has been closed (then rich exits): the labels are charged, so they are kept."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(job, "result_table", fail)
+    ran = nzc(*FILE, "queries=20", "budget.epsilon=1", "rng=system")
+    assert ran.code == 0 and "nzc: the table could not be shown (" in ran.err
+    assert ran.result["answered"] == 20
+    assert not list(ran.folder.glob("outputs/**/error.txt"))
+    assert publish_run(next(ran.folder.glob("outputs/*/*")), Path("given"), name="votes")
 
 
 def test_garbage_is_collected_while_a_job_works_and_after_it(
