@@ -82,7 +82,7 @@ def unequal_classes(result: Mapping[str, Any]) -> bool:
 
 def is_far_from_even(majority: float | None, classes: int) -> bool:
     """Return whether the most frequent of so many classes is far more frequent than if all had the same share."""
-    return majority is not None and majority > 1 / classes + 0.1
+    return majority is not None and classes > 0 and majority > 1 / classes + 0.1
 
 
 def share_right(labels: Ints, truth: Ints) -> float | None:

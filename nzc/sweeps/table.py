@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from nzc.runs.formatting import EPSILONS, RECALL, figure, heading, is_share, percent, short_mechanism, some
 from nzc.runs.layout import SWEEP, TABLE_CSV
+from nzc.runs.metrics import Metrics, unequal_classes
 from nzc.storage.files import write_private
 from nzc.sweeps.frame import changed_settings, name_of, read_jobs, spec_of, whole_key
 from nzc.validation import InputError
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 #: What is no column: the ledger's sums also count what came before a run, and the lower bound is close to ε exact.
 _HIDDEN = ("ledger_released", "ledger_total", "exact_lower", "paper")
 _LAST = ["accuracy", "epsilon", "epsilon.paper", *(f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN)]
+#: nzc's own metrics, which say little beside the accuracy where classes are about equally frequent.
+_OF_CLASSES = [f"metrics.{part.name}" for part in fields(Metrics)]
 #: Overrides that decide the mechanism, or its noise.
 _SAYS_HOW = re.compile(r"[+~]*(aggregator|budget|recipe|baseline)\b")
 #: Columns of the CSV file that are no numbers of a run.
@@ -144,8 +148,10 @@ def changes_untyped(jobs: DataFrame) -> bool:
 
 
 def _keys(done: DataFrame, more: Sequence[str]) -> list[str]:
-    """Return the keys of the columns in order. Metrics stand beside the student's accuracy."""
+    """Return the keys of the columns in order. Metrics stand beside the accuracy, where they differ from it."""
     merits = [key for key in done if key.startswith("metrics.") and not key.startswith(RECALL)]
+    if not any(unequal_classes(job) for job in done.to_dict("records")):
+        merits = [key for key in merits if key not in _OF_CLASSES]
     merits += [key for key in more if key.startswith(RECALL)]
     others = [key for key in more if key not in _LAST and key not in merits]
     return list(dict.fromkeys(["answered", "label_accuracy", *others, "accuracy", *merits, *_LAST]))
