@@ -87,6 +87,18 @@ def _show(show: Callable[[RunResult], None], result: RunResult) -> None:
         print(f"nzc: the table could not be shown ({why})", file=sys.stderr)
 
 
+def _record(folder: Path, fit: str, values: Mapping[str, float], step: int) -> None:
+    """Add points of the learning curves of a fit to student.csv, where a tracker reads them.
+
+    A user's callback finds what calls this among those of the fit, so it leads to the folder alone, and to no vote.
+    """
+    path = folder / LEARNING_CURVES
+    lines = [] if path.exists() else ["curve,step,value"]
+    lines += [f"{fit}/{name},{step},{value:.9g}" for name, value in values.items()]
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
 def train_worker(run: PreparedRun) -> None:
     """On a worker node: train its share of the teachers."""
     teachers, splits, work = run.parts.teachers, run.splits, Execution(run, Clock(time.time()), Path())
@@ -181,7 +193,7 @@ class Execution:
         if (probs := session.probabilities) is not None:
             probs = np.pad(probs, ((0, pool - len(probs)), (0, 0)))
             data = soft_labels(data, probs, student.spread, session.mixed)
-        learn = partial(student.fit, seed=session.policy.seed, trainer=parts.trainer, log=self._record)
+        learn = partial(student.fit, seed=session.policy.seed, trainer=parts.trainer, log=partial(_record, self.folder))
         if student.folds > 1:
             data = clean_labels(data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name))
             sources.append(f"{data.labeled.sum():,} kept by cross-validation")
@@ -195,14 +207,6 @@ class Execution:
             self.student = student.decided(self.student, splits.public.x)
         else:
             self.probs = self.student.probabilities(splits.public.x)
-
-    def _record(self, fit: str, values: Mapping[str, float], step: int) -> None:
-        """Add points of the learning curves of a fit to student.csv, where a tracker reads them."""
-        path = self.folder / LEARNING_CURVES
-        lines = [] if path.exists() else ["curve,step,value"]
-        lines += [f"{fit}/{name},{step},{value:.9g}" for name, value in values.items()]
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
 
     def agreement(self) -> Agreement | None:
         """Return the student beside the labels that it learned from; None: there is no student, or no label."""

@@ -145,6 +145,8 @@ class RunResult:
             ledger_releases=None,
             rounds=[replace(part, epsilon=None) for part in self.rounds],
             seconds={"total": self.seconds["total"]},  # the time of one stage tells more of the votes
+            # The error of a user's own metric may quote labels of the test split.
+            warnings=[line for line in self.warnings if not line.startswith("metrics.")],
             data=data,
         )
 

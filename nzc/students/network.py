@@ -305,7 +305,7 @@ class StudentModule(LightningModule):
 
 
 class Curves(Callback):
-    """Logs the learning curves of a student, whose module does not hold `record`: that leads to private records."""
+    """Logs the learning curves of a student. `record` must lead to nothing private: the user's callbacks find this."""
 
     def __init__(self, fit: str, record: CurveLog | None) -> None:
         self.fit = fit

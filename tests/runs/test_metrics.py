@@ -326,6 +326,8 @@ def test_own_metrics_stand_where_the_built_in_ones_do(nzc: Nzc) -> None:
     assert (metrics["macro"], metrics["ranks"]) == pytest.approx((metrics["balanced_accuracy"], metrics["auc"]))
     assert metrics["late"] is None and "metrics.late (late.late) is not known: " in ran.err
     assert any(line.startswith("metrics.late") for line in result["warnings"])
+    (public,) = Path("mlartifacts").rglob("result.json")
+    assert "late.late" not in public.read_text()  # an error may quote labels of the test split
     shown = {name: line for line in ran.out.splitlines() for name in ("right", "ranks", "late") if f" {name} " in line}
     assert f" {metrics['right']:.3f} " in shown["right"] and " – " in shown["late"]
     (run,) = tracked_runs(MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db"))

@@ -369,12 +369,12 @@ def test_students_learn_on_one_device_in_this_process(
 
 
 def test_what_a_student_holds_is_public(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it tells a callback, or a file of it, nothing of private records."""
+    """So it tells a callback, or a file of it, nothing of private records; nor do the callbacks beside it."""
     modules = []
 
     def fit(settings: TrainerSettings, module: StudentModule, *arguments: Any, **options: Any) -> None:
         own_fit(settings, module, *arguments, **options)
-        modules.append(module)
+        modules.append((module, options.get("callbacks")))
 
     own_fit = TrainerSettings.fit
     monkeypatch.setattr(TrainerSettings, "fit", fit)
