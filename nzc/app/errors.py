@@ -18,9 +18,10 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from nzc.app.config import GROUPS, options
 from nzc.app.keys import unknown_key
 from nzc.runs.layout import write_error
-from nzc.validation import InputError, in_a_line, one_line, shortened
+from nzc.validation import InputError, in_a_line, meant, one_line, shortened
 
 #: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets HYDRA_FULL_ERROR for Hydra.
 TRACEBACK = os.environ.setdefault("NZC_TRACEBACK", os.environ.get("HYDRA_FULL_ERROR", "0")) == "1"
@@ -89,13 +90,16 @@ def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError |
     if comma := re.match(r"Ambiguous value for argument '(.*?)'\n", str(error), re.DOTALL):
         return unread(comma[1], "for a list, put it into []; to run a job for each part, add --multirun")
     if "Config group override" in str(error):  # Hydra does not say which
-        typed = (part for part in words or sys.argv if re.match(r"[\w/]+=(null|true|false|[-+.\d{])", part))
-        group, _, option = next(typed, "(group)=").partition("=")
+        typed = [part.partition("=") for part in words or sys.argv]
+        values = [(key, value) for key, _, value in typed if re.match("null|true|false|[-+.0-9{]", value)]
+        group, option = next((pair for pair in values if pair[0] in GROUPS or "/" in pair[0]), ("(group)", ""))
         return InputError(group, option, "must be the name of an option; nzc --help lists them")
     if isinstance(error, MissingConfigException):
         group, _, option = (error.missing_cfg_file or "").removesuffix(".yaml").rpartition("/")
         if option in _EXTRAS:
             return InputError(group, option, f'must be installed: pip install "nzc[{_EXTRAS[option]}]"')
+        if group in GROUPS:
+            return InputError(group, option, f"must be one of its options{meant(option, options(f'conf/{group}'))}")
         if group:
             return InputError(group, option, _sentence(error))
     return None

@@ -47,7 +47,7 @@ def unknown_key(
     having = _options_with(group, name)
     places = [] if group else _places(name, known)
     allowed = f"must be one of the keys of {of or group or 'nzc'}"
-    if key in _RENAMED:
+    if key in _RENAMED and "/" not in str(value):  # nzc publish FOLDER is a subcommand
         allowed = f"must be typed as {_RENAMED[key]}={value}, its name today"
     elif places:
         allowed += f"; did you mean {_listed(places)}?"

@@ -17,7 +17,7 @@ EPSILONS = {
     "exact": "these labels cost at most this at these votes; private",
     "exact_lower": "these labels cost at least this at these votes; private",
     "theorem": "these labels cost at most this by the papers' theorems; private",
-    "paper": "what their own paper would print: its orders and conversion, or its claim; private",
+    "paper": "what the mechanism's paper would print for them, by its own method; private",
     "data_independent": "any labels of such a run cost at most this; may be published",
     "sanitised": "the cost of these labels, with noise so that it may be published",
     "claimed": "the paper's claim, which guarantees nothing",

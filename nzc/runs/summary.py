@@ -47,7 +47,9 @@ def _caption(result: RunResult) -> str:
 def _student(result: RunResult) -> Iterator[Row]:
     metrics, known = result.metrics, "on the test split"
     if result.accuracy is None:
-        known = "not known, because there is no student or no test split"
+        known = "not known, because there is no test split"
+        if result.student == "none":
+            known = "there is no student"
     ends = "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
     yield "student accuracy", percent(result.accuracy), f"{known}{ends}"
     if metrics.majority is not None and metrics.balanced_accuracy is not None:
