@@ -31,7 +31,7 @@ PLAN = "plan --teachers 100 --classes 4 --epsilon 30 --queries 8"
 NEAR_ZERO = "recipe=near_zero teachers=logistic tracking=mlflow trainer.accelerator=cpu"
 #: Arguments, and what the line contains.
 WRONG = [
-    ("aggregator=foo", "aggregator/foo", "lnmax"),
+    ("aggregator=foo", "aggregator=foo", "lnmax"),
     ("dataest=mnist", "dataest=mnist", "did you mean dataset?"),
     ("aggregator=lnmax aggregator.gama=1", "aggregator.gama=1", "did you mean gamma?"),
     ("+sweeps=foo", "sweeps/foo", "digits"),
@@ -264,7 +264,7 @@ def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: s
         (None, "+sweeps", "# @package _global_"),
         ("row: sed=1", "sed", "did you mean seed? (row a)"),
         ("row: +aggregator.gama=1", "aggregator.gama=1", "(row a)"),
-        ("row: student=supervisd", "student/supervisd", "(row a)"),
+        ("row: student=supervisd", "student=supervisd", "(row a)"),
         ("figure: b, x: seed", "sweep.figures.1=", "x and y"),
         ("figure: a/b, curve: asked", "sweep.figures.1.name=a/b", "pattern"),
         ("figure: b, curve: asked, by: seed", "sweep.figures.1=", "with by"),
