@@ -339,9 +339,9 @@ def test_a_student_learns_from_what_was_released_and_is_charged_for_before(
 
 
 def test_interactive_end_to_end(nzc: Nzc) -> None:
-    interactive = ["aggregator=interactive", "aggregator.threshold=3", "aggregator.sigma1=1", "aggregator.sigma=1"]
-    # Its student is sure of some rows after few steps, as it presumes no wrong labels.
-    command = [*SMALL, *interactive, "aggregator.confidence=0.5", "queries=60", "student.label_noise_rate=0"]
+    # Few queries are answered, and the student is sure of some of the others.
+    interactive = ["aggregator=interactive", "aggregator.threshold=5", "aggregator.sigma1=1", "aggregator.sigma=1"]
+    command = [*SMALL, *interactive, "aggregator.confidence=0.3", "queries=60"]
     ran = nzc(*command)
     result, rounds = ran.result, ran.result["rounds"]
     assert [part["asked"] for part in rounds] == [30, 30]
