@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 #: What is no column: the ledger's sums also count what came before a run, and the lower bound is close to ε exact.
 _HIDDEN = ("ledger_released", "ledger_total", "exact_lower", "paper")
-_OF_BOUNDS = [f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN]
-_LAST = ["accuracy", "epsilon", *_OF_BOUNDS[:2], "epsilon.paper", *_OF_BOUNDS[2:]]
+_BOUNDS = (f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN)
+_LAST = list(dict.fromkeys(["accuracy", "epsilon", "epsilon.published", "epsilon.exact", "epsilon.paper", *_BOUNDS]))
 #: nzc's own metrics, which say little beside the accuracy where classes are about equally frequent.
 _OF_CLASSES = [f"metrics.{part.name}" for part in fields(Metrics)]
 #: Overrides that decide the mechanism, or its noise.
