@@ -40,7 +40,12 @@ PUBLISHED = [
 RUNS = [
     ("mnist", 9000, 1e-5, "aggregator=gnmax aggregator.sigma=40"),
     ("mnist", 9000, 1e-5, "aggregator=lnmax aggregator.gamma=0.05"),
-    ("svhn", 10_000, 1e-6, "aggregator=confident aggregator.threshold=300 aggregator.sigma1=200 aggregator.sigma=40"),
+    (
+        "svhn",
+        10_000,
+        1e-6,
+        "aggregator=confident aggregator.threshold=300 aggregator.sigma1=200 aggregator.sigma=40",
+    ),
 ]
 SYNTHETIC = [(1000, 10, 250), (3000, 10, 250), (9000, 10, 250)]
 SYNTHETIC += [(1000, 50, 250), (1000, 150, 250), (1000, 10, 1000), (1000, 10, 5000)]
@@ -74,7 +79,15 @@ def started(folder: Path, name: str, queries: int, delta: float, aggregator: str
     settings = f"dataset=none student=none query_choice=first queries={queries} delta={delta} tracking=none"
     with tempfile.TemporaryDirectory() as place:
         own = [f"teachers.path={votes}", f"paths.store={place}/store", f"hydra.run.dir={place}/run"]
-        command = [sys.executable, "-m", "nzc", "teachers=votes", *settings.split(), *aggregator.split(), *own]
+        command = [
+            sys.executable,
+            "-m",
+            "nzc",
+            "teachers=votes",
+            *settings.split(),
+            *aggregator.split(),
+            *own,
+        ]
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
         seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -82,21 +95,31 @@ def started(folder: Path, name: str, queries: int, delta: float, aggregator: str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--routes", type=Path, metavar="FOLDER", help="folder of the published votes")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--routes", type=Path, metavar="FOLDER", help="folder of the published votes"
+    )
     parser.add_argument("--queries", type=int, help="at most so many queries")
-    parser.add_argument("--run", type=Path, metavar="FOLDER", help="the same folder: time whole runs of nzc")
+    parser.add_argument(
+        "--run", type=Path, metavar="FOLDER", help="the same folder: time whole runs of nzc"
+    )
     arguments = parser.parse_args()
     if arguments.run:
         for name, queries, delta, aggregator in RUNS:
-            line = started(arguments.run, name, min(queries, arguments.queries or queries), delta, aggregator)
+            line = started(
+                arguments.run, name, min(queries, arguments.queries or queries), delta, aggregator
+            )
             print(f"{name:6} {queries:6,} {aggregator.split()[0]:22} {line}", flush=True)
         return
     heads = f"{'Rényi':>8} {'s':>7} {'exact':>9} {'lower':>8} {'ratio':>7} {'s':>7} {'GiB':>6}"
     print(f"{'votes':30} {'mechanism':10} {heads}")
     rows = []
     for name, queries, kind, delta in PUBLISHED if arguments.routes else ():
-        votes = np.load(arguments.routes / f"{name}_250_teachers.npy")[:queries][: arguments.queries]
+        votes = np.load(arguments.routes / f"{name}_250_teachers.npy")[:queries][
+            : arguments.queries
+        ]
         rows.append((f"{name}, {len(votes):,}, δ {delta:.0e}", kind, votes, delta))
     for queries, classes, teachers in () if arguments.routes else SYNTHETIC:
         votes = synthetic(queries, classes, teachers)[: arguments.queries]

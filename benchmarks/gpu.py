@@ -43,14 +43,21 @@ class Report:
     def write(self, line: str) -> None:
         print(line, flush=True)
         if self.path is not None:
-            text = json.dumps({"command": sys.argv, "parts": self.parts}, indent=1, ensure_ascii=False)
+            text = json.dumps(
+                {"command": sys.argv, "parts": self.parts}, indent=1, ensure_ascii=False
+            )
             partial = self.path.with_name(self.path.name + ".partial")
             partial.write_text(text + "\n", encoding="utf-8")
             partial.replace(self.path)
 
     def run(self, part: str, small: bool, budget: float) -> None:
         """Run a part for at most `budget` seconds."""
-        entry = self.parts[part] = {"seconds": 0.0, "budget": round(budget, 1), "error": None, "figures": []}
+        entry = self.parts[part] = {
+            "seconds": 0.0,
+            "budget": round(budget, 1),
+            "error": None,
+            "figures": [],
+        }
         start = time.monotonic()
         # A fork shares the imports. This process never uses the GPU, because its children could not use it then.
         context = multiprocessing.get_context("fork")
@@ -81,11 +88,22 @@ class Report:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all, in this order)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write all figures as JSON; FILE must not exist")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help=f"of {', '.join(PARTS)} (default: all, in this order)",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write all figures as JSON; FILE must not exist"
+    )
     parser.add_argument("--small", action="store_true", help="smallest sizes, as without a GPU")
-    parser.add_argument("--minutes", type=float, default=8.0, help="at most (default 8); budgets are in proportion")
+    parser.add_argument(
+        "--minutes", type=float, default=8.0, help="at most (default 8); budgets are in proportion"
+    )
     args = parser.parse_args()
     if unknown := sorted({*args.parts} - PARTS.keys()):
         parser.error(f"PART={unknown[0]}: must be one of {', '.join(PARTS)}")

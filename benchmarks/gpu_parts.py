@@ -107,9 +107,15 @@ def figure(name: str, unit: str, measure: Callable[[], float | str | bool]) -> F
         torch.cuda.reset_peak_memory_stats()
     try:
         value = measure()
-    except Exception as error:  # out of memory, an operation that a version of torch cannot compile, …
-        return Figure(name, None, unit, error=" ".join(f"{type(error).__name__}: {error}".split())[:300])
-    return Figure(name, value, unit, torch.cuda.max_memory_allocated() / 2**30 if has_gpu() else None)
+    except (
+        Exception
+    ) as error:  # out of memory, an operation that a version of torch cannot compile, …
+        return Figure(
+            name, None, unit, error=" ".join(f"{type(error).__name__}: {error}".split())[:300]
+        )
+    return Figure(
+        name, value, unit, torch.cuda.max_memory_allocated() / 2**30 if has_gpu() else None
+    )
 
 
 @contextmanager
@@ -133,7 +139,9 @@ def images(rows: int) -> Split:
 def task(size: Size, **changes: Any) -> Task:
     """Return an ensemble of the size to train."""
     options: dict[str, Any] = {"epochs": size.passes, "batch_size": size.batch, **changes}
-    return ensemble(images(size.teachers * size.records), images(size.public), size.teachers, **options)
+    return ensemble(
+        images(size.teachers * size.records), images(size.public), size.teachers, **options
+    )
 
 
 def teachers(of: Task, double: bool = False) -> list[Teacher]:
@@ -165,19 +173,32 @@ def machine(size: Size) -> Iterator[Figure]:
         with precision(name):
             dtype = torch.bfloat16 if name == "bf16-mixed" else torch.float32
             a, b = torch.randn(2, side, side, device=device(), dtype=dtype)
-            rate = figure(f"matrix product, {name}", "TFLOP/s", lambda: 2 * side**3 / seconds(lambda: a @ b, 1) / 1e12)
+            rate = figure(
+                f"matrix product, {name}",
+                "TFLOP/s",
+                lambda: 2 * side**3 / seconds(lambda: a @ b, 1) / 1e12,
+            )
         yield rate
     x = torch.randn(side * side * 8, device=device())
-    yield figure("copy, bytes read and written", "TB/s", lambda: 8 * len(x) / seconds(x.clone, 1) / 1e12)
+    yield figure(
+        "copy, bytes read and written", "TB/s", lambda: 8 * len(x) / seconds(x.clone, 1) / 1e12
+    )
 
 
 def agree(size: Size) -> Iterator[Figure]:
     """Stacked teachers against teachers alone: their labels, their logits in double precision, their independence."""
-    few = replace(size, teachers=min(20, size.teachers), passes=min(10, size.passes), public=min(2000, size.public))
+    few = replace(
+        size,
+        teachers=min(20, size.teachers),
+        passes=min(10, size.passes),
+        public=min(2000, size.public),
+    )
     alone = task(few, augment=AFFINE, stacked=False)
     labels = predictions(alone)
     own = task(few, augment=AFFINE, stacked=True)
-    yield figure("same labels as threads", "share", lambda: float((predictions(own) == labels).mean()))
+    yield figure(
+        "same labels as threads", "share", lambda: float((predictions(own) == labels).mean())
+    )
     x = torch.rand(min(200, few.public), 1, 28, 28, dtype=torch.float64, device=device())
     threads = Threads(teachers(alone, double=True), 1, nullcontext)
     for _ in range(2):
@@ -200,26 +221,40 @@ def stays(cohort: Stacked) -> bool:
     """Return whether NaN in all rows of teacher 1 spoils its weights and no other's."""
     cohort.x[cohort.starts[1] : cohort.starts[1] + len(cohort.teachers[1].y)] = torch.nan
     cohort.train_pass()
-    spoilt = torch.stack([value.isnan().flatten(1).any(1) for value in cohort.parameters.values()]).any(0)
+    spoilt = torch.stack(
+        [value.isnan().flatten(1).any(1) for value in cohort.parameters.values()]
+    ).any(0)
     return spoilt.nonzero().flatten().tolist() == [1]
 
 
 def engine(size: Size) -> Iterator[Figure]:
     """The whole run: all passes and the labels of all public rows, against the ways to do without stacked teachers."""
     few, whole = min(2, size.teachers), task(size)
-    predictions(replace(whole, settings=replace(whole.settings, epochs=1, stacked=True)))  # warms up
+    predictions(
+        replace(whole, settings=replace(whole.settings, epochs=1, stacked=True))
+    )  # warms up
     own = partial(predictions, task(size, stacked=True))
     name = f"{size.teachers} teachers, {size.passes} passes, {size.public:,} rows"
     yield (run := figure(name, "s", lambda: seconds(own, 0, warm=False)))
     best = run.value if isinstance(run.value, float) else float("inf")
-    at_once, short = task(size, batch_size=size.batch * size.teachers), task(replace(size, passes=1))
+    at_once, short = (
+        task(size, batch_size=size.batch * size.teachers),
+        task(replace(size, passes=1)),
+    )
     one_by_one, times = task(replace(size, teachers=few)), size.teachers / few
     for name, method, of, factor in (
         (f"a Trainer per teacher ({few} × {times:g})", train_with_lightning, one_by_one, times),
         ("one model, the same rows a step", train_one_model, at_once, 1),
-        (f"one model, {size.batch} rows a step (1 pass × {size.passes})", train_one_model, short, size.passes),
+        (
+            f"one model, {size.batch} rows a step (1 pass × {size.passes})",
+            train_one_model,
+            short,
+            size.passes,
+        ),
     ):
-        yield (run := figure(name, "s", lambda: seconds(partial(method, of), 0, warm=False) * factor))
+        yield (
+            run := figure(name, "s", lambda: seconds(partial(method, of), 0, warm=False) * factor)
+        )
         if isinstance(run.value, float):
             yield Figure("… in times of the stacked run", run.value / best, "×")
 
@@ -234,7 +269,9 @@ def kernels(cohort: Stacked) -> float:
         cohort.first.optimizer.step()
 
     step()  # sets up the optimiser
-    with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if has_gpu() else [])]) as profiled:
+    with profile(
+        activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if has_gpu() else [])]
+    ) as profiled:
         step()
     kind = DeviceType.CUDA if has_gpu() else DeviceType.CPU
     return float(sum(event.device_type == kind for event in profiled.events() or []))
@@ -242,20 +279,28 @@ def kernels(cohort: Stacked) -> float:
 
 def step(size: Size) -> Iterator[Figure]:
     """A pass by precision, its arithmetic, and the kernels of a step."""
-    whole = replace(size, records=size.records // size.batch * size.batch)  # every batch has the same shape
+    whole = replace(
+        size, records=size.records // size.batch * size.batch
+    )  # every batch has the same shape
     (teacher,) = teachers(task(replace(whole, teachers=1, records=size.batch)))
     with FlopCounterMode(display=False) as counter:
         F.cross_entropy(teacher.network(teacher.x), teacher.y).backward()
     rows = whole.teachers * whole.records
     arithmetic = float(counter.get_total_flops()) / len(teacher.y) * rows / 1e12
-    yield Figure(f"arithmetic of a pass of {whole.teachers} × {whole.records} rows", arithmetic, "TFLOP")
+    yield Figure(
+        f"arithmetic of a pass of {whole.teachers} × {whole.records} rows", arithmetic, "TFLOP"
+    )
     own = task(whole)
     for name in PRECISIONS:
         with precision(name):
             yield figure(f"pass, {name}", "s", lambda: seconds(stacked(own).train_pass))
     if has_gpu():
         with precision("TF32"):
-            yield figure("pass, TF32, trainer.compile=true", "s", lambda: seconds(stacked(own, True).train_pass))
+            yield figure(
+                "pass, TF32, trainer.compile=true",
+                "s",
+                lambda: seconds(stacked(own, True).train_pass),
+            )
     yield figure("kernels of a step", "", lambda: kernels(stacked(own)))
 
 
@@ -265,7 +310,9 @@ def many(size: Size) -> Iterator[Figure]:
     for number in (size.teachers, *size.larger):
         cohort = stacked(task(replace(size, teachers=number, records=max(1, rows // number))))
         with precision("TF32"):
-            yield figure(f"pass, {number:,} teachers, TF32", "s", lambda: seconds(cohort.train_pass))
+            yield figure(
+                f"pass, {number:,} teachers, TF32", "s", lambda: seconds(cohort.train_pass)
+            )
 
 
 def augment(size: Size) -> Iterator[Figure]:
@@ -273,7 +320,11 @@ def augment(size: Size) -> Iterator[Figure]:
     ways = {"at once": AFFINE, "a teacher at a time": lambda x, rng: AFFINE(x, rng), "none": None}
     for name, way in ways.items():
         cohort = stacked(task(size, augment=way))
-        yield figure(f"batches of a pass, augmented {name}", "s", lambda: seconds(lambda: list(cohort.batches())))
+        yield figure(
+            f"batches of a pass, augmented {name}",
+            "s",
+            lambda: seconds(lambda: list(cohort.batches())),
+        )
 
 
 def label(size: Size) -> Iterator[Figure]:
@@ -288,12 +339,20 @@ def label(size: Size) -> Iterator[Figure]:
 
 def tiny(shape: tuple[int, ...], classes: int) -> nn.Module:
     """Return a network whose arithmetic is next to nothing."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 8), nn.ReLU(), nn.Linear(8, classes))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(math.prod(shape), 8), nn.ReLU(), nn.Linear(8, classes)
+    )
 
 
 def tiny_generator(network: object, shape: tuple[int, ...]) -> nn.Module:
     """Return a generator of GAN-SSL with as little arithmetic."""
-    layers = nn.Linear(gan.LATENT, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, math.prod(shape)), nn.Sigmoid()
+    layers = (
+        nn.Linear(gan.LATENT, 8),
+        nn.BatchNorm1d(8),
+        nn.ReLU(),
+        nn.Linear(8, math.prod(shape)),
+        nn.Sigmoid(),
+    )
     return nn.Sequential(*layers, nn.Unflatten(1, shape))
 
 
@@ -303,19 +362,43 @@ def student_kinds(size: Size) -> list[StudentConfig]:
              "label_noise_rate": 0.1, "labeled_loss_decay": 0.0, "folds": 1, "steps": 1}  # fmt: skip
 
     def rows(labeled: int, pool: int) -> dict[str, Any]:
-        return {**usual, "batch_size": max(2, labeled // size.rows), "unlabelled": max(2, pool // size.rows)}
+        return {
+            **usual,
+            "batch_size": max(2, labeled // size.rows),
+            "unlabelled": max(2, pool // size.rows),
+        }
 
-    strong = Strong(Affine(10, 0.1, 0.06), stretch=1.5, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1)
+    strong = Strong(
+        Affine(10, 0.1, 0.06),
+        stretch=1.5,
+        contrast=0.5,
+        brightness=0.2,
+        cutout=0.5,
+        mask=0.3,
+        noise=0.1,
+    )
     own: dict[str, Any] = {"strong": strong, "weight": 1.0, "momentum": 0.99, "width": 2.0}
     return [
         Supervised(network="conv_large", **rows(64, 0) | {"unlabelled": 0}),
-        GANSSL(network="gan_conv", lr_generator=1e-3, entropy=0.0, consistency=0.0, **rows(100, 100)),
-        VAT(network="conv_large", alpha=1.0, entropy=1.0, radius=2.5, xi=0.01, power=1, **rows(32, 128)),
+        GANSSL(
+            network="gan_conv", lr_generator=1e-3, entropy=0.0, consistency=0.0, **rows(100, 100)
+        ),
+        VAT(
+            network="conv_large",
+            alpha=1.0,
+            entropy=1.0,
+            radius=2.5,
+            xi=0.01,
+            power=1,
+            **rows(32, 128),
+        ),
         SoftMatch(network="conv_large", **own, **rows(64, 448)),
     ]
 
 
-def a_step(config: StudentConfig, data: StudentData, steps: int, clock: Callable[[], float], **options: Any) -> float:
+def a_step(
+    config: StudentConfig, data: StudentData, steps: int, clock: Callable[[], float], **options: Any
+) -> float:
     """Return the seconds of a step, from fits of two lengths. They log little, as fits of thousands of steps do."""
     trainer = TrainerSettings(progress=False, devices=1, **options)
 
@@ -340,7 +423,12 @@ def students(size: Size) -> Iterator[Figure]:
     network.EVALUATIONS, data = 1, public(3, 32, 1_000)
     for config in student_kinds(size):
         for kind in ("32-true", "bf16-mixed"):
-            rate = lambda: 1 / a_step(config, data, size.steps, time.perf_counter, accelerator="auto", precision=kind)  # noqa: E731
+            rate = lambda: (
+                1
+                / a_step(
+                    config, data, size.steps, time.perf_counter, accelerator="auto", precision=kind
+                )
+            )  # noqa: E731
             name = f"{type(config).__name__}, {config.network}, {config.batch_size} + {config.unlabelled} rows, {kind}"
             yield figure(name, "steps/s", rate)
 
@@ -353,7 +441,9 @@ def overhead(size: Size) -> Iterator[Figure]:
     network.EVALUATIONS, data = 1, public(1, 8, 200)
     for config in student_kinds(SMALL):
         own = replace(config, network=tiny, batch_size=8, unlabelled=min(8, config.unlabelled))
-        cost = lambda: 1e3 * a_step(own, data, 10 * size.steps, time.process_time, accelerator="cpu")  # noqa: E731
+        cost = lambda: (
+            1e3 * a_step(own, data, 10 * size.steps, time.process_time, accelerator="cpu")
+        )  # noqa: E731
         name = f"{type(config).__name__}, tiny network, 8 rows: a step"
         if isinstance(config, GANSSL):
             yield figure(f"{name}, generator of gan_mlp", "ms", cost)

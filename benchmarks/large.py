@@ -30,7 +30,9 @@ def write_records(folder: Path, rows: int, columns: int) -> None:
     x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (rows, columns))
     for first in range(0, rows, 2**18):
         own = y[first : first + 2**18]
-        x[first : first + len(own)] = centres[own] + rng.normal(size=(len(own), columns)).astype(np.float32)
+        x[first : first + len(own)] = centres[own] + rng.normal(size=(len(own), columns)).astype(
+            np.float32
+        )
     np.save(folder / "y.npy", y)
 
 
@@ -39,26 +41,41 @@ def run(folder: Path, overrides: list[str], most: int) -> None:
     begun, peak = time.perf_counter(), 0
     command = [sys.executable, "-m", "nzc", *overrides, "hydra.run.dir=run"]
     with open(folder / "out.txt", "wb") as out:
-        process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=out, stderr=out, start_new_session=True
+        )
     while process.poll() is None:
         with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
-            peak = max([peak, *(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))])
+            peak = max(
+                [
+                    peak,
+                    *(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM")),
+                ]
+            )
         if (trained := len(list(folder.glob(".nzc/predictions/*.work/*.npz")))) >= most:
             print(f"{trained:,} teachers are trained: killed")
             os.killpg(process.pid, signal.SIGKILL)
         time.sleep(0.2)
-    print(f"exit code {process.returncode}, {time.perf_counter() - begun:.0f} s, at most {peak / 2**30:.2f} GiB")
+    print(
+        f"exit code {process.returncode}, {time.perf_counter() - begun:.0f} s, at most {peak / 2**30:.2f} GiB"
+    )
     if process.returncode not in (0, -signal.SIGKILL):
         sys.exit((folder / "out.txt").read_text())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=20_000_000, help="private records (default 20,000,000)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--records", type=int, default=20_000_000, help="private records (default 20,000,000)"
+    )
     parser.add_argument("--teachers", type=int, default=2_000)
     parser.add_argument("--columns", type=int, default=30, help="numbers of a record (default 30)")
     parser.add_argument("--glyphs", action="store_true", help="glyphs of 28 × 28 pixels instead")
-    parser.add_argument("--folder", type=Path, help="where the records and the run are written (default: temporary)")
+    parser.add_argument(
+        "--folder", type=Path, help="where the records and the run are written (default: temporary)"
+    )
     args = parser.parse_args()
     with TemporaryDirectory(dir=args.folder) as name:
         folder = Path(name)
@@ -66,16 +83,25 @@ def main() -> None:
                      f"teachers.count={args.teachers}", "teachers.epochs=1", "teachers.network=mlp",
                      "teachers.augment=null"]  # fmt: skip
         if args.glyphs:
-            overrides += ["dataset=glyph", f"dataset.private={args.records}", f"dataset.public={PUBLIC}"]
+            overrides += [
+                "dataset=glyph",
+                f"dataset.private={args.records}",
+                f"dataset.public={PUBLIC}",
+            ]
         else:
             rows = args.records + 2 * PUBLIC
             write_records(folder, rows, args.columns)
-            shares = [f"dataset.private={args.records / rows!r}", f"dataset.public={PUBLIC / rows!r}"]
+            shares = [
+                f"dataset.private={args.records / rows!r}",
+                f"dataset.public={PUBLIC / rows!r}",
+            ]
             overrides += ["dataset=npz", "dataset.path=.", *shares, "dataset.classes=10"]
         run(folder, overrides, args.teachers // 2)
         run(folder, overrides, args.teachers + 1)
         result = json.loads((folder / "run" / "result.json").read_text())
-        print(f"{result['label_accuracy']:.1%} of {result['queries']:,} labels are right; seconds {result['seconds']}")
+        print(
+            f"{result['label_accuracy']:.1%} of {result['queries']:,} labels are right; seconds {result['seconds']}"
+        )
 
 
 if __name__ == "__main__":

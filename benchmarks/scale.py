@@ -66,7 +66,11 @@ class Rates:
 
     def seconds(self, size: Size, workers: int = 1) -> float:
         """Return the seconds of a run on so many workers, cores or GPUs, which all do the same share."""
-        work = size.teachers * self.teacher + size.records * size.epochs * self.record + size.store * self.vote
+        work = (
+            size.teachers * self.teacher
+            + size.records * size.epochs * self.record
+            + size.store * self.vote
+        )
         return self.fit + work / workers
 
 
@@ -90,7 +94,9 @@ def measure(network: str, shape: tuple[int, ...], seconds: float) -> Rates:
 
     def slope(steps: int, **more: int) -> float:
         """Return how much longer one more takes; `steps` grow until they take at least half of the seconds."""
-        spent = run(network, replace(tiny, **{key: steps + getattr(tiny, key) for key in more})) - base
+        spent = (
+            run(network, replace(tiny, **{key: steps + getattr(tiny, key) for key in more})) - base
+        )
         if spent < seconds / 2:
             return slope(int(steps * min(50, max(2, seconds / max(spent, 0.01)))), **more)
         return spent / steps
@@ -98,18 +104,30 @@ def measure(network: str, shape: tuple[int, ...], seconds: float) -> Rates:
     record = slope(4, epochs=1) / tiny.records
     vote = slope(500, queries=1) / tiny.teachers
     teacher = max(0.0, (run(network, replace(tiny, teachers=60)) - base) / 58)
-    return Rates(max(0.0, base - tiny.teachers * teacher - tiny.records * record), teacher, record, vote)
+    return Rates(
+        max(0.0, base - tiny.teachers * teacher - tiny.records * record), teacher, record, vote
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--network", default="cnn", help="network of the teachers (default cnn)")
-    parser.add_argument("--shape", type=int, nargs="+", default=[1, 28, 28], help="shape of an image")
-    parser.add_argument("--runs", action="store_true", help="also show the cost of the papers' runs")
+    parser.add_argument(
+        "--shape", type=int, nargs="+", default=[1, 28, 28], help="shape of an image"
+    )
+    parser.add_argument(
+        "--runs", action="store_true", help="also show the cost of the papers' runs"
+    )
     for key in ("teachers", "records", "epochs", "queries"):
-        parser.add_argument(f"--{key}", type=int, help="size of a run whose cost is shown; all four are needed")
+        parser.add_argument(
+            f"--{key}", type=int, help="size of a run whose cost is shown; all four are needed"
+        )
     parser.add_argument("--workers", type=int, default=1, help="cores, or GPUs")
-    parser.add_argument("--seconds", type=float, default=4, help="seconds over which a rate is measured (default 4)")
+    parser.add_argument(
+        "--seconds", type=float, default=4, help="seconds over which a rate is measured (default 4)"
+    )
     args = parser.parse_args()
 
     shape, size = tuple(args.shape), (args.teachers, args.records, args.epochs, args.queries)
@@ -117,11 +135,15 @@ def main() -> None:
     print(f"{args.network} on {'×'.join(map(str, shape))}, {torch.cuda.get_device_name() if GPU else 'one core'}: "
           f"{1 / rates.record:,.0f} records in passes, or {1 / rates.vote:,.0f} predictions, per second; "
           f"{rates.teacher:.3f} s per teacher, {rates.fit:.1f} s per fit")  # fmt: skip
-    epochs = max(1, round(2.5 * args.seconds / rates.record / 2880))  # a size that was not used for any rate
+    epochs = max(
+        1, round(2.5 * args.seconds / rates.record / 2880)
+    )  # a size that was not used for any rate
     other = Size(shape, 12, 2880, epochs, max(1, round(1.25 * args.seconds / rates.vote / 12)))
     print(f"12 teachers × 240 records × {other.epochs} passes, {other.queries:,} public rows: "
           f"{rates.seconds(other):.1f} s predicted, {run(args.network, other):.1f} s measured")  # fmt: skip
-    runs = {name: Size(*numbers) for name, numbers in RUNS.items() if args.runs and numbers[0] == shape}
+    runs = {
+        name: Size(*numbers) for name, numbers in RUNS.items() if args.runs and numbers[0] == shape
+    }
     if all(size):
         runs["yours"] = Size(shape, *size)
     for name, each in runs.items():

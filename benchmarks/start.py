@@ -27,7 +27,12 @@ def moments(home: Path, folder: Path, overrides: list[str]) -> Figures:
     start = time.perf_counter()
     command = [sys.executable, "-m", "nzc", *overrides]
     process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     found: Figures = {}
 
@@ -37,7 +42,10 @@ def moments(home: Path, folder: Path, overrides: list[str]) -> Figures:
                 found.setdefault(moment, (time.perf_counter() - start, _processor(process.pid)))
 
     assert process.stdout is not None and process.stderr is not None
-    readers = [Thread(target=read, args=pair) for pair in ((process.stderr, "first line"), (process.stdout, "table"))]
+    readers = [
+        Thread(target=read, args=pair)
+        for pair in ((process.stderr, "first line"), (process.stdout, "table"))
+    ]
     for reader in readers:
         reader.start()
     for reader in readers:
@@ -55,8 +63,12 @@ def _processor(process: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3, help="the lowest of so many counts (default 3)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="the lowest of so many counts (default 3)"
+    )
     parser.add_argument("--against", type=Path, help="another checkout of nzc")
     args, overrides = parser.parse_known_args()
     homes = [HERE, *([args.against] if args.against else [])]
@@ -71,7 +83,9 @@ def main() -> None:
                         best[moment] = min(before[0], wall), min(before[1], used)
     print(f"nzc {' '.join(overrides)}: seconds (of the processor), the lowest of {args.repeats}")
     for (home, what), best in lowest.items():
-        shown = ", ".join(f"{moment} {wall:.1f} ({used:.1f})" for moment, (wall, used) in best.items())
+        shown = ", ".join(
+            f"{moment} {wall:.1f} ({used:.1f})" for moment, (wall, used) in best.items()
+        )
         print(f"{home.name:16} {what:16} {shown}")
 
 

@@ -24,25 +24,48 @@ def seconds(folder: Path, *overrides: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=int, default=100, help="settings of the grid (default 100)")
-    parser.add_argument("--separate", type=int, default=5, help="separate runs of each kind that are timed (default 5)")
-    parser.add_argument("--launcher", action="append", default=[], help="also time the grid with it (repeatable)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--points", type=int, default=100, help="settings of the grid (default 100)"
+    )
+    parser.add_argument(
+        "--separate",
+        type=int,
+        default=5,
+        help="separate runs of each kind that are timed (default 5)",
+    )
+    parser.add_argument(
+        "--launcher", action="append", default=[], help="also time the grid with it (repeatable)"
+    )
     args, overrides = parser.parse_known_args()
 
-    sigmas, store = [f"aggregator.sigma={10 + at}" for at in range(args.points)], "paths.store=store0"
+    sigmas, store = (
+        [f"aggregator.sigma={10 + at}" for at in range(args.points)],
+        "paths.store=store0",
+    )
     grid = ["--multirun", store, ",".join(sigmas).replace(",aggregator.sigma=", ","), *overrides]
     settings = {
-        "a process each, teachers trained": [[f"paths.store=store{at}", *overrides] for at in range(args.separate)],
-        "a process each, teachers stored": [[store, sigma, *overrides] for sigma in sigmas[: args.separate]],
+        "a process each, teachers trained": [
+            [f"paths.store=store{at}", *overrides] for at in range(args.separate)
+        ],
+        "a process each, teachers stored": [
+            [store, sigma, *overrides] for sigma in sigmas[: args.separate]
+        ],
         "one process, teachers stored": [grid],
-        **{f"{name}, teachers stored": [[f"hydra/launcher={name}", *grid]] for name in args.launcher},
+        **{
+            f"{name}, teachers stored": [[f"hydra/launcher={name}", *grid]]
+            for name in args.launcher
+        },
     }
     print(f"{args.points} settings of an aggregator, {' '.join(overrides)}; seconds per setting:")
     with TemporaryDirectory() as folder:
         for name, commands in settings.items():
             spent = sum(seconds(Path(folder), *command) for command in commands)
-            print(f"{name:33} {spent / (args.points if grid == commands[0][-len(grid) :] else len(commands)):7.2f}")
+            print(
+                f"{name:33} {spent / (args.points if grid == commands[0][-len(grid) :] else len(commands)):7.2f}"
+            )
 
 
 if __name__ == "__main__":

@@ -54,20 +54,38 @@ class Task:
 def random_rows(rows: int, shape: tuple[int, ...] = (1, 28, 28)) -> Split:
     """Return random images, which take the same time as others."""
     rng = np.random.default_rng(0)
-    return Split(rng.integers(0, 256, (rows, *shape), dtype=np.uint8), rng.integers(0, CLASSES, rows))
+    return Split(
+        rng.integers(0, 256, (rows, *shape), dtype=np.uint8), rng.integers(0, CLASSES, rows)
+    )
 
 
 def ensemble(private: Split, public: Split, count: int, **options: Any) -> Task:
     """Return the task to train `count` teachers."""
-    options = {"network": "cnn", "batch_size": 32, "lr": 0.004, "weight_decay": 0.0, "seed": 0, **options}
+    options = {
+        "network": "cnn",
+        "batch_size": 32,
+        "lr": 0.004,
+        "weight_decay": 0.0,
+        "seed": 0,
+        **options,
+    }
     shards = partition(private.y, count, seed=0, stratify=False)
     accelerator = "gpu" if torch.cuda.is_available() else "cpu"
-    return Task(Ensemble(count=count, **options), DataSplits(private, public, public, CLASSES), shards, accelerator)
+    return Task(
+        Ensemble(count=count, **options),
+        DataSplits(private, public, public, CLASSES),
+        shards,
+        accelerator,
+    )
 
 
-def optimizer_of(net: torch.nn.Module, settings: Ensemble, rows: int) -> tuple[torch.optim.Optimizer, LRScheduler]:
+def optimizer_of(
+    net: torch.nn.Module, settings: Ensemble, rows: int
+) -> tuple[torch.optim.Optimizer, LRScheduler]:
     """Return the optimiser and schedule of a teacher with so many records."""
-    adam = torch.optim.AdamW(net.parameters(), settings.lr, weight_decay=settings.weight_decay, fused=True)
+    adam = torch.optim.AdamW(
+        net.parameters(), settings.lr, weight_decay=settings.weight_decay, fused=True
+    )
     steps = settings.epochs * math.ceil(rows / settings.batch_size)
     return adam, OneCycleLR(adam, settings.lr, total_steps=steps + 1)
 
@@ -129,10 +147,14 @@ def train_with_lightning(task: Task) -> None:
         loader = DataLoader(TensorDataset(x, y), settings.batch_size, shuffle=True)
         quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
         options: dict[str, Any] = dict.fromkeys(quiet, False)
-        trainer = Trainer(accelerator=task.accelerator, devices=1, max_epochs=settings.epochs, **options)
+        trainer = Trainer(
+            accelerator=task.accelerator, devices=1, max_epochs=settings.epochs, **options
+        )
         teacher = _Teacher(settings, len(shard))
         trainer.fit(teacher, loader)
-        trainer.predict(teacher, DataLoader(TensorDataset(torch.from_numpy(task.splits.public.x)), 1000))
+        trainer.predict(
+            teacher, DataLoader(TensorDataset(torch.from_numpy(task.splits.public.x)), 1000)
+        )
 
 
 def train_one_model(task: Task) -> None:
@@ -152,7 +174,9 @@ def compare(task: Task, repeats: int) -> None:
     """Print the seconds of every method, the fastest of so many."""
     times: dict[str, list[float]] = {name: [] for name in METHODS}
     threads = torch.get_num_threads()
-    for _ in range(repeats + 1):  # the first round warms up; methods alternate, so other load slows all of them
+    for _ in range(
+        repeats + 1
+    ):  # the first round warms up; methods alternate, so other load slows all of them
         for name, method in METHODS.items():
             torch.set_num_threads(threads)  # the engine changes it
             start = time.perf_counter()
@@ -167,13 +191,21 @@ def compare(task: Task, repeats: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--teachers", type=int, default=12)
-    parser.add_argument("--records", type=int, default=240, help="records of each teacher (default 240)")
+    parser.add_argument(
+        "--records", type=int, default=240, help="records of each teacher (default 240)"
+    )
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=3, help="the fastest of so many counts (default 3)")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="the fastest of so many counts (default 3)"
+    )
     parser.add_argument("--network", default="cnn")
-    parser.add_argument("--public", type=int, default=1000, help="rows that each teacher labels (default 1,000)")
+    parser.add_argument(
+        "--public", type=int, default=1000, help="rows that each teacher labels (default 1,000)"
+    )
     parser.add_argument("--root", help="folder of MNIST; by default images are random")
     args = parser.parse_args()
     private, again = random_rows(args.teachers * args.records), np.arange(args.public)

@@ -18,7 +18,10 @@ from nzc.types import Floats
 
 DELTA, BASE = 1e-5, 100_000
 #: Counts of the first two classes above that of the third, and that of the largest above the threshold, in deviations.
-GAPS, PASSES = (-9.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 9.0), (-2.0, -1.0, -0.4, 0.0, 0.4, 0.8, 1.2, 1.8, 9.0)
+GAPS, PASSES = (
+    (-9.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 9.0),
+    (-2.0, -1.0, -0.4, 0.0, 0.4, 0.8, 1.2, 1.8, 9.0),
+)
 Attack = tuple[str, float, float]  # mechanism with its settings, stated ε, ε of the attack
 
 
@@ -30,7 +33,9 @@ def pairs(mechanism: NoisyArgmax, deviation: float) -> tuple[Floats, Floats]:
     screen: Any = mechanism.screen
     if screen is not None:
         votes = np.concatenate([votes + round(at * screen.sigma1) for at in PASSES])
-    if mechanism.delta_cost is not None:  # the label itself is paid from δ, and the screen looks at the gap
+    if (
+        mechanism.delta_cost is not None
+    ):  # the label itself is paid from δ, and the screen looks at the gap
         ahead = [2 * round(screen.threshold + at * screen.sigma1) + 2 for at in PASSES]
         votes = np.array([[BASE + at, BASE, 0] for at in ahead])
     here, there = (np.exp(mechanism.log_law(at)) for at in (votes, votes + np.array([-1, 1, 0])))
@@ -54,19 +59,28 @@ def epsilon(p: Floats, q: Floats, queries: int, delta: float, stated: float) -> 
 def laplace_counts(gamma: float, queries: int, stated: float) -> float:
     """Return ε of noisy counts, two of which move by one in every query; losses are rounded down."""
     edges = gamma * np.linspace(-1, 1, 201)
-    below = np.where(edges < gamma, np.exp((edges / gamma - 1) / 2 * gamma) / 2, 1.0)  # P[loss ≤ edge]
+    below = np.where(
+        edges < gamma, np.exp((edges / gamma - 1) / 2 * gamma) / 2, 1.0
+    )  # P[loss ≤ edge]
     p = np.diff(below, prepend=0.0)
     mass = np.ones(1)
     for _ in range(2 * queries):
         mass = np.convolve(mass, np.append(p[1:], 0.0) + np.append(p[0], np.zeros(200)))
-    loss, tried = np.linspace(-1, 1, len(mass)) * 2 * queries * gamma, np.linspace(0.5 * stated, stated, 1001)
+    loss, tried = (
+        np.linspace(-1, 1, len(mass)) * 2 * queries * gamma,
+        np.linspace(0.5 * stated, stated, 1001),
+    )
     excess = np.array([(mass * np.maximum(-np.expm1(eps - loss), 0)).sum() for eps in tried])
     return float(tried[np.searchsorted(-excess, -DELTA)])
 
 
 def sparse(cutoff: int, teachers: int) -> Attack:  # very many queries of one small rate
     mechanism: Any = nzc.SparseStable(cutoff, teachers, DELTA)
-    h, left, stated = 1 / mechanism.screen.sigma1, DELTA * 0.9, mechanism.worst_case_epsilon(10**7, DELTA)
+    h, left, stated = (
+        1 / mechanism.screen.sigma1,
+        DELTA * 0.9,
+        mechanism.worst_case_epsilon(10**7, DELTA),
+    )
     step = min(h / 40, stated / 500)
     grid = np.arange(-1.4 * stated, max(0.6 * stated, 8 * h), step)
     value, rate = (start := np.maximum(-np.expm1(-grid), 0)), 4 * step / -np.expm1(-h)
@@ -80,21 +94,37 @@ def sparse(cutoff: int, teachers: int) -> Attack:  # very many queries of one sm
             p, q = -np.expm1(-r * rate), -np.expm1(-rate)
             options.append((1 - p, rate * (1 - r), p * moved(value, np.log(p / q))))
         while gain > 1e-10:
-            better = np.max([before, *(rest * moved(before, loss) + fails for rest, loss, fails in options)], axis=0)
+            better = np.max(
+                [before, *(rest * moved(before, loss) + fails for rest, loss, fails in options)],
+                axis=0,
+            )
             before, gain = better, (better - before).max()
         value = before
-    return f"SparseStable(cutoff={cutoff}, teachers={teachers})", stated, float(-grid[np.searchsorted(value, left)])
+    return (
+        f"SparseStable(cutoff={cutoff}, teachers={teachers})",
+        stated,
+        float(-grid[np.searchsorted(value, left)]),
+    )
 
 
 def attacks(counts: list[int]) -> Iterator[Attack]:
     made: list[tuple[NoisyArgmax, float]] = [(nzc.GNMax(sigma), sigma) for sigma in (20, 40, 200)]
     scaled = product((nzc.LNMax, nzc.Gumbel, nzc.PermuteAndFlip), (0.02, 0.1, 0.5))
     made += [(kind(gamma), 1 / gamma) for kind, gamma in scaled]
-    made += [(nzc.Confident(BASE, *both), both[1]) for both in ((150, 40), (40, 40), (30, 60), (300, 20))]
+    made += [
+        (nzc.Confident(BASE, *both), both[1]) for both in ((150, 40), (40, 40), (30, 60), (300, 20))
+    ]
     made += [(nzc.Interactive(BASE, 100, 40, 0.9), 40), (nzc.Stable(200, 30), 30)]
     for (mechanism, deviation), queries in product(made, counts):
-        stated, left = mechanism.worst_case_epsilon(queries, DELTA), DELTA - queries * (mechanism.delta_cost or 0)
-        yield f"{mechanism}, {queries}", stated, epsilon(*pairs(mechanism, deviation), queries, left, stated)
+        stated, left = (
+            mechanism.worst_case_epsilon(queries, DELTA),
+            DELTA - queries * (mechanism.delta_cost or 0),
+        )
+        yield (
+            f"{mechanism}, {queries}",
+            stated,
+            epsilon(*pairs(mechanism, deviation), queries, left, stated),
+        )
     for queries, gamma in product(counts, (0.02, 0.1)):
         stated = nzc.Counts(gamma).worst_case_epsilon(queries, DELTA)
         yield f"Counts({gamma}), {queries}", stated, laplace_counts(gamma, queries, stated)

@@ -12,10 +12,14 @@ from omegaconf import DictConfig
 class RowSweeper(Sweeper):
     """Runs the jobs that `nzc.app.sweep.RunningSweep` has planned and checked, `max_batch_size` at a time."""
 
-    def __init__(self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None
+    ) -> None:
         self.max_batch_size = max_batch_size  # `params` is read from the configuration
 
-    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
         self.config, self.hydra_context = config, hydra_context
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config

@@ -19,13 +19,19 @@ class RayLauncher(Launcher):
         self.options = ray
 
     def setup(self, **known: Any) -> None:
-        self.context, self.task, self.config = (known[k] for k in ("hydra_context", "task_function", "config"))
+        self.context, self.task, self.config = (
+            known[k] for k in ("hydra_context", "task_function", "config")
+        )
         self.sweep = Path(self.config.hydra.sweep.dir)
 
-    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
         from hydra_plugins.hydra_ray_launcher._launcher_util import launch_job_on_ray, start_ray
 
-        self.options.init.setdefault("object_store_memory", 78643200)  # in bytes, as Ray's launcher for Hydra
+        self.options.init.setdefault(
+            "object_store_memory", 78643200
+        )  # in bytes, as Ray's launcher for Hydra
         start_ray(self.options.init)
         jobs = []
         for number, overrides in enumerate(job_overrides, initial_job_idx):
@@ -33,7 +39,9 @@ class RayLauncher(Launcher):
             with open_dict(config):
                 config.hydra.job.id, config.hydra.job.num = str(number), number
             state = Singleton.get_state()
-            jobs.append(launch_job_on_ray(self.context, self.options.remote, config, self.task, state))
+            jobs.append(
+                launch_job_on_ray(self.context, self.options.remote, config, self.task, state)
+            )
         return [self._result(job, number) for number, job in enumerate(jobs, initial_job_idx)]
 
     def _result(self, job: Any, number: int) -> JobReturn:
@@ -46,7 +54,7 @@ class RayLauncher(Launcher):
         except RayTaskError:
             raise
         except RayError as error:
-            from nzc.sweeps.frame import job_folders  # Hydra imports every plugin for every command
+            from nzc.sweeps.jobs import job_folders  # Hydra imports every plugin for every command
 
             lost = f"Ray: {type(error).__name__}, the process of this job was lost"
             write_error(job_folders(self.sweep).get(number, self.sweep / str(number)), lost)

@@ -25,17 +25,22 @@ class SlurmLauncher(Launcher):
         self.job.setup(**known)
         self.sweep = Path(known["config"].hydra.sweep.dir)
 
-    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
         from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf
         from submitit import AutoExecutor
 
         executor = AutoExecutor(self.folder, cluster="slurm", slurm_max_num_timeout=self.retries)
         shared = BaseQueueConf.__dataclass_fields__
-        executor.update_parameters(**{key if key in shared else f"slurm_{key}": v for key, v in self.options.items()})
+        executor.update_parameters(
+            **{key if key in shared else f"slurm_{key}": v for key, v in self.options.items()}
+        )
         numbers = range(initial_job_idx, initial_job_idx + len(job_overrides))
         state = Singleton.get_state()
         calls = [
-            (list(job), "hydra.sweep.dir", n, str(n), state) for n, job in zip(numbers, job_overrides, strict=True)
+            (list(job), "hydra.sweep.dir", n, str(n), state)
+            for n, job in zip(numbers, job_overrides, strict=True)
         ]
         jobs = executor.map_array(self.job, *zip(*calls, strict=True))
         try:
@@ -54,8 +59,10 @@ class SlurmLauncher(Launcher):
         except FailedJobError:
             raise
         except UncompletedJobError:
-            from nzc.sweeps.frame import job_folders  # Hydra imports every plugin for every command
+            from nzc.sweeps.jobs import job_folders  # Hydra imports every plugin for every command
 
             folder = job_folders(self.sweep).get(number, self.sweep / str(number))
-            write_error(folder, f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})")
+            write_error(
+                folder, f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})"
+            )
             return JobReturn(status=JobStatus.COMPLETED)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         NZCGaussian, OwnCells, Plurality, Screen, SparseScreen, SparseStable, StabilityScreen, Stable, ThresholdScreen,
         audit, count_votes, ExponentialNoise, PermuteAndFlip,
     )  # fmt: skip
-    from nzc.mechanisms.plan import Plan, PlannedRun
+    from nzc.planning.budget import Plan, PlannedRun
     from nzc.runs.result import RunResult
     from nzc.sweeps.table import read_sweep
     from nzc.validation import InputError

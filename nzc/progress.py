@@ -1,4 +1,6 @@
-"""What standard error says while a command works: bars on a terminal, lines elsewhere. It needs no torch."""
+"""What standard error says while a command works: bars on a terminal, lines elsewhere. It needs no
+torch.
+"""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -6,7 +8,14 @@ from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 #: Seconds from one line to the next.
 EVERY = 10.0
@@ -14,7 +23,9 @@ EVERY = 10.0
 
 @contextmanager
 def lines(text: Callable[[], str]) -> Iterator[None]:
-    """Print a line every ten seconds within this context, so that nobody takes the command for dead."""
+    """Print a line every ten seconds within this context, so that nobody takes the command for
+    dead.
+    """
     ended = Event()
 
     def tell() -> None:
@@ -29,13 +40,25 @@ def lines(text: Callable[[], str]) -> Iterator[None]:
 
 
 class Bar(Progress):
-    """A bar with its heading, what is done, the time used and the time left; without a terminal: lines."""
+    """A bar with its heading, what is done, the time used and the time left; without a terminal:
+    lines.
+    """
 
     def __init__(self, shown: bool) -> None:
-        columns = TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        columns = (
+            TextColumn("{task.description:9}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         console = Console(stderr=True)
         self._says, self._lines = shown and not console.is_terminal, ExitStack()
-        super().__init__(*columns, TimeRemainingColumn(), console=console, disable=not (shown and console.is_terminal))
+        super().__init__(
+            *columns,
+            TimeRemainingColumn(),
+            console=console,
+            disable=not (shown and console.is_terminal),
+        )
 
     def start(self) -> None:
         super().start()

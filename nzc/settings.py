@@ -1,4 +1,5 @@
-"""Ranges of settings as annotations: `steps: Count`. nzc.app checks the fields of every object that it builds by them.
+"""Ranges of settings as annotations: `steps: Count`. nzc.app checks the fields of every object that
+it builds by them.
 
 An object that is made by hand is not checked.
 """
@@ -13,18 +14,20 @@ from nzc.validation import below_1, between_0_and_1, not_negative, positive, sha
 
 
 def checked(check: Callable[..., None]) -> PlainValidator:
-    """Return an annotation that makes pydantic call `check` with the value: it raises InputError, or all is right."""
+    """Return an annotation that makes pydantic call `check` with the value: it raises InputError,
+    or all is right.
+    """
 
     def validate(value: Any) -> Any:
-        check(value=value)
+        check("value", value)
         return value
 
     return PlainValidator(validate)
 
 
-Count = Annotated[int, checked(partial(whole, 1))]
-TwoOrMore = Annotated[int, checked(partial(whole, 2))]
-CountOrZero = Annotated[int, checked(partial(whole, 0))]
+Count = Annotated[int, checked(partial(whole, at_least=1))]
+TwoOrMore = Annotated[int, checked(partial(whole, at_least=2))]
+CountOrZero = Annotated[int, checked(partial(whole, at_least=0))]
 Positive = Annotated[float, checked(positive)]
 NotNegative = Annotated[float, checked(not_negative)]
 #: From 0 to 1.

@@ -1,8 +1,8 @@
 """Input checks, and the one error that they raise.
 
-A check takes its value by keyword, and the keyword becomes the key of the message:
+A check takes the key as a user types it, and its value:
 
-    >>> positive(gamma=-1)
+    >>> positive("gamma", -1)
     Traceback (most recent call last):
     nzc.validation.InputError: gamma=-1: must be a finite number above 0, from 1e-120 to 1e+120
 """
@@ -16,13 +16,15 @@ from json import dumps
 from numbers import Real
 from typing import Any
 
-#: The smallest and the largest setting other than 0: squares and quotients of them stay within float64. Noise may be
-#: much larger than NZC's boost of 1e100.
+#: The smallest and the largest setting other than 0: squares and quotients of them stay within
+#: float64. Noise may be much larger than NZC's boost of 1e100.
 LEAST, MOST = 1e-120, 1e120
 #: The password of an address, up to its last @; Hydra writes \\: for a colon.
 _PASSWORD = re.compile(r"""(://[^:/\s\\]*\\?:)[^\s"']+(?=@)""")
 #: What Python shows of an object without a text of its own, and of a class or function.
-_NAMELESS = re.compile(r"(?:_DeferredTarget\()?<(?:class |function )?'?([\w.]+)'?(?: object)?(?: at 0x\w+)?>\)?")
+_NAMELESS = re.compile(
+    r"(?:_DeferredTarget\()?<(?:class |function )?'?([\w.]+)'?(?: object)?(?: at 0x\w+)?>\)?"
+)
 
 
 class InputError(ValueError):
@@ -30,17 +32,25 @@ class InputError(ValueError):
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
-        typed = {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))  # as one types it
+        typed = {"None": "null", "True": "true", "False": "false"}.get(
+            str(value), str(value)
+        )  # as one types it
         typed = found[1] if (found := _NAMELESS.fullmatch(typed)) else typed
-        super().__init__(one_line(f"{shortened(key, 100)}={shortened(masked(typed), 250)}: {allowed}"))
+        super().__init__(
+            one_line(f"{shortened(key, 100)}={shortened(masked(typed), 250)}: {allowed}")
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the three parts, not the message alone."""
         return type(self), (self.key, self.value, self.allowed)
 
     def within(self, group: str) -> "InputError":
-        """Return the same error with its key below `group`: sigma → aggregator.sigma. A dotted key stays as it is."""
-        return self if "." in self.key else InputError(f"{group}.{self.key}", self.value, self.allowed)
+        """Return the same error with its key below `group`: sigma → aggregator.sigma. A dotted key
+        stays as it is.
+        """
+        return (
+            self if "." in self.key else InputError(f"{group}.{self.key}", self.value, self.allowed)
+        )
 
 
 @contextmanager
@@ -52,40 +62,43 @@ def within(group: str) -> Iterator[None]:
         raise error.within(group) from error
 
 
-def _number(fits: Callable[[float], bool], allowed: str) -> Callable[..., None]:
-    """Return the check that each value is a number that fits."""
+def _number(fits: Callable[[float], bool], allowed: str) -> Callable[[str, Any], None]:
+    """Return the check that a value is a number that fits."""
 
-    def check(**values: Any) -> None:
-        for key, value in values.items():
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not number or not abs(value) <= MOST or not fits(float(value)):
-                raise InputError(key, value, f"must be {allowed}")
+    def check(key: str, value: Any) -> None:
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if not number or not abs(value) <= MOST or not fits(float(value)):
+            raise InputError(key, value, f"must be {allowed}")
 
     return check
 
 
-positive = _number(lambda number: number >= LEAST, f"a finite number above 0, from {LEAST:g} to {MOST:g}")
+positive = _number(
+    lambda number: number >= LEAST, f"a finite number above 0, from {LEAST:g} to {MOST:g}"
+)
 not_negative = _number(lambda number: number >= 0, f"a finite number, 0 or above, up to {MOST:g}")
-between_0_and_1 = _number(lambda number: LEAST <= number < 1, f"a number strictly between 0 and 1, from {LEAST:g}")
+between_0_and_1 = _number(
+    lambda number: LEAST <= number < 1, f"a number strictly between 0 and 1, from {LEAST:g}"
+)
 below_1 = _number(lambda number: 0 <= number < 1, "a number of 0 or more, below 1")
 share = _number(lambda number: 0 <= number <= 1, "from 0 to 1")
 
 
-def whole(at_least: int, at_most: int | None = None, unit: str = "", **values: Any) -> None:
+def whole(key: str, value: Any, at_least: int, at_most: int | None = None, unit: str = "") -> None:
     """Require a whole number within bounds; `unit` says what the upper bound counts."""
-    for key, value in values.items():
-        good = isinstance(value, int) and not isinstance(value, bool) and value >= at_least
-        if not good or (at_most is not None and value > at_most):
-            upper = "" if at_most is None else f" to {at_most:,}{unit and ' ' + unit}"
-            bounds = f"from {at_least}{upper}" if upper else f"of {at_least} or more"
-            raise InputError(key, value, f"must be a whole number {bounds}")
+    good = isinstance(value, int) and not isinstance(value, bool) and value >= at_least
+    if good and (at_most is None or value <= at_most):
+        return
+    if at_most is None:
+        raise InputError(key, value, f"must be a whole number of {at_least} or more")
+    bounds = f"from {at_least} to {at_most:,} {unit}".rstrip()
+    raise InputError(key, value, f"must be a whole number {bounds}")
 
 
-def one_of(allowed: tuple[str, ...], **values: Any) -> None:
+def one_of(key: str, value: Any, allowed: Sequence[str]) -> None:
     """Require one of the given words."""
-    for key, value in values.items():
-        if value not in allowed:
-            raise InputError(key, value, among(allowed, value))
+    if value not in allowed:
+        raise InputError(key, value, among(allowed, value))
 
 
 def among(allowed: Sequence[str], value: object) -> str:
@@ -94,13 +107,17 @@ def among(allowed: Sequence[str], value: object) -> str:
 
 
 def is_shipped(part: object) -> bool:
-    """Return whether nzc has tested this part, or class: it is nzc's own, and not only derived from a class of nzc."""
+    """Return whether nzc has tested this part, or class: it is nzc's own, and not only derived from
+    a class of nzc.
+    """
     kind = part if isinstance(part, type) else type(part)
     return kind.__module__.startswith("nzc.")
 
 
 def meant(name: str, known: Collection[str], listed: Collection[str] | None = None) -> str:
-    """Return `; did you mean NAME?` for the known name that is near; else those `listed` (None: all), similar first."""
+    """Return `; did you mean NAME?` for the known name that is near; else those `listed` (None:
+    all), similar first.
+    """
     names = sorted(known if listed is None else listed, key=partial(_likeness, name), reverse=True)
     return nearest(name, known) or f": {', '.join(names)}"
 
@@ -130,17 +147,23 @@ def masked_tree(tree: Any) -> Any:
 
 
 def one_line(text: str) -> str:
-    """Return the text without passwords, and with an escape for every character that a terminal would not show."""
+    """Return the text without passwords, and with an escape for every character that a terminal
+    would not show.
+    """
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in masked(text))
 
 
 def in_a_line(text: object, at_most: int | None = None) -> str:
-    """Return another library's message without passwords and line breaks, cut after `at_most` characters."""
+    """Return another library's message without passwords and line breaks, cut after `at_most`
+    characters.
+    """
     return " ".join(masked(text).split())[:at_most]
 
 
 def shortened(text: str, at_most: int = 500) -> str:
-    """Return the text, or as much of it as at most so many characters hold, with a sign that something is left out."""
+    """Return the text, or as much of it as at most so many characters hold, with a sign that
+    something is left out.
+    """
     return text if len(text) <= at_most else f"{text[: at_most - 1]}…"
 
 
@@ -154,8 +177,14 @@ def from_pydantic(error: Any, prefix: str) -> InputError:
         words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
         return InputError(key, first["input"], among(words, first["input"]))
     allowed = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    for theirs, ours in (("a valid string", "text"), ("a valid list", "a list"), ("a valid dictionary", "a mapping")):
+    for theirs, ours in (
+        ("a valid string", "text"),
+        ("a valid list", "a list"),
+        ("a valid dictionary", "a mapping"),
+    ):
         allowed = allowed.replace(theirs, ours)
-    if allowed == "must be text" and isinstance(first["input"], int | float | None):  # Hydra read no text
+    if allowed == "must be text" and isinstance(
+        first["input"], int | float | None
+    ):  # Hydra read no text
         allowed = f"must be text; type '\"{dumps(first['input'])}\"' instead"
     return InputError(key, first["input"], allowed)

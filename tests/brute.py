@@ -1,4 +1,6 @@
-"""A second route to laws and divergences: mpmath, 40 digits, neighbour after neighbour. It shares nothing with nzc."""
+"""A second route to laws and divergences: mpmath, 40 digits, neighbour after neighbour. It shares
+nothing with nzc.
+"""
 
 from functools import cache
 from itertools import pairwise, permutations
@@ -34,7 +36,8 @@ def screening(screen, votes, student_probs=None):
         statistic = max(mp.mpf(0), mp.mpf(int(top[0] - top[1])) / 2 - 1)
     elif kind == "InteractiveScreen" and student_probs is not None:
         statistic = max(
-            mp.mpf(int(n)) - int(sum(votes)) * mp.mpf(float(p)) for n, p in zip(votes, student_probs, strict=True)
+            mp.mpf(int(n)) - int(sum(votes)) * mp.mpf(float(p))
+            for n, p in zip(votes, student_probs, strict=True)
         )
     else:
         statistic = mp.mpf(int(top[0]))
@@ -49,7 +52,10 @@ def logs(law):
     most = max(range(len(law)), key=lambda i: law[i])
     rest = mp.fsum(p for i, p in enumerate(law) if i != most)
     return np.array(
-        [float(mp.log1p(-rest) if i == most and rest < 0.5 else mp.log(p) if p else -np.inf) for i, p in enumerate(law)]
+        [
+            float(mp.log1p(-rest) if i == most and rest < 0.5 else mp.log(p) if p else -np.inf)
+            for i, p in enumerate(law)
+        ]
     )
 
 
@@ -106,20 +112,32 @@ def _integral(kind, own, others):
     if own < -2000:
         return mp.mpf(0)
     others = [x for x in others if x > -2000]
-    low, high, tail = min([own, *others]), max([own, *others]), 14 if kind == "GaussianNoise" else 80
+    low, high, tail = (
+        min([own, *others]),
+        max([own, *others]),
+        14 if kind == "GaussianNoise" else 80,
+    )
     points = sorted({low - tail, own, *others, high + tail})
-    cuts = [a + (b - a) * k / n for a, b in pairwise(points) for n in [int(mp.ceil((b - a) / 2))] for k in range(n)]
+    cuts = [
+        a + (b - a) * k / n
+        for a, b in pairwise(points)
+        for n in [int(mp.ceil((b - a) / 2))]
+        for k in range(n)
+    ]
 
     def integrand(t):
         return _density(kind, t - own) * mp.fprod(_cdf(kind, t - x) for x in others)
 
-    # mpmath's error is absolute, so what is integrated is scaled to size 1. A product of log-concave functions has one
-    # peak, so nothing is lost with the intervals at both ends of which it vanishes.
+    # mpmath's error is absolute, so what is integrated is scaled to size 1. A product of
+    # log-concave functions has one peak, so nothing is lost with the intervals at both ends of
+    # which it vanishes.
     cuts.append(points[-1])
     values = [integrand(t) for t in cuts]
     size = max(values)
     kept = [at for at, pair in enumerate(pairwise(values)) if max(pair) > size * mp.mpf(10) ** -60]
-    return size * mp.quad(lambda t: integrand(t) / size, cuts[kept[0] : kept[-1] + 2], method="gauss-legendre")
+    return size * mp.quad(
+        lambda t: integrand(t) / size, cuts[kept[0] : kept[-1] + 2], method="gauss-legendre"
+    )
 
 
 def divergence(p, q, order):
@@ -136,10 +154,18 @@ def divergence(p, q, order):
 def cost(mechanism, votes, orders, student_probs=None):
     """The largest divergence over all neighbours and both directions, at each order."""
     stable = type(mechanism.screen).__name__ in ("StabilityScreen", "SparseScreen")
-    one = (lambda v: screening(mechanism.screen, v)) if stable else (lambda v: law(mechanism, v, student_probs))
+    one = (
+        (lambda v: screening(mechanism.screen, v))
+        if stable
+        else (lambda v: law(mechanism, v, student_probs))
+    )
     here, there = one(list(votes)), [one(moved) for moved in moves(votes)]
     return np.array(
-        [float(max(max(divergence(here, q, o), divergence(q, here, o)) for q in there)) for o in orders], dtype=float
+        [
+            float(max(max(divergence(here, q, o), divergence(q, here, o)) for q in there))
+            for o in orders
+        ],
+        dtype=float,
     )
 
 
@@ -154,12 +180,15 @@ def excess(p, q, epsilon):
 
 
 def adaptive_delta(pairs, queries, eps, answers=np.inf):
-    """The exact δ(ε) of the best adaptive choice among pairs of laws: every sequence of outcomes is enumerated.
+    """The exact δ(ε) of the best adaptive choice among pairs of laws: every sequence of outcomes is
+    enumerated.
 
     answers  how many outcomes other than the last (to abstain) end the run
     """
     most = max(len(p) for p, _ in pairs)
-    p, q = (np.array([np.pad(pair[at], (0, most - len(pair[at]))) for pair in pairs]) for at in (0, 1))
+    p, q = (
+        np.array([np.pad(pair[at], (0, most - len(pair[at]))) for pair in pairs]) for at in (0, 1)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.where(p > 0, np.log(p) - np.log(q), 0.0)
 
@@ -169,17 +198,23 @@ def adaptive_delta(pairs, queries, eps, answers=np.inf):
         after = total[..., None, None] + loss
         if answers == np.inf:
             return (p * value(after, left - 1, answers)).sum(-1).max(-1)
-        labels, none = value(after[..., :-1], left - 1, answers - 1), value(after[..., -1:], left - 1, answers)
+        labels, none = (
+            value(after[..., :-1], left - 1, answers - 1),
+            value(after[..., -1:], left - 1, answers),
+        )
         return (p * np.concatenate([labels, none], axis=-1)).sum(-1).max(-1)
 
     return float(value(np.array(-eps), queries, answers))
 
 
-#: Orders at which Rényi costs are compared. Below the floor one is the square of the error that a law may have.
+#: Orders at which Rényi costs are compared. Below the floor one is the square of the error that a
+#: law may have.
 GRID, FLOOR = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0]), 1e-24
 DENSE = 1 + np.geomspace(1e-2, 1e5, 401)
 
 
 def mironov(rdp, delta, orders=DENSE):
-    """The smallest ρ(α) + log(1/δ)/(α − 1) of a Rényi cost, orders → [orders] (Mironov 2017, Proposition 3)."""
+    """The smallest ρ(α) + log(1/δ)/(α − 1) of a Rényi cost, orders → [orders] (Mironov 2017,
+    Proposition 3).
+    """
     return float((rdp(orders) - np.log(delta) / (orders - 1)).min())

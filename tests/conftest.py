@@ -1,10 +1,14 @@
-"""Fixtures of many tests: the command line in this process, small runs, and the published votes, if there are any."""
+"""Fixtures of many tests: the command line in this process, small runs, and the published votes, if
+there are any.
+"""
 
 import os
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # there is a worker a core
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # a server that is down costs no seconds
+os.environ.setdefault(
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0"
+)  # a server that is down costs no seconds
 
 import json
 import random
@@ -29,7 +33,12 @@ from nzc.labeling import randomness, run_ledger
 from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
-TEACHERS = ["teachers.count=6", "teachers.epochs=20", "trainer.progress=false", "trainer.accelerator=cpu"]
+TEACHERS = [
+    "teachers.count=6",
+    "teachers.epochs=20",
+    "trainer.progress=false",
+    "trainer.accelerator=cpu",
+]
 STUDENT = [*TEACHERS[2:], "student.steps=60"]
 SMALL = [*TEACHERS, "student.steps=60"]
 VOTES = ["teachers=votes", "dataset=none", "student=none", "trainer.progress=false"]
@@ -46,7 +55,10 @@ class Ran:
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("outputs/**/result.json"))]
+        return [
+            json.loads(path.read_text())
+            for path in sorted(self.folder.glob("outputs/**/result.json"))
+        ]
 
     @property
     def result(self) -> dict[str, Any]:
@@ -71,7 +83,9 @@ def _main() -> int:
 
 @pytest.fixture(autouse=True)
 def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, nonces and unseeded generators follow from a seed: every test draws the same noise each time."""
+    """Keys, nonces and unseeded generators follow from a seed: every test draws the same noise each
+    time.
+    """
     entropy, seeded = random.Random(0), np.random.default_rng
     secrets = SimpleNamespace(randbits=entropy.getrandbits, token_bytes=entropy.randbytes)
     for module in (randomness, run_ledger):
@@ -104,8 +118,12 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
     """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it too; here it is undone after the test
-    monkeypatch.setattr(mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path))
+    monkeypatch.setenv(
+        "HYDRA_FULL_ERROR", "1"
+    )  # main sets it too; here it is undone after the test
+    monkeypatch.setattr(
+        mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path)
+    )
 
     def run(*arguments: str) -> Ran:
         defaults = [key for key in ("tracking=none", "figures=false", "trainer.progress=false")
@@ -141,12 +159,16 @@ def newest_folder(ran: Ran) -> Path:
 
 def contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
     """Every file, and of archives what is in them."""
-    for path in (path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))):
+    for path in (
+        path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))
+    ):
         if path.is_file():
             yield str(path), path.read_bytes()
             if zipfile.is_zipfile(path):
                 with zipfile.ZipFile(path) as archive:
-                    yield from ((f"{path}:{name}", archive.read(name)) for name in archive.namelist())
+                    yield from (
+                        (f"{path}:{name}", archive.read(name)) for name in archive.namelist()
+                    )
 
 
 def tracked_runs(client: MlflowClient, query: str = "") -> list[Run]:
@@ -176,7 +198,9 @@ def histograms(tmp_path: Path) -> Path:
     """A file of votes of 50 teachers on 40 queries in 4 classes, and labels.npy beside it."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, 40)
-    votes = np.stack([rng.multinomial(50, np.where(np.arange(4) == label, 0.7, 0.1)) for label in labels])
+    votes = np.stack(
+        [rng.multinomial(50, np.where(np.arange(4) == label, 0.7, 0.1)) for label in labels]
+    )
     np.save(tmp_path / "votes.npy", votes)
     np.save(tmp_path / "labels.npy", labels)
     return tmp_path / "votes.npy"

@@ -1,4 +1,6 @@
-"""What the tests of all students share: settings, a quiet trainer, and rows around the mean of their class."""
+"""What the tests of all students share: settings, a quiet trainer, and rows around the mean of
+their class.
+"""
 
 from typing import Any
 
@@ -15,11 +17,17 @@ COMMON: dict[str, Any] = {
 }  # fmt: skip
 
 
-def clouds(rows: int, labeled: int, classes: int = 3, shape: tuple[int, ...] = (6,)) -> tuple[StudentData, np.ndarray]:
-    """Return rows of classes in turns, of which the first are labeled, and their classes; features are unlike."""
+def clouds(
+    rows: int, labeled: int, classes: int = 3, shape: tuple[int, ...] = (6,)
+) -> tuple[StudentData, np.ndarray]:
+    """Return rows of classes in turns, of which the first are labeled, and their classes; features
+    are unlike.
+    """
     rng = np.random.default_rng(0)
     y = np.arange(rows) % classes
-    x = (2 * rng.normal(size=(classes, *shape))[y] + rng.normal(size=(rows, *shape))).astype(np.float32)
+    x = (2 * rng.normal(size=(classes, *shape))[y] + rng.normal(size=(rows, *shape))).astype(
+        np.float32
+    )
     return StudentData(x, np.where(np.arange(rows) < labeled, y, ABSTAIN), classes), y
 
 

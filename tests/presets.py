@@ -14,11 +14,17 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 def build(name: str, **knobs: Any) -> NoisyArgmax:
     """Return the preset's mechanism, with other values for some of its keys."""
-    config = OmegaConf.create({"delta": 1e-5, "aggregator": OmegaConf.load(FOLDER / f"{name}.yaml")})
+    config = OmegaConf.create(
+        {"delta": 1e-5, "aggregator": OmegaConf.load(FOLDER / f"{name}.yaml")}
+    )
     config.aggregator.update(knobs)
     mechanism: NoisyArgmax = building.build(config, "aggregator")
     return mechanism
 
 
 #: Those with a law of labels: all but the truth itself, and those that release counts.
-MECHANISMS = [name for name in NAMES if not isinstance(build(name), GroundTruth) and not build(name).releases_counts]
+MECHANISMS = [
+    name
+    for name in NAMES
+    if not isinstance(build(name), GroundTruth) and not build(name).releases_counts
+]

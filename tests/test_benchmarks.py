@@ -1,4 +1,6 @@
-"""Benchmarks: gpu.py runs whole in its smallest form, so that it works at the first try where a GPU is lent."""
+"""Benchmarks: gpu.py runs whole in its smallest form, so that it works at the first try where a GPU
+is lent.
+"""
 
 import json
 import subprocess
@@ -17,7 +19,9 @@ def test_the_gpu_benchmark_runs(tmp_path: Path) -> None:
     assert list(measured) == parts
     for name, part in measured.items():
         assert part["error"] is None and part["figures"], name
-        assert [figure["error"] for figure in part["figures"]] == [None] * len(part["figures"]), name
+        assert [figure["error"] for figure in part["figures"]] == [None] * len(part["figures"]), (
+            name
+        )
     for figure in measured["agree"]["figures"]:
         if "NaN" in figure["name"]:
             assert figure["value"] is True

@@ -1,4 +1,6 @@
-"""The documentation runs: its Python code, the commands of docs/extending.md; all other commands compose."""
+"""The documentation runs: its Python code, the commands of docs/extending.md; all other commands
+compose.
+"""
 
 import json
 import re
@@ -19,13 +21,21 @@ from nzc.app.library import Settings, as_overrides
 
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 #: Placeholders of the pages, and values that compose.
-PLACEHOLDERS = {"DIR": "data", "NEW": "new", "V.npy": "votes.npy", "Y.npy": "labels.npy", "NAME": "name"}
+PLACEHOLDERS = {
+    "DIR": "data",
+    "NEW": "new",
+    "V.npy": "votes.npy",
+    "Y.npy": "labels.npy",
+    "NAME": "name",
+}
 SUBCOMMANDS = ("plan", "predict", "publish", "report", "store", "sync")
 
 
 def _blocks(page: Path) -> Iterator[tuple[str, str, str]]:
     """Yield language, title and content of every fenced block."""
-    for info, content in re.findall(r"^```(.+?)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+    for info, content in re.findall(
+        r"^```(.+?)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE
+    ):
         title = re.search(r'title="(.+?)"', info)
         yield info.split()[0], title[1] if title else "", content
 
@@ -38,10 +48,15 @@ def _write_files(page: Path) -> None:
 
 
 def _commands(page: Path) -> Iterator[str]:
-    """Yield every call of nzc in an indented or fenced block, with continuation lines joined and without comments."""
+    """Yield every call of nzc in an indented or fenced block, with continuation lines joined and
+    without comments.
+    """
     text = page.read_text().replace("\\\n", " ")
     fenced = [content for language, _, content in _blocks(page) if language == "sh"]
-    for line in [*re.findall(r"^ {4}(nzc(?: .*)?)$", text, re.MULTILINE), *"".join(fenced).splitlines()]:
+    for line in [
+        *re.findall(r"^ {4}(nzc(?: .*)?)$", text, re.MULTILINE),
+        *"".join(fenced).splitlines(),
+    ]:
         yield re.split(r"\s+#\s", line)[0]
 
 
@@ -54,16 +69,22 @@ def _first_value(word: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_composes(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_composes(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     _write_files(page)
     for line in _commands(page):
         for placeholder, value in PLACEHOLDERS.items():
             line = re.sub(rf"\b{re.escape(placeholder)}\b", value, line)
         words = shlex.split(line.split(" && ")[0])[1:]
-        if (words[:1] and words[0] in SUBCOMMANDS) or "hydra/launcher" in line:  # launchers are extras
+        if (
+            words[:1] and words[0] in SUBCOMMANDS
+        ) or "hydra/launcher" in line:  # launchers are extras
             continue
-        overrides = [_first_value(word) for word in words if not word.startswith("--") and word != "…"]
+        overrides = [
+            _first_value(word) for word in words if not word.startswith("--") and word != "…"
+        ]
         refuse_unknown_keys(compose_run(overrides))
 
 
@@ -75,7 +96,9 @@ def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in ("run", "sweep"):
         monkeypatch.setattr(library, name, partial(_smaller, getattr(library, name)), raising=False)
     for name, smaller in {"audit": {"trials": 200}, "Plan": {"queries": (10, 20)}}.items():
-        monkeypatch.setattr(library, name, partial(getattr(library, name), **smaller), raising=False)
+        monkeypatch.setattr(
+            library, name, partial(getattr(library, name), **smaller), raising=False
+        )
     _write_files(page)
     namespace: dict[str, object] = {}
     for language, title, content in _blocks(page):
@@ -83,7 +106,9 @@ def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             exec(content, namespace)
 
 
-def _smaller(function: Callable[[list[str]], object], settings: Settings = (), **more: object) -> object:
+def _smaller(
+    function: Callable[[list[str]], object], settings: Settings = (), **more: object
+) -> object:
     """Do what nzc.run or nzc.sweep does, in a short time."""
     words = as_overrides(settings, more, grid=True)
     return function([*words, *_small(words)])
@@ -91,9 +116,17 @@ def _smaller(function: Callable[[list[str]], object], settings: Settings = (), *
 
 def _small(words: list[str]) -> list[str]:
     """Return overrides that keep a training short."""
-    small = ["figures=false", "tracking=none", *([] if "student=none" in words else ["student.steps=30"])]
+    small = [
+        "figures=false",
+        "tracking=none",
+        *([] if "student=none" in words else ["student.steps=30"]),
+    ]
     if "teachers=sklearn" in words:
-        return [*small, "teachers.count=4", *(["teachers.parallel=1"] if "lightgbm" in str(words) else [])]
+        return [
+            *small,
+            "teachers.count=4",
+            *(["teachers.parallel=1"] if "lightgbm" in str(words) else []),
+        ]
     are_networks = not any(word.startswith(("recipe=", "teachers=")) for word in words)
     return [*small, "teachers.epochs=20", "teachers.count=6"] if are_networks else small
 
@@ -104,7 +137,9 @@ def _extensions() -> list[str]:
     for language, _, content in _blocks(HOME / "docs" / "extending.md"):
         for line in content.splitlines() if language == "sh" else ():
             groups = {re.split("[.=]", word.lstrip("+"))[0] for word in shlex.split(line)[1:]}
-            groups |= {"aggregator"} if "teachers=sklearn" in line else set()  # made few: no threshold suits them
+            groups |= (
+                {"aggregator"} if "teachers=sklearn" in line else set()
+            )  # made few: no threshold suits them
             for at, (first, others) in enumerate(together):
                 if not groups & others and "sweeps" not in groups | others:
                     together[at] = (first + line.removeprefix("nzc"), groups | others)
@@ -144,7 +179,12 @@ def test_every_test_that_a_page_names_exists_in_the_file_it_names(page: str) -> 
     ("name", "long", "short", "left"),
     [
         ("label", "visits(20_000", "visits(4_000", "published/privacy.json"),
-        ("library", '[0.05, 0.1, 0.25, 1]}, "seed": range(3)', '[0.1, 0.25]}, "seed": range(2)', "outputs/sweeps"),
+        (
+            "library",
+            '[0.05, 0.1, 0.25, 1]}, "seed": range(3)',
+            '[0.1, 0.25]}, "seed": range(2)',
+            "outputs/sweeps",
+        ),
     ],
 )
 def test_the_notebook_runs(

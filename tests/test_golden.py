@@ -1,4 +1,6 @@
-"""Small commands whose results must not change when code moves (tests/golden/runs.py compares all digits of ten)."""
+"""Small commands whose results must not change when code moves (tests/golden/runs.py compares all
+digits of ten).
+"""
 
 import json
 from pathlib import Path
@@ -8,7 +10,9 @@ from conftest import Command
 from golden.runs import FOLDER, RUNS, differences, prepare, results
 
 
-@pytest.mark.parametrize("name", ["votes", "votes_confident"])  # they train no network: equal on every machine
+@pytest.mark.parametrize(
+    "name", ["votes", "votes_confident"]
+)  # they train no network: equal on every machine
 def test_a_golden_run_is_unchanged(
     name: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

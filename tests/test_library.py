@@ -1,4 +1,6 @@
-"""The public API: what it exports, what it imports, which inputs it refuses, and what `nzc.run` leaves behind."""
+"""The public API: what it exports, what it imports, which inputs it refuses, and what `nzc.run`
+leaves behind.
+"""
 
 import json
 import os
@@ -25,17 +27,28 @@ from omegaconf.basecontainer import BaseContainer
 import nzc
 from nzc.accounting.rdp import ORDERS
 from nzc.app.library import as_overrides
-from nzc.runs import prepare
+from nzc.runs import checks as prepare
 from nzc.validation import InputError
 
 VOTES = np.array([[200, 30, 20], [120, 100, 30], [125, 125, 0]])
-HEAVY = {"torch", "hydra", "omegaconf", "mlflow", "pytorch_lightning", "sklearn", "pydantic", "matplotlib"}
+HEAVY = {
+    "torch",
+    "hydra",
+    "omegaconf",
+    "mlflow",
+    "pytorch_lightning",
+    "sklearn",
+    "pydantic",
+    "matplotlib",
+}
 
 
 def _imported(code: str) -> set[str]:
     """Run code in a fresh interpreter; return the top-level modules that it has loaded."""
     script = f"{code}\nimport sys, json; print(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 
@@ -60,7 +73,8 @@ metadata.version = version
 
 def test_mechanisms_and_accounting_need_numpy_scipy_and_mpmath_only() -> None:
     assert not _imported("import nzc") & (HEAVY | {"numpy", "scipy"})
-    # The standard library itself has modules of other names, such as _sysconfigdata__linux_x86_64-linux-gnu.
+    # The standard library itself has modules of other names, such as
+    # _sysconfigdata__linux_x86_64-linux-gnu.
     allowed = (
         "needed = {*sys.stdlib_module_names, 'nzc', 'numpy', 'scipy', 'mpmath'}\n"
         "blocked = lambda name: name not in needed and name[0] != '_'"
@@ -81,11 +95,21 @@ def test_mechanisms_and_accounting_need_numpy_scipy_and_mpmath_only() -> None:
     assert {"numpy", "scipy"} <= used and not used & HEAVY
 
 
-def test_a_run_that_trains_nothing_and_is_not_tracked_needs_no_torch_and_no_mlflow(tmp_path: Path) -> None:
+def test_a_run_that_trains_nothing_and_is_not_tracked_needs_no_torch_and_no_mlflow(
+    tmp_path: Path,
+) -> None:
     np.save(tmp_path / "votes.npy", VOTES)
-    # recipe=near_zero has a representation that needs torch: without a dataset there is nothing to place in it.
+    # recipe=near_zero has a representation that needs torch: without a dataset there is nothing to
+    # place in it.
     recipe = ["recipe=near_zero", "query_choice=first", "aggregator=gnmax", "aggregator.sigma=4"]
-    arguments = [*VOTES_FILE, *recipe, "teachers.path=votes.npy", "queries=2", "tracking=none", "figures=false"]
+    arguments = [
+        *VOTES_FILE,
+        *recipe,
+        "teachers.path=votes.npy",
+        "queries=2",
+        "tracking=none",
+        "figures=false",
+    ]
     used = _imported(
         f"{NOT_INSTALLED}\nblocked = lambda name: name in ('mlflow', 'mlflow-skinny')\nimport os\n"
         f"os.chdir({str(tmp_path)!r}); sys.argv = ['nzc', *{arguments}]\nfrom nzc.app.main import main\n"
@@ -99,8 +123,14 @@ def test_a_run_that_trains_nothing_and_is_not_tracked_needs_no_torch_and_no_mlfl
 
 def test_the_command_answers_without_slow_imports(tmp_path: Path) -> None:
     begin = f"import os, sys; os.chdir({str(tmp_path)!r})\nfrom nzc.app.main import main"
-    for words, slow in (["--help"], {"numpy"}), (["querys=10"], {"numpy"}), (["seed=-1"], {"sklearn", "pandas"}):
-        used = _imported(f"{begin}\nsys.argv = ['nzc', *{words}]\ntry: main()\nexcept SystemExit: pass")
+    for words, slow in (
+        (["--help"], {"numpy"}),
+        (["querys=10"], {"numpy"}),
+        (["seed=-1"], {"sklearn", "pandas"}),
+    ):
+        used = _imported(
+            f"{begin}\nsys.argv = ['nzc', *{words}]\ntry: main()\nexcept SystemExit: pass"
+        )
         assert "hydra" in used
         assert not used & {"torch", "pytorch_lightning", "mlflow", "matplotlib", *slow}, words
 
@@ -121,9 +151,13 @@ main()
 
 
 def _at_first(stream: str, words: list[str], cwd: Path) -> tuple[str, set[str]]:
-    """Return what `nzc` first writes to a stream, and the top-level modules that it has loaded then."""
+    """Return what `nzc` first writes to a stream, and the top-level modules that it has loaded
+    then.
+    """
     code = UNTIL.format(stream=stream, words=words)
-    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=True
+    )
     text, names = json.loads(done.stdout)
     return text, set(names)
 
@@ -131,7 +165,12 @@ def _at_first(stream: str, words: list[str], cwd: Path) -> tuple[str, set[str]]:
 def test_a_run_says_what_it_combines_before_slow_imports(tmp_path: Path) -> None:
     text, imported = _at_first("stderr", ["student=vat"], tmp_path)
     assert text == "nzc: dataset=digits teachers=ensemble aggregator=gnmax student=vat"
-    assert "hydra" in imported and not imported & {"numpy", "scipy", "pandas", *HEAVY - {"hydra", "omegaconf"}}
+    assert "hydra" in imported and not imported & {
+        "numpy",
+        "scipy",
+        "pandas",
+        *HEAVY - {"hydra", "omegaconf"},
+    }
 
 
 def test_the_table_waits_for_no_tracker_and_no_figure(tmp_path: Path) -> None:
@@ -141,7 +180,13 @@ def test_the_table_waits_for_no_tracker_and_no_figure(tmp_path: Path) -> None:
     nzc_there = [sys.executable, "-m", "nzc", *words]
     for _ in range(2):
         _, imported = _at_first("stdout", words, tmp_path)
-        assert "scipy" in imported and not imported & {"mlflow", "sqlalchemy", "matplotlib", "pandas", "torch"}
+        assert "scipy" in imported and not imported & {
+            "mlflow",
+            "sqlalchemy",
+            "matplotlib",
+            "pandas",
+            "torch",
+        }
         if not (tmp_path / "mlflow.db").exists():
             subprocess.run(nzc_there, cwd=tmp_path, capture_output=True, check=True)
 
@@ -157,11 +202,15 @@ def test_every_public_name_exists_and_has_a_docstring() -> None:
 def test_lists_are_votes_and_costs_add() -> None:
     mechanism = nzc.LNMax(0.1)
     once = mechanism.cost(VOTES.tolist(), [0, 0, 1])
-    assert once.epsilon(1e-5).exact == mechanism.cost(VOTES, np.array([0, 0, 1])).epsilon(1e-5).exact
+    assert (
+        once.epsilon(1e-5).exact == mechanism.cost(VOTES, np.array([0, 0, 1])).epsilon(1e-5).exact
+    )
     twice = mechanism.cost([*VOTES, *VOTES], [0, 0, 1] * 2)
     added = once + once
     np.testing.assert_allclose(added.rdp(ORDERS), twice.rdp(ORDERS), rtol=1e-12)
-    assert added.epsilon(1e-5).exact > twice.epsilon(1e-5).exact  # the second release may depend on the first
+    assert (
+        added.epsilon(1e-5).exact > twice.epsilon(1e-5).exact
+    )  # the second release may depend on the first
     assert added.epsilon(1e-5).data_independent == twice.epsilon(1e-5).data_independent
 
 
@@ -173,12 +222,18 @@ def test_lists_are_votes_and_costs_add() -> None:
         ([[3, 1], [2, 1]], "row 1 does not"),
         ([[3, 1], [2]], "one length"),
         ([[[3, 1]]], r"\[queries, 2 or more classes\]"),
-        (np.random.default_rng(0).integers(0, 10, (250, 1000)), "nzc.count_votes"),  # predictions, not histograms
+        (
+            np.random.default_rng(0).integers(0, 10, (250, 1000)),
+            "nzc.count_votes",
+        ),  # predictions, not histograms
     ],
 )
 def test_wrong_votes_are_refused(votes: object, says: str) -> None:
     mechanism = nzc.GNMax(40)
-    for use in (lambda: mechanism.release(votes, np.random.default_rng(0)), lambda: mechanism.cost(votes, [0])):  # type: ignore[arg-type]
+    for use in (
+        lambda: mechanism.release(votes, np.random.default_rng(0)),
+        lambda: mechanism.cost(votes, [0]),
+    ):  # type: ignore[arg-type]
         with pytest.raises(InputError, match=says):
             use()
 
@@ -212,11 +267,23 @@ def test_wrong_labels_and_probabilities_are_refused() -> None:
         (partial(nzc.NZC, c=5.0), 10, 0.1),
     ],
 )  # fmt: skip
-def test_calibrated_noise_spends_the_budget_and_no_more(mechanism: object, queries: int, epsilon: float) -> None:
+def test_calibrated_noise_spends_the_budget_and_no_more(
+    mechanism: object, queries: int, epsilon: float
+) -> None:
     noise = nzc.calibrate(mechanism, epsilon=epsilon, delta=1e-5, queries=queries)  # type: ignore[arg-type]
     built = mechanism(**{nzc.accounting.calibration._free(mechanism): noise})  # type: ignore[operator, arg-type]
-    numeric = getattr(mechanism, "func", mechanism) in (nzc.LNMax, nzc.GNMax, nzc.Gumbel, nzc.Stable, nzc.Confident)
-    assert epsilon * (1 - (1e-3 if numeric else 1e-5)) <= built.worst_case_epsilon(queries, 1e-5) <= epsilon
+    numeric = getattr(mechanism, "func", mechanism) in (
+        nzc.LNMax,
+        nzc.GNMax,
+        nzc.Gumbel,
+        nzc.Stable,
+        nzc.Confident,
+    )
+    assert (
+        epsilon * (1 - (1e-3 if numeric else 1e-5))
+        <= built.worst_case_epsilon(queries, 1e-5)
+        <= epsilon
+    )
 
 
 @pytest.mark.parametrize("inverse", [False, True])
@@ -237,7 +304,8 @@ def test_no_noise_that_is_found_costs_more_than_was_asked(inverse: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("build", "epsilon", "delta", "queries"), [(nzc.Gumbel, 0.0128, 0.1, 3), (nzc.PermuteAndFlip, 1e-4, 0.05, 2)]
+    ("build", "epsilon", "delta", "queries"),
+    [(nzc.Gumbel, 0.0128, 0.1, 3), (nzc.PermuteAndFlip, 1e-4, 0.05, 2)],
 )
 def test_calibrated_noise_spends_epsilon_where_delta_alone_pays_for_more_noise(
     build: Callable[[float], nzc.NoisyArgmax], epsilon: float, delta: float, queries: int
@@ -255,38 +323,62 @@ def test_where_a_bound_jumps_the_least_noise_that_is_enough_is_calibrated() -> N
             return 0.0 if self.sigma >= (4.0 if rough else 3.0) else 2.0
 
     assert nzc.calibrate(Jump, 1.0, 1e-5, 1) == pytest.approx(3.0, rel=2e-5)
-    assert nzc.calibrate(lambda gamma: Jump(1 / gamma), 1.0, 1e-5, 1) == pytest.approx(1 / 3, rel=2e-5)
+    assert nzc.calibrate(lambda gamma: Jump(1 / gamma), 1.0, 1e-5, 1) == pytest.approx(
+        1 / 3, rel=2e-5
+    )
 
 
 def _state() -> list[object]:
     """Return global state that a run could change: of Hydra, OmegaConf and the process."""
     os.umask(umask := os.umask(0))
     hydra = GlobalHydra.instance().is_initialized(), set(ConfigStore.instance().repo)
-    process = signal.getsignal(signal.SIGTERM), [*sys.path], [*sys.argv], Path.cwd(), "from_python" in sys.modules
+    process = (
+        signal.getsignal(signal.SIGTERM),
+        [*sys.path],
+        [*sys.argv],
+        Path.cwd(),
+        "from_python" in sys.modules,
+    )
     return [*hydra, set(BaseContainer._resolvers), umask, *process]
 
 
 def _own_aggregator(sigma: int) -> None:
     """Write an aggregator `mine` into the working directory."""
-    Path("from_python.py").write_text(f"import nzc\ndef aggregator():\n    return nzc.GNMax({sigma})\n")
+    Path("from_python.py").write_text(
+        f"import nzc\ndef aggregator():\n    return nzc.GNMax({sigma})\n"
+    )
     Path("conf/aggregator").mkdir(parents=True)
     Path("conf/aggregator/mine.yaml").write_text("_target_: from_python.aggregator\n")
 
 
-def test_a_run_from_python_leaves_no_state_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_from_python_leaves_no_state_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     _own_aggregator(sigma=2)
     before = _state()
-    result = nzc.run(TEACHERS, tracking=None, student={"steps": 30}, aggregator="mine", queries=50, figures=False)
-    assert _state() == before and not prepare._loaded  # nor private records, in memory or in a temporary file
+    result = nzc.run(
+        TEACHERS, tracking=None, student={"steps": 30}, aggregator="mine", queries=50, figures=False
+    )
+    assert (
+        _state() == before and not prepare._loaded
+    )  # nor private records, in memory or in a temporary file
     assert isinstance(result, nzc.RunResult) and result.epsilon.exact is not None
     assert result.folder is not None and result == nzc.RunResult.read(result.folder)
     assert (result.folder / ".hydra" / "config.yaml").is_file()
-    assert result.labels is not None and result.predictions is not None and result.probabilities is not None
+    assert (
+        result.labels is not None
+        and result.predictions is not None
+        and result.probabilities is not None
+    )
     written = np.loadtxt(result.folder / "labels.csv", delimiter=",", skiprows=1, dtype=int)
     assert (result.labels[:50] == written[:, 1]).all() and (result.labels[50:] == nzc.ABSTAIN).all()
-    lines = [line.split(",") for line in (result.folder / "predictions.csv").read_text().splitlines()[1:]]
-    np.testing.assert_allclose(result.probabilities, np.array(lines)[:, 4:].astype(float), atol=1e-4)
+    lines = [
+        line.split(",") for line in (result.folder / "predictions.csv").read_text().splitlines()[1:]
+    ]
+    np.testing.assert_allclose(
+        result.probabilities, np.array(lines)[:, 4:].astype(float), atol=1e-4
+    )
     assert [line[1] for line in lines[50:]] == [str(label) for label in result.predictions[50:]]
     assert "labels" not in result.as_dict() and "array" not in repr(result)
 
@@ -302,12 +394,17 @@ def test_a_sweep_from_python_is_that_of_the_command(
         monkeypatch.chdir(place)
         _own_aggregator(sigma)
         before = _state()
-        jobs = nzc.sweep(own | {"aggregator": ["gnmax", "mine"]}, queries=range(10, 1000, 989), figures=False)
+        jobs = nzc.sweep(
+            own | {"aggregator": ["gnmax", "mine"]}, queries=range(10, 1000, 989), figures=False
+        )
         assert _state() == before
         folder = Path(jobs.attrs["folder"])
         assert folder.is_relative_to(place) and (folder / "report.html").is_file()
         assert jobs.equals(nzc.read_sweep(folder)) and jobs["queries"].tolist() == [10, 999] * 2
-        assert jobs["failure"].isna().tolist() == [True, False] * 2 and "from 1 to 40" in jobs["failure"][1]
+        assert (
+            jobs["failure"].isna().tolist() == [True, False] * 2
+            and "from 1 to 40" in jobs["failure"][1]
+        )
         assert f"(sigma={sigma})" in jobs["mechanism"][2]
         parent, *children = tracked_runs(MlflowClient(f"sqlite:///{place}/mlflow.db"))
         assert len(children) == 4 and parent.data.metrics["jobs_failed"] == 2
@@ -316,7 +413,13 @@ def test_a_sweep_from_python_is_that_of_the_command(
         nzc.sweep(own, aggregator={"sigm": [1, 2]})
 
 
-@given(st.text() | st.none() | st.booleans() | st.floats(allow_nan=False) | st.lists(st.text() | st.integers()))
+@given(
+    st.text()
+    | st.none()
+    | st.booleans()
+    | st.floats(allow_nan=False)
+    | st.lists(st.text() | st.integers())
+)
 @settings(derandomize=True, deadline=None, max_examples=150)
 def test_python_values_are_what_hydra_reads(value: object) -> None:
     parse = OverridesParser.create().parse_override
@@ -328,7 +431,10 @@ def test_python_values_are_what_hydra_reads(value: object) -> None:
 
 def test_settings_are_flat_but_for_objects_of_a_group() -> None:
     network = {"_target_": Path, "hidden": np.int64(3)}
-    words = as_overrides({"aggregator": "gnmax", "teachers": {"network": network}}, {"student": None, "rounds": (6, 4)})
+    words = as_overrides(
+        {"aggregator": "gnmax", "teachers": {"network": network}},
+        {"student": None, "rounds": (6, 4)},
+    )
     assert words == [
         "aggregator=gnmax", "++teachers.network={_target_:pathlib.Path,hidden:3}", "student=none", "rounds=[6,4]",
     ]  # fmt: skip

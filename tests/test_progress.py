@@ -7,7 +7,9 @@ import pytest
 from nzc import progress
 
 
-def test_a_long_stage_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_stage_says_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.05)
     with progress.Bar(True) as bar:
         task = bar.add_task("Teachers", total=292)

@@ -1,4 +1,6 @@
-"""What `print` shows of objects that hold votes, private rows or laws at private votes: none of their numbers."""
+"""What `print` shows of objects that hold votes, private rows or laws at private votes: none of
+their numbers.
+"""
 
 import gc
 import pkgutil
@@ -21,7 +23,10 @@ def _holders() -> dict[type, list[str]]:
     for name in [module.name for module in pkgutil.walk_packages(nzc.__path__, "nzc.")]:
         for kind in vars(import_module(name)).values() if not name.endswith("__main__") else ():
             if isinstance(kind, type) and kind.__module__ == name:
-                types = {field.name: field.type for field in getattr(kind, "__dataclass_fields__", {}).values()}
+                types = {
+                    field.name: field.type
+                    for field in getattr(kind, "__dataclass_fields__", {}).values()
+                }
                 types |= kind.__annotations__ if hasattr(kind, "_fields") else {}
                 arrays = [field for field, of in types.items() if ARRAY.match(str(of))]
                 holders |= {kind: arrays} if arrays else {}
@@ -30,11 +35,15 @@ def _holders() -> dict[type, list[str]]:
 
 def test_no_array_of_an_object_is_printed() -> None:
     secret, holders = np.array([[SECRET]]), _holders()
-    assert {"Cost", "Pairs", "HistogramBatch", "VoteHistograms", "Split"} <= {kind.__name__ for kind in holders}
+    assert {"Cost", "Pairs", "HistogramBatch", "VoteHistograms", "Split"} <= {
+        kind.__name__ for kind in holders
+    }
     printed = []
     for kind, arrays in holders.items():
         is_tuple = issubclass(kind, tuple)
-        thing = tuple.__new__(kind, [secret] * len(kind._fields)) if is_tuple else object.__new__(kind)
+        thing = (
+            tuple.__new__(kind, [secret] * len(kind._fields)) if is_tuple else object.__new__(kind)
+        )
         for name in getattr(kind, "__dataclass_fields__", ()):
             object.__setattr__(thing, name, secret if name in arrays else None)
         printed += [kind.__qualname__] if str(SECRET) in repr(thing) else []

@@ -12,7 +12,9 @@ from nzc import settings
 from nzc.validation import InputError, from_pydantic, in_a_line, masked, masked_tree
 
 #: Characters of a password that are in no text around it here, and that an address may hold.
-PASSWORDS = st.text("0123456789QXZ:/@?&%+!$", min_size=4, max_size=30).filter(lambda text: set(text) & set("QXZ"))
+PASSWORDS = st.text("0123456789QXZ:/@?&%+!$", min_size=4, max_size=30).filter(
+    lambda text: set(text) & set("QXZ")
+)
 ADDRESSES = ("http://u:{}@host/", "postgresql://u@corp:{}@host/db", "redis://:{}@host")
 
 
@@ -20,7 +22,11 @@ ADDRESSES = ("http://u:{}@host/", "postgresql://u@corp:{}@host/db", "redis://:{}
 def test_no_password_of_an_address_is_shown(password: str) -> None:
     for address in (form.format(password) for form in ADDRESSES):
         error = InputError("tracking.uri", address, f"must be a store (cannot parse '{address}')")
-        shown = [error, in_a_line(f"{address} does not answer"), masked(f"nzc tracking.uri={address} seed=0")]
+        shown = [
+            error,
+            in_a_line(f"{address} does not answer"),
+            masked(f"nzc tracking.uri={address} seed=0"),
+        ]
         for text in (*shown, masked_tree({"uri": address, "list": [address]})):
             assert not set(str(text)) & set("QXZ")
             assert "***@" in str(text)

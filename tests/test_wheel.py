@@ -23,7 +23,9 @@ for words in RUN, ["report", "run"], ["+sweeps=foo"]:
 
 
 def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
-    (path,) = WheelBuilder(str(HOME)).build(directory=str(tmp_path / "wheel"), versions=["standard"])
+    (path,) = WheelBuilder(str(HOME)).build(
+        directory=str(tmp_path / "wheel"), versions=["standard"]
+    )
     site, here = tmp_path / "site", tmp_path / "empty"
     here.mkdir()
     with zipfile.ZipFile(path) as wheel:
@@ -34,6 +36,8 @@ def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
     ran = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=300, check=True)
     lines = ran.stdout.splitlines()
     assert Path(lines[0]).is_relative_to(site / "nzc")
-    assert [line for line in lines if line.startswith("code ")] == ["code 0", "code 0", "code 2"], ran.stderr
+    assert [line for line in lines if line.startswith("code ")] == ["code 0", "code 0", "code 2"], (
+        ran.stderr
+    )
     assert (here / "run/result.json").is_file() and (site / "nzc/sweeps/page.html").is_file()
     assert "nzc_table1_mnist" in ran.stderr

@@ -27,7 +27,16 @@ ERR = "err.txt"  # standard error, in the folder of a command
 #: The exit code of a process that may be started again, and how often it is.
 AGAIN, TRIES = 75, 20
 #: What Python says before it opens a file, or changes a folder; the flags of a file that is opened for writing.
-_EVENTS = {"open", "sqlite3.connect", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink"}
+_EVENTS = {
+    "open",
+    "sqlite3.connect",
+    "os.rename",
+    "os.remove",
+    "os.mkdir",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -47,7 +56,10 @@ class Watch:
 
     def install(self) -> None:
         """Watch the writes of this process. It cannot be undone, so only a fork may call this."""
-        file, here = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), f"{self.below}{os.sep}"
+        file, here = (
+            os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            f"{self.below}{os.sep}",
+        )
         count, state = 0, None
 
         def watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -71,13 +83,21 @@ class Watch:
 
 def _state(folder: Path) -> set[tuple[str, int, int]]:
     """Return the names, sizes and times of the files below a folder."""
-    files = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name != ERR]
-    return {(path, about.st_size, about.st_mtime_ns) for path in files for about in [os.lstat(path)]}
+    files = [
+        os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name != ERR
+    ]
+    return {
+        (path, about.st_size, about.st_mtime_ns) for path in files for about in [os.lstat(path)]
+    }
 
 
 def trained(logs: Iterable[Path]) -> Counter[str]:
     """Return how often each teacher was trained, from the logs of watched processes."""
-    return Counter(re.findall(r"os\.rename .*\.work/(\d+)\.npz$", "".join(log.read_text() for log in logs), re.M))
+    return Counter(
+        re.findall(
+            r"os\.rename .*\.work/(\d+)\.npz$", "".join(log.read_text() for log in logs), re.M
+        )
+    )
 
 
 def warm_up() -> None:
@@ -142,7 +162,9 @@ def must_run(folder: Path, command: list[str], watch: Watch | None = None) -> No
         raise RuntimeError(f"{command} ends with exit code {code}: {error_of(folder)}")
 
 
-def together(starts: Sequence[Callable[[], int]], kills: int, rng: random.Random) -> tuple[int, list[int]]:
+def together(
+    starts: Sequence[Callable[[], int]], kills: int, rng: random.Random
+) -> tuple[int, list[int]]:
     """Start processes at once, kill some at random moments, and start those again. Return the kills and exit codes."""
     alive = {begin(): at for at, begin in enumerate(starts)}
     codes, killed, again, moment = [0] * len(starts), 0, 0, time.monotonic() + rng.uniform(0, 4)
@@ -170,15 +192,23 @@ def error_of(folder: Path, err: str = ERR) -> str:
 def result(path: Path) -> dict[str, Any]:
     """Return a result.json without times, the commit, and what depends on the order of the runs."""
     content: dict[str, Any] = json.loads(path.read_text())
-    content["epsilon"] = {key: value for key, value in content["epsilon"].items() if not key.startswith("ledger")}
-    return {key: content[key] for key in content.keys() - {"seconds", "finished", "versions", "ledger_trials"}}
+    content["epsilon"] = {
+        key: value for key, value in content["epsilon"].items() if not key.startswith("ledger")
+    }
+    return {
+        key: content[key]
+        for key in content.keys() - {"seconds", "finished", "versions", "ledger_trials"}
+    }
 
 
 def entries(store: Path) -> list[tuple[Any, ...]]:
     """Return the entries of the ledger of a store."""
     from nzc import Ledger
 
-    return [(entry.dataset, entry.key, entry.kind, entry.labels) for entry in Ledger(store / "ledger.db").entries()]
+    return [
+        (entry.dataset, entry.key, entry.kind, entry.labels)
+        for entry in Ledger(store / "ledger.db").entries()
+    ]
 
 
 def names(folder: Path) -> set[str]:
@@ -189,7 +219,11 @@ def names(folder: Path) -> set[str]:
 def open_runs(folder: Path) -> set[str]:
     """Return the states of the tracked runs in the database of `folder` that are not closed."""
     with closing(sqlite3.connect(folder / "mlflow.db")) as connection:
-        return {state for (state,) in connection.execute("SELECT status FROM runs")} - {"FINISHED", "FAILED", "KILLED"}
+        return {state for (state,) in connection.execute("SELECT status FROM runs")} - {
+            "FINISHED",
+            "FAILED",
+            "KILLED",
+        }
 
 
 def progress(text: str) -> None:
@@ -197,7 +231,9 @@ def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
+def show_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = ""
+) -> None:
     """Print a table. The first column is aligned left, the others right. An empty row draws a line."""
     from rich.console import Console
     from rich.table import Table

@@ -22,24 +22,35 @@ import _nzc as trial
 
 #: The overrides of the first half of the processes, and in turn those of the others.
 SAME = [*trial.STUDENT, "aggregator=gnmax"]
-OTHERS = [[*trial.SMALL, "student=none", f"aggregator={name}"] for name in ("lnmax", "gumbel", "confident", "nzc")]
+OTHERS = [
+    [*trial.SMALL, "student=none", f"aggregator={name}"]
+    for name in ("lnmax", "gumbel", "confident", "nzc")
+]
 
 
 def results(folder: Path) -> list[dict[str, Any]]:
     return [trial.result(path) for path in sorted(folder.glob("outputs/**/result.json"))]
 
 
-def crowd(folder: Path, expected: Path, commands: list[list[str]], kills: int, rng: random.Random) -> list[str]:
+def crowd(
+    folder: Path, expected: Path, commands: list[list[str]], kills: int, rng: random.Random
+) -> list[str]:
     """Run all commands at once, with kills. Return the cells of a row of the table; the last one is the problems."""
     folder.mkdir()
     logs = [folder / f"writes-{at}.txt" for at in range(len(commands))]
     starts = [
-        partial(trial.start, folder, command, trial.Watch(folder / ".nzc", logs[at]), f"err-{at}.txt")
+        partial(
+            trial.start, folder, command, trial.Watch(folder / ".nzc", logs[at]), f"err-{at}.txt"
+        )
         for at, command in enumerate(commands)
     ]
     begun = time.monotonic()
     killed, codes = trial.together(starts, kills, rng)
-    problems = [f"exit code {code}: {trial.error_of(folder, f'err-{at}.txt')}" for at, code in enumerate(codes) if code]
+    problems = [
+        f"exit code {code}: {trial.error_of(folder, f'err-{at}.txt')}"
+        for at, code in enumerate(codes)
+        if code
+    ]
     if trial.run(folder, ["sync"]):
         problems.append(f"sync: {trial.error_of(folder)}")
     store, right, counts = folder / ".nzc", trial.entries(expected / ".nzc"), trial.trained(logs)
@@ -65,9 +76,13 @@ def crowd(folder: Path, expected: Path, commands: list[list[str]], kills: int, r
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--processes", type=int, default=8, help="how many at once (default 8)")
-    parser.add_argument("--kills", type=int, default=20, help="how many of them are killed (default 20)")
+    parser.add_argument(
+        "--kills", type=int, default=20, help="how many of them are killed (default 20)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments of the kills")
     parser.add_argument("--keep", help="folder to work in, which is kept")
     chosen = parser.parse_args()
@@ -81,10 +96,21 @@ def main() -> None:
         trial.must_run(root / "expected", command)
     rows = {}
     for name, kills in {"at once": 0, "with kills": chosen.kills}.items():
-        rows[name] = crowd(root / name, root / "expected", commands, kills, random.Random(chosen.seed))
+        rows[name] = crowd(
+            root / name, root / "expected", commands, kills, random.Random(chosen.seed)
+        )
     if chosen.keep is None:
         shutil.rmtree(root)
-    columns = ("part", "processes", "kills", "trained twice", "entries", "doubled", "lost", "problems")
+    columns = (
+        "part",
+        "processes",
+        "kills",
+        "trained twice",
+        "entries",
+        "doubled",
+        "lost",
+        "problems",
+    )
     trial.show_table("one store, one ledger", columns, [(name, *row) for name, row in rows.items()])
     sys.exit(any(row[-1] != "0" for row in rows.values()))
 

@@ -25,7 +25,19 @@ from typing import Any
 
 import _nzc as trial
 import numpy as np
-from _nzc import ERR, STUDENT, Watch, entries, error_of, must_run, names, open_runs, result, run, trained
+from _nzc import (
+    ERR,
+    STUDENT,
+    Watch,
+    entries,
+    error_of,
+    must_run,
+    names,
+    open_runs,
+    result,
+    run,
+    trained,
+)
 
 VOTES = ["teachers=votes", "teachers.path=V.npy", "dataset=none", "student=none", "figures=false"]
 VOTES += ["queries=40", "trainer.accelerator=cpu", "dataset.name=people"]
@@ -86,7 +98,11 @@ class Workshop:
         """Return what the commands left: results of the newest run or sweep, ledger, store and tracked runs."""
         paths = sorted(self.home.glob("**/result.json"), key=lambda path: path.stat().st_mtime_ns)
         last = paths[-1].parents[1]  # the folder of the sweep, or that of all runs
-        newest = [path for path in paths if path.parents[1] == last] if "sweeps" in last.parts else paths[-1:]
+        newest = (
+            [path for path in paths if path.parents[1] == last]
+            if "sweeps" in last.parts
+            else paths[-1:]
+        )
         return {
             "results": [result(path) for path in newest],
             "labels": [(path.parent / "labels.csv").read_text() for path in newest],
@@ -116,7 +132,9 @@ class Workshop:
         run(self.home, ["sync"], seconds=LIMIT)
         left, expected = self.left(), self.expected[name]
         differ = {key for key in expected if left[key] != expected[key]}
-        if name == "votes":  # system noise; a run that was whole before may draw anew, which is a second release
+        if (
+            name == "votes"
+        ):  # system noise; a run that was whole before may draw anew, which is a second release
             differ -= {"results", "labels", "ledger"}
             if not 1 <= len(left["ledger"]) <= 1 + whole:
                 problems.append(f"{len(left['ledger'])} releases in the ledger")
@@ -150,39 +168,69 @@ class Workshop:
         refused = code == 2 and (self.home / ERR).read_text().count("\n") == 1
         os.kill(first, signal.SIGCONT)
         end = trial.wait(first, LIMIT)
-        if end == 0 and (refused or code == 0):  # the second one may be whole before the first has taken the folder
+        if end == 0 and (
+            refused or code == 0
+        ):  # the second one may be whole before the first has taken the folder
             return self.published(must=True) or self.mixed()
         if end == 2 and code == 0:
             return []
-        return [f"exit codes {end}, {code}: {error_of(self.home, 'first.txt')} {error_of(self.home)}"]
+        return [
+            f"exit codes {end}, {code}: {error_of(self.home, 'first.txt')} {error_of(self.home)}"
+        ]
 
     def mixed(self) -> list[str]:
         """Return what is wrong with a published folder: labels of one run beside the mechanism of the other."""
         out, finished = self.home / "out", self.folder / "finished" / "out"
-        if not out.exists() or not filecmp.cmpfiles(out, finished, names(finished), shallow=False)[1]:
+        if (
+            not out.exists()
+            or not filecmp.cmpfiles(out, finished, names(finished), shallow=False)[1]
+        ):
             return []
         row, label = np.loadtxt(out / "labels.csv", delimiter=",", skiprows=1, dtype=int).T[:2]
         plurality = bool((label == np.load(self.home / "V.npy").argmax(1)[row]).all())
         little = "sigma=2)" in (out / "privacy.json").read_text()
-        return [] if plurality == little else ["published labels of one run and the mechanism of the other"]
+        return (
+            []
+            if plurality == little
+            else ["published labels of one run and the mechanism of the other"]
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--share", type=float, default=1, help="share of the writes that are tried (default 1: all)")
-    parser.add_argument("--random", type=int, default=10, help="kills at random moments of a run (default 10)")
-    parser.add_argument("--only", default="", help="only kinds that contain this text, such as votes")
-    parser.add_argument("--keep", help="folder to work in, which is kept; by default a temporary folder is removed")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--share", type=float, default=1, help="share of the writes that are tried (default 1: all)"
+    )
+    parser.add_argument(
+        "--random", type=int, default=10, help="kills at random moments of a run (default 10)"
+    )
+    parser.add_argument(
+        "--only", default="", help="only kinds that contain this text, such as votes"
+    )
+    parser.add_argument(
+        "--keep", help="folder to work in, which is kept; by default a temporary folder is removed"
+    )
     chosen = parser.parse_args()
     trial.warm_up()
     os.umask(0o077)
-    folder, rng = Path(chosen.keep or tempfile.mkdtemp(prefix="nzc-kills-")).absolute(), random.Random(0)
+    folder, rng = (
+        Path(chosen.keep or tempfile.mkdtemp(prefix="nzc-kills-")).absolute(),
+        random.Random(0),
+    )
     workshop = Workshop(folder)
     kinds: dict[str, tuple[list[str], Callable[[int], list[str]]]] = {}
     for number in (signal.SIGKILL, signal.SIGTERM):
         for name in COMMANDS:
-            kinds[f"{name}, {number.name}"] = workshop.points[name], partial(workshop.stopped, name, number=number)
-        kinds[f"in a row, {number.name}"] = workshop.points["in a row"], partial(workshop.in_a_row, number=number)
+            kinds[f"{name}, {number.name}"] = (
+                workshop.points[name],
+                partial(workshop.stopped, name, number=number),
+            )
+        kinds[f"in a row, {number.name}"] = (
+            workshop.points["in a row"],
+            partial(workshop.in_a_row, number=number),
+        )
     kinds["at once"] = workshop.points["votes"], workshop.at_once
     moments = [f"{call} tenths of a second" for call in rng.choices(range(50), k=chosen.random)]
     kinds["run, random moments"] = moments, workshop.stopped_after
@@ -196,7 +244,9 @@ def main() -> None:
                 trial.progress(f"{kind}: {point}: {'; '.join(problems) or 'nothing lost'}")
     if chosen.keep is None:
         shutil.rmtree(folder)
-    rows = [(kind, str(tried[kind]), str(tried[kind] - wrong[kind]), str(wrong[kind])) for kind in tried]
+    rows = [
+        (kind, str(tried[kind]), str(tried[kind] - wrong[kind]), str(wrong[kind])) for kind in tried
+    ]
     trial.show_table("stopped commands", ("kind", "tried", "survived", "lost"), rows)
     sys.exit(wrong.total() > 0)
 

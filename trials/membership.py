@@ -109,25 +109,39 @@ def measure(
         """Return the three figures where each world and each record counts so many times."""
         weight = worlds[world] * records[record]
         positive, negative = weight * hit, weight * ~hit
-        true, false = (np.append(0, np.cumsum(side)[ends] / side.sum()) for side in (positive, negative))
+        true, false = (
+            np.append(0, np.cumsum(side)[ends] / side.sum()) for side in (positive, negative)
+        )
         right = (positive @ guess / positive.sum() + negative @ (1 - guess) / negative.sum()) / 2
         return [float(np.trapezoid(true, false)), float(np.interp(fpr, false, true)), float(right)]
 
     def resample(count: int) -> Ints:
-        return rng.multinomial(count, np.full(count, 1 / count)) if count > 1 else np.ones(1, np.int64)
+        return (
+            rng.multinomial(count, np.full(count, 1 / count)) if count > 1 else np.ones(1, np.int64)
+        )
 
     figures = evaluate(*(np.ones(count, np.int64) for count in scores.shape))
     drawn = [evaluate(*map(resample, scores.shape)) for _ in range(resamples)]
     intervals = np.quantile(drawn, [0.025, 0.975], axis=0)
     certain = 0.025 ** (1 / hit.sum())  # the lower end of the interval of a share of 1
     return [
-        Estimate(value, min(low, certain) if value == 1 else low, max(high, 1 - certain) if value == 0 else high)
+        Estimate(
+            value,
+            min(low, certain) if value == 1 else low,
+            max(high, 1 - certain) if value == 0 else high,
+        )
         for value, low, high in zip(figures, *intervals, strict=True)
     ]
 
 
 def attack_labels(
-    mechanism: NoisyArgmax, votes: Ints, moved: Ints, record: Ints, records: int, games: int, rng: np.random.Generator
+    mechanism: NoisyArgmax,
+    votes: Ints,
+    moved: Ints,
+    record: Ints,
+    records: int,
+    games: int,
+    rng: np.random.Generator,
 ) -> tuple[Floats, Bools]:
     """Play `games` games with each record in and out, against an attacker who knows both vote histograms.
 
@@ -137,7 +151,9 @@ def attack_labels(
     ratio = np.subtract(*(np.maximum(mechanism.log_law(side), -700.0) for side in (votes, moved)))
     every = np.arange(len(record))
     scores = [
-        np.bincount(record, ratio[every, mechanism.release(side, rng)], records)  # label −1 (abstaining) reads the last
+        np.bincount(
+            record, ratio[every, mechanism.release(side, rng)], records
+        )  # label −1 (abstaining) reads the last
         for side in (votes, moved)
         for _ in range(games)
     ]
@@ -172,8 +188,12 @@ class Experiment:
         self.splits: DataSplits = build(cfg, "dataset").load()
         self.shards = self.teachers.shards(self.splits)
         attacked = {name: compose_run(overrides) for name, overrides in ATTACKED.items()}
-        self.mechanisms: dict[str, NoisyArgmax] = {name: build(cfg, "aggregator") for name, cfg in attacked.items()}
-        self.queries = {name: cfg.queries or len(self.splits.public) for name, cfg in attacked.items()}
+        self.mechanisms: dict[str, NoisyArgmax] = {
+            name: build(cfg, "aggregator") for name, cfg in attacked.items()
+        }
+        self.queries = {
+            name: cfg.queries or len(self.splits.public) for name, cfg in attacked.items()
+        }
         self.student: StudentConfig = build(cfg, "student")
         self.memoriser = replace(self.student, augment=None, weight_decay=0.0, lr=0.01, steps=1000)
         self.random_labels = self.rng.integers(self.splits.classes, size=len(self.splits.private))
@@ -183,7 +203,10 @@ class Experiment:
         """Train the teachers of one world. All shards have the same size, so that they are trained as one network."""
         orders = [self.rng.permutation(shard) for shard in self.shards]
         half = min(len(order) for order in orders) // 2
-        inside, outside = [order[:half] for order in orders], [order[half : 2 * half] for order in orders]
+        inside, outside = (
+            [order[:half] for order in orders],
+            [order[half : 2 * half] for order in orders],
+        )
         predictions = self.predictions(inside, number)
         return World(inside, outside, predictions, count_votes(predictions, self.splits.classes))
 
@@ -195,12 +218,16 @@ class Experiment:
             self.trainer.fit(engine, "Teachers", max_epochs=1)
             return collect(Path(name), len(shards)).astype(np.int64)
 
-    def learn(self, config: StudentConfig, x: AnyArray, labels: Ints, seed: int, about: Ints) -> tuple[Floats, float]:
+    def learn(
+        self, config: StudentConfig, x: AnyArray, labels: Ints, seed: int, about: Ints
+    ) -> tuple[Floats, float]:
         """Train a network, and return its scores of the private records, and its test accuracy.
 
         The score is log p/(1 − p), p being the probability of the label `about` [records].
         """
-        student = config.fit(StudentData(x, labels, self.splits.classes), seed, self.trainer, "Student")
+        student = config.fit(
+            StudentData(x, labels, self.splits.classes), seed, self.trainer, "Student"
+        )
         p = np.log(np.maximum(student.probabilities(self.splits.private.x[:]), 1e-300))
         others = np.arange(self.splits.classes) != about[:, None]
         score = p[~others] - np.logaddexp.reduce(p, axis=1, where=others, initial=-np.inf)
@@ -211,21 +238,37 @@ class Experiment:
         that changes: the histograms [changes, classes] with and without the record, and the record and the query."""
         half, one_hot = len(world.inside[0]), np.eye(self.splits.classes, dtype=np.int64)
         pairs = list(zip(world.inside, world.outside, strict=True))
-        shards = [[np.where(np.arange(half) == at, out, into) for into, out in pairs] for at in range(half)]
-        exchanged = np.stack([self.predictions(each, 0) for each in track(shards, "Records", transient=True)])
+        shards = [
+            [np.where(np.arange(half) == at, out, into) for into, out in pairs]
+            for at in range(half)
+        ]
+        exchanged = np.stack(
+            [self.predictions(each, 0) for each in track(shards, "Records", transient=True)]
+        )
         record, teacher, query = np.nonzero(exchanged != world.predictions)
         with_record = world.votes[query]
-        without = with_record - one_hot[world.predictions[teacher, query]] + one_hot[exchanged[record, teacher, query]]
+        without = (
+            with_record
+            - one_hot[world.predictions[teacher, query]]
+            + one_hot[exchanged[record, teacher, query]]
+        )
         return with_record, without, record * len(pairs) + teacher, query
 
     def row(
-        self, name: str, scores: Floats, member: Bools, epsilon: Epsilon | None, accuracy: float | None = None
+        self,
+        name: str,
+        scores: Floats,
+        member: Bools,
+        epsilon: Epsilon | None,
+        accuracy: float | None = None,
     ) -> list[str]:
         """Return a row of the table: the success of an attack with these scores, and what ε allows."""
         fpr, costs = self.arguments.fpr, ["–"] * 4
         area, true, balanced = measure(scores, member, fpr, self.resampler)
         if epsilon is not None and (bound := epsilon.data_independent) is not None:
-            allows = 1.0 if bound > 700 else min(1.0, float(np.exp(bound)) * fpr + self.arguments.delta)
+            allows = (
+                1.0 if bound > 700 else min(1.0, float(np.exp(bound)) * fpr + self.arguments.delta)
+            )
             costs = [number(epsilon.claimed), number(epsilon.exact), number(bound), percent(allows)]
         return [name, percent(accuracy), *costs, str(true), str(area), str(balanced)]
 
@@ -233,12 +276,20 @@ class Experiment:
         """Yield the rows of LiRA. Keep the ε of the first world's released labels by setting."""
         splits, shape = self.splits, (self.arguments.worlds, len(self.splits.private))
         names, member = [RANDOM, RECORDS, *ATTACKED], np.zeros(shape, dtype=bool)
-        scores, accuracies = {name: np.zeros(shape) for name in names}, {name: np.zeros(shape[0]) for name in names}
+        scores, accuracies = (
+            {name: np.zeros(shape) for name in names},
+            {name: np.zeros(shape[0]) for name in names},
+        )
         for at in track(range(shape[0]), "Worlds", transient=True):
             world = self.first if at == 0 else self.world(at)
             member[at, np.concatenate(world.inside)] = True
             lessons = {
-                name: (self.memoriser, splits.private.x[:], np.where(member[at], labels, ABSTAIN), labels)
+                name: (
+                    self.memoriser,
+                    splits.private.x[:],
+                    np.where(member[at], labels, ABSTAIN),
+                    labels,
+                )
                 for name, labels in ((RANDOM, self.random_labels), (RECORDS, splits.private.y))
             }
             for name, mechanism in self.mechanisms.items():
@@ -246,16 +297,29 @@ class Experiment:
                 labels = mechanism.release(asked, self.rng)
                 if at == 0:
                     self.epsilon[name] = mechanism.cost(asked, labels).epsilon(self.arguments.delta)
-                lessons[name] = (self.student, splits.public.x[: len(asked)], labels, splits.private.y)
+                lessons[name] = (
+                    self.student,
+                    splits.public.x[: len(asked)],
+                    labels,
+                    splits.private.y,
+                )
             for name, (config, x, labels, about) in lessons.items():
                 scores[name][at], accuracies[name][at] = self.learn(config, x, labels, at, about)
         for name in names:
             accuracy = float(accuracies[name].mean())
-            yield self.row(f"LiRA: {name}", lira(scores[name], member), member, self.epsilon.get(name), accuracy)
+            yield self.row(
+                f"LiRA: {name}",
+                lira(scores[name], member),
+                member,
+                self.epsilon.get(name),
+                accuracy,
+            )
             if name == RECORDS:
                 coins = self.rng.random(shape) < 0.5
                 scored = lira(scores[name], coins)
-                yield self.row("LiRA: the same, membership a coin flip", scored, coins, None, accuracy)
+                yield self.row(
+                    "LiRA: the same, membership a coin flip", scored, coins, None, accuracy
+                )
 
     def rows(self) -> Iterator[list[str]]:
         """Yield all rows of the table; an empty one is a line."""
@@ -265,7 +329,9 @@ class Experiment:
         votes, moved, record, query = self.without_record(self.first)
         for name, mechanism in self.mechanisms.items():
             asked = query < self.queries[name]
-            played = attack_labels(mechanism, votes[asked], moved[asked], record[asked], records, 20, self.rng)
+            played = attack_labels(
+                mechanism, votes[asked], moved[asked], record[asked], records, 20, self.rng
+            )
             yield self.row(f"labels: {name}", *played, self.epsilon[name])
         yield []
         for name, mechanism in self.mechanisms.items():
@@ -273,8 +339,12 @@ class Experiment:
             pair = worst_pair(mechanism, self.arguments.teachers, self.splits.classes)
             here, there = (np.tile(side, (count, 1)) for side in pair)
             nobody = np.zeros(count, np.int64)
-            played = attack_labels(mechanism, here, there, nobody, 1, self.arguments.games, self.rng)
-            cost = mechanism.cost(here, mechanism.release(here, self.rng)).epsilon(self.arguments.delta)
+            played = attack_labels(
+                mechanism, here, there, nobody, 1, self.arguments.games, self.rng
+            )
+            cost = mechanism.cost(here, mechanism.release(here, self.rng)).epsilon(
+                self.arguments.delta
+            )
             yield self.row(f"crafted: {name}{', 1 query' if count == 1 else ''}", *played, cost)
 
 
@@ -298,10 +368,20 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     cfg = compose_run(["recipe=near_zero", *overrides, "student=none"])
     parts = build_components(cfg, cfg.hydra.runtime.choices, figures=False)
     teachers, policy = parts.teachers, parts.policy
-    assert isinstance(teachers, Cells) and parts.dataset is not None and parts.representation is not None
-    splits, mechanism, rng = parts.dataset.load(), policy.mechanism, np.random.default_rng([policy.seed, 4, 0])
+    assert (
+        isinstance(teachers, Cells)
+        and parts.dataset is not None
+        and parts.representation is not None
+    )
+    splits, mechanism, rng = (
+        parts.dataset.load(),
+        policy.mechanism,
+        np.random.default_rng([policy.seed, 4, 0]),
+    )
     embedding = parts.representation.embed(splits, parts.store, parts.trainer)
-    rows = policy.selection.choose(np.arange(len(splits.public)), parts.queries or 1, None, rng, embedding.public)
+    rows = policy.selection.choose(
+        np.arange(len(splits.public)), parts.queries or 1, None, rng, embedding.public
+    )
     splits = replace(splits, embedding=embedding, asked=rows)
     votes = teachers.vote(splits, teachers.train(splits, parts.store, parts.trainer)).votes[rows]
 
@@ -319,7 +399,11 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     cost = mechanism.cost(votes, votes.argmax(axis=1)).epsilon(policy.delta)
     factor = float(np.exp(epsilon))
     allows = factor * fpr + delta, (factor + delta) / (1 + factor)
-    rates = {"random, mean": np.mean(attacks, axis=0), "random, most": np.max(attacks, axis=0), "crafted": crafted}
+    rates = {
+        "random, mean": np.mean(attacks, axis=0),
+        "random, most": np.max(attacks, axis=0),
+        "crafted": crafted,
+    }
     rates["what ε allows"] = allows
     show_table(
         f"{len(y):,} records, {len(rows)} labels, ε published {epsilon:.4g}, ε exact {number(cost.exact)}",
@@ -329,21 +413,47 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--worlds", type=int, default=32, help="each is attacked with the others as shadow models")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--worlds", type=int, default=32, help="each is attacked with the others as shadow models"
+    )
     parser.add_argument("--teachers", type=int, default=50)
-    parser.add_argument("--games", type=int, default=2000, help="games with a crafted record, and as many without it")
+    parser.add_argument(
+        "--games",
+        type=int,
+        default=2000,
+        help="games with a crafted record, and as many without it",
+    )
     parser.add_argument("--fpr", type=float, default=0.01, help="rate of false positives")
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cells", nargs="*", metavar="OVERRIDE", help="attack recipe=near_zero with these overrides")
+    parser.add_argument(
+        "--cells",
+        nargs="*",
+        metavar="OVERRIDE",
+        help="attack recipe=near_zero with these overrides",
+    )
     arguments = parser.parse_args()
     if arguments.cells is not None:
         return attack_cells(arguments.cells, arguments.fpr)
     if arguments.worlds < 4:
-        parser.error(f"--worlds {arguments.worlds}: must be 4 or more, because the others are the shadow models")
+        parser.error(
+            f"--worlds {arguments.worlds}: must be 4 or more, because the others are the shadow models"
+        )
     rate = f"true positives at {100 * arguments.fpr:g} % false"
-    columns = ("attack", "accuracy", "ε claimed", "ε exact", "ε any votes", "ε allows", rate, "AUC", "balanced")
+    columns = (
+        "attack",
+        "accuracy",
+        "ε claimed",
+        "ε exact",
+        "ε any votes",
+        "ε allows",
+        rate,
+        "AUC",
+        "balanced",
+    )
     show_table(
         f"digits, {arguments.teachers} teachers, {arguments.worlds} worlds",
         columns,

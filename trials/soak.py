@@ -22,9 +22,15 @@ ALLOWED = {"memory (MB)": 0.5, "open files": 0.05, "threads": 0.05}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=100, help="how many (default 100)")
-    parser.add_argument("override", nargs="*", help="of the default run, such as teachers.count=10 student.steps=200")
+    parser.add_argument(
+        "override",
+        nargs="*",
+        help="of the default run, such as teachers.count=10 student.steps=200",
+    )
     chosen = parser.parse_args()
     if chosen.runs < 4:
         parser.error(f"--runs {chosen.runs}: must be 4 or more, because a slope needs two runs")
@@ -35,9 +41,20 @@ def main() -> None:
             with Path("out.txt").open("w") as out, contextlib.redirect_stdout(out):
                 nzc()
             results.append(result(max(Path().glob("outputs/*/*/result.json"))))
-            measured.append((process.memory_info().rss / 1e6, len(os.listdir("/proc/self/fd")), process.num_threads()))
+            measured.append(
+                (
+                    process.memory_info().rss / 1e6,
+                    len(os.listdir("/proc/self/fd")),
+                    process.num_threads(),
+                )
+            )
             progress(f"{number + 1} of {chosen.runs} runs: {measured[-1]}")
-    same, half, rows, failed = sum(content == results[0] for content in results), chosen.runs // 2, [], False
+    same, half, rows, failed = (
+        sum(content == results[0] for content in results),
+        chosen.runs // 2,
+        [],
+        False,
+    )
     for (name, allowed), values in zip(ALLOWED.items(), np.array(measured).T, strict=True):
         slope = float(np.polyfit(np.arange(chosen.runs - half), values[half:], 1)[0])
         failed |= slope > allowed

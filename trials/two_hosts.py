@@ -60,7 +60,10 @@ def forked(task: Callable[[], object]) -> int:
         return process
     try:
         task()
-    except (RuntimeError, InputError) as error:  # the ledger could not be used, as after a fault of the server
+    except (
+        RuntimeError,
+        InputError,
+    ) as error:  # the ledger could not be used, as after a fault of the server
         say(f"said {error}")
         os._exit(trial.AGAIN)
     except BaseException as error:
@@ -84,7 +87,10 @@ def read_entries(folder: Path) -> None:
     """Read and write a ledger for some seconds. It must not have what a killed process of the other host began."""
     import nzc
 
-    ledger, cost = nzc.Ledger(folder / "ledger.db"), nzc.GNMax(sigma=40.0).cost(np.array([[5, 1]]), np.array([0]))
+    ledger, cost = (
+        nzc.Ledger(folder / "ledger.db"),
+        nzc.GNMax(sigma=40.0).cost(np.array([[5, 1]]), np.array([0])),
+    )
     keys = [ledger.add("data", cost, labels=bytes(1000)).key for _ in range(40)]
     (folder / "written").touch()
     end = time.monotonic() + SECONDS
@@ -93,7 +99,9 @@ def read_entries(folder: Path) -> None:
         entries = ledger.entries()
         half = [entry.key for entry in entries if entry.labels != bytes(1000)]
         if half or [entry.key for entry in entries] != keys:
-            return say(f"problem {len(half)} of {len(entries)} entries have what was never committed")
+            return say(
+                f"problem {len(half)} of {len(entries)} entries have what was never committed"
+            )
         time.sleep(0.2)
 
 
@@ -104,7 +112,11 @@ def die_writing(folder: Path) -> None:
 
     def write() -> None:
         connection = sqlite3.connect(folder / "ledger.db", timeout=60, isolation_level=None)
-        for command in ("PRAGMA journal_mode = PERSIST", "PRAGMA cache_size = 5", "BEGIN IMMEDIATE"):
+        for command in (
+            "PRAGMA journal_mode = PERSIST",
+            "PRAGMA cache_size = 5",
+            "BEGIN IMMEDIATE",
+        ):
             connection.execute(command)
         connection.execute("UPDATE releases SET labels = randomblob(1000)")
         say("killed 1")
@@ -125,7 +137,9 @@ def inside(part: str, folder: Path, host: str, kills: int, rng: random.Random) -
         trial.warm_up()
         watches = [trial.Watch(folder / "store", folder / f"{name}.txt") for name in names]
         starts = [
-            partial(trial.start, folder / name, [*command, f"paths.store={folder / 'store'}"], watch)
+            partial(
+                trial.start, folder / name, [*command, f"paths.store={folder / 'store'}"], watch
+            )
             for name, command, watch in zip(names, RUNS, watches, strict=True)
         ]
     else:
@@ -159,11 +173,22 @@ def show(folder: Path) -> None:
 def ledger_problems(said: Said) -> list[str]:
     entries = [line.split() for line in said["entry"]]
     stored = dict(entries)
-    expected = {f"{host}-{writer}-{at}" for host in "ab" for writer in range(WRITERS) for at in range(ENTRIES)}
+    expected = {
+        f"{host}-{writer}-{at}"
+        for host in "ab"
+        for writer in range(WRITERS)
+        for at in range(ENTRIES)
+    }
     expected |= {f"all-{at}" for at in range(ENTRIES)}
     wrong = {line for line in said["stored"] if stored.get(line.split()[0]) != line.split()[1]}
-    sets = {"lost": expected - stored.keys(), "unknown": stored.keys() - expected, "told otherwise": wrong}
-    sets["doubled"] = {key for key, times in Counter(key for key, _ in entries).items() if times > 1}
+    sets = {
+        "lost": expected - stored.keys(),
+        "unknown": stored.keys() - expected,
+        "told otherwise": wrong,
+    }
+    sets["doubled"] = {
+        key for key, times in Counter(key for key, _ in entries).items() if times > 1
+    }
     return [f"{len(keys)} {name}: {sorted(keys)[:5]}" for name, keys in sets.items() if keys]
 
 
@@ -172,32 +197,59 @@ def run_problems(said: Said) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="nzc-hosts-") as home:
         for command in RUNS[1:]:
             trial.must_run(Path(home), command)
-        expected = {str(sorted(trial.result(path).items())) for path in Path(home).glob("outputs/*/*/result.json")}
+        expected = {
+            str(sorted(trial.result(path).items()))
+            for path in Path(home).glob("outputs/*/*/result.json")
+        }
     problems = [f"another result: {text}" for text in said["result"] if text not in expected]
     if len(said["result"]) < 2 * len(RUNS):
         problems.append(f"{len(said['result'])} results of {2 * len(RUNS)}")
     if sorted(said["trained"]) != [f"{teacher} 1" for teacher in range(trial.TEACHERS)]:
         problems.append(f"trained: {said['trained']}")
     return problems + [
-        f"left in the store: {text}" for text in said["left"] if text.split()[0] not in (".npz", ".lock")
+        f"left in the store: {text}"
+        for text in said["left"]
+        if text.split()[0] not in (".npz", ".lock")
     ]
 
 
 def on_host(command: str, host: str, part: str, folder: Path, *options: str) -> list[str]:
     """Do a part on a host, and return the lines that it prints."""
-    kept = [f"{name}={os.environ[name]}" for name in ("PYTHONPATH", "OMP_NUM_THREADS") if name in os.environ]
-    line = ["env", *kept, sys.executable, str(Path(__file__).absolute()), str(folder), host, part, *options]
+    kept = [
+        f"{name}={os.environ[name]}"
+        for name in ("PYTHONPATH", "OMP_NUM_THREADS")
+        if name in os.environ
+    ]
+    line = [
+        "env",
+        *kept,
+        sys.executable,
+        str(Path(__file__).absolute()),
+        str(folder),
+        host,
+        part,
+        *options,
+    ]
     words = [*shlex.split(command), shlex.join([*line, "--inside"])]
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     lines = done.stdout.splitlines()
-    return [*lines, f"problem exit code {done.returncode}: {lines[-1:]}"] if done.returncode else lines
+    return (
+        [*lines, f"problem exit code {done.returncode}: {lines[-1:]}"] if done.returncode else lines
+    )
 
 
-def both(part: str, folder: Path, hosts: list[str], options: list[str], fault: str, after: float) -> Said:
+def both(
+    part: str, folder: Path, hosts: list[str], options: list[str], fault: str, after: float
+) -> Said:
     """Do a part on both hosts at once, and the fault after some seconds. Return what they print, by first word."""
     with ThreadPoolExecutor() as pool:
         shares = zip(hosts, "ab", PARTS[part], strict=True)
-        working = [pool.submit(on_host, command, host, share, folder, *options) for command, host, share in shares]
+        working = [
+            pool.submit(on_host, command, host, share, folder, *options)
+            for command, host, share in shares
+        ]
         if fault:
             time.sleep(after)
             subprocess.run(fault, shell=True, check=True)
@@ -210,27 +262,49 @@ def both(part: str, folder: Path, hosts: list[str], options: list[str], fault: s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="a folder that both hosts see by this name, and may fill")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folder", type=Path, help="a folder that both hosts see by this name, and may fill"
+    )
     parser.add_argument("hosts", nargs=2, metavar="HOST", help="the command of a host")
-    parser.add_argument("--only", nargs="+", default=list(PARTS), choices=PARTS, help="parts (default: all)")
-    parser.add_argument("--kills", type=int, default=10, help="kills per host in `ledger` and `runs` (default 10)")
-    parser.add_argument("--fault", default="", help="a command for the middle of `ledger` and `runs`")
-    parser.add_argument("--after", type=float, default=20, help="seconds after which it is run (default 20)")
+    parser.add_argument(
+        "--only", nargs="+", default=list(PARTS), choices=PARTS, help="parts (default: all)"
+    )
+    parser.add_argument(
+        "--kills", type=int, default=10, help="kills per host in `ledger` and `runs` (default 10)"
+    )
+    parser.add_argument(
+        "--fault", default="", help="a command for the middle of `ledger` and `runs`"
+    )
+    parser.add_argument(
+        "--after", type=float, default=20, help="seconds after which it is run (default 20)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments of the kills")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.inside:
         host, part = chosen.hosts
         rng = random.Random(f"{chosen.seed} {host}")
-        return show(chosen.folder) if part == "show" else inside(part, chosen.folder, host, chosen.kills, rng)
+        return (
+            show(chosen.folder)
+            if part == "show"
+            else inside(part, chosen.folder, host, chosen.kills, rng)
+        )
     rows, failed = [], False
-    checks: dict[str, Callable[[Said], list[str]]] = {"ledger": ledger_problems, "runs": run_problems}
+    checks: dict[str, Callable[[Said], list[str]]] = {
+        "ledger": ledger_problems,
+        "runs": run_problems,
+    }
     for at, part in enumerate(chosen.only):
         within, begun = part in ("ledger", "runs"), time.monotonic()
         options = ["--kills", str(chosen.kills if within else 0), "--seed", str(chosen.seed)]
         folder, fault = chosen.folder / f"nzc-{os.getpid()}-{at}", chosen.fault if within else ""
-        said, seconds = both(part, folder, chosen.hosts, options, fault, chosen.after), time.monotonic() - begun
+        said, seconds = (
+            both(part, folder, chosen.hosts, options, fault, chosen.after),
+            time.monotonic() - begun,
+        )
         problems = [*said["problem"], *(checks[part](said) if part in checks else [])]
         for problem in [*problems, *said["said"]]:
             trial.progress(f"{part}: {problem[:400]}")
@@ -238,7 +312,9 @@ def main() -> None:
         kills = str(sum(map(int, said["killed"])))
         rows.append((part, tried, kills, f"{seconds:.0f}", str(len(problems))))
         failed |= bool(problems)
-    trial.show_table("two hosts, one folder", ("part", "tried", "kills", "seconds", "problems"), rows)
+    trial.show_table(
+        "two hosts, one folder", ("part", "tried", "kills", "seconds", "problems"), rows
+    )
     sys.exit(failed)
 
 

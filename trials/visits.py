@@ -33,13 +33,27 @@ def visits(rows: int, categories: int, missing: float, classes: int, seed: int) 
         diagnosis=codes[np.minimum(rng.zipf(1.3, rows) - 1, categories - 1)],
         insurance=rng.choice(["public", "private", "none"], rows, p=[0.6, 0.3, 0.1]),
         admitted=day.strftime("%Y-%m-%d"),
-        discharged=(day + pd.to_timedelta(1 + rng.poisson(5, rows), unit="D")).strftime("%Y-%m-%d %H:%M:%S"),
+        discharged=(day + pd.to_timedelta(1 + rng.poisson(5, rows), unit="D")).strftime(
+            "%Y-%m-%d %H:%M:%S"
+        ),
         country="CH",
         note=[f"note {number}" for number in rng.integers(0, 10**9, rows)],
     )
-    risk = 1.2 * health[:, 0] + 0.8 * health[:, 1] * (table.age > 60) + 0.04 * (table.age - 55) + 0.5 * table.stays
-    risk += (table.ward == "ICU") + 0.6 * table.smoker + (table.diagnosis == "D000") + 0.7 * rng.logistic(size=rows)
-    label = np.array(LABELS)[np.digitize(risk, np.quantile(risk, [0.88] if classes == 2 else [0.58, 0.88]))]
+    risk = (
+        1.2 * health[:, 0]
+        + 0.8 * health[:, 1] * (table.age > 60)
+        + 0.04 * (table.age - 55)
+        + 0.5 * table.stays
+    )
+    risk += (
+        (table.ward == "ICU")
+        + 0.6 * table.smoker
+        + (table.diagnosis == "D000")
+        + 0.7 * rng.logistic(size=rows)
+    )
+    label = np.array(LABELS)[
+        np.digitize(risk, np.quantile(risk, [0.88] if classes == 2 else [0.58, 0.88]))
+    ]
     if missing:
         empty = rng.random((rows, len(table.columns))) < missing
         table = table.astype(object).mask(empty & ~table.columns.isin(["country", "note"]))
@@ -51,7 +65,9 @@ def visits(rows: int, categories: int, missing: float, classes: int, seed: int) 
 
 def main() -> None:
     """Write the three files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=60_000, help="private rows")
     parser.add_argument("--categories", type=int, default=40, help="different diagnoses")
@@ -59,9 +75,13 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=2, choices=(2, 3))
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    for seed, (name, rows) in enumerate({"visits": chosen.rows, "new": PUBLIC, "test": TEST}.items()):
+    for seed, (name, rows) in enumerate(
+        {"visits": chosen.rows, "new": PUBLIC, "test": TEST}.items()
+    ):
         table = visits(rows, chosen.categories, chosen.missing, chosen.classes, seed)
-        table.drop(columns="back" if name == "new" else []).to_csv(chosen.folder / f"{name}.csv", index=False)
+        table.drop(columns="back" if name == "new" else []).to_csv(
+            chosen.folder / f"{name}.csv", index=False
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""ε of adaptive bits and labels, whatever the votes: what a screen, its labels, or the exponential mechanism show.
+"""ε of adaptive bits and labels, whatever the votes: what a screen, its labels, or the exponential
+mechanism show.
 
 Proof: docs/proofs.md, "Bits, screens with their labels, and blocks".
 """
@@ -26,7 +27,8 @@ from nzc.accounting.induction import (
 from nzc.accounting.shown import Kind, Shown, gaussian
 from nzc.types import Floats
 
-#: A block has at most so many queries. Its law keeps losses up to ε at this share of δ, divided by the blocks.
+#: A block has at most so many queries. Its law keeps losses up to ε at this share of δ, divided by
+#: the blocks.
 _BLOCK, _SHARE = 200, 1e-3
 #: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
 _ALONE = 2_000
@@ -35,7 +37,10 @@ _FAR, _OF_BLOCK = 4 * 7e-16, 1e-12
 #: Larger shifts, ranges, or numbers of queries get another bound.
 _LARGEST, _MOST = 2.0, 100_000
 #: Where tangents touch the Gaussian curve, besides the ends, and how many touch the other one.
-_Z, _TANGENTS = np.concatenate([np.arange(-7.0, -4), np.arange(-4, -2, 0.5), np.arange(-2, 0.1, 0.25)]), 25
+_Z, _TANGENTS = (
+    np.concatenate([np.arange(-7.0, -4), np.arange(-4, -2, 0.5), np.arange(-2, 0.1, 0.25)]),
+    25,
+)
 _TIE = float(np.sqrt(2 / np.pi))  # the loss of a bit at a tie, in units of μ
 _BITS = (Kind.BIT, Kind.RANGE)
 
@@ -45,7 +50,9 @@ Queries = tuple[int, Shown | None, Shown | None]
 
 @lru_cache(maxsize=256)  # a run asks for the same ε several times
 def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
-    """Return an upper bound on ε at δ of all queries in any order, for any votes; inf where it is not known."""
+    """Return an upper bound on ε at δ of all queries in any order, for any votes; inf where it is
+    not known.
+    """
     alone = (
         len(groups) == 1
         and groups[0][2] is not None
@@ -55,10 +62,21 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     blocks = [1 if alone else ceil(count / _BLOCK) for count, _, _ in groups]
     sizes = [(_size(bit), _size(label)) for _, bit, label in groups]
     queries, largest = sum(count for count, _, _ in groups), max(map(max, sizes))
-    mu = float(np.sqrt(sum(group[0] * np.sum(np.square(size)) for group, size in zip(groups, sizes, strict=True))))
+    mu = float(
+        np.sqrt(
+            sum(
+                group[0] * np.sum(np.square(size))
+                for group, size in zip(groups, sizes, strict=True)
+            )
+        )
+    )
     left = delta * (1 - OF_DELTA) - sum(count * _far(bit, label) for count, bit, label in groups)
     left -= 0 if blocks == [1] else sum(blocks) * _OF_BLOCK
-    if queries > _MOST or left < delta / 2 or not all(_may(shown) for group in groups for shown in group[1:]):
+    if (
+        queries > _MOST
+        or left < delta / 2
+        or not all(_may(shown) for group in groups for shown in group[1:])
+    ):
         return np.inf
     known = gaussian(mu, delta)
     (_, bit, label), *others = groups
@@ -68,27 +86,41 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     if not 0 < known <= LARGEST:
         return np.inf
     step = _TIE * largest / (5 if alone and queries > _BLOCK else 8)
-    grid = step * np.arange(-int((1.25 * known + 2 * largest) / step), int((0.35 * known + 4 * largest) / step) + 1.0)
-    value, highest = after_all(grid), max(0.4, 15 / queries**0.5) if alone else np.inf  # which β matter
+    grid = step * np.arange(
+        -int((1.25 * known + 2 * largest) / step), int((0.35 * known + 4 * largest) / step) + 1.0
+    )
+    value, highest = (
+        after_all(grid),
+        max(0.4, 15 / queries**0.5) if alone else np.inf,
+    )  # which β matter
     for (count, bit, label), number, size in zip(groups, blocks, sizes, strict=True):
         # Queries that show much less than others become laws on a grid of their own.
         apart = max(size) < largest / 10
         scale, own_step = (max(size), _TIE * max(size) / 8) if apart else (largest, step)
         # Tiny shifts are raised, so that they show on the grid: more is revealed.
-        of_labels = () if label is None else _labels(label, scale / 10 * label.size / size[1], own_step, highest)
+        of_labels = (
+            ()
+            if label is None
+            else _labels(label, scale / 10 * label.size / size[1], own_step, highest)
+        )
         of_bit = None if bit is None else _bit(bit.kind, max(bit.size, scale / 1e3), own_step)
         if blocks == [1]:
             value = induced(value, count, of_labels, of_bit)
             continue
         each = ceil(count / number)
-        reach = gaussian(float(np.hypot(*size) * np.sqrt(each)), delta * _SHARE / sum(blocks)) + 2 * scale
+        reach = (
+            gaussian(float(np.hypot(*size) * np.sqrt(each)), delta * _SHARE / sum(blocks))
+            + 2 * scale
+        )
         law = _block(each, of_labels, of_bit, own_step, int(reach / own_step), step)
         value = induced(value, number, [law])
     return epsilon_of(value, grid, left)
 
 
 def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> float:
-    """Return an upper bound on ε at δ of so many releases in any order; inf: none found. `known` is another one."""
+    """Return an upper bound on ε at δ of so many releases in any order; inf: none found. `known` is
+    another one.
+    """
     counts: dict[Shown, int] = {}
     for count, shown in parts:
         counts[shown] = counts.get(shown, 0) + count
@@ -96,12 +128,20 @@ def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> 
         (first, count), *others = counts.items()
         return np.inf if others else sparse_reports.epsilon(count, first.size, delta, known)
     is_bit = {shown: shown.kind in _BITS for shown in counts}
-    apart = {shown: (count, shown, None) if is_bit[shown] else (count, None, shown) for shown, count in counts.items()}
+    apart = {
+        shown: (count, shown, None) if is_bit[shown] else (count, None, shown)
+        for shown, count in counts.items()
+    }
     found = [epsilon(tuple(apart.values()), delta)]
-    bits, labels = ([shown for shown in counts if shown.kind is kind] for kind in (Kind.BIT, Kind.SCREENED))
+    bits, labels = (
+        [shown for shown in counts if shown.kind is kind] for kind in (Kind.BIT, Kind.SCREENED)
+    )
     if len(bits) == len(labels) == 1:
         (bit,), (label,) = bits, labels
-        behind = [(counts[bit], bit, label), *(group for shown, group in apart.items() if shown not in (bit, label))]
+        behind = [
+            (counts[bit], bit, label),
+            *(group for shown, group in apart.items() if shown not in (bit, label)),
+        ]
         found.append(epsilon(tuple(behind), delta))
     return min(found)
 
@@ -133,8 +173,12 @@ def _labels(label: Shown, least: float, step: float, highest: float) -> Sequence
     return bands(max(label.size, least), step, highest)
 
 
-def _block(queries: int, of_labels: Sequence[Band], bit: Bit | None, own: float, reach: int, step: float) -> Band:
-    """Return the law that dominates so many queries, made on a grid of steps `own` and put on one of steps `step`."""
+def _block(
+    queries: int, of_labels: Sequence[Band], bit: Bit | None, own: float, reach: int, step: float
+) -> Band:
+    """Return the law that dominates so many queries, made on a grid of steps `own` and put on one
+    of steps `step`.
+    """
     grid = np.asarray(own * np.arange(-int(1.3 * reach), 2 * reach + 1), dtype=np.float64)
     value = induced(after_all(grid), queries, of_labels, bit)
     at = slice(int(1.3 * reach) - reach, int(1.3 * reach) + reach + 1)
@@ -172,7 +216,9 @@ def _bit(kind: Kind, size: float, step: float) -> Bit:
 
 
 def _corners(kind: Kind, size: float) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """Return p and q of the corners [corners] that enclose a curve and its mirror image; and 1 − p and 1 − q."""
+    """Return p and q of the corners [corners] that enclose a curve and its mirror image; and 1 − p
+    and 1 − q.
+    """
     if kind is Kind.RANGE:
         t = np.linspace(size, 0, _TANGENTS)
         whole, slope = -np.expm1(-size), np.exp(2 * t - size)
@@ -181,8 +227,13 @@ def _corners(kind: Kind, size: float) -> tuple[tuple[Floats, Floats], tuple[Floa
     else:
         z = np.concatenate([[-8 - size / 2], _Z, -_Z[-2::-1], [8 + size / 2]])
         slope = np.exp(-size * z)
-        p, q, rest_p, rest_q = (ndtr(at) for at in (z + size / 2, z - size / 2, -z - size / 2, size / 2 - z))
-    fall_p, fall_q = (np.where(low[1:] < 0.5, np.diff(low), -np.diff(high)) for low, high in ((p, rest_p), (q, rest_q)))
+        p, q, rest_p, rest_q = (
+            ndtr(at) for at in (z + size / 2, z - size / 2, -z - size / 2, size / 2 - z)
+        )
+    fall_p, fall_q = (
+        np.where(low[1:] < 0.5, np.diff(low), -np.diff(high))
+        for low, high in ((p, rest_p), (q, rest_q))
+    )
     first = np.clip((fall_p - slope[1:] * fall_q) / (slope[:-1] - slope[1:]), 0.0, fall_q)
     p, q = p[:-1] + slope[:-1] * first, q[:-1] + first
     rest_p, rest_q = rest_p[1:] + slope[1:] * (fall_q - first), rest_q[1:] + fall_q - first

@@ -10,7 +10,10 @@ from nzc.validation import InputError, between_0_and_1, positive, whole
 
 #: The noise that is tried first, as powers of 2; also that which drowns NZC's boost of 1e100 votes.
 _POWERS = (*range(-390, -50, 20), *range(-50, 51), *range(70, 391, 20))
-_TRIALS, _PRECISION = 60, 1e-8  # how often a precise bound is tried at most, and how near the noise of a jump is found
+_TRIALS, _PRECISION = (
+    60,
+    1e-8,
+)  # how often a precise bound is tried at most, and how near the noise of a jump is found
 
 
 def calibrate(
@@ -21,23 +24,28 @@ def calibrate(
     parameter: str | None = None,
     rough: bool = False,
 ) -> float:
-    """Return the noise parameter at which `queries` answered queries cost `epsilon` at δ, whatever the votes.
+    """Return the noise parameter at which `queries` answered queries cost `epsilon` at δ, whatever
+    the votes.
 
-    mechanism  builds one from one free argument: `nzc.GNMax`, `partial(nzc.Confident, threshold=200, sigma1=150)`
+    mechanism  builds one from one free argument: `nzc.GNMax`, `partial(nzc.Confident,
+               threshold=200, sigma1=150)`
     parameter  name of that argument, where several are free and the others have defaults
-    rough      leave out the numeric bound of LNMax, GNMax, Gumbel and screens: up to two fifths too much noise, at once
+    rough      leave out the numeric bound of LNMax, GNMax, Gumbel and screens: up to two fifths too
+               much noise, at once
 
-    The result costs from (1 − 1e-3) of `epsilon` to all of it. It costs less only where a bound jumps: where noise that
-    is less by 1e-8 costs more than `epsilon`, as at a large δ, which alone pays for much noise. InputError: no noise up
+       The result costs from (1 − 1e-3) of `epsilon` to all of it. It costs less only where a bound
+       jumps: where noise that
+       is less by 1e-8 costs more than `epsilon`, as at a large δ, which alone pays for much noise.
+       InputError: no noise up
     to 1e117 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
         0.00838...
     """
-    positive(epsilon=epsilon)
-    between_0_and_1(delta=delta)
-    whole(1, queries=queries)
+    positive("epsilon", epsilon)
+    between_0_and_1("delta", delta)
+    whole("queries", queries, 1)
     name = parameter or _free(mechanism)
 
     @cache
@@ -45,7 +53,9 @@ def calibrate(
         return float(mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough))
 
     values: list[float] = [2.0**power for power in _POWERS]
-    if cost(values[0]) <= epsilon:  # an inverse scale: noise shrinks with it, and every small value is enough
+    if (
+        cost(values[0]) <= epsilon
+    ):  # an inverse scale: noise shrinks with it, and every small value is enough
         values.reverse()
 
     def enough_for(budget: float) -> float | None:
@@ -62,11 +72,15 @@ def calibrate(
     enough = enough_for(epsilon)
     if enough is None:  # where more noise uses more of δ, few values may be enough
         cheapest = min(values, key=cost)
-        values = sorted((cheapest * 2 ** (step / 64) for step in range(-64, 65)), reverse=values[0] > values[-1])
+        values = sorted(
+            (cheapest * 2 ** (step / 64) for step in range(-64, 65)), reverse=values[0] > values[-1]
+        )
         cheapest = min(values, key=cost)
         least = cost(cheapest, rough)
         if least > epsilon:
-            cheaper = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
+            cheaper = (
+                f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
+            )
             never = f"must be null, because no {name} gives a finite ε"
             raise InputError("epsilon", epsilon, never if math.isinf(least) else cheaper)
         enough = enough_for(epsilon) or cheapest
@@ -88,7 +102,8 @@ def _refined(
     none = 0.0 if grows else math.inf
     least = epsilon * (1 - 1e-3)
     short = none  # the most noise that is known to be too little
-    # The noise at which both bounds have the same ε is in about the same ratio for all ε: first, 0.82.
+    # The noise at which both bounds have the same ε is in about the same ratio for all ε: first,
+    # 0.82.
     target = enough_for(epsilon * (1 - 3e-4)) or enough
     value = target * (0.82 if grows else 1 / 0.82)
     for _ in range(_TRIALS):
@@ -104,7 +119,8 @@ def _refined(
         if not min(enough, short) < value < max(enough, short):
             if cost(enough) >= least:  # the rough bound is precise
                 break
-            # Where δ alone pays for much noise, ε may rise steeply from 0: the ratio leads nowhere, and halving does.
+            # Where δ alone pays for much noise, ε may rise steeply from 0: the ratio leads nowhere,
+            # and halving does.
             value = enough * less if short == none else math.sqrt(enough * short)
     return enough
 
@@ -113,7 +129,9 @@ def _free(mechanism: Callable[..., Any]) -> str:
     """Return the name of the one argument that still has to be given."""
     given = mechanism.keywords if isinstance(mechanism, partial) else {}
     parameters = signature(mechanism).parameters.items()
-    free = [name for name, one in parameters if one.default is Parameter.empty and name not in given]
+    free = [
+        name for name, one in parameters if one.default is Parameter.empty and name not in given
+    ]
     if len(free) != 1:
         allowed = f"must be the name of the noise parameter; {', '.join(free) or 'no argument'} must still be given"
         raise InputError("parameter", None, allowed)

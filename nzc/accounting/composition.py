@@ -31,10 +31,13 @@ class Neighbours:
     loss: Floats  # [neighbours, outcomes] privacy losses; inf where q = 0
 
 
-def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, order: float) -> tuple[float, float]:
+def compose(
+    laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, order: float
+) -> tuple[float, float]:
     """Return a lower and an upper bound on ε at δ.
 
-    laws   of distinct histograms and their neighbours, and how many queries share each histogram, [histograms]
+    laws   of distinct histograms and their neighbours, and how many queries share each histogram,
+           [histograms]
     guess  an ε of the same size, which sets the grid; inf: unknown
     order  the Rényi order at which the guess was found; it ranks neighbours
     """
@@ -46,7 +49,9 @@ def compose(laws: Iterable[tuple[Pairs, Ints]], delta: float, guess: float, orde
     if not forth:
         return 0.0, 0.0
     with ThreadPoolExecutor(min(2, cores())) as pool:
-        bounds = list(pool.map(lambda laws: _one_direction(laws, delta, guess, order), (forth, back)))
+        bounds = list(
+            pool.map(lambda laws: _one_direction(laws, delta, guess, order), (forth, back))
+        )
     return max(low for low, _ in bounds), max(high for _, high in bounds)
 
 
@@ -61,7 +66,9 @@ def _neighbours(pairs: Pairs, log_p: Floats, log_q: Floats, counts: Ints) -> Ite
             yield Neighbours(count, p[start:end], loss[start:end])
 
 
-def _one_direction(laws: list[Neighbours], delta: float, guess: float, order: float) -> tuple[float, float]:
+def _one_direction(
+    laws: list[Neighbours], delta: float, guess: float, order: float
+) -> tuple[float, float]:
     certain = [(law.count, (law.p * np.isposinf(law.loss)).sum(axis=1).max()) for law in laws]
     if -np.expm1(sum(count * np.log1p(-min(p, 1 - 1e-16)) for count, p in certain)) >= delta:
         return np.inf, np.inf  # the loss is infinite with probability δ or more
@@ -73,22 +80,31 @@ def _one_direction(laws: list[Neighbours], delta: float, guess: float, order: fl
         step = guess / points
         ends = -int(1.3 * guess / step) - 1, int((0.6 * guess + min(0.5, 4 * guess)) / step) + 1
         upper = _upper(laws, delta * (1 - _ROUNDING), order, step, ends)
-        low = max(low, _lower(laws, delta * (1 + _ROUNDING), order, step / _FINER, int(1.8 * points) * _FINER))
+        low = max(
+            low,
+            _lower(laws, delta * (1 + _ROUNDING), order, step / _FINER, int(1.8 * points) * _FINER),
+        )
         high, before = min(upper, high), high
         if not 0 < upper < min(guess / 2, before):
             return low, high
         guess = upper
 
 
-def _upper(laws: list[Neighbours], delta: float, order: float, step: float, ends: tuple[int, int]) -> float:
+def _upper(
+    laws: list[Neighbours], delta: float, order: float, step: float, ends: tuple[int, int]
+) -> float:
     """Return the upper bound, from V on a grid of losses between the two ends, in steps."""
     grid: Floats = step * np.arange(ends[0], ends[1] + 1.0)
     value = after_all(grid)
     for law in laws:
-        offsets, weights, infinite = _few(*_kernel(law, step, min(len(grid), int(LARGEST / step))), step, order)
+        offsets, weights, infinite = _few(
+            *_kernel(law, step, min(len(grid), int(LARGEST / step))), step, order
+        )
         used = np.flatnonzero(weights.any(axis=0))
         offsets, weights = offsets[used], np.ascontiguousarray(weights[:, used])
-        value = induced(value, law.count, [(int(offsets[0]), offsets - offsets[0], weights, infinite)])
+        value = induced(
+            value, law.count, [(int(offsets[0]), offsets - offsets[0], weights, infinite)]
+        )
     at = int(np.searchsorted(value, delta))
     if at in (0, len(grid)):
         return 0.0 if at else np.inf
@@ -110,30 +126,45 @@ def _kernel(law: Neighbours, step: float, far: int) -> tuple[Ints, Floats, Float
     return first + np.arange(width), weights.reshape(len(p), width), (law.p * infinite).sum(axis=1)
 
 
-def _few(offsets: Ints, weights: Floats, infinite: Floats, step: float, order: float) -> tuple[Ints, Floats, Floats]:
+def _few(
+    offsets: Ints, weights: Floats, infinite: Floats, step: float, order: float
+) -> tuple[Ints, Floats, Floats]:
     """Return the laws of the worst neighbours, and one law that dominates all others as the last."""
     if len(weights) <= 2 * _KEPT + 1:
         return offsets, weights, infinite
     x = np.exp(offsets * step)
-    tilts = np.stack([np.exp(np.minimum(order * offsets * step, LARGEST)), np.maximum(1 - 1 / x, 0.0)])
+    tilts = np.stack(
+        [np.exp(np.minimum(order * offsets * step, LARGEST)), np.maximum(1 - 1 / x, 0.0)]
+    )
     moments = weights @ tilts.T + infinite[:, None] * np.exp(LARGEST)
     kept = np.zeros(len(weights), dtype=bool)
     kept[np.argsort(-moments, axis=0)[:_KEPT]] = True
     rest = ~kept
-    other = _dominating(_hockey_stick(weights[rest], x).max(axis=0), (weights[rest] / x).sum(axis=1).max(), x)
-    return offsets, np.vstack([weights[kept], other]), np.append(infinite[kept], infinite[rest].max())
+    other = _dominating(
+        _hockey_stick(weights[rest], x).max(axis=0), (weights[rest] / x).sum(axis=1).max(), x
+    )
+    return (
+        offsets,
+        np.vstack([weights[kept], other]),
+        np.append(infinite[kept], infinite[rest].max()),
+    )
 
 
 def _hockey_stick(weights: Floats, x: Floats) -> Floats:
-    """Return H(x) = Σ (p − x q)₊ of laws on the grid, at its points. All terms are added, so nothing cancels."""
+    """Return H(x) = Σ (p − x q)₊ of laws on the grid, at its points. All terms are added, so
+    nothing cancels.
+    """
     slopes, curves = np.cumsum((weights / x)[:, ::-1], axis=1)[:, ::-1], np.zeros_like(weights)
     curves[:, :-1] = np.cumsum((slopes[:, 1:] * (x[1:] - x[:-1]))[:, ::-1], axis=1)[:, ::-1]
     return curves
 
 
 def _dominating(curve: Floats, total: float, x: Floats) -> Floats:
-    """Return a law on the grid whose H is nowhere below `curve`, and whose q sum to `total` or more."""
-    # Every V is a mixture of functions (1 − x u)₊, so a law with a larger H at every x has a larger E_P V.
+    """Return a law on the grid whose H is nowhere below `curve`, and whose q sum to `total` or
+    more.
+    """
+    # Every V is a mixture of functions (1 − x u)₊, so a law with a larger H at every x has a larger
+    # E_P V.
     slopes = np.append((curve[:-1] - curve[1:]) / np.diff(x), 0.0)
     q = np.maximum(np.append(total, slopes[:-1]) - slopes, 0.0)
     reached = _hockey_stick((q * x)[None], x)[0]
@@ -142,17 +173,25 @@ def _dominating(curve: Floats, total: float, x: Floats) -> Floats:
 
 
 def _lower(laws: list[Neighbours], delta: float, order: float, step: float, cells: int) -> float:
-    """Return the lower bound for one neighbour of each query, the one of the largest Rényi divergence at `order`."""
+    """Return the lower bound for one neighbour of each query, the one of the largest Rényi
+    divergence at `order`.
+    """
     mass, infinite = np.zeros((2, 2 * cells + 1)), 0.0  # under P and under Q
     mass[:, cells] = 1.0
     for law in laws:
         moments = (law.p * np.exp(np.minimum((order - 1) * law.loss, LARGEST))).sum(axis=1)
         own_p, loss = law.p[moments.argmax()], law.loss[moments.argmax()]
         finite = (own_p > 0) & (loss < np.inf)
-        shifts, at = np.unique(np.clip(np.rint(loss[finite] / step), -cells, cells), return_inverse=True)
+        shifts, at = np.unique(
+            np.clip(np.rint(loss[finite] / step), -cells, cells), return_inverse=True
+        )
         # A p near the smallest float64 has few digits; its q is rounded up, which lowers δ.
-        own_q = np.exp(np.log(own_p[finite]) - loss[finite]) * np.where(own_p[finite] < 1e-300, 1.01, 1.0)
-        own = np.stack([np.bincount(at, weights) for weights in (own_p[finite], own_q)]).astype(np.float64)
+        own_q = np.exp(np.log(own_p[finite]) - loss[finite]) * np.where(
+            own_p[finite] < 1e-300, 1.01, 1.0
+        )
+        own = np.stack([np.bincount(at, weights) for weights in (own_p[finite], own_q)]).astype(
+            np.float64
+        )
         for _ in range(law.count):
             infinite += float(mass[0].sum() * own_p[~finite].sum())
             mass = _shifted(mass, shifts.astype(np.int64), own)
@@ -167,13 +206,19 @@ def _lower(laws: list[Neighbours], delta: float, order: float, step: float, cell
 
 
 def _shifted(mass: Floats, shifts: Ints, own: Floats) -> Floats:
-    """Return Σ own[k] · mass moved up by shifts[k] cells, [2, cells]; the outermost cells collect what leaves."""
+    """Return Σ own[k] · mass moved up by shifts[k] cells, [2, cells]; the outermost cells collect
+    what leaves.
+    """
     cells, below, above = mass.shape[1], max(0, -int(shifts[0])), max(0, int(shifts[-1]))
     total = np.zeros((2, below + cells + above))
     for masses, weights, sums in zip(mass, own.tolist(), total, strict=True):
         for shift, weight in zip((shifts + below).tolist(), weights, strict=True):
-            for at in range(0, cells, _ONE_THREAD):  # sums[shift + at] += weight * masses[at], without a copy
-                daxpy(masses, sums, a=weight, n=min(_ONE_THREAD, cells - at), offx=at, offy=shift + at)
+            for at in range(
+                0, cells, _ONE_THREAD
+            ):  # sums[shift + at] += weight * masses[at], without a copy
+                daxpy(
+                    masses, sums, a=weight, n=min(_ONE_THREAD, cells - at), offx=at, offy=shift + at
+                )
     total[:, below] += total[:, :below].sum(axis=1)
     total[:, below + cells - 1] += total[:, below + cells :].sum(axis=1)
     return total[:, below : below + cells]

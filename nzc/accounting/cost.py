@@ -20,20 +20,31 @@ from nzc.validation import InputError, between_0_and_1
 
 @dataclass(frozen=True)
 class Cost:
-    """What releasing labels cost. `cost_1 + cost_2` is the cost of both releases, also of adaptive ones."""
+    """What releasing labels cost. `cost_1 + cost_2` is the cost of both releases, also of adaptive
+    ones.
+    """
 
     queries: int  # that were asked
-    exact: tuple[ExactCost | JointCost, ...] | None = field(repr=False)  # to be added; None: there is no law. Private
-    #: Pairs of a data-dependent bound and the histograms [queries, classes] to take it at; (): no theorem. Private.
+    exact: tuple[ExactCost | JointCost, ...] | None = field(
+        repr=False
+    )  # to be added; None: there is no law. Private
+    #: Pairs of a data-dependent bound and the histograms [queries, classes] to take it at; (): no
+    #: theorem. Private.
     bounded: tuple[tuple[DataDependentBound, AnyArray], ...] = field(repr=False)
-    worst_case: tuple[tuple[int, WorstCaseCost], ...]  # pairs of a count and the cost of one release, for any votes
+    worst_case: tuple[
+        tuple[int, WorstCaseCost], ...
+    ]  # pairs of a count and the cost of one release, for any votes
     delta_cost: float = 0.0  # the part of δ that the mechanism itself uses
-    #: What the papers' own numbers follow from (`data_dependent.by_paper`); (): no theorem. Private.
+    #: What the papers' own numbers follow from (`data_dependent.by_paper`); (): no theorem.
+    #: Private.
     printed: tuple[tuple[DataDependentBound, AnyArray, Floats], ...] = field(default=(), repr=False)
     #: The ε that the authors claim, (queries, δ) → ε; None: they claim none of their own.
     claim: Callable[[int, float], float | None] | None = field(default=None, repr=False)
-    parts: tuple["Cost", ...] = field(default=(), repr=False)  # of which it is the sum; (): it is none
-    #: δ → what `exact_epsilon` found, which takes up to a minute: a run asks for a round, and again for all of them.
+    parts: tuple["Cost", ...] = field(
+        default=(), repr=False
+    )  # of which it is the sum; (): it is none
+    #: δ → what `exact_epsilon` found, which takes up to a minute: a run asks for a round, and again
+    #: for all of them.
     _found: dict[float, tuple[float | None, float | None, float | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -51,13 +62,19 @@ class Cost:
         )
 
     def dearer(self, other: "Cost") -> "Cost":
-        """Return the most that some queries of this release and the rest of the other cost; both have equally many."""
+        """Return the most that some queries of this release and the rest of the other cost; both
+        have equally many.
+        """
         costs = self, other
-        known = [[(count, *each.known()) for count, each in cost.worst_case if count] for cost in costs]
+        known = [
+            [(count, *each.known()) for count, each in cost.worst_case if count] for cost in costs
+        ]
         if known[0] == known[1] and self.delta_cost == other.delta_cost:
             return self
         one, two = (data_independent.added(cost.worst_case) for cost in costs)
-        most = WorstCaseCost(lambda orders: np.maximum(one.rdp(orders), two.rdp(orders)), max(one.mu, two.mu))
+        most = WorstCaseCost(
+            lambda orders: np.maximum(one.rdp(orders), two.rdp(orders)), max(one.mu, two.mu)
+        )
         return Cost(self.queries, None, (), ((1, most),), max(self.delta_cost, other.delta_cost))
 
     def rdp(self, orders: Floats) -> Floats:
@@ -68,7 +85,7 @@ class Cost:
 
     def epsilon(self, delta: float) -> Epsilon:
         """Return every ε at δ that needs no random draw; δ must lie strictly between 0 and 1."""
-        between_0_and_1(delta=delta)
+        between_0_and_1("delta", delta)
         exact, lower, order = self.exact_epsilon(delta)
         claimed = None if self.claim is None else self.claim(self.queries, delta)
         costs = [bound.cost(histograms) for bound, histograms in self.bounded]
@@ -87,25 +104,41 @@ class Cost:
         )
 
     def published(self, delta: float, rough: bool = False) -> tuple[float, float]:
-        """Return an ε and its δ that hold for any votes: one pure release has δ = 0, all else the given δ."""
-        releases = [(count, cost.pure) for count, cost in self.worst_case if count and cost is not FREE]
-        if not self.delta_cost and len(releases) == 1 and releases[0][0] == 1 and releases[0][1] < np.inf:
+        """Return an ε and its δ that hold for any votes: one pure release has δ = 0, all else the
+        given δ.
+        """
+        releases = [
+            (count, cost.pure) for count, cost in self.worst_case if count and cost is not FREE
+        ]
+        if (
+            not self.delta_cost
+            and len(releases) == 1
+            and releases[0][0] == 1
+            and releases[0][1] < np.inf
+        ):
             return releases[0][1], 0.0
         return self.data_independent(delta, rough), delta
 
     def data_independent(self, delta: float, rough: bool = False) -> float:
         """Return ε at δ for any votes; `rough`: a slightly larger one, in milliseconds."""
         together = data_independent.compose(self.worst_case, delta - self.delta_cost, rough)
-        paid = [part for part in self.parts if any(count and cost is not FREE for count, cost in part.worst_case)]
+        paid = [
+            part
+            for part in self.parts
+            if any(count and cost is not FREE for count, cost in part.worst_case)
+        ]
         if len(paid) < 2:
             return together
-        # Each part is (ε, δ/parts)-private whatever came before, and what it used of δ itself is a part of that.
+        # Each part is (ε, δ/parts)-private whatever came before, and what it used of δ itself is a
+        # part of that.
         return min(together, sum(part.data_independent(delta / len(paid), rough) for part in paid))
 
     def exact_epsilon(self, delta: float) -> tuple[float | None, float | None, float | None]:
-        """Return the exact ε at δ, a lower bound on it, and the best Rényi order; None where there is none.
+        """Return the exact ε at δ, a lower bound on it, and the best Rényi order; None where there
+        is none.
 
-        One round is composed exactly (`composition`). Of several the Rényi costs add, as queries may depend on labels.
+           One round is composed exactly (`composition`). Of several the Rényi costs add, as queries
+           may depend on labels.
         """
         if delta not in self._found:
             self._found[delta] = self._exact_epsilon(delta)
@@ -123,7 +156,10 @@ class Cost:
         exact = min(exact, self.data_independent(delta))
         if exact == 0:
             return exact, 0.0, order
-        bounds = [composition.compose(laws, left, exact, order) for laws in self.exact[0].neighbourhoods(order)]
+        bounds = [
+            composition.compose(laws, left, exact, order)
+            for laws in self.exact[0].neighbourhoods(order)
+        ]
         if not bounds:
             return exact, None, order
         lower, upper = (max(ends) for ends in zip(*bounds, strict=True))
@@ -135,23 +171,35 @@ class Cost:
         if exact < np.inf:  # e^-1000 counts as 0: an infinite loss is LARGEST at least
             lower = min(lower, LARGEST)
         if lower > exact * (1 + 1e-6) + 1e-9:
-            allowed = f"must hold for any votes; the law at these votes shows a larger ε at δ={delta:g}"
+            allowed = (
+                f"must hold for any votes; the law at these votes shows a larger ε at δ={delta:g}"
+            )
             raise InputError("worst_case", self.data_independent(delta), allowed)
         return exact, lower, order
 
     def sanitised(self, delta: float, rng: np.random.Generator, plan: Plan) -> float:
-        """Draw an upper bound that may be published; each call is a further release. It needs `bounded`."""
+        """Draw an upper bound that may be published; each call is a further release. It needs
+        `bounded`.
+        """
         return plan.convert(sanitised.sanitise(self.bounded, plan, delta, rng), delta)
 
 
-def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) -> tuple[Ints, dict[str, Floats]]:
-    """Return how ε grows from query to query: labels released so far [points], and ε at δ [points] by its name.
+def cost_curve(
+    rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int
+) -> tuple[Ints, dict[str, Floats]]:
+    """Return how ε grows from query to query: labels released so far [points], and ε at δ [points]
+    by its name.
 
     A round is its cost, and which of its queries were answered, in the order of asking.
     """
-    ends = np.unique(np.linspace(0, sum(len(answered) for _, answered in rounds), points + 1).astype(np.int64))[1:]
+    ends = np.unique(
+        np.linspace(0, sum(len(answered) for _, answered in rounds), points + 1).astype(np.int64)
+    )[1:]
     released, left, before = np.zeros_like(ends), np.full(len(ends), delta), 0
-    known = {"exact": [cost.exact is not None for cost, _ in rounds], "theorem": [bool(c.bounded) for c, _ in rounds]}
+    known = {
+        "exact": [cost.exact is not None for cost, _ in rounds],
+        "theorem": [bool(c.bounded) for c, _ in rounds],
+    }
     rdp = {name: np.zeros((len(ends), len(ORDERS))) for name, there in known.items() if all(there)}
     parts: list[tuple[Ints, WorstCaseCost]] = []
     for cost, answered in rounds:
@@ -170,8 +218,13 @@ def cost_curve(rounds: Sequence[tuple[Cost, Bools]], delta: float, points: int) 
         left = left - cost.delta_cost * np.minimum(queries, paid) / paid
     left = np.maximum(left, 0)
     with np.errstate(divide="ignore"):
-        least = {name: np.maximum(cks(cost, ORDERS, left[:, None]).min(axis=1), 0) for name, cost in rdp.items()}
+        least = {
+            name: np.maximum(cks(cost, ORDERS, left[:, None]).min(axis=1), 0)
+            for name, cost in rdp.items()
+        }
     curves = {name: np.where(rdp[name].any(axis=1), values, 0.0) for name, values in least.items()}
     spent = [[(int(count[at]), release) for count, release in parts] for at in range(len(ends))]
-    independent = [data_independent.compose(*pair, rough=True) for pair in zip(spent, left, strict=True)]
+    independent = [
+        data_independent.compose(*pair, rough=True) for pair in zip(spent, left, strict=True)
+    ]
     return released, curves | {"data_independent": np.array(independent)}

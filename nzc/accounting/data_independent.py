@@ -1,4 +1,6 @@
-"""Upper bounds that hold for any votes. They follow from public facts: noise, queries asked, labels released."""
+"""Upper bounds that hold for any votes. They follow from public facts: noise, queries asked, labels
+released.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +24,17 @@ class WorstCaseCost:
     """What one release costs, whatever the votes."""
 
     rdp: Callable[[Floats], Floats] = field(repr=False)  # the Rényi cost, orders → [orders]
-    mu: float = np.inf  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
+    mu: float = (
+        np.inf
+    )  # it is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
-    many: Callable[[int, float], float] | None = field(default=None, repr=False)  # (releases, δ) → ε; None: not known
+    many: Callable[[int, float], float] | None = field(
+        default=None, repr=False
+    )  # (releases, δ) → ε; None: not known
     pures: int = 1  # it is so many releases, each (ε₀/pures, 0)-private
-    shown: Shown | None = field(default=None, repr=False)  # for a sharper composition of releases that all have one
+    shown: Shown | None = field(
+        default=None, repr=False
+    )  # for a sharper composition of releases that all have one
 
     def known(self) -> tuple[object, ...]:
         """Return all that is known of the cost, to be compared with that of another."""
@@ -47,7 +55,9 @@ def pure_cost(epsilon0: float, pures: int = 1) -> WorstCaseCost:
     """So many releases that are (ε₀/pures, 0)-private, together."""
     if not epsilon0 < _DETERMINISTIC:
         return UNBOUNDED
-    return WorstCaseCost(lambda orders: pures * pure_rdp(epsilon0 / pures, orders), pure=epsilon0, pures=pures)
+    return WorstCaseCost(
+        lambda orders: pures * pure_rdp(epsilon0 / pures, orders), pure=epsilon0, pures=pures
+    )
 
 
 def bounded_range_cost(eta: float) -> WorstCaseCost:
@@ -58,24 +68,31 @@ def bounded_range_cost(eta: float) -> WorstCaseCost:
 
 
 def added(parts: Iterable[tuple[int, WorstCaseCost]]) -> WorstCaseCost:
-    """Return the Rényi cost and the mean shift of all releases, given as (count, cost of one): μ² = Σ μᵢ²."""
+    """Return the Rényi cost and the mean shift of all releases, given as (count, cost of one): μ² =
+    Σ μᵢ².
+    """
     counted = [(count, cost) for count, cost in parts if count]
 
     def rdp(orders: Floats) -> Floats:
         return np.asarray(
-            np.sum([np.zeros(len(orders)), *(count * cost.rdp(orders) for count, cost in counted)], axis=0)
+            np.sum(
+                [np.zeros(len(orders)), *(count * cost.rdp(orders) for count, cost in counted)],
+                axis=0,
+            )
         )
 
     return WorstCaseCost(rdp, float(np.sqrt(sum(count * cost.mu**2 for count, cost in counted))))
 
 
 def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: bool = False) -> float:
-    """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the compositions that apply.
+    """Return ε at δ of all releases, given as (count, cost of one): the smallest ε of the
+    compositions that apply.
 
     For δ ≤ 0 it is inf. `rough` leaves out composition by induction, which takes up to a second.
     """
-    # Rényi composition always applies. Gaussian noise composes exactly (Dong, Roth, Su 2019, Corollary 2), and so do
-    # (ε₀, 0)-private releases of one ε₀ (Kairouz, Oh, Viswanath 2015). What is `shown` composes by induction.
+    # Rényi composition always applies. Gaussian noise composes exactly (Dong, Roth, Su 2019,
+    # Corollary 2), and so do (ε₀, 0)-private releases of one ε₀ (Kairouz, Oh, Viswanath 2015). What
+    # is `shown` composes by induction.
     if delta <= 0:
         return np.inf
     parts = [(count, cost) for count, cost in parts if count and cost is not FREE]
@@ -84,8 +101,14 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
     whole = added(parts)
     bounds = [to_epsilon(whole.rdp, delta)[0], gaussian(whole.mu, delta)]
     if len(pure := {cost.pure / cost.pures for _, cost in parts}) == 1:
-        bounds.append(optimal_pure(pure.pop(), sum(count * cost.pures for count, cost in parts), delta))
-    if (many := parts[0][1].many) is not None and not rough and all(cost.many == many for _, cost in parts):
+        bounds.append(
+            optimal_pure(pure.pop(), sum(count * cost.pures for count, cost in parts), delta)
+        )
+    if (
+        (many := parts[0][1].many) is not None
+        and not rough
+        and all(cost.many == many for _, cost in parts)
+    ):
         bounds.append(many(sum(count for count, _ in parts), delta))
     shown = [(count, cost.shown) for count, cost in parts if cost.shown is not None]
     if len(shown) == len(parts) and not rough:
@@ -94,7 +117,9 @@ def compose(parts: Sequence[tuple[int, WorstCaseCost]], delta: float, rough: boo
 
 
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
-    """Return the largest Rényi divergence of an ε₀-private release, [orders] (Mironov 2017, Proposition 5)."""
+    """Return the largest Rényi divergence of an ε₀-private release, [orders] (Mironov 2017,
+    Proposition 5).
+    """
     # It is that of randomised response: log(1 + (e^(αε₀) − 1)(1 − e^((1−α)ε₀))/(1 + e^ε₀))/(α − 1).
     up, down = orders * epsilon0, (orders - 1) * epsilon0
     log_more = up + np.log(-np.expm1(-up)) + np.log(-np.expm1(-down)) - np.logaddexp(0, epsilon0)
@@ -102,20 +127,32 @@ def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
 
 
 def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
-    """Return the largest Rényi divergence of a release with privacy loss in a range η, [orders]; at most αη²/8."""
-    # The worst pair has two outcomes with losses t and t − η (Dong, Durfee, Rogers 2020, Lemma 3.4). Its divergence is
-    # log(B e^((α−1)t) + e^(αt) (e^(−αη) − B e^(−η)))/(α − 1) with B = (1 − e^(−αη))/(1 − e^(−η)), taken at the best t.
+    """Return the largest Rényi divergence of a release with privacy loss in a range η, [orders]; at
+    most αη²/8.
+    """
+    # The worst pair has two outcomes with losses t and t − η (Dong, Durfee, Rogers 2020, Lemma
+    # 3.4). Its divergence is log(B e^((α−1)t) + e^(αt) (e^(−αη) − B e^(−η)))/(α − 1) with B = (1 −
+    # e^(−αη))/(1 − e^(−η)), taken at the best t.
     log_b = np.log(np.expm1(-orders * eta) / np.expm1(-eta))
     ahead = orders - 1
-    t = np.log(ahead / orders) + np.log(-np.expm1(-orders * eta)) + eta - np.log(-np.expm1(-ahead * eta))
+    t = (
+        np.log(ahead / orders)
+        + np.log(-np.expm1(-orders * eta))
+        + eta
+        - np.log(-np.expm1(-ahead * eta))
+    )
     rounding = 1e-14 * (1 + orders) / ahead
-    return np.asarray(np.minimum((log_b - np.log(orders)) / ahead + t + rounding, orders * eta**2 / 8))
+    return np.asarray(
+        np.minimum((log_b - np.log(orders)) / ahead + t + rounding, orders * eta**2 / 8)
+    )
 
 
 def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
-    """Return the exact ε of `releases` (ε₀, 0)-private releases, rounded up (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    """Return the exact ε of `releases` (ε₀, 0)-private releases, rounded up (Kairouz, Oh, Viswanath
+    2015, Theorem 3.3).
 
-    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k is that of randomised response; by bisection.
+       δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k is that of randomised
+       response; by bisection.
     """
     if not epsilon0 < _DETERMINISTIC:
         return np.inf

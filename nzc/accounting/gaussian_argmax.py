@@ -1,4 +1,5 @@
-"""Laws that dominate every label of an argmax with Gaussian noise, whatever the votes, for `adaptive`.
+"""Laws that dominate every label of an argmax with Gaussian noise, whatever the votes, for
+`adaptive`.
 
 Proof, and what its steps are: docs/proofs.md, "Labels with Gaussian noise".
 """
@@ -14,7 +15,8 @@ from nzc.types import Floats
 LARGEST_MU = 0.5  # a larger μ gets the ε of the noisy histograms
 #: Means this far below the threshold are censored; larger |d| and v are far away.
 _BELOW, _END = 3.0, 8.0
-#: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8) for μ ≤ 0.5, and 1e-14.
+#: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8) for μ ≤ 0.5,
+#: and 1e-14.
 FAR = 3e-14
 _REACH = 9.5  # the largest finite loss in units of μ
 #: Laws with losses up to these, in units of μ, are multiplied together.
@@ -25,7 +27,9 @@ _ROOT = float(np.sqrt(2))
 
 @lru_cache(maxsize=8)
 def bands(mu: float, step: float, highest: float = np.inf) -> list[Band]:
-    """Return laws on the grid that dominate all queries; β up to `highest` decide how they are grouped."""
+    """Return laws on the grid that dominate all queries; β up to `highest` decide how they are
+    grouped.
+    """
     reach = int(_REACH * mu / step)
     s = np.exp(step * np.arange(-reach, reach + 1))
     curves = merged(np.vstack([curves_of(*_corners(mu), s), _censored(mu, s)]), s, mu, highest)
@@ -47,15 +51,23 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     ahead = 5 * (np.sqrt(1 + 0.036 * np.arange(161)) - 1)  # 0, 0.09 … 7.97, 8
     up = np.concatenate([np.linspace(-_ROOT * _BELOW, 2.5, 34), np.geomspace(2.5, _END, 12)[1:]])
     d, v = np.concatenate([-ahead[:0:-1], ahead]), np.append(up, 40.0)  # 40 is ∞: Φ(−40) vanishes
-    left, right, low, high = np.broadcast_arrays(d[:-1, None] - mu / 2, d[1:, None] + mu / 2, v[:-1], v[1:])
+    left, right, low, high = np.broadcast_arrays(
+        d[:-1, None] - mu / 2, d[1:, None] + mu / 2, v[:-1], v[1:]
+    )
     d_all, v_all = np.meshgrid(d, v, indexing="ij")
     p_a, q_a = _first(d_all + mu / 2, v_all), _first(d_all - mu / 2, v_all)
     p_b, q_b = q_a[::-1], p_a[::-1]  # F_b is F_a at −d, and d is symmetric
     of_a, rise = _derivatives(left, right, low, high), _derivatives(left, left, low, high)[4]
     of_b = (each[::-1] for each in of_a)
-    above, below = np.exp(mu * rise / q_a[:-1, :-1]), np.exp(-mu * rise[::-1] / p_b[1:, :-1])  # ends of p/q
+    above, below = (
+        np.exp(mu * rise / q_a[:-1, :-1]),
+        np.exp(-mu * rise[::-1] / p_b[1:, :-1]),
+    )  # ends of p/q
     far = np.maximum(above - 1, 1 - below)
-    wide, tall = np.diff(d)[:, None] ** 2, np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `FAR`
+    wide, tall = (
+        np.diff(d)[:, None] ** 2,
+        np.append(np.diff(v)[:-1], 0.0) ** 2,
+    )  # the last row is exact up to `FAR`
     used = high >= _nearest(left, right) - _ROOT * _BELOW
     e_a, e_b = (
         (wide * (far * dd + above * mu * ddd) + tall * (far * vv + above * mu * vvd)) / 8
@@ -76,7 +88,9 @@ def _density(z: Floats) -> Floats:
 
 
 def _first(d: Floats, v: Floats) -> Floats:
-    """Return F_a = ∫₀^∞ φ(s − x) Φ(s − y) ds; F_b is F_a at −d. No term is negative, so relative errors are small."""
+    """Return F_a = ∫₀^∞ φ(s − x) Φ(s − y) ds; F_b is F_a at −d. No term is negative, so relative
+    errors are small.
+    """
     x, y = (v + d) / _ROOT, (v - d) / _ROOT
     peak = np.maximum(0.0, np.where(d > 0, x, v / _ROOT))
     start = np.maximum(0.0, peak - 9)
@@ -86,7 +100,9 @@ def _first(d: Floats, v: Floats) -> Floats:
 
 
 def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> tuple[Floats, ...]:
-    """Return bounds on |F_dd|, |F_vv|, |F_ddd|, |F_vvd| and F_d of F_a in cells: each factor of a term is bounded."""
+    """Return bounds on |F_dd|, |F_vv|, |F_ddd|, |F_vvd| and F_d of F_a in cells: each factor of a
+    term is bounded.
+    """
 
     def curved(least: Floats, most: Floats) -> Floats:
         return np.maximum(abs(1 - least**2), abs(1 - most**2))
@@ -96,14 +112,25 @@ def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> tupl
     y = (low - right) / _ROOT, (high - left) / _ROOT
     least_x, most_x = _nearest(*x), np.maximum(abs(x[0]), abs(x[1]))
     bell, edge = _density(least_d) * ndtr(high), _density(least_x) * ndtr(-y[0])
-    both = np.minimum(_density(least_d) * _density(_nearest(low, high)), _density(least_x) * _density(_nearest(*y)))
+    both = np.minimum(
+        _density(least_d) * _density(_nearest(low, high)),
+        _density(least_x) * _density(_nearest(*y)),
+    )
     second = (most_x * edge + both) / 2
     third = ((curved(least_x, most_x) * edge + most_x * both) / _ROOT + most_d * both) / 2
-    return most_d * bell + second, second, curved(least_d, most_d) * bell + third, third, bell + edge / _ROOT
+    return (
+        most_d * bell + second,
+        second,
+        curved(least_d, most_d) * bell + third,
+        third,
+        bell + edge / _ROOT,
+    )
 
 
 def _censored(mu: float, s: Floats) -> Floats:
-    """Return H(s) − (1 − s)₊ of Gaussian noise with another Gaussian censored below 0, of mean x < −3 or y < −3."""
+    """Return H(s) − (1 − s)₊ of Gaussian noise with another Gaussian censored below 0, of mean x <
+    −3 or y < −3.
+    """
     shift, z, curves = mu / _ROOT, np.linspace(_BELOW, 9.0, 150), []
     for sign in (1, -1):
         p, q = ndtr(sign * shift / 2 - z), ndtr(-sign * shift / 2 - z)
@@ -114,6 +141,10 @@ def _censored(mu: float, s: Floats) -> Floats:
         q_all = np.concatenate([[1 - q[0]], q_in - q_end, q_end])
         p_all = np.concatenate([[1 - p[0]], (q_in - q_end) * ends[:-1], q_end * ends[1:]])
         scaled = s[:, None] * q_all / p_all
-        h = ndtr(shift / 2 - np.log(scaled) / shift) - scaled * ndtr(-shift / 2 - np.log(scaled) / shift)
-        curves.append(np.maximum((h * p_all).sum(axis=1) - np.maximum(1 - s, 0.0), 0.0) + (p[-1] + q[-1]))
+        h = ndtr(shift / 2 - np.log(scaled) / shift) - scaled * ndtr(
+            -shift / 2 - np.log(scaled) / shift
+        )
+        curves.append(
+            np.maximum((h * p_all).sum(axis=1) - np.maximum(1 - s, 0.0), 0.0) + (p[-1] + q[-1])
+        )
     return np.array(curves)

@@ -1,6 +1,8 @@
-"""Laws that dominate every label of an argmax with Laplace noise (LNMax), whatever the votes, for `adaptive`.
+"""Laws that dominate every label of an argmax with Laplace noise (LNMax), whatever the votes, for
+`adaptive`.
 
-Proof, and what its steps are: docs/proofs.md, "Labels with Laplace noise". Votes are in units of 1/γ, h = γ.
+Proof, and what its steps are: docs/proofs.md, "Labels with Laplace noise". Votes are in units of
+1/γ, h = γ.
 """
 
 from collections.abc import Sequence
@@ -15,7 +17,8 @@ LARGEST = 4.0  # larger h get another bound
 #: What far pairs add to V per query (step 4).
 FAR = 1e-15
 _SMALL = 0.3  # up to this h the errors of cells follow from third derivatives alone
-#: h up to which, in step 4, so far below R a class is rarely above it; the grid then ends at so large d.
+#: h up to which, in step 4, so far below R a class is rarely above it; the grid then ends at so
+#: large d.
 _GRIDS = {_SMALL: (3.0, 22.0), 2.0: (6.0, 25.5), LARGEST: (10.0, 28.5)}
 _X, _W = np.polynomial.legendre.leggauss(64)
 _TAIL_X, _TAIL_W = np.polynomial.legendre.leggauss(4)
@@ -70,7 +73,9 @@ def _corners(h: float) -> tuple[Floats, Floats]:
 
 
 def _shifted(of: tuple[Floats, ...], d: Floats, shift: float) -> tuple[Floats, ...]:
-    """Return bounds for cells where d is larger by `shift`: the largest of those of all cells that these reach."""
+    """Return bounds for cells where d is larger by `shift`: the largest of those of all cells that
+    these reach.
+    """
     first = np.clip(np.searchsorted(d, d[:-1] + shift, side="right") - 1, 0, len(d) - 2)
     last = np.clip(np.searchsorted(d, d[1:] + shift) - 1, 0, len(d) - 2)
     steps = np.arange((last - first).max() + 1)
@@ -79,22 +84,44 @@ def _shifted(of: tuple[Floats, ...], d: Floats, shift: float) -> tuple[Floats, .
 
 
 @lru_cache(maxsize=3)
-def _cells(below: float, last: float) -> tuple[Floats, Floats, tuple[Floats, ...], tuple[Floats, ...]]:
-    """Return the grid of d and v, and bounds on |F_dd|, |F_ddd|, |F_vv| and |F_vvd| of a and c in its cells."""
+def _cells(
+    below: float, last: float
+) -> tuple[Floats, Floats, tuple[Floats, ...], tuple[Floats, ...]]:
+    """Return the grid of d and v, and bounds on |F_dd|, |F_ddd|, |F_vv| and |F_vvd| of a and c in
+    its cells.
+    """
     ahead = _nodes(0.05, 0.03, 0.4, last)
     d = np.concatenate([-ahead[:0:-1], ahead])
     end = 39 + below / 3
-    v = np.concatenate([np.arange(-below, 1, 0.12), 1 + _nodes(0.12, 0.15, 0.6, end - 1), [end + 30]])  # v = ∞
+    v = np.concatenate(
+        [np.arange(-below, 1, 0.12), 1 + _nodes(0.12, 0.15, 0.6, end - 1), [end + 30]]
+    )  # v = ∞
     tall, scale = _heights(v), np.exp(np.diff(d))[:, None]
     at, low = np.meshgrid((d[:-1] + d[1:]) / 2, v[:-1], indexing="ij")
     first, _, _, tie, _ = _law(at, low + tall)  # these grow with v
     third, corner = _law(at, low)[2], _cdf(-low - at) * _cdf(at - low)  # and these fall
     middle = low + tall / 2
-    edge, rise = np.exp(tall - abs(middle + at)) / 2 * _cdf(at - middle), np.exp(tall) * _law(at, middle)[4]
-    less, kink, atoms = _cdf(2 * at), np.exp(-2 * abs(at)) / 2, 1.5 * np.exp(-np.maximum(low + abs(at), 0.0))
-    of_a = np.maximum(first, less) + 3 * tie, first + 7 * tie + 5 * kink + less, np.maximum(edge, rise)
+    edge, rise = (
+        np.exp(tall - abs(middle + at)) / 2 * _cdf(at - middle),
+        np.exp(tall) * _law(at, middle)[4],
+    )
+    less, kink, atoms = (
+        _cdf(2 * at),
+        np.exp(-2 * abs(at)) / 2,
+        1.5 * np.exp(-np.maximum(low + abs(at), 0.0)),
+    )
+    of_a = (
+        np.maximum(first, less) + 3 * tie,
+        first + 7 * tie + 5 * kink + less,
+        np.maximum(edge, rise),
+    )
     of_c = 4 * third, 8 * third + atoms, third + 3 * corner, 2 * third + 6 * corner
-    return d, v, tuple(scale * part for part in (*of_a, 2 * (edge + rise))), tuple(scale * part for part in of_c)
+    return (
+        d,
+        v,
+        tuple(scale * part for part in (*of_a, 2 * (edge + rise))),
+        tuple(scale * part for part in of_c),
+    )
 
 
 def _heights(v: Floats) -> Floats:
@@ -102,7 +129,9 @@ def _heights(v: Floats) -> Floats:
 
 
 def _nodes(first: float, rate: float, widest: float, last: float) -> Floats:
-    """Return 0 … last, at distances that grow from `first` by `rate` of where they are, up to `widest`."""
+    """Return 0 … last, at distances that grow from `first` by `rate` of where they are, up to
+    `widest`.
+    """
     found = [0.0]
     while found[-1] < last:
         found.append(found[-1] + min(first + rate * found[-1], widest))
@@ -120,7 +149,9 @@ def _cdf(z: Floats) -> Floats:
 
 
 def _law(d: Floats, v: Floats) -> tuple[Floats, ...]:
-    """Return F_a, F_b, F_c, ∫ f f W, ∂F_a/∂v. No term is negative; between kinks 64 nodes suffice, above them 4."""
+    """Return F_a, F_b, F_c, ∫ f f W, ∂F_a/∂v. No term is negative; between kinks 64 nodes suffice,
+    above them 4.
+    """
     x, y = v + d, v - d
     ends = np.sort([np.zeros(d.shape), np.maximum(x, 0.0), np.maximum(y, 0.0)], axis=0)
     half = np.diff(ends, axis=0) / 2
@@ -132,17 +163,23 @@ def _law(d: Floats, v: Floats) -> tuple[Floats, ...]:
     (at_a, under_a), (at_b, under_b) = (_laplace(s - mean[..., None]) for mean in (x, y))
     later, sooner = np.exp(-s) * weights, -np.expm1(-s) * weights
     terms = at_a * under_b * sooner, at_b * under_a * sooner, under_a * under_b * later
-    return tuple(term.sum(axis=-1) for term in (*terms, at_a * at_b * sooner, at_a * under_b * later))
+    return tuple(
+        term.sum(axis=-1) for term in (*terms, at_a * at_b * sooner, at_a * under_b * later)
+    )
 
 
 def _rare(h: float) -> list[tuple[Floats, Floats]]:
-    """Return p and q [pairs, 5] where a class is rarely above R: the bit, and how the other one does."""
+    """Return p and q [pairs, 5] where a class is rarely above R: the bit, and how the other one
+    does.
+    """
     below = _grid(h)[0]
     up = _nodes(0.1, 0.05, 0.5, 39 + below / 3)
     x = np.concatenate([-up[:0:-1], up])
 
     def second(ends: Sequence[Floats], power: float = 1.5) -> Floats:
-        """Return a bound on second derivatives of `does` between the ends, or for 2.5 on third ones."""
+        """Return a bound on second derivatives of `does` between the ends, or for 2.5 on third
+        ones.
+        """
         low, high = ends
         nearest = np.maximum(np.maximum(low, -high), 0.0)
         return np.where(high <= 0, 0.25, nearest + power) * np.exp(-nearest)
@@ -166,7 +203,13 @@ def _rare(h: float) -> list[tuple[Floats, Floats]]:
             bit = np.exp(-below - side * h / 2) / 2
             both, one = does(x + side * h / 2)
             both, one = both + sign * error, one + sign * error
-            table = [(1 - bit) * one, (1 - bit) * (1 - one), bit * both, bit * (one - both), bit * (1 - one)]
+            table = [
+                (1 - bit) * one,
+                (1 - bit) * (1 - one),
+                bit * both,
+                bit * (one - both),
+                bit * (1 - one),
+            ]
             tables.append(np.maximum(np.stack(table, axis=1), 0.0))
         found.append((tables[0] * (1 + ROUNDING), tables[1] * (1 - ROUNDING)))
     return found

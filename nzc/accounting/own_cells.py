@@ -1,4 +1,6 @@
-"""Exact Rényi costs that are no sums over queries, as where every record counts in one histogram only (`OwnCells`)."""
+"""Exact Rényi costs that are no sums over queries, as where every record counts in one histogram
+only (`OwnCells`).
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,15 +31,23 @@ class JointCost:
         return np.stack([self.of_first(count, ORDERS) for count in counts.tolist()])
 
 
-def known_cost(queries: int, of: Callable[[int], tuple[tuple[int, WorstCaseCost], ...]]) -> JointCost:
-    """Return a cost that is the same whatever the votes, such as that of noisy counts; `of` so many queries."""
+def known_cost(
+    queries: int, of: Callable[[int], tuple[tuple[int, WorstCaseCost], ...]]
+) -> JointCost:
+    """Return a cost that is the same whatever the votes, such as that of noisy counts; `of` so many
+    queries.
+    """
     return JointCost(queries, lambda queries, orders: added(of(queries)).rdp(orders))
 
 
-def own_cells_cost(moved: ExactCost, single: tuple[ExactCost, ExactCost] | None = None) -> JointCost:
-    """Return the cost where one record moves: of queries that a count `moved` in, or that it left and entered.
+def own_cells_cost(
+    moved: ExactCost, single: tuple[ExactCost, ExactCost] | None = None
+) -> JointCost:
+    """Return the cost where one record moves: of queries that a count `moved` in, or that it left
+    and entered.
 
-    Others keep their law. Where a record may change in its label only, `single` is None. Proof: docs/proofs.md.
+       Others keep their law. Where a record may change in its label only, `single` is None. Proof:
+       docs/proofs.md.
     """
 
     def neighbourhoods(order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
@@ -57,7 +67,8 @@ def own_cells_cost(moved: ExactCost, single: tuple[ExactCost, ExactCost] | None 
             return np.zeros(len(orders))
         dearest = moved.per_query(orders)[:queries].max(axis=0)
         if queries > 1 and single is not None:
-            # A count leaves the dearest histogram, and enters the dearest of the others; or the reverse.
+            # A count leaves the dearest histogram, and enters the dearest of the others; or the
+            # reverse.
             left, entered = (cost.per_query(orders)[:queries] for cost in single)
             for one, other in ((left, entered), (entered, left)):
                 rest = other.copy()

@@ -1,8 +1,10 @@
-"""Privacy filter: which queries may still be asked without exceeding a budget, whatever the votes? (`budget.epsilon`)
+"""Privacy filter: which queries may still be asked without exceeding a budget, whatever the votes?
+(`budget.epsilon`)
 
-It counts data-independent costs and whether earlier queries were answered, which the labels show. So stopping reveals
-nothing about the votes, and the adaptive total stays within the budget: by Smith and Thakurta 2022 where all noise is
-Gaussian, by Feldman and Zrnic 2021 at one fixed Rényi order elsewhere. A data-dependent ε must never decide.
+It counts data-independent costs and whether earlier queries were answered, which the labels show.
+So stopping reveals nothing about the votes, and the adaptive total stays within the budget: by
+Smith and Thakurta 2022 where all noise is Gaussian, by Feldman and Zrnic 2021 at one fixed Rényi
+order elsewhere. A data-dependent ε must never decide.
 """
 
 from collections.abc import Callable
@@ -18,14 +20,18 @@ from nzc.validation import between_0_and_1, positive
 
 @dataclass(frozen=True)
 class PrivacyFilter:
-    """A budget and the costs counted against it: μ², Rényi costs, or labels, by the function that made it."""
+    """A budget and the costs counted against it: μ², Rényi costs, or labels, by the function that
+    made it.
+    """
 
     budget: float
     ask: float  # cost of asking a query: its screen; 0 without one
     answer: float  # further cost of answering it
 
     def admit(self, passes: Bools, spent: float = 0.0) -> Bools:
-        """Return the queries before the first without room for its screen and label, after earlier costs `spent`."""
+        """Return the queries before the first without room for its screen and label, after earlier
+        costs `spent`.
+        """
         asked, answered = np.arange(1, len(passes) + 1), np.cumsum(passes) - passes + 1
         return np.asarray(spent + self.ask * asked + self.answer * answered <= self.budget)
 
@@ -41,9 +47,11 @@ CLOSED, OPEN = PrivacyFilter(0.0, np.inf, np.inf), PrivacyFilter(0.0, 0.0, 0.0)
 def gaussian_filter(
     epsilon: float, delta: float, mu_ask: float, mu_answer: float, mu_other: float = 0.0
 ) -> PrivacyFilter:
-    """Return the filter for Gaussian noise of mean shifts μ: 1/σ₁ for a screen, √2/σ for a label, another release."""
-    positive(epsilon=epsilon)
-    between_0_and_1(delta=delta)
+    """Return the filter for Gaussian noise of mean shifts μ: 1/σ₁ for a screen, √2/σ for a label,
+    another release.
+    """
+    positive("epsilon", epsilon)
+    between_0_and_1("delta", delta)
     low, high = 0.0, 1.0
     while gaussian(high, delta) <= epsilon:
         low, high = high, 2 * high
@@ -54,8 +62,10 @@ def gaussian_filter(
 
 
 def count_filter(cost: Callable[[int], float], epsilon: float, queries: int) -> PrivacyFilter:
-    """Return the filter for queries that are all answered: at least 99 % of the most that `cost`, their ε, allows."""
-    positive(epsilon=epsilon)
+    """Return the filter for queries that are all answered: at least 99 % of the most that `cost`,
+    their ε, allows.
+    """
+    positive("epsilon", epsilon)
     low, high, tried = 0, queries + 1, queries  # cost(low) ≤ ε < cost(high)
     while high - low > max(1, low // 100):
         price = cost(tried)
@@ -66,11 +76,16 @@ def count_filter(cost: Callable[[int], float], epsilon: float, queries: int) -> 
     return PrivacyFilter(float(low), 0.0, 1.0)
 
 
-def renyi_filter(epsilon: float, delta: float, ask: Floats, answer: Floats, other: Floats | float = 0) -> PrivacyFilter:
-    """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen, a label, and another release."""
-    # It uses the one order that lets most queries be answered. To choose it after the first query is not sound.
-    positive(epsilon=epsilon)
-    between_0_and_1(delta=delta)
+def renyi_filter(
+    epsilon: float, delta: float, ask: Floats, answer: Floats, other: Floats | float = 0
+) -> PrivacyFilter:
+    """Return the filter for any noise, from Rényi costs [len(ORDERS)] of a screen, a label, and
+    another release.
+    """
+    # It uses the one order that lets most queries be answered. To choose it after the first query
+    # is not sound.
+    positive("epsilon", epsilon)
+    between_0_and_1("delta", delta)
     limits = epsilon - cks(np.zeros(len(ORDERS)), ORDERS, delta) - other
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(np.isfinite(ask + answer) & (limits > 0), limits / (ask + answer), -np.inf)

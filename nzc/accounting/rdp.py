@@ -7,13 +7,17 @@ import numpy as np
 from nzc.types import Floats
 
 _SMALLEST, _LARGEST = 1 + 1e-4, 1e7
-#: The grid of Rényi orders α, dense where the best one usually lies. The ledger and the privacy filter add costs at
-#: these orders only, and a very small cost is best converted at a very large order.
+#: The grid of Rényi orders α, dense where the best one usually lies. The ledger and the privacy
+#: filter add costs at these orders only, and a very small cost is best converted at a very large
+#: order.
 ORDERS: Floats = np.concatenate([
     1 + np.geomspace(0.01, 0.5, 20, endpoint=False), np.arange(1.5, 32, 0.25),
     np.geomspace(32, 1024, 120), np.geomspace(1024, _LARGEST, 81)[1:],
 ])  # fmt: skip
-_ENOUGH, _ROUNDS = 1e-3, 12  # `to_epsilon` stops so near the smallest ε, relatively, or after so many refinements
+_ENOUGH, _ROUNDS = (
+    1e-3,
+    12,
+)  # `to_epsilon` stops so near the smallest ε, relatively, or after so many refinements
 
 
 def cks(rdp: Floats, orders: Floats, delta: float) -> Floats:
@@ -26,16 +30,23 @@ CHOICES: Floats = ORDERS[np.searchsorted(ORDERS, 1 + 1.5 ** np.arange(-2, 19))]
 
 
 def adaptive_epsilon(rdp: Floats, delta: float) -> float:
-    """Return ε at δ of releases that were chosen one after another, from their total Rényi cost [len(CHOICES)]."""
-    # The best order then depends on labels released before. Each order α holds by itself at its part of δ:
-    # E exp((α − 1)(L − Σρ(α))) ≤ 1 for the privacy loss L (Feldman and Zrnic 2021); the parts add up to δ.
+    """Return ε at δ of releases that were chosen one after another, from their total Rényi cost
+    [len(CHOICES)].
+    """
+    # The best order then depends on labels released before. Each order α holds by itself at its
+    # part of δ: E exp((α − 1)(L − Σρ(α))) ≤ 1 for the privacy loss L (Feldman and Zrnic 2021); the
+    # parts add up to δ.
     return max(0.0, float(cks(rdp, CHOICES, delta / len(CHOICES)).min()))
 
 
-def to_epsilon(rdp: Callable[[Floats], Floats], delta: float, orders: Floats = ORDERS) -> tuple[float, float]:
-    """Return the smallest ε over all orders, to 0.1 %, and its order; (inf, nan) where all costs are infinite.
+def to_epsilon(
+    rdp: Callable[[Floats], Floats], delta: float, orders: Floats = ORDERS
+) -> tuple[float, float]:
+    """Return the smallest ε over all orders, to 0.1 %, and its order; (inf, nan) where all costs
+    are infinite.
 
-    `rdp` maps orders to the total Rényi cost, [orders]. The grid is extended and refined; every order gives a bound.
+       `rdp` maps orders to the total Rényi cost, [orders]. The grid is extended and refined; every
+       order gives a bound.
     """
     values = cks(rdp(orders), orders, delta)
     for _ in range(_ROUNDS):
@@ -50,16 +61,26 @@ def to_epsilon(rdp: Callable[[Floats], Floats], delta: float, orders: Floats = O
             edges = [at for at in (best - 1, best) if 0 <= at < len(orders) - 1]
             if values[best] <= (1 + _ENOUGH) * min(_lowest(orders - 1, values, at) for at in edges):
                 break
-            more = 1 + np.concatenate([np.geomspace(orders[at] - 1, orders[at + 1] - 1, 5)[1:-1] for at in edges])
+            more = 1 + np.concatenate(
+                [np.geomspace(orders[at] - 1, orders[at + 1] - 1, 5)[1:-1] for at in edges]
+            )
         where = np.searchsorted(orders, more)
-        orders, values = np.insert(orders, where, more), np.insert(values, where, cks(rdp(more), more, delta))
+        orders, values = (
+            np.insert(orders, where, more),
+            np.insert(values, where, cks(rdp(more), more, delta)),
+        )
     best = int(np.argmin(values))
-    return (max(float(values[best]), 0.0), float(orders[best])) if np.isfinite(values[best]) else (np.inf, np.nan)
+    return (
+        (max(float(values[best]), 0.0), float(orders[best]))
+        if np.isfinite(values[best])
+        else (np.inf, np.nan)
+    )
 
 
 def _lowest(ahead: Floats, values: Floats, at: int) -> float:
     """Return a lower bound on ε between the orders `at` and `at + 1`; `ahead` is α − 1."""
-    # (α − 1) ε(α) is convex, and so above the lines through the two orders before and the two orders after.
+    # (α − 1) ε(α) is convex, and so above the lines through the two orders before and the two
+    # orders after.
     lines = []
     for first in (at - 1, at + 1):
         t, g = ahead[first : first + 2], (ahead * values)[first : first + 2]

@@ -1,4 +1,5 @@
-"""Privacy amplification: each release uses a secret Poisson sample of the records. Neighbours: one record is replaced.
+"""Privacy amplification: each release uses a secret Poisson sample of the records. Neighbours: one
+record is replaced.
 
 Proof: docs/proofs.md, "Secret samples".
 """
@@ -14,13 +15,15 @@ from nzc.accounting.exact import IMPOSSIBLE, Pairs, largest_divergence
 from nzc.accounting.induction import chord
 from nzc.types import Floats
 
-#: Intervals of z, up to where P* has less than e^-700; cells of the loss; parts of δ for rounding (a coin of 53 bits
-#: included), and for what is cut off.
+#: Intervals of z, up to where P* has less than e^-700; cells of the loss; parts of δ for rounding
+#: (a coin of 53 bits included), and for what is cut off.
 _INTERVALS, _END, _CELLS, _ROUNDING, _CUT = 2_000, 37.6, 2**17, 1e-6, 1e-9
 
 
 def sampled(cost: WorstCaseCost, probability: float) -> WorstCaseCost:
-    """Return the cost of a release from a Poisson sample, where the same release from all records has this cost."""
+    """Return the cost of a release from a Poisson sample, where the same release from all records
+    has this cost.
+    """
     if probability == 1:
         return cost
     if cost.mu < 10:
@@ -28,24 +31,34 @@ def sampled(cost: WorstCaseCost, probability: float) -> WorstCaseCost:
         return WorstCaseCost(law.rdp, many=law)
     if cost.mu < np.inf:  # far from private, sampled or not
         return replace(cost, shown=None)
-    return pure_cost(float(np.log1p(probability * (1 + 1e-12) * np.expm1(cost.pure)))) if cost.pure < 700 else UNBOUNDED
+    return (
+        pure_cost(float(np.log1p(probability * (1 + 1e-12) * np.expm1(cost.pure))))
+        if cost.pure < 700
+        else UNBOUNDED
+    )
 
 
 @dataclass(frozen=True)
 class SampledGaussian:
-    """Gaussian noise at mean shift μ, of a Poisson sample. Called with (releases, δ) it returns their ε, rounded up."""
+    """Gaussian noise at mean shift μ, of a Poisson sample. Called with (releases, δ) it returns
+    their ε, rounded up.
+    """
 
     probability: float
     mu: float
 
     @cached_property
     def law(self) -> Pairs:
-        """The dominating pair. Each interval of z becomes its two ends, with the same P* and Q*: H can only grow."""
+        """The dominating pair. Each interval of z becomes its two ends, with the same P* and Q*: H
+        can only grow.
+        """
         z = np.linspace(self.mu / 2, self.mu + _END, _INTERVALS + 1)
         ratio = 1 + self.probability * np.expm1(self.mu * (z - self.mu / 2))
         beyond, shifted = ndtr(-z), ndtr(self.mu - z)
         q = beyond[:-1] - beyond[1:]
-        excess = self.probability * (shifted[:-1] - shifted[1:] - q) - (ratio[:-1] - 1) * q  # P* less ratio · Q*
+        excess = (
+            self.probability * (shifted[:-1] - shifted[1:] - q) - (ratio[:-1] - 1) * q
+        )  # P* less ratio · Q*
         wide = np.diff(ratio)
         upper = np.clip(np.divide(excess, wide, out=q.copy(), where=wide > 0), 0, q)
         own = np.pad(q - upper, (0, 1)) + np.pad(upper, (1, 0))
@@ -53,11 +66,16 @@ class SampledGaussian:
         with np.errstate(divide="ignore"):
             log_q, log_rest = np.log(own), np.log(max(rest, 0.0))
         log_p = log_q + np.log(ratio)
-        here, there = np.concatenate([log_p, log_q, [log_rest]]), np.concatenate([log_q, log_p, [log_rest]])
+        here, there = (
+            np.concatenate([log_p, log_q, [log_rest]]),
+            np.concatenate([log_q, log_p, [log_rest]]),
+        )
         return Pairs(np.zeros(1, np.int64), here[None], there[None], np.ones((1, len(here))))
 
     def rdp(self, orders: Floats) -> Floats:
-        """Return the Rényi cost of one release, [orders]. Beyond the intervals P*/Q* is at most s e^(μz − μ²/2)."""
+        """Return the Rényi cost of one release, [orders]. Beyond the intervals P*/Q* is at most s
+        e^(μz − μ²/2).
+        """
         s = self.probability + (1 - self.probability) * np.exp(-self.mu * (self.mu / 2 + _END))
         whole, ahead = orders * self.mu**2 / 2, orders - 1
         beyond = ahead * whole + orders * np.log(s) + log_ndtr(orders * self.mu - self.mu - _END)
@@ -70,9 +88,12 @@ class SampledGaussian:
 
 @lru_cache(maxsize=256)
 def _composed(of: SampledGaussian, releases: int, delta: float) -> float:
-    """Return ε at δ of so many releases, rounded up, from the law of the sum of their losses on a grid (`chord`)."""
-    # The FFT is of the law times e^(λ loss), so its error is small beside δ where the sum is near ε. What is beyond the
-    # grid's upper end counts to δ (Chernoff); what is below its lower end comes out above, which can only enlarge δ.
+    """Return ε at δ of so many releases, rounded up, from the law of the sum of their losses on a
+    grid (`chord`).
+    """
+    # The FFT is of the law times e^(λ loss), so its error is small beside δ where the sum is near
+    # ε. What is beyond the grid's upper end counts to δ (Chernoff); what is below its lower end
+    # comes out above, which can only enlarge δ.
     there = of.law.there[0]
     kept = np.maximum(log_p := of.law.here[0], there) > IMPOSSIBLE
     log_p, loss = log_p[kept], log_p[kept] - there[kept]
@@ -85,13 +106,22 @@ def _composed(of: SampledGaussian, releases: int, delta: float) -> float:
     cell, share_below = chord(loss[inside], step, 2 - _CELLS // 2)
     law = np.zeros(_CELLS)
     for places, share in ((cell, share_below), (cell + 1, 1 - share_below)):
-        np.add.at(law, places % _CELLS, share * np.exp(log_p[inside] + tilt * places * step - moments[best] / releases))
+        np.add.at(
+            law,
+            places % _CELLS,
+            share * np.exp(log_p[inside] + tilt * places * step - moments[best] / releases),
+        )
     total = law.sum()
-    sums = np.fft.irfft(np.fft.rfft(law / total) ** releases, _CELLS)[: _CELLS // 2].clip(0)  # of losses from 0 on
+    sums = np.fft.irfft(np.fft.rfft(law / total) ** releases, _CELLS)[: _CELLS // 2].clip(
+        0
+    )  # of losses from 0 on
     losses = step * np.arange(len(sums))
     with np.errstate(divide="ignore"):
         log_sums = np.log(sums) - tilt * losses + moments[best] + releases * np.log(total)
-    more, less = (np.cumsum(np.exp(np.minimum(part[::-1], 300)))[::-1] for part in (log_sums, log_sums - losses))
+    more, less = (
+        np.cumsum(np.exp(np.minimum(part[::-1], 300)))[::-1]
+        for part in (log_sums, log_sums - losses)
+    )
     with np.errstate(over="ignore", invalid="ignore"):
         reached = more - np.exp(losses) * less
     allowed = delta * (1 - _ROUNDING - _CUT) - releases * float(np.exp(log_p[~inside]).sum())

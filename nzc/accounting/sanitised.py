@@ -1,12 +1,13 @@
-"""Publish a data-dependent ε. It depends on the private votes, so it must itself be released with noise.
+"""Publish a data-dependent ε. It depends on the private votes, so it must itself be released with
+noise.
 
-The bound of a run is f(D) = Σ ρ(nᵢ): the data-dependent bound (data_dependent.py) at one order, summed over what was
-released. The published value is e^Y, where Y = log f̂ + β s (N(0, 1) + z) and
+The bound of a run is f(D) = Σ ρ(nᵢ): the data-dependent bound (data_dependent.py) at one order,
+summed over what was released. The published value is e^Y, where Y = log f̂ + β s (N(0, 1) + z) and
 
     F_d(D) = the largest f within d changed teachers of D          f̂(D) = max_d e^(−βd) F_d(D)
 
-Every parameter of `Plan` is fixed before a vote is seen. Proof, and how F_d is computed: docs/proofs.md, "The sanitised
-bound".
+Every parameter of `Plan` is fixed before a vote is seen. Proof, and how F_d is computed:
+docs/proofs.md, "The sanitised bound".
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,9 @@ from nzc.accounting.rdp import ORDERS, cks
 from nzc.types import AnyArray, Floats
 from nzc.validation import InputError, between_0_and_1, positive
 
-_EXPECTED = 0.2  # the expected share of the data-independent bound; a wrong guess costs ε, never soundness
+_EXPECTED = (
+    0.2  # the expected share of the data-independent bound; a wrong guess costs ε, never soundness
+)
 #: The grid to which log q is rounded up, in steps of 0.05 %.
 _LOG_Q: Floats = np.append(-np.geomspace(1e6, 1e-3, 40_000), 0.0)
 _STEP = 2.0**-20  # the grid to which the released log bound is rounded up: a millionth of the bound
@@ -38,8 +41,10 @@ class Plan:
     failure: float  # the part of δ that covers a released bound that is too low
 
     def __post_init__(self) -> None:
-        positive(order=self.order, beta=self.beta, noise=self.noise)
-        between_0_and_1(failure=self.failure)
+        positive("order", self.order)
+        positive("beta", self.beta)
+        positive("noise", self.noise)
+        between_0_and_1("failure", self.failure)
         if self.order <= 1:
             raise InputError("order", self.order, "must be above 1")
 
@@ -54,7 +59,9 @@ class Plan:
         return -self.noise * float(ndtri(self.failure))
 
     def convert(self, rdp: float, delta: float) -> float:
-        """Return the ε to publish for a released bound `rdp`, including the bound's own cost and failure."""
+        """Return the ε to publish for a released bound `rdp`, including the bound's own cost and
+        failure.
+        """
         orders = np.array([self.order])
         return max(0.0, float(cks(np.array([rdp + self.cost]), orders, delta - self.failure)[0]))
 
@@ -65,32 +72,47 @@ def plan(
     order: float | None = None,
     beta: float | None = None,
 ) -> Plan:
-    """Choose the plan for a run that asks so many queries under each bound; `order` and `beta` replace chosen values.
+    """Choose the plan for a run that asks so many queries under each bound; `order` and `beta`
+    replace chosen values.
 
-    Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound. The bound grows e-fold
+       Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound.
+       The bound grows e-fold
     when as many teachers change as the smallest noise's deviation has votes.
     """
-    between_0_and_1(delta=delta)
-    beta = beta if beta is not None else 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
+    between_0_and_1("delta", delta)
+    beta = (
+        beta if beta is not None else 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
+    )
     costs = [queries * bound.worst_case(ORDERS) for queries, bound in planned]
     expected = _EXPECTED * np.sum(costs, axis=0)
     best = (np.inf, 2.0, 1.0)
     for noise in np.geomspace(0.5, 50, 60):
         with np.errstate(over="ignore"):  # of hardly any noise
-            released = expected * np.exp(-beta * noise * ndtri(delta / 10)) + ORDERS / (2 * noise**2)
+            released = expected * np.exp(-beta * noise * ndtri(delta / 10)) + ORDERS / (
+                2 * noise**2
+            )
         values = cks(released, ORDERS, 0.9 * delta)
         best = min(best, (float(values.min()), float(ORDERS[values.argmin()]), float(noise)))
-    return Plan(order=best[1] if order is None else order, beta=beta, noise=best[2], failure=delta / 10)
+    return Plan(
+        order=best[1] if order is None else order, beta=beta, noise=best[2], failure=delta / 10
+    )
 
 
 def sanitise(
-    released: Sequence[tuple[DataDependentBound, AnyArray]], plan: Plan, delta: float, rng: np.random.Generator
+    released: Sequence[tuple[DataDependentBound, AnyArray]],
+    plan: Plan,
+    delta: float,
+    rng: np.random.Generator,
 ) -> float:
-    """Return the released Rényi bound at the plan's order; each call is a further release (see `Plan.convert`)."""
-    between_0_and_1(delta=delta)
+    """Return the released Rényi bound at the plan's order; each call is a further release (see
+    `Plan.convert`).
+    """
+    between_0_and_1("delta", delta)
     if plan.failure >= delta:
         raise InputError("failure", plan.failure, f"must be below delta={delta}")
-    ceiling = sum(len(votes) * float(bound.worst_case(np.array([plan.order]))[0]) for bound, votes in released)
+    ceiling = sum(
+        len(votes) * float(bound.worst_case(np.array([plan.order]))[0]) for bound, votes in released
+    )
     if ceiling == 0:
         return 0.0
     log_released = draw(log_smooth_bound(released, plan.order, plan.beta), plan, rng)
@@ -98,16 +120,23 @@ def sanitise(
 
 
 def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
-    """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y comes out."""
-    # It is rounded up to coarse steps, because the lowest bits could tell f̂ from its neighbours (Mironov 2012).
+    """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y
+    comes out.
+    """
+    # It is rounded up to coarse steps, because the lowest bits could tell f̂ from its neighbours
+    # (Mironov 2012).
     if isinstance(rng, ExactGenerator):
-        noise = ExactNoise(NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP))
+        noise = ExactNoise(
+            NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP)
+        )
         return float(rng.round_up(noise, (log_bound + plan.beta * plan.margin) / _STEP)) * _STEP
     released = log_bound + plan.beta * (plan.noise * rng.standard_normal() + plan.margin)
     return float(np.ceil(released / _STEP)) * _STEP
 
 
-def log_smooth_bound(released: Sequence[tuple[DataDependentBound, AnyArray]], order: float, beta: float) -> float:
+def log_smooth_bound(
+    released: Sequence[tuple[DataDependentBound, AnyArray]], order: float, beta: float
+) -> float:
     """Return log f̂ = max_d (log F_d − βd). Private."""
     curves = [_worst(bound, votes, order) for bound, votes in released if len(votes)]
     farthest, best, distance = sum(ceiling for _, ceiling in curves), -np.inf, 0
@@ -119,9 +148,15 @@ def log_smooth_bound(released: Sequence[tuple[DataDependentBound, AnyArray]], or
     return best
 
 
-def _worst(bound: DataDependentBound, votes: AnyArray, order: float) -> tuple[Callable[[int], float], float]:
-    """Return F_d of one bound as a function of d, and its largest value. Class order does not matter."""
-    ordered, times = np.unique(-np.sort(-votes.astype(np.float64), axis=1), axis=0, return_counts=True)
+def _worst(
+    bound: DataDependentBound, votes: AnyArray, order: float
+) -> tuple[Callable[[int], float], float]:
+    """Return F_d of one bound as a function of d, and its largest value. Class order does not
+    matter.
+    """
+    ordered, times = np.unique(
+        -np.sort(-votes.astype(np.float64), axis=1), axis=0, return_counts=True
+    )
     table = _charge(bound, order)
     gap = ordered[:, 0] - ordered[:, 1]
 
@@ -136,6 +171,8 @@ def _worst(bound: DataDependentBound, votes: AnyArray, order: float) -> tuple[Ca
 
 
 def _charge(bound: DataDependentBound, order: float) -> Floats:
-    """Return ρ at each of _LOG_Q, non-decreasing: a bound for q holds for every smaller q, so minima are allowed."""
+    """Return ρ at each of _LOG_Q, non-decreasing: a bound for q holds for every smaller q, so
+    minima are allowed.
+    """
     rdp = bound.rdp(_LOG_Q, np.array([order]))[:, 0]
     return np.minimum.accumulate(rdp[::-1])[::-1]

@@ -8,7 +8,9 @@ from scipy.special import log_ndtr
 
 
 class Kind(Enum):
-    """What a release shows, where composition beyond `rdp`, `mu` and `pure` is known, and what its size is."""
+    """What a release shows, where composition beyond `rdp`, `mu` and `pure` is known, and what its
+    size is.
+    """
 
     LABEL = "argmax of counts with Gaussian noise, at a mean shift μ"
     SCREENED = "the same, where a bit of its own allows it"
@@ -25,7 +27,9 @@ class Shown:
 
 
 def gaussian(mu: float, delta: float) -> float:
-    """Return the exact ε of Gaussian noise at mean shift μ, rounded up (Balle and Wang 2018, Theorem 8)."""
+    """Return the exact ε of Gaussian noise at mean shift μ, rounded up (Balle and Wang 2018,
+    Theorem 8).
+    """
     from scipy.optimize import brentq  # takes a fifth of a second to import
 
     if mu == 0:
@@ -36,7 +40,11 @@ def gaussian(mu: float, delta: float) -> float:
     def excess(eps: float) -> float:
         log_first, log_second = log_ndtr(-eps / mu + mu / 2), eps + log_ndtr(-eps / mu - mu / 2)
         rounding = 1e-14 * (1 - log_first)  # dominates the difference where μ is tiny
-        return float(log_first + np.log(-np.expm1(min(log_second - log_first, 0.0) - rounding)) - np.log(delta))
+        return float(
+            log_first
+            + np.log(-np.expm1(min(log_second - log_first, 0.0) - rounding))
+            - np.log(delta)
+        )
 
     if excess(0.0) <= 0:
         return 0.0

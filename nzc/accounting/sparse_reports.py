@@ -1,4 +1,5 @@
-"""ε of a run of the sparse vector technique (`mechanisms.sparse_vector`), by induction over reports left and loss.
+"""ε of a run of the sparse vector technique (`mechanisms.sparse_vector`), by induction over reports
+left and loss.
 
 Proof: docs/proofs.md, "Reports of the sparse vector technique".
 """
@@ -10,7 +11,8 @@ import numpy as np
 from nzc.accounting.induction import LARGEST, OF_DELTA, after_all, epsilon_of
 from nzc.types import Floats
 
-#: Grid points per 1/b, for so many reports at most; more reports get another bound, and so do larger and smaller 1/b.
+#: Grid points per 1/b, for so many reports at most; more reports get another bound, and so do
+#: larger and smaller 1/b.
 _POINTS, _LARGEST, _SMALLEST = {30: 64, 300: 32, 2_000: 16}, 2.0, 1e-7
 #: Gains below this are rounding. So many rounds of choices are tried.
 _GAIN, _ROUNDS = 1e-13, 50
@@ -18,7 +20,9 @@ _GAIN, _ROUNDS = 1e-13, 50
 
 @lru_cache(maxsize=256)
 def epsilon(reports: int, inverse_scale: float, delta: float, known: float) -> float:
-    """Return an upper bound on ε at δ of so many reports; inf where none is found. `known` is an upper bound."""
+    """Return an upper bound on ε at δ of so many reports; inf where none is found. `known` is an
+    upper bound.
+    """
     h = inverse_scale
     if not (_SMALLEST <= h <= _LARGEST and 0 < known <= LARGEST and reports <= max(_POINTS)):
         return np.inf
@@ -35,12 +39,16 @@ def epsilon(reports: int, inverse_scale: float, delta: float, known: float) -> f
 
 
 def _before(after: Floats, choice: Floats, grid: Floats, h: float, m: int) -> Floats:
-    """Return V_k from V_(k−1), improving `choice` in place: 0 stay, 1 r = e^−h, 2 r = e^h. inf: not solved."""
+    """Return V_k from V_(k−1), improving `choice` in place: 0 stay, 1 r = e^−h, 2 r = e^h. inf: not
+    solved.
+    """
     from scipy.linalg import solve_banded  # takes a tenth of a second to import
 
     n, s = len(grid), h / m
     tail = 1 - (1 - after[-1]) * np.exp(-s * np.arange(1, m + 1))
-    targets = np.stack([after, np.append(np.full(m, after[0]), after[:-m]), np.append(after[m:], tail)])
+    targets = np.stack(
+        [after, np.append(np.full(m, after[0]), after[:-m]), np.append(after[m:], tail)]
+    )
     weight = np.ones((3, n)) * [[0.0], [-np.expm1(-s) / np.expm1(h)], [np.expm1(s) / -np.expm1(-h)]]
     weight[1, -1] = 1 / np.expm1(h)
     at = np.arange(n)
@@ -62,4 +70,6 @@ def _before(after: Floats, choice: Floats, grid: Floats, h: float, m: int) -> Fl
         choice[better] = best.argmax(axis=0)[better]
     u = np.exp(-grid)
     chord = value[:-2] + (value[2:] - value[:-2]) * np.diff(u)[:-1] / (u[2:] - u[:-2])
-    return value if not better.any() and (value[1:-1] <= chord + _GAIN).all() else np.full(n, np.inf)
+    return (
+        value if not better.any() and (value[1:-1] <= chord + _GAIN).all() else np.full(n, np.inf)
+    )

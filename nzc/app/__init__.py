@@ -1,1 +1,3 @@
-"""The command line, and `nzc.run`: configuration in, runs and sweeps out. The only package that uses Hydra."""
+"""The command line, and `nzc.run`: configuration in, runs and sweeps out. The only package that
+uses Hydra.
+"""

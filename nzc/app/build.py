@@ -1,4 +1,6 @@
-"""Build the objects that a composed configuration describes. Errors name the whole key, as it is typed."""
+"""Build the objects that a composed configuration describes. Errors name the whole key, as it is
+typed.
+"""
 
 import inspect
 import os
@@ -43,7 +45,9 @@ def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> dict[str, Any]:
     """Return the composed configuration with dotted keys, for the tracker."""
     tree: Any = OmegaConf.to_container(without_hydra(cfg), resolve=True)
     del tree["sweep"]
-    return names_of(cfg, choices) | {key: value for key, value in flatten(tree).items() if not key.endswith("_target_")}
+    return names_of(cfg, choices) | {
+        key: value for key, value in flatten(tree).items() if not key.endswith("_target_")
+    }
 
 
 def without_hydra(cfg: DictConfig) -> DictConfig:
@@ -54,7 +58,8 @@ def without_hydra(cfg: DictConfig) -> DictConfig:
 def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
     """Return the object that a group describes; None for an empty group.
 
-    chosen  the group's option: only `none` may have settings without a class, such as those of a recipe
+    chosen  the group's option: only `none` may have settings without a class, such as those of a
+            recipe
     """
     kind, node = KINDS[group], cfg[group]
     if OmegaConf.is_config(node):
@@ -63,7 +68,9 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
         if group in _OPTIONAL and (not node or chosen == "none"):
             return None
         or_none = f"; or {group}=none" if group in _OPTIONAL else ""
-        raise InputError(f"{group}._target_", None, f"must name a class derived from {kind.__name__}{or_none}")
+        raise InputError(
+            f"{group}._target_", None, f"must name a class derived from {kind.__name__}{or_none}"
+        )
     built = _instantiated(cfg, node, group)
     if not isinstance(built, kind):
         must = f"must be a class derived from {kind.__name__}, or a function that returns one"
@@ -74,7 +81,11 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
 
 def build_metrics(cfg: DictConfig) -> tuple[OwnMetric, ...]:
     """Return the user's own metrics. Nothing is imported where there are none."""
-    nodes: Any = OmegaConf.to_container(cfg.metrics, resolve=True) if OmegaConf.is_config(cfg.metrics) else cfg.metrics
+    nodes: Any = (
+        OmegaConf.to_container(cfg.metrics, resolve=True)
+        if OmegaConf.is_config(cfg.metrics)
+        else cfg.metrics
+    )
     example = "as in metrics.f1={_target_: sklearn.metrics.f1_score, average: macro}"
     if not isinstance(nodes or {}, dict):
         raise InputError("metrics", nodes, f"must have a name for each metric, {example}")
@@ -82,17 +93,21 @@ def build_metrics(cfg: DictConfig) -> tuple[OwnMetric, ...]:
     for name, node in (nodes or {}).items():
         key = f"metrics.{name}"
         if not re.fullmatch(r"[\w-]+", str(name)) or is_taken(str(name)):
-            allowed = "must have another name: of letters, digits, _ and -, and none of nzc's figures"
+            allowed = (
+                "must have another name: of letters, digits, _ and -, and none of nzc's figures"
+            )
             raise InputError(key, node, allowed)
         if isinstance(node, str):
             node = {"_target_": node}
         if node is None:  # as for a metric of a sweep file that a job does without
             continue
         if not isinstance(node, dict) or not isinstance(node.get("_target_"), str):
-            raise InputError(key, node, f"must name a function of true labels and predictions, {example}")
+            raise InputError(
+                key, node, f"must name a function of true labels and predictions, {example}"
+            )
         takes = node.pop("_takes_", None)
         if takes is not None:
-            one_of(TAKES, **{f"{key}._takes_": takes})
+            one_of(f"{key}._takes_", takes, TAKES)
         part = _instantiated(cfg, node | {"_partial_": True}, key)
         metrics.append(OwnMetric(str(name), node["_target_"], part, takes))
     return tuple(metrics)
@@ -119,7 +134,11 @@ def check_own_parts(cfg: DictConfig) -> None:
     """Raise InputError where a part of the user's own cannot be imported: before data are read."""
     _find_own_modules()
     for section in (*KINDS, "metrics"):
-        tree = OmegaConf.to_container(cfg[section], resolve=True) if OmegaConf.is_config(cfg[section]) else {}
+        tree = (
+            OmegaConf.to_container(cfg[section], resolve=True)
+            if OmegaConf.is_config(cfg[section])
+            else {}
+        )
         for key, target in _targets(tree, section):
             if not str(target).startswith(("nzc.", "sklearn.")):  # slow to import
                 try:
@@ -144,7 +163,8 @@ def _find_own_modules() -> None:
 
 
 def _described(node: Any, key: str, annotation: Any = None) -> Any:
-    """Return a node with the `_partial_` that keys imply. `annotation`: of the argument that the node is for.
+    """Return a node with the `_partial_` that keys imply. `annotation`: of the argument that the
+    node is for.
 
     InputError: a class or function has no such argument, or a value is missing.
     """
@@ -155,7 +175,9 @@ def _described(node: Any, key: str, annotation: Any = None) -> Any:
     if not isinstance(node, dict):
         return node
     known = _arguments(node["_target_"]) if "_target_" in node else {}
-    described = {name: _described(value, f"{key}.{name}", known.get(name)) for name, value in node.items()}
+    described = {
+        name: _described(value, f"{key}.{name}", known.get(name)) for name, value in node.items()
+    }
     if "_target_" in node and key.rpartition(".")[2] in _FACTORIES:
         described.setdefault("_partial_", True)
     for name in node:
@@ -165,13 +187,17 @@ def _described(node: Any, key: str, annotation: Any = None) -> Any:
 
 
 def _missing(key: str, annotation: Any) -> InputError:
-    """Return the error for a value that must be given: it names the words that an annotation allows."""
+    """Return the error for a value that must be given: it names the words that an annotation
+    allows.
+    """
     words = [word for word in get_args(annotation) if isinstance(word, str)]
     return InputError(key, MISSING, among(words, MISSING) if words else "must be given")
 
 
 def _arguments(target: str) -> dict[str, Any]:
-    """Return the arguments of a class or function, with annotations; {}: any, or Hydra will say what is wrong."""
+    """Return the arguments of a class or function, with annotations; {}: any, or Hydra will say
+    what is wrong.
+    """
     try:
         parameters = inspect.signature(resolve_name(target)).parameters
     except Exception:  # the module may fail to import; some built-in functions have no signature
@@ -182,12 +208,15 @@ def _arguments(target: str) -> dict[str, Any]:
 
 
 def _check_fields(built: Any, node: dict[str, Any], key: str) -> None:
-    """Raise InputError where a field of a dataclass, or of one inside it, is not what its annotation says."""
+    """Raise InputError where a field of a dataclass, or of one inside it, is not what its
+    annotation says.
+    """
     if not is_dataclass(built):
         return
     hints = get_type_hints(type(built), include_extras=True)
     for name in [field.name for field in fields(built) if field.init and field.name in node]:
-        adapter: Any = TypeAdapter(dict[str, hints[name]], config=ConfigDict(arbitrary_types_allowed=True))  # type: ignore[valid-type]
+        kind: Any = dict.__class_getitem__((str, hints[name]))
+        adapter = TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
         try:
             adapter.validate_python({name: getattr(built, name)})
         except ValidationError as error:

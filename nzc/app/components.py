@@ -17,39 +17,49 @@ from nzc.app.build import build, build_metrics, check_own_parts
 from nzc.app.config import name_of_people, names_of
 from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
-from nzc.labeling.individual import shares
-from nzc.labeling.promise import LabelingPolicy
+from nzc.labeling.bound import LabelingPolicy
+from nzc.labeling.group_budgets import shares
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.randomness import KINDS as RNGS
 from nzc.mechanisms import NoisyArgmax
-from nzc.runs.prepare import RunComponents, check_data, load_for
+from nzc.runs.checks import RunComponents, check_data, load_for
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.validation import InputError, between_0_and_1, one_of, positive, whole, within
 
 #: How often audit=true runs the mechanism.
 AUDIT_TRIALS = 20_000
-#: The noise parameters of aggregators. Without a budget, `scale` follows from the number of teachers.
+#: The noise parameters of aggregators. Without a budget, `scale` follows from the number of
+#: teachers.
 _NOISE = ("sigma", "gamma", "sigma1", "scale")
 
 
 def _check_values(cfg: DictConfig) -> None:
     """Raise InputError where a value of `Config` is out of range."""
-    whole(0, 2**32 - 1, seed=cfg.seed)
-    one_of(RNGS, rng=cfg.rng)
-    between_0_and_1(delta=cfg.delta)
-    one_of(BOUNDS, bound=cfg.bound)
+    whole("seed", cfg.seed, 0, 2**32 - 1)
+    one_of("rng", cfg.rng, RNGS)
+    between_0_and_1("delta", cfg.delta)
+    one_of("bound", cfg.bound, BOUNDS)
     if not isinstance(cfg.audit, bool) and (not isinstance(cfg.audit, int) or cfg.audit < 100):
-        raise InputError("audit", cfg.audit, "must be true, false, or a whole number of trials, 100 or more")
-    whole(1, **{key: cfg[key] for key in ("queries", "answers") if cfg[key] is not None})
+        raise InputError(
+            "audit", cfg.audit, "must be true, false, or a whole number of trials, 100 or more"
+        )
+    for key in ("queries", "answers"):
+        if cfg[key] is not None:
+            whole(key, cfg[key], 1)
     keys = ("wait", "budget.epsilon", "budget.total", "sanitise.beta", "sanitise.order")
-    positive(**{key: value for key in keys if (value := OmegaConf.select(cfg, key)) is not None})
+    for key in keys:
+        value = OmegaConf.select(cfg, key)
+        if value is not None:
+            positive(key, value)
     if cfg.sanitise.order is not None and cfg.sanitise.order <= 1:
         raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
 
 
 def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
-    """Return everything that a run needs, built and checked. `choices` are the chosen options of the groups."""
+    """Return everything that a run needs, built and checked. `choices` are the chosen options of
+    the groups.
+    """
     refuse_unknown_keys(cfg)
     _check_values(cfg)
     check_own_parts(cfg)
@@ -58,7 +68,9 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         check_data(dataset, cfg.queries)
     teachers: Teachers = build(cfg, "teachers")
     if (ledger := cfg.paths.ledger) is not None and Path(ledger).is_dir():
-        raise InputError("paths.ledger", ledger, f"must be a file, such as {Path(ledger, 'ledger.db')}")
+        raise InputError(
+            "paths.ledger", ledger, f"must be a file, such as {Path(ledger, 'ledger.db')}"
+        )
 
     def rows() -> int:
         splits = load_for(dataset, teachers, choices["dataset"])
@@ -68,7 +80,9 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     return RunComponents(
         names=names_of(cfg, choices),
         dataset=dataset,
-        representation=None if dataset is None else build(cfg, "representation", choices["representation"]),
+        representation=None
+        if dataset is None
+        else build(cfg, "representation", choices["representation"]),
         teachers=teachers,
         policy=build_policy(cfg, teachers, rows),
         queries=cfg.queries,
@@ -85,7 +99,8 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
 def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -> LabelingPolicy:
     """Return the rules of labeling, of which ε follows, built and checked.
 
-    The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`. `rows` returns how many rows
+       The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`. `rows`
+       returns how many rows
     can be asked, where the noise depends on that.
     """
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
@@ -95,10 +110,16 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
         adjacency = teachers.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
     groups, of_record = OmegaConf.select(cfg, "budget.groups"), {}
     if groups is not None:
-        of_record = shares(OmegaConf.to_object(groups) if OmegaConf.is_config(groups) else groups, adjacency)
+        of_record = shares(
+            OmegaConf.to_object(groups) if OmegaConf.is_config(groups) else groups, adjacency
+        )
         largest = max(share.budget for share in of_record.values())
         if cfg.budget.epsilon not in (None, largest):  # a run stores the largest
-            raise InputError("budget.epsilon", cfg.budget.epsilon, "must be null where budget.groups gives every ε")
+            raise InputError(
+                "budget.epsilon",
+                cfg.budget.epsilon,
+                "must be null where budget.groups gives every ε",
+            )
         cfg.budget.epsilon = largest
         adjacency = adjacency.times(max(share.weight for share in of_record.values()))
 
@@ -117,7 +138,9 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
         def tried(**noise: float) -> Any:  # of its queries at most cfg.answers are answered
             cfg.aggregator.update(noise)
             built, other = mechanism(), FREE
-            if cfg.bound == SANITISED and built.bounds:  # the bound is a release too, and follows from the noise
+            if (
+                cfg.bound == SANITISED and built.bounds
+            ):  # the bound is a release too, and follows from the noise
                 planned = [(queries, bound) for bound in built.bounds]
                 other = gaussian_cost(1 / plan(planned, cfg.delta).noise)
             cost = partial(built.worst_case_epsilon, answers=cfg.answers, other=other)
@@ -126,7 +149,11 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
         unknown = [str(key) for key, value in cfg.aggregator.items() if value is None]
         with within("budget"):
             cfg.aggregator[free] = calibrate(tried, cfg.budget.epsilon, cfg.delta, queries, free)
-        known = [f"aggregator.{key}={value:.6g}" for key in unknown if (value := cfg.aggregator[key]) is not None]
+        known = [
+            f"aggregator.{key}={value:.6g}"
+            for key in unknown
+            if (value := cfg.aggregator[key]) is not None
+        ]
         labels = f"{queries} queries" if adjacency.everywhere else "all labels"
         if not OmegaConf.select(cfg, "baseline"):
             spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
@@ -142,19 +169,25 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
         rng=cfg.rng,
         answers=cfg.answers,
         bound=cfg.bound,
-        total=OmegaConf.select(cfg, "budget.total"),  # stored configurations of older versions have none
+        total=OmegaConf.select(
+            cfg, "budget.total"
+        ),  # stored configurations of older versions have none
         shares=of_record,
     )
 
 
 def _free_noise(cfg: DictConfig) -> str | None:
-    """Return the noise parameter that is null, which a budget is to decide. InputError: there is no budget."""
+    """Return the noise parameter that is null, which a budget is to decide. InputError: there is no
+    budget.
+    """
     node = cfg.aggregator
     free = [key for key in _NOISE if OmegaConf.is_dict(node) and key in node and node[key] is None]
     if not free or (cfg.budget.epsilon is None and free == ["scale"]):
         return None
     if cfg.budget.epsilon is None:
-        raise InputError(f"aggregator.{free[0]}", None, "must be a number where budget.epsilon is null")
+        raise InputError(
+            f"aggregator.{free[0]}", None, "must be a number where budget.epsilon is null"
+        )
     if typed := [key for key in free[1:] if not OmegaConf.is_interpolation(node, key)]:
         allowed = f"must be a number, or be left out, where aggregator.{free[0]} is null: the budget decides one noise"
         raise InputError(f"aggregator.{typed[0]}", None, allowed)

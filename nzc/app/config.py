@@ -15,11 +15,21 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 _PACKAGE = Path(__file__).parents[1]
-#: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a checkout.
+#: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a
+#: checkout.
 HOME = _PACKAGE / "home" if (_PACKAGE / "home").is_dir() else _PACKAGE.parent
 CONF = HOME / "conf"
 #: The groups of the configuration.
-GROUPS = ("recipe", "dataset", "representation", "teachers", "aggregator", "student", "trainer", "tracking")
+GROUPS = (
+    "recipe",
+    "dataset",
+    "representation",
+    "teachers",
+    "aggregator",
+    "student",
+    "trainer",
+    "tracking",
+)
 #: The groups whose options name a run.
 _NAMING = ("dataset", "teachers", "aggregator", "student")
 
@@ -46,7 +56,9 @@ class Sanitise:
 
 @dataclass
 class Config:
-    """All keys but those of the groups. The YAML of a group's option names a class, whose arguments are its keys."""
+    """All keys but those of the groups. The YAML of a group's option names a class, whose arguments
+    are its keys.
+    """
 
     seed: int = MISSING
     rng: str = MISSING
@@ -61,7 +73,9 @@ class Config:
     audit: Any = MISSING  # a truth value, or how often the mechanism is run
     wait: float = MISSING
     figures: bool | None = None
-    metrics: Any = field(default_factory=lambda: DictConfig({}, flags={"struct": False}))  # names are the user's
+    metrics: Any = field(
+        default_factory=lambda: DictConfig({}, flags={"struct": False})
+    )  # names are the user's
     baseline: bool = False
     paths: Paths = field(default_factory=Paths)
     dataset: Any = MISSING
@@ -76,15 +90,19 @@ class Config:
 
 
 def name_of_people(cfg: DictConfig) -> str | None:
-    """Return dataset.name, the user's own name of the people whom the private data are about; None: they have none."""
+    """Return dataset.name, the user's own name of the people whom the private data are about; None:
+    they have none.
+    """
     name = OmegaConf.select(cfg, "dataset.name")
     return None if name is None else str(name).strip() or None
 
 
 def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
-    """Return what results and tracker call dataset, teachers, aggregator and student: the options, as they were typed.
+    """Return what results and tracker call dataset, teachers, aggregator and student: the options,
+    as they were typed.
 
-    A class that was typed in place of the option's (`_target_`) is the name; so is a kind of torchvision's datasets.
+       A class that was typed in place of the option's (`_target_`) is the name; so is a kind of
+       torchvision's datasets.
     """
     names = {}
     for group in _NAMING:
@@ -102,19 +120,25 @@ def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
 
 
 def experiment_of(cfg: DictConfig, choices: Mapping[str, Any]) -> str:
-    """Return the name of a run's experiment: dataset.name, or the dataset, or the votes' file where there is none."""
+    """Return the name of a run's experiment: dataset.name, or the dataset, or the votes' file where
+    there is none.
+    """
     dataset = names_of(cfg, choices)["dataset"]
     votes = str(OmegaConf.select(cfg, "teachers.path") or "votes.npy") if dataset == "none" else ""
     return name_of_people(cfg) or Path(votes).stem or dataset
 
 
 def shows_private(cfg: DictConfig) -> bool:
-    """Return whether output and tracking may depend on votes: tracking.private; true for tracking=none."""
+    """Return whether output and tracking may depend on votes: tracking.private; true for
+    tracking=none.
+    """
     return bool(OmegaConf.select(cfg, "tracking.private", default=True))
 
 
 class _SearchPath(SearchPathPlugin):
-    """Finds `+sweeps=NAME` in sweeps/ and `GROUP=NAME` in conf/, of nzc and of the working directory."""
+    """Finds `+sweeps=NAME` in sweeps/ and `GROUP=NAME` in conf/, of nzc and of the working
+    directory.
+    """
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         search_path.append("nzc", f"file://{HOME}")
@@ -126,23 +150,34 @@ class _SearchPath(SearchPathPlugin):
 
 def options(folder: str) -> list[str]:
     """Return the options of conf/GROUP, or the sweeps, of nzc and of the working directory."""
-    return sorted({path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")})
+    return sorted(
+        {path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")}
+    )
 
 
 def _option_text(group: str, option: str) -> str:
-    """Return the file of an option, of nzc or of the working directory, as Hydra finds it; empty: it is elsewhere."""
+    """Return the file of an option, of nzc or of the working directory, as Hydra finds it; empty:
+    it is elsewhere.
+    """
     files = [home / "conf" / group / f"{option}.yaml" for home in (HOME, Path.cwd())]
     return next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
 
 
 def _groups_help() -> str:
     folders = {f"{name}=": f"conf/{name}" for name in sorted(GROUPS)} | {"+sweeps=": "sweeps"}
-    return "\n".join(f"  {name:15} {', '.join(options(folder))}" for name, folder in folders.items())
+    return "\n".join(
+        f"  {name:15} {', '.join(options(folder))}" for name, folder in folders.items()
+    )
 
 
 def _keys_help(*, _root_: Any) -> str:
     """Return the commented keys of config.yaml and of the chosen options."""
-    main = (CONF / "config.yaml").read_text(encoding="utf-8").partition("\nseed:")[2].partition("\nhydra:")[0]
+    main = (
+        (CONF / "config.yaml")
+        .read_text(encoding="utf-8")
+        .partition("\nseed:")[2]
+        .partition("\nhydra:")[0]
+    )
     sections = [f"seed:{main}".rstrip()]
     for group in GROUPS:
         choice = _root_.hydra.runtime.choices[group]
@@ -161,7 +196,9 @@ def compose_run(overrides: Sequence[str]) -> DictConfig:
 
 
 def register() -> None:
-    """Register schema, search path and the text of `nzc --help` with Hydra. Calling it again changes nothing."""
+    """Register schema, search path and the text of `nzc --help` with Hydra. Calling it again
+    changes nothing.
+    """
     ConfigStore.instance().store(name="spine", node=Config)
     Plugins.instance().register(_SearchPath)
     OmegaConf.register_new_resolver("groups_help", _groups_help, replace=True)

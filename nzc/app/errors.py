@@ -23,10 +23,17 @@ from nzc.app.keys import unknown_key
 from nzc.runs.layout import write_error
 from nzc.validation import InputError, in_a_line, meant, one_line, shortened
 
-#: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets HYDRA_FULL_ERROR for Hydra.
+#: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets
+#: HYDRA_FULL_ERROR for Hydra.
 TRACEBACK = os.environ.setdefault("NZC_TRACEBACK", os.environ.get("HYDRA_FULL_ERROR", "0")) == "1"
 #: Options of Hydra's groups that need an extra of nzc, and its name.
-_EXTRAS = dict(joblib="joblib", submitit_local="submitit", submitit_slurm="submitit", ray="ray", optuna="search")
+_EXTRAS = dict(
+    joblib="joblib",
+    submitit_local="submitit",
+    submitit_slurm="submitit",
+    ray="ray",
+    optuna="search",
+)
 
 
 class Parser(ArgumentParser):
@@ -37,7 +44,9 @@ class Parser(ArgumentParser):
 
 
 class Stop(SystemExit):
-    """The end of a command with an exit code, and `errors` to report. Hydra's callbacks let it pass."""
+    """The end of a command with an exit code, and `errors` to report. Hydra's callbacks let it
+    pass.
+    """
 
     def __init__(self, code: int, *errors: object) -> None:
         super().__init__(code)
@@ -45,8 +54,12 @@ class Stop(SystemExit):
 
 
 @contextmanager
-def reported(private: bool = True, otherwise: int = 1, folder: Path | None = None) -> Iterator[None]:
-    """End the command with line and exit code of an error in this context, which is left in the `folder` of a run."""
+def reported(
+    private: bool = True, otherwise: int = 1, folder: Path | None = None
+) -> Iterator[None]:
+    """End the command with line and exit code of an error in this context, which is left in the
+    `folder` of a run.
+    """
     try:
         yield
     except Exception as error:
@@ -73,12 +86,15 @@ def error_line(error: Exception, private: bool = True, otherwise: int = 1) -> tu
 
 
 def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError | None:
-    """Return the InputError that caused an error, or one made of Hydra's or OmegaConf's error; None: another error.
+    """Return the InputError that caused an error, or one made of Hydra's or OmegaConf's error;
+    None: another error.
 
     words  the overrides, if not those of the command line
     """
     chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+    while (
+        cause := chain[-1].__cause__ or chain[-1].__context__
+    ) is not None and cause not in chain:
         chain.append(cause)
     for link in chain:
         if isinstance(link, InputError):
@@ -88,25 +104,39 @@ def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError |
         if isinstance(link, OverrideParseException):
             return unread(link.override, _sentence(link))
     if comma := re.match(r"Ambiguous value for argument '(.*?)'\n", str(error), re.DOTALL):
-        return unread(comma[1], "for a list, put it into []; to run a job for each part, add --multirun")
+        return unread(
+            comma[1], "for a list, put it into []; to run a job for each part, add --multirun"
+        )
     if "Config group override" in str(error):  # Hydra does not say which
         typed = [part.partition("=") for part in words or sys.argv]
-        values = [(key, value) for key, _, value in typed if re.match("null|true|false|[-+.0-9{]", value)]
-        group, option = next((pair for pair in values if pair[0] in GROUPS or "/" in pair[0]), ("(group)", ""))
+        values = [
+            (key, value) for key, _, value in typed if re.match("null|true|false|[-+.0-9{]", value)
+        ]
+        group, option = next(
+            (pair for pair in values if pair[0] in GROUPS or "/" in pair[0]), ("(group)", "")
+        )
         return InputError(group, option, "must be the name of an option; nzc --help lists them")
     if isinstance(error, MissingConfigException):
         group, _, option = (error.missing_cfg_file or "").removesuffix(".yaml").rpartition("/")
         if option in _EXTRAS:
-            return InputError(group, option, f'must be installed: pip install "nzc[{_EXTRAS[option]}]"')
+            return InputError(
+                group, option, f'must be installed: pip install "nzc[{_EXTRAS[option]}]"'
+            )
         if group in GROUPS:
-            return InputError(group, option, f"must be one of its options{meant(option, options(f'conf/{group}'))}")
+            return InputError(
+                group,
+                option,
+                f"must be one of its options{meant(option, options(f'conf/{group}'))}",
+            )
         if group:
             return InputError(group, option, _sentence(error))
     return None
 
 
 def unread(override: str, why: str) -> InputError:
-    """Return the error for an override that Hydra does not read as one value: what to type if it is text, and why."""
+    """Return the error for an override that Hydra does not read as one value: what to type if it is
+    text, and why.
+    """
     key, _, value = override.partition("=")
     text = _quoted(value)
     if value[:1] in ("[", "{") and not os.path.exists(value):  # texts of a list may need quotes
@@ -136,11 +166,18 @@ def _sentence(error: BaseException) -> str:
 
 
 def _wrong_value(error: Any, hydra: str, words: Sequence[str]) -> InputError:
-    """Return the error for a key or a value that the composed configuration does not accept; `hydra`: its message."""
-    key, typed = str(error.full_key or error.key), re.search(r"(?:override |use \+)[^=\s]+=(.*)", hydra)
+    """Return the error for a key or a value that the composed configuration does not accept;
+    `hydra`: its message.
+    """
+    key, typed = (
+        str(error.full_key or error.key),
+        re.search(r"(?:override |use \+)[^=\s]+=(.*)", hydra),
+    )
     if key == "sweeps":
         file = hydra.split("'")[1]  # In 'sweeps/mine': …
-        return InputError("+sweeps", file.removeprefix("sweeps/"), "must begin with the line # @package _global_")
+        return InputError(
+            "+sweeps", file.removeprefix("sweeps/"), "must begin with the line # @package _global_"
+        )
     parent = error.parent_node
     tree: Any = OmegaConf.to_container(parent, resolve=False) if OmegaConf.is_dict(parent) else {}
     value = typed[1] if typed else tree.get(error.key, error.value)

@@ -1,4 +1,6 @@
-"""The subcommands nzc report and nzc sync, for folders of runs and sweeps, and nzc store, for what runs have stored."""
+"""The subcommands nzc report and nzc sync, for folders of runs and sweeps, and nzc store, for what
+runs have stored.
+"""
 
 import os
 import sys
@@ -29,12 +31,19 @@ def report(arguments: list[str]) -> int:
     from nzc.sweeps.page import write_page
     from nzc.sweeps.table import Sweep
 
-    parser = Parser("nzc report", description="Write report.html into the folder of a sweep; print the table of a run.")
-    parser.add_argument("folders", nargs="+", metavar="FOLDER", type=Path, help="outputs/… of a run or a sweep")
+    parser = Parser(
+        "nzc report",
+        description="Write report.html into the folder of a sweep; print the table of a run.",
+    )
+    parser.add_argument(
+        "folders", nargs="+", metavar="FOLDER", type=Path, help="outputs/… of a run or a sweep"
+    )
     for folder in parser.parse_args(arguments).folders:
         try:
             is_sweep = (folder / SWEEP).is_file()
-            show(str(write_page(Sweep(folder))) if is_sweep else result_table(RunResult.read(folder)))
+            show(
+                str(write_page(Sweep(folder))) if is_sweep else result_table(RunResult.read(folder))
+            )
         except Exception as error:  # of missing or damaged files
             allowed = f"must be the folder of a finished run or a sweep, with whole files ({in_a_line(error, 200)})"
             raise InputError("FOLDER", folder, allowed) from error
@@ -42,13 +51,19 @@ def report(arguments: list[str]) -> int:
 
 
 def sync(arguments: list[str]) -> int:
-    """Send runs that could not be tracked when they ran. Exit code 1: something could still not be sent."""
+    """Send runs that could not be tracked when they ran. Exit code 1: something could still not be
+    sent.
+    """
     parser = Parser("nzc sync", description="Send runs that could not be tracked when they ran.")
-    parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)")
+    parser.add_argument(
+        "folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)"
+    )
     parser.add_argument("--uri", help="tracking.uri, where not that of each run")
-    parser.add_argument("--wait", type=float, default=60, help="seconds to wait for a server (default 60)")
+    parser.add_argument(
+        "--wait", type=float, default=60, help="seconds to wait for a server (default 60)"
+    )
     chosen = parser.parse_args(arguments)
-    positive(**{"--wait": chosen.wait})
+    positive("--wait", chosen.wait)
     wait_at_most(chosen.wait)
     sent = failed = running = 0
     for root in map(Path, chosen.folders):
@@ -68,41 +83,61 @@ def sync(arguments: list[str]) -> int:
 
 
 def _stored_tracker(folder: Path, uri: str | None) -> Tracker:
-    """Return the tracker of a run or sweep in `folder`, which may be a stranger's: plain values, never a class.
+    """Return the tracker of a run or sweep in `folder`, which may be a stranger's: plain values,
+    never a class.
 
     `uri` of the command line replaces that of the folder; only in it, ${oc.env:NAME} is resolved.
     """
     files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
     stored = OmegaConf.merge(*(OmegaConf.load(folder / file) for file in files))
     tree: Any = OmegaConf.to_container(stored, resolve=False)
-    values = {key: tree["tracking"][key] for key in ("uri", "artifacts", "model", "register", "private")}
+    values = {
+        key: tree["tracking"][key] for key in ("uri", "artifacts", "model", "register", "private")
+    }
     values |= {} if uri is None else {"uri": OmegaConf.create({"uri": uri}).uri}
     for key, value in values.items():
         if "${" in str(value):
-            raise InputError(f"tracking.{key}", value, "must be a plain value in a stored run, or given by --uri")
+            raise InputError(
+                f"tracking.{key}", value, "must be a plain value in a stored run, or given by --uri"
+            )
     home = Path(tree["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
     with chdir(home if uri is None and home.is_dir() else "."):
         return MLflow(**values, system_metrics=False)  # they would be this machine's
 
 
 def store(arguments: list[str]) -> int:
-    """List stored predictions, releases and trials; or remove predictions, forget trials, or name datasets."""
+    """List stored predictions, releases and trials; or remove predictions, forget trials, or name
+    datasets.
+    """
     about = "List stored predictions and the ledger's releases and trials; or remove, forget or name some of them."
     parser = Parser("nzc store", description=about)
-    parser.add_argument("--root", default=".nzc", help="the store (default .nzc): the value of paths.store")
+    parser.add_argument(
+        "--root", default=".nzc", help="the store (default .nzc): the value of paths.store"
+    )
     ledgers = "the ledger's file (default: that of NZC_LEDGER, or else in the store): the value of paths.ledger"
     parser.add_argument("--ledger", default=os.environ.get("NZC_LEDGER"), help=ledgers)
-    parser.add_argument("--delta", type=float, default=1e-5, help="δ of the ledger's ε (default 1e-5)")
+    parser.add_argument(
+        "--delta", type=float, default=1e-5, help="δ of the ledger's ε (default 1e-5)"
+    )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--prune", nargs="+", metavar="KEY", help="remove these entries; the start of a key is enough")
-    what.add_argument("--all", action="store_true", help="remove every entry; the ledger always stays")
+    what.add_argument(
+        "--prune",
+        nargs="+",
+        metavar="KEY",
+        help="remove these entries; the start of a key is enough",
+    )
+    what.add_argument(
+        "--all", action="store_true", help="remove every entry; the ledger always stays"
+    )
     forgotten = "forget these trials, without KEY all; do so only if nobody has seen their labels"
     what.add_argument("--forget", nargs="*", metavar="KEY", help=forgotten)
     named = "name the people whom these private datasets are about: costs under one name add up"
     what.add_argument("--name", nargs="+", metavar=("NAME", "DATASET"), help=named)
-    parser.add_argument("--yes", action="store_true", help="do it: without, --prune, --all and --forget only list")
+    parser.add_argument(
+        "--yes", action="store_true", help="do it: without, --prune, --all and --forget only list"
+    )
     chosen = parser.parse_args(arguments)
-    between_0_and_1(**{"--delta": chosen.delta})
+    between_0_and_1("--delta", chosen.delta)
     if not Path(chosen.root).is_dir():
         raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
     kept = PredictionStore(chosen.root, ledger=chosen.ledger)
@@ -129,12 +164,20 @@ def store(arguments: list[str]) -> int:
 
 def _name(ledger: Ledger | None, entries: list[LedgerEntry], name: str, *starts: str) -> None:
     """Give a name to the private datasets whose digests begin so."""
-    datasets = _whole_keys("--name", starts, {entry.dataset for entry in entries}, "private dataset")
+    datasets = _whole_keys(
+        "--name", starts, {entry.dataset for entry in entries}, "private dataset"
+    )
     if ledger is None or not datasets:
-        raise InputError("--name", name, "must be given with the start of a private dataset that the ledger lists")
+        raise InputError(
+            "--name",
+            name,
+            "must be given with the start of a private dataset that the ledger lists",
+        )
     for dataset in datasets:
         ledger.name(dataset, name)
-    print(f"{name}: {', '.join(sorted(digest[:8] for digest in ledger.counted_with(datasets[0])))} count together")
+    print(
+        f"{name}: {', '.join(sorted(digest[:8] for digest in ledger.counted_with(datasets[0])))} count together"
+    )
 
 
 def _forget(ledger: Ledger | None, trials: list[LedgerEntry], chosen: Any) -> None:
@@ -170,30 +213,54 @@ def _require(yes: bool) -> None:
 
 
 def _show_entries(entries: list[Entry]) -> None:
-    table = Table(title=f"{len(entries)} stored, {decimal(sum(entry.bytes for entry in entries))}", title_style="bold")
+    table = Table(
+        title=f"{len(entries)} stored, {decimal(sum(entry.bytes for entry in entries))}",
+        title_style="bold",
+    )
     for name in ("key", "data", "settings", "size", "days", "state"):
-        table.add_column(name, overflow="fold", justify="right" if name in ("size", "days") else "left")
+        table.add_column(
+            name, overflow="fold", justify="right" if name in ("size", "days") else "left"
+        )
     for entry in entries:
         request = {"count": None, **entry.request}  # count first
         data = str(request.pop("data", "–"))[:8]
-        settings = " ".join(f"{k}={_short(v)}" for k, v in request.items() if v is not None and k != "code")
-        table.add_row(entry.path.name, data, settings, decimal(entry.bytes), f"{entry.days:.1f}", entry.state)
+        settings = " ".join(
+            f"{k}={_short(v)}" for k, v in request.items() if v is not None and k != "code"
+        )
+        table.add_row(
+            entry.path.name, data, settings, decimal(entry.bytes), f"{entry.days:.1f}", entry.state
+        )
     show(table)
 
 
 def _show_ledger(ledger: Ledger, entries: list[LedgerEntry], delta: float) -> None:
-    """Show a line for each private dataset, or for several that a name connects, and below them every trial."""
+    """Show a line for each private dataset, or for several that a name connects, and below them
+    every trial.
+    """
     totals = f"ε of all releases, δ = {delta:g}", "trials", "ε with all trials"
-    title = "what was released from private data about the same people, whether it was published or not"
-    table = Table("data, and names", "releases", "last, UTC", *totals, title=title, title_style="bold")
+    title = (
+        "what was released from private data about the same people, whether it was published or not"
+    )
+    table = Table(
+        "data, and names", "releases", "last, UTC", *totals, title=title, title_style="bold"
+    )
     names = ledger.names()
     for same in dict.fromkeys(frozenset(ledger.counted_with(entry.dataset)) for entry in entries):
         own = [entry for entry in entries if entry.dataset in same]
-        titles = sorted(digest[:8] for digest in same) + sorted({name for key in same for name in names.get(key, ())})
+        titles = sorted(digest[:8] for digest in same) + sorted(
+            {name for key in same for name in names.get(key, ())}
+        )
         releases = [entry for entry in own if entry.kind == RELEASE]
         last = max((entry.recorded for entry in releases), default="–")
         seeded = str(len(own) - len(releases))
-        table.add_row(", ".join(titles), str(len(releases)), last, _total(releases, delta), seeded, _total(own, delta))
+        table.add_row(
+            ", ".join(titles),
+            str(len(releases)),
+            last,
+            _total(releases, delta),
+            seeded,
+            _total(own, delta),
+        )
     show(table)
     if trials := [entry for entry in entries if entry.kind == TRIAL]:
         _show_trials(trials, delta)
@@ -206,7 +273,14 @@ def _total(entries: list[LedgerEntry], delta: float) -> str:
 
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
-    columns = ("key", "private dataset", "mechanism", "labels", "recorded, UTC", f"ε at δ = {delta:g}")
+    columns = (
+        "key",
+        "private dataset",
+        "mechanism",
+        "labels",
+        "recorded, UTC",
+        f"ε at δ = {delta:g}",
+    )
     title = "trials, whose noise has a seed: their cost counts if somebody used their labels or passed them on"
     table = Table(*columns, title=title, title_style="bold")
     for entry in trials:
@@ -220,6 +294,10 @@ def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
 def _short(value: Any) -> str:
     """Return a setting of a stored request in few words: Tree(max_depth=3)."""
     if isinstance(value, dict):
-        inside = (f"{key}={_short(item)}" for key, item in value.items() if key not in ("class", "source", "version"))
+        inside = (
+            f"{key}={_short(item)}"
+            for key, item in value.items()
+            if key not in ("class", "source", "version")
+        )
         return f"{str(value.get('class', '')).rpartition('.')[2]}({', '.join(inside)})"
     return f"{value:g}" if isinstance(value, float) else str(value)

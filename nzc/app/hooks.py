@@ -1,4 +1,6 @@
-"""Hydra's callbacks. What a run or a sweep needs is imported when it begins: a run says before what it is."""
+"""Hydra's callbacks. What a run or a sweep needs is imported when it begins: a run says before what
+it is.
+"""
 
 import sys
 from typing import Any
@@ -11,7 +13,9 @@ from nzc.app.errors import reported
 
 
 class RunHooks(Callback):
-    """Prepares a single run before Hydra makes its folder, so that wrong input leaves nothing behind."""
+    """Prepares a single run before Hydra makes its folder, so that wrong input leaves nothing
+    behind.
+    """
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         with reported(shows_private(config)):  # Hydra would make a warning of an error
@@ -22,7 +26,9 @@ class RunHooks(Callback):
 
 
 class SweepHooks(Callback):
-    """Opens a sweep before its jobs, and answers its question after them. Launchers send this to their workers."""
+    """Opens a sweep before its jobs, and answers its question after them. Launchers send this to
+    their workers.
+    """
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         from nzc.app.sweep import RunningSweep

@@ -1,4 +1,6 @@
-"""One job of the command `nzc`: prepared from its configuration, executed in its folder, and tracked."""
+"""One job of the command `nzc`: prepared from its configuration, executed in its folder, and
+tracked.
+"""
 
 import sys
 import time
@@ -22,24 +24,28 @@ from nzc.app.errors import TRACEBACK, error_line, reported
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
 from nzc.runs import pipeline
+from nzc.runs.checks import PreparedRun, forget_data
+from nzc.runs.checks import prepare as prepare_run
 from nzc.runs.formatting import show
 from nzc.runs.layout import RESULT, as_typed, flatten, read_overrides, with_infinity, write_error
-from nzc.runs.prepare import PreparedRun, forget_data
-from nzc.runs.prepare import prepare as prepare_run
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_line, result_table
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
-from nzc.sweeps.frame import job_name
+from nzc.sweeps.jobs import job_name
 from nzc.tracking import Tracker, read_record, tracked, tracked_name, wait_at_most
 from nzc.validation import InputError
 
 
 @dataclass
 class PreparedJob:
-    """A run whose input is known to be good, and its tracker. `begun`: when the user started it, since 1970."""
+    """A run whose input is known to be good, and its tracker. `begun`: when the user started it,
+    since 1970.
+    """
 
-    single: ClassVar["PreparedJob | None"] = None  # the single run of this process, between `begin_run` and `run_job`
+    single: ClassVar["PreparedJob | None"] = (
+        None  # the single run of this process, between `begin_run` and `run_job`
+    )
 
     cfg: DictConfig
     choices: Mapping[str, Any]
@@ -48,7 +54,9 @@ class PreparedJob:
     begun: float
 
     def help_train(self) -> bool:
-        """On a worker node, which only helps another to train teachers: train its share, and return true."""
+        """On a worker node, which only helps another to train teachers: train its share, and return
+        true.
+        """
         if is_worker := self.run.parts.trainer.is_worker:
             pipeline.train_worker(self.run)
         return is_worker
@@ -59,22 +67,32 @@ class PreparedJob:
         self.folder.take()
 
     def execute(
-        self, sweep: Path | None = None, name: str = "", show: Callable[[RunResult], None] | None = None
+        self,
+        sweep: Path | None = None,
+        name: str = "",
+        show: Callable[[RunResult], None] | None = None,
     ) -> RunResult:
-        """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in `sweep`.
+        """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in
+        `sweep`.
 
         show  receives the result when its numbers are known; None: stages are not reported either
         """
         speaks = show is not None and self.run.parts.trainer.progress
         say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
-        with closing(self.folder), _tracked(self.tracker, self.cfg, self.choices, self.folder.path, sweep, name):
+        with (
+            closing(self.folder),
+            _tracked(self.tracker, self.cfg, self.choices, self.folder.path, sweep, name),
+        ):
             return pipeline.execute(self.run, self.folder.path, self.begun, say, show)
 
 
-def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep: bool = False) -> PreparedJob:
+def prepare(
+    cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep: bool = False
+) -> PreparedJob:
     """Build and check everything, also the tracker's address. An InputError leaves nothing behind.
 
-    A job of a sweep draws no figures by default, and does not check the address: the sweep has done so.
+    A job of a sweep draws no figures by default, and does not check the address: the sweep has
+    done so.
     """
     require_writable("paths.output", Path(cfg.paths.output))
     run_params(cfg, choices)  # every value can be resolved
@@ -95,12 +113,18 @@ def prepare(cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep:
 
 
 def _require_publishable(run: PreparedRun) -> None:
-    """Raise InputError where what a public tracker gets would tell more of private records than ε says."""
+    """Raise InputError where what a public tracker gets would tell more of private records than ε
+    says.
+    """
     policy, splits = run.session.policy, run.splits
     if splits is not None and splits.undeclared_classes is not None:
         allowed = "must be declared where tracking.private=false, because else private labels decide what is sent"
         raise InputError("dataset.classes", None, allowed)
-    why = "" if np.isfinite(run.session.promise.epsilon) else f"the labels of {policy.mechanism} have no finite ε"
+    why = (
+        ""
+        if np.isfinite(run.session.promise.epsilon)
+        else f"the labels of {policy.mechanism} have no finite ε"
+    )
     if policy.rng != SYSTEM:
         why = f"anyone who knows the seed can subtract the noise from the labels; rng={SYSTEM} has none"
     if why:
@@ -115,20 +139,31 @@ def build_tracker(cfg: DictConfig) -> Tracker | None:
 
 
 def _tracked(
-    tracker: Tracker | None, cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path | None, name: str
+    tracker: Tracker | None,
+    cfg: DictConfig,
+    choices: Mapping[str, Any],
+    folder: Path,
+    sweep: Path | None,
+    name: str,
 ) -> AbstractContextManager[None]:
     """Track the run in `folder`, named by what was typed unless it is the job `name` of a sweep."""
     names = names_of(cfg, choices)
     named = {f"{group}={names[group]}": names[group] for group in ("dataset", "aggregator")}
-    name = name or tracked_name([*named.values()], [text for text in read_overrides(folder) if text not in named])
+    name = name or tracked_name(
+        [*named.values()], [text for text in read_overrides(folder) if text not in named]
+    )
     experiment = experiment_of(cfg, choices)
-    if sweep is not None and choices["dataset"] == "none":  # all votes of a sweep stand in its own experiment
+    if (
+        sweep is not None and choices["dataset"] == "none"
+    ):  # all votes of a sweep stand in its own experiment
         experiment = read_record(sweep).get("experiment", experiment)
     return tracked(tracker, folder, experiment, name, run_params(cfg, choices), sweep)
 
 
 def begin_run(config: DictConfig) -> None:
-    """Prepare a single run, and take its folder. A worker node trains its share of the teachers, and ends here."""
+    """Prepare a single run, and take its folder. A worker node trains its share of the teachers,
+    and ends here.
+    """
     forget_data()  # of an earlier command of this process
     begun = psutil.Process().create_time()  # imports take seconds
     job = prepare(config, config.hydra.runtime.choices, begun)
@@ -143,7 +178,9 @@ def run_job(cfg: DictConfig) -> float | list[float] | None:
     settings, private = HydraConfig.get(), shows_private(cfg)
     folder = Path(settings.runtime.output_dir)
     if settings.mode == RunMode.MULTIRUN:
-        home = Path(settings.runtime.cwd if settings.job.chdir else ".")  # where relative paths start
+        home = Path(
+            settings.runtime.cwd if settings.job.chdir else "."
+        )  # where relative paths start
         sweep = home / settings.sweep.dir
         name = job_name(sweep, settings.job.num, as_typed(settings.overrides.task))
         return _run_of_sweep(cfg, settings.runtime.choices, folder, sweep, name, home)
@@ -173,7 +210,11 @@ def _run_of_sweep(
         return None if cfg.objective is None else _objective(cfg.objective, result)
     except Exception as error:
         if job is None:
-            with suppress(Exception), chdir(home), _tracked(build_tracker(cfg), cfg, choices, folder, sweep, name):
+            with (
+                suppress(Exception),
+                chdir(home),
+                _tracked(build_tracker(cfg), cfg, choices, folder, sweep, name),
+            ):
                 raise
         if TRACEBACK:
             raise
@@ -190,5 +231,7 @@ def _objective(objective: Any, result: RunResult) -> float | list[float]:
     numbers = {key: float(value) for key, value in known.items() if isinstance(value, int | float)}
     for key in [objective] if isinstance(objective, str) else objective:
         if key not in numbers:
-            raise InputError("objective", key, f"must be a number of result.json: {', '.join(numbers)}")
+            raise InputError(
+                "objective", key, f"must be a number of result.json: {', '.join(numbers)}"
+            )
     return numbers[objective] if isinstance(objective, str) else [numbers[key] for key in objective]

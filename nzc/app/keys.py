@@ -23,22 +23,32 @@ def refuse_unknown_keys(cfg: DictConfig) -> None:
     So does a place for a run's configuration where nzc does not read it.
     """
     tree: Any = OmegaConf.to_container(cfg, resolve=False)
-    for section, prefix in ((Config, ""), (Paths, "paths."), (Budget, "budget."), (Sanitise, "sanitise.")):
+    for section, prefix in (
+        (Config, ""),
+        (Paths, "paths."),
+        (Budget, "budget."),
+        (Sanitise, "sanitise."),
+    ):
         nodes = tree[prefix[:-1]] if prefix else tree
         known = {key.name: nodes.get(key.name) for key in fields(section)}
         for key, value in nodes.items():
             if key not in (*known, "hydra"):
                 raise unknown_key(prefix + key, value, known)
-    place = OmegaConf.select(cfg, "hydra.output_subdir", default=RECORDED)  # Hydra's part is not in all configurations
+    place = OmegaConf.select(
+        cfg, "hydra.output_subdir", default=RECORDED
+    )  # Hydra's part is not in all configurations
     if place != RECORDED:
-        allowed = f"must be {RECORDED}: nzc report, sync and publish read a run's configuration there"
+        allowed = (
+            f"must be {RECORDED}: nzc report, sync and publish read a run's configuration there"
+        )
         raise InputError("hydra.output_subdir", place, allowed)
 
 
 def unknown_key(
     key: str, value: object, known: Mapping[str, Any], of: str = "", words: Sequence[str] = ()
 ) -> InputError:
-    """Return the error for a key that is none of `known`: nodes by whole keys, or by those of the key's group.
+    """Return the error for a key that is none of `known`: nodes by whole keys, or by those of the
+    key's group.
 
     of     whose they are, if not the group's
     words  the overrides, of which follows who chose the group's option; (): they are not known
@@ -54,7 +64,9 @@ def unknown_key(
     elif having and words:
         option, who = _chosen(group, words)
         allowed = f"must be a key of {group}={option}, {who}; {group}={_listed(having)} has it"
-        if option not in options(f"conf/{group}"):  # Hydra first composes a sweep with the default option
+        if option not in options(
+            f"conf/{group}"
+        ):  # Hydra first composes a sweep with the default option
             allowed = f"must be typed as ++{key}={value} where a sweep chooses {group}={option}"
     elif known:
         allowed += meant(name, known)
@@ -93,8 +105,14 @@ def _chosen(group: str, words: Sequence[str]) -> tuple[str, str]:
 
 def _defaults(folder: str, name: str | None) -> dict[str, str]:
     """Return the options that a file chooses, by group."""
-    entries = [entry for entry in _file(folder, name).get("defaults") or () if isinstance(entry, dict)]
-    return {key.removeprefix("override ").lstrip("/"): option for entry in entries for key, option in entry.items()}
+    entries = [
+        entry for entry in _file(folder, name).get("defaults") or () if isinstance(entry, dict)
+    ]
+    return {
+        key.removeprefix("override ").lstrip("/"): option
+        for entry in entries
+        for key, option in entry.items()
+    }
 
 
 def _options_with(group: str, name: str) -> list[str]:
@@ -114,7 +132,9 @@ def _keys(group: str, option: str) -> set[str]:
 
 
 def _file(folder: str, name: str | None) -> dict[str, Any]:
-    """Return a configuration file of nzc or of the working directory, as Hydra finds it; {}: it cannot be read."""
+    """Return a configuration file of nzc or of the working directory, as Hydra finds it; {}: it
+    cannot be read.
+    """
     for path in (home / folder / f"{name}.yaml" for home in (HOME, Path.cwd())):
         with suppress(Exception):  # another error is being reported
             return dict(yaml.safe_load(path.read_text(encoding="utf-8")))

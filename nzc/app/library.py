@@ -27,8 +27,8 @@ from nzc.app.errors import Stop, error_line, input_error
 from nzc.app.job import prepare
 from nzc.app.main import do_job
 from nzc.app.sweep import RunningSweep, answer_interrupted
+from nzc.runs.checks import forget_data
 from nzc.runs.layout import RECORDED
-from nzc.runs.prepare import forget_data
 from nzc.runs.result import RunResult
 from nzc.storage.files import PRIVATE
 from nzc.validation import InputError
@@ -43,20 +43,25 @@ Settings = Sequence[str] | Mapping[str, Any]
 def run(settings: Settings = (), /, **more: Any) -> RunResult:
     """Do what `nzc KEY=VALUE …` does, and return the result; `result.folder` holds everything else.
 
-        result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count": 50}}, tracking="none")
+           result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count":
+           50}}, tracking="none")
         result = nzc.run(["aggregator=gnmax", "aggregator.sigma=3"])
-        result.accuracy, result.epsilon.published, result.labels, result.predictions, result.probabilities
+           result.accuracy, result.epsilon.published, result.labels, result.predictions,
+           result.probabilities
 
     settings  the keys of `nzc --help` with Python values, nested or dotted; or overrides as typed
     more      the same by keyword
 
-    Hydra's global state, the umask and `sys.path` are as before when this returns. InputError: a value cannot be used.
+       Hydra's global state, the umask and `sys.path` are as before when this returns. InputError: a
+       value cannot be used.
     """
     begun, overrides = time.time(), as_overrides(settings, more)
     with _undone(overrides):
         cfg = compose_run(overrides)
         if cfg.hydra.mode == RunMode.MULTIRUN:
-            raise InputError("settings", " ".join(overrides), "must describe one run; nzc.sweep runs several")
+            raise InputError(
+                "settings", " ".join(overrides), "must describe one run; nzc.sweep runs several"
+            )
         job = prepare(cfg, cfg.hydra.runtime.choices, begun)
         job.take("hydra.run.dir", folder := Path(cfg.hydra.run.dir).absolute())
         (stored := folder / RECORDED).mkdir(exist_ok=True)  # as Hydra does
@@ -68,14 +73,17 @@ def run(settings: Settings = (), /, **more: Any) -> RunResult:
 
 
 def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
-    """Do what `nzc --multirun KEY=VALUE,VALUE …` does, and return its table (`nzc.read_sweep`): a row for each job.
+    """Do what `nzc --multirun KEY=VALUE,VALUE …` does, and return its table (`nzc.read_sweep`): a
+    row for each job.
 
         jobs = nzc.sweep({"aggregator": ["lnmax", "gnmax"], "seed": range(3)})
         jobs.groupby("aggregator")[["accuracy", "epsilon.exact"]].mean()
 
-    settings, more  as of `nzc.run`; each list, range or array is a grid of values, and a tuple is one value: a list
+    settings, more  as of `nzc.run`; each list, range or array is a grid of values, and a tuple is
+                    one value: a list
 
-    `jobs.attrs["folder"]` has the page report.html. A job that failed has its error in the column `failure`.
+       `jobs.attrs["folder"]` has the page report.html. A job that failed has its error in the
+       column `failure`.
     InputError: a key or value of the grid is wrong; then no job has begun.
     """
     from nzc.sweeps.table import read_sweep  # imports pandas
@@ -88,7 +96,9 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
         ):  # fmt: skip
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
-            hydra.multirun("config", do_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False)
+            hydra.multirun(
+                "config", do_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False
+            )
     except Stop as stop:
         if RunningSweep.ended is None:
             wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
@@ -99,7 +109,12 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
 @contextmanager
 def _undone(overrides: Sequence[str]) -> Iterator[None]:
     """Leave the process as it was after a run or a sweep, and raise Hydra's errors as InputErrors."""
-    state, umask, path, known = Singleton.get_state(), os.umask(PRIVATE), sys.path.copy(), set(sys.modules)
+    state, umask, path, known = (
+        Singleton.get_state(),
+        os.umask(PRIVATE),
+        sys.path.copy(),
+        set(sys.modules),
+    )
     at_stop, here = signal.getsignal(signal.SIGTERM), Path.cwd()
     try:
         GlobalHydra.instance().clear()
@@ -125,7 +140,9 @@ def _undone(overrides: Sequence[str]) -> Iterator[None]:
 
 
 def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False) -> list[str]:
-    """Return settings as Hydra's overrides KEY=VALUE; with `grid`, KEY=VALUE,VALUE for a list, a range or an array."""
+    """Return settings as Hydra's overrides KEY=VALUE; with `grid`, KEY=VALUE,VALUE for a list, a
+    range or an array.
+    """
     if isinstance(settings, str):
         raise InputError("settings", settings, "must be a mapping, or a list of KEY=VALUE")
     words, typed = ([], settings) if isinstance(settings, Mapping) else ([*settings], {})
@@ -134,14 +151,22 @@ def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False
         if key in GROUPS:
             values = ["none" if name is None else name for name in values]
             if wrong := [name for name in values if not isinstance(name, str)]:
-                raise InputError(key, wrong[0], "must be the name of an option; nzc --help lists them")
-        key = f"++{key}" if any(isinstance(each, Mapping) for each in values) and key[0] not in "+~" else key
+                raise InputError(
+                    key, wrong[0], "must be the name of an option; nzc --help lists them"
+                )
+        key = (
+            f"++{key}"
+            if any(isinstance(each, Mapping) for each in values) and key[0] not in "+~"
+            else key
+        )
         words.append(f"{key}={','.join(_text(key, each) for each in values)}")
     return words
 
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of a nested mapping by dotted keys. A mapping that describes an object of a group is a value."""
+    """Yield the values of a nested mapping by dotted keys. A mapping that describes an object of a
+    group is a value.
+    """
     for name, value in tree.items():
         key = f"{above}{name}"
         if isinstance(value, Mapping) and (key in GROUPS or "_target_" not in value):
@@ -160,10 +185,14 @@ def _text(key: str, value: Any) -> str:
     if isinstance(value, list | tuple | range):
         return f"[{','.join(_text(key, each) for each in value)}]"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{name}:{_text(str(name), each)}" for name, each in value.items()) + "}"
+        return (
+            "{" + ",".join(f"{name}:{_text(str(name), each)}" for name, each in value.items()) + "}"
+        )
     if callable(value):
         value = f"{value.__module__}.{value.__qualname__}"
     if not isinstance(value, str | Path):
         raise InputError(key, value, "must be None, a number, text, a list or a mapping")
-    plain = re.fullmatch(r"(?!(null|true|false|inf|nan)$)[a-z_/][\w./-]*", str(value), re.ASCII | re.IGNORECASE)
+    plain = re.fullmatch(
+        r"(?!(null|true|false|inf|nan)$)[a-z_/][\w./-]*", str(value), re.ASCII | re.IGNORECASE
+    )
     return str(value) if plain else QuotedString(str(value), Quote.single).with_quotes()

@@ -26,10 +26,16 @@ STOPPED = "nzc: stopped; finished teachers are stored, and the same command cont
 
 
 def main() -> None:
-    """Run the command. Exit code 0; 1 for a failure while running; 2 for wrong input; 130 when stopped."""
-    os.environ["MPLBACKEND"] = "agg"  # figures are files; a notebook's backend may not even be installed
+    """Run the command. Exit code 0; 1 for a failure while running; 2 for wrong input; 130 when
+    stopped.
+    """
+    os.environ["MPLBACKEND"] = (
+        "agg"  # figures are files; a notebook's backend may not even be installed
+    )
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
-    atexit.register(gc.freeze)  # the interpreter would look once more for garbage among them all, for a second
+    atexit.register(
+        gc.freeze
+    )  # the interpreter would look once more for garbage among them all, for a second
     _begin()
     words = sys.argv[1:]
     command = COMMANDS.get("".join(words[:1]))
@@ -43,8 +49,14 @@ def main() -> None:
                 print(f"nzc {__version__}")
                 return
             if words and words[0][:1] not in "-~" and "=" not in words[0]:
-                raise InputError("nzc", words[0], f"must be KEY=VALUE, or a subcommand{meant(words[0], COMMANDS)}")
-            if {"--help", "-h"} & {*words}:  # Hydra would list all options of its own first, which takes a second
+                raise InputError(
+                    "nzc",
+                    words[0],
+                    f"must be KEY=VALUE, or a subcommand{meant(words[0], COMMANDS)}",
+                )
+            if {"--help", "-h"} & {
+                *words
+            }:  # Hydra would list all options of its own first, which takes a second
                 print(compose_run([word for word in words if word[:1] != "-"]).hydra.help.template)
                 return
             if {"--multirun", "-m"} & {*words}:
@@ -53,7 +65,9 @@ def main() -> None:
             register()
             try:
                 with _collects_late():
-                    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(do_job)()
+                    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(
+                        do_job
+                    )()
             except BaseException:
                 if (sweep := sys.modules.get("nzc.app.sweep")) is not None:
                     with sweep.answer_interrupted():
@@ -73,7 +87,9 @@ def _is_override(word: str) -> bool:
 
 
 def _begin() -> None:
-    """Begin a command, or a job in a process of a launcher: SIGTERM is as Ctrl-C, and files are their owner's only."""
+    """Begin a command, or a job in a process of a launcher: SIGTERM is as Ctrl-C, and files are
+    their owner's only.
+    """
     os.umask(PRIVATE)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -81,7 +97,9 @@ def _begin() -> None:
 
 @contextmanager
 def _collects_late() -> Iterator[None]:
-    """Look for no garbage before a job begins: imports make a million objects that stay, and each search takes long."""
+    """Look for no garbage before a job begins: imports make a million objects that stay, and each
+    search takes long.
+    """
     gc.disable()
     try:
         yield

@@ -9,8 +9,8 @@ from rich.table import Table
 from nzc.app.errors import Parser
 from nzc.data.rows import load_array
 from nzc.mechanisms import Counts, count_votes
-from nzc.mechanisms.plan import QUERIES, Plan, PlannedRun
-from nzc.mechanisms.rows import AGREEMENT, doubts, expected_in_cells, rows_to_ask
+from nzc.planning.budget import QUERIES, Plan, PlannedRun
+from nzc.planning.expected import AGREEMENT, doubts, expected_in_cells, rows_to_ask
 from nzc.runs.formatting import percent, show
 from nzc.types import Ints
 from nzc.validation import InputError, positive, share, whole
@@ -26,7 +26,9 @@ def plan(arguments: list[str]) -> int:
     chosen: dict[str, Any] = vars(_parser().parse_args(arguments))
     measured, public = chosen.pop("agreement_from"), chosen.pop("public")
     if chosen["teachers"] is None:
-        return _plan_cells(chosen["records"], chosen["classes"], chosen["epsilon"], public, chosen["agreement"])
+        return _plan_cells(
+            chosen["records"], chosen["classes"], chosen["epsilon"], public, chosen["agreement"]
+        )
     try:
         planned = Plan(**chosen, measured=measured and _measured(chosen["classes"], *measured))
         best, warnings = planned.recommended, planned.warnings
@@ -36,7 +38,9 @@ def plan(arguments: list[str]) -> int:
         raise InputError(f"--{option}", value, error.allowed) from error
     _show_plan(planned, best)
     verdict = "Recommended" if planned.is_good(best) else "No row is good. The best"
-    show(f"{verdict}: {best.queries:,} queries of {best.aggregator} give {best.right:,.1f} right labels.")
+    show(
+        f"{verdict}: {best.queries:,} queries of {best.aggregator} give {best.right:,.1f} right labels."
+    )
     *fixed, _ = best.settings  # the noise follows from the budget
     settings = [f"teachers.count={planned.teachers}", f"aggregator={best.aggregator}"]
     settings += [f"aggregator.{key}={best.settings[key]}" for key in fixed]
@@ -46,26 +50,49 @@ def plan(arguments: list[str]) -> int:
     return 0
 
 
-def _plan_cells(records: int | None, classes: int, epsilon: float, public: int, agreement: float) -> int:
-    """Show what a run of recipe=near_zero asks at this ε and at others, and how many labels will be right."""
+def _plan_cells(
+    records: int | None, classes: int, epsilon: float, public: int, agreement: float
+) -> int:
+    """Show what a run of recipe=near_zero asks at this ε and at others, and how many labels will be
+    right.
+    """
     if records is None:
-        raise InputError("--records", None, "must be the number of private records; or give --teachers")
-    whole(1, None, "", **{"--records": records, "--public": public})
-    whole(2, None, "", **{"--classes": classes})
-    positive(**{"--epsilon": epsilon, "--agreement": agreement})
-    share(**{"--agreement": agreement})
+        raise InputError(
+            "--records", None, "must be the number of private records; or give --teachers"
+        )
+    whole("--records", records, 1)
+    whole("--public", public, 1)
+    whole("--classes", classes, 2)
+    positive("--epsilon", epsilon)
+    positive("--agreement", agreement)
+    share("--agreement", agreement)
     notes = (
         "Each record counts for the asked row that it is nearest to. → the ε that you gave.\n"
         f"Right labels: estimate for rows with equally many records, {percent(agreement)} of them of the right class."
     )
     names = "ε, at δ = 0", "noise of each count", "rows asked", "records for each", "right labels"
-    table = _table(f"{records:,} records · {classes} classes · agreement {percent(agreement)}", notes, "", *names)
+    table = _table(
+        f"{records:,} records · {classes} classes · agreement {percent(agreement)}",
+        notes,
+        "",
+        *names,
+    )
     for factor in (0.1, 0.25, 0.5, 1, 2, 4, 10):
         counts = Counts(factor * epsilon / 2)
         rows = rows_to_ask(records, classes, public, deviation := counts.noise.deviation)
         _, right = expected_in_cells(counts, records, classes, rows, agreement)
-        numbers = f"{factor * epsilon:.4g}", f"{deviation:,.1f}", f"{rows:,}", f"{records // rows:,}"
-        table.add_row("→" if factor == 1 else "", *numbers, percent(right), style="bold" if factor == 1 else None)
+        numbers = (
+            f"{factor * epsilon:.4g}",
+            f"{deviation:,.1f}",
+            f"{rows:,}",
+            f"{records // rows:,}",
+        )
+        table.add_row(
+            "→" if factor == 1 else "",
+            *numbers,
+            percent(right),
+            style="bold" if factor == 1 else None,
+        )
         if factor == 1:
             warnings = doubts(rows, right, classes, None, 0, records, in_cells=True, agreement=None)
     show(table)
@@ -82,7 +109,11 @@ def _show_plan(planned: Plan, best: PlannedRun) -> None:
         f"Without noise, {percent(planned.plurality)} of the labels would be right.\n"
         "A run of gnmax needs up to a fifth less noise than shown, except in the best row."
     )
-    notes += "" if planned.measured else "\nReal queries are not equally easy: expect fewer right labels than shown."
+    notes += (
+        ""
+        if planned.measured
+        else "\nReal queries are not equally easy: expect fewer right labels than shown."
+    )
     names = "", "aggregator", "noise", "queries", "labels", "right labels", "label accuracy"
     title = f"{planned.teachers:,} teachers · {planned.classes} classes · {budget} · agreement {agreement}"
     table = _table(title, notes, *names)
@@ -90,9 +121,24 @@ def _show_plan(planned: Plan, best: PlannedRun) -> None:
         is_best = (row.aggregator, row.queries) == (best.aggregator, best.queries)
         row = best if is_best else row
         settings = " ".join(f"{key}={value:.4g}" for key, value in row.settings.items())
-        counts = (f"{row.queries:,}", f"{row.labels:,.1f}", f"{row.right:,.1f}", percent(row.accuracy))
-        mark, last = "→" if is_best else "✓" if planned.is_good(row) else "", row.queries == planned.queries[-1]
-        table.add_row(mark, row.aggregator, settings, *counts, style="bold" if is_best else None, end_section=last)
+        counts = (
+            f"{row.queries:,}",
+            f"{row.labels:,.1f}",
+            f"{row.right:,.1f}",
+            percent(row.accuracy),
+        )
+        mark, last = (
+            "→" if is_best else "✓" if planned.is_good(row) else "",
+            row.queries == planned.queries[-1],
+        )
+        table.add_row(
+            mark,
+            row.aggregator,
+            settings,
+            *counts,
+            style="bold" if is_best else None,
+            end_section=last,
+        )
     show(table)
 
 
@@ -107,7 +153,9 @@ def _show_commands(warnings: list[str], of_arrays: list[str], of_tables: list[st
     """Show what speaks against the plan, and the commands that run it, by their settings."""
     for warning in warnings:
         print(f"nzc: {warning}", file=sys.stderr)
-    show("To run it, put your own names in place of the words in capitals. For arrays (images: dataset=folder):")
+    show(
+        "To run it, put your own names in place of the words in capitals. For arrays (images: dataset=folder):"
+    )
     show(f"nzc dataset=npz dataset.path=FILE {' '.join(of_arrays)}")
     show("For tables (add dataset.group=COLUMN if one person may have several rows):")
     files = "dataset.private=FILE dataset.public=FILE dataset.label=COLUMN"
@@ -126,7 +174,12 @@ def _parser() -> Parser:
     def option(name: str, metavar: Any, text: str, kind: Any = float, **more: Any) -> None:
         parser.add_argument(f"--{name}", metavar=metavar, help=text, type=kind, **more)
 
-    option("teachers", "N", "how many teachers vote; without it, records vote: recipe=near_zero, with --records", int)
+    option(
+        "teachers",
+        "N",
+        "how many teachers vote; without it, records vote: recipe=near_zero, with --records",
+        int,
+    )
     option("classes", "K", "how many classes there are", int, required=True)
     option("epsilon", "ε", "the privacy budget of all labels", required=True)
     option("delta", "δ", "δ of the budget (default 1e-5)", default=_DELTA)
@@ -139,8 +192,19 @@ def _parser() -> Parser:
     option("agreement-from", ("VOTES.npy", "LABELS.npy"), files, str, nargs=2)
     compared = f"numbers of queries to compare (default {','.join(map(str, QUERIES))})"
     option("queries", "N,N,…", compared, _numbers, default=QUERIES)
-    option("records", "N", "how many private records there are (with dataset.group: how many groups)", int)
-    option("public", "N", "without --teachers: how many public rows there are (default 4,000)", int, default=4_000)
+    option(
+        "records",
+        "N",
+        "how many private records there are (with dataset.group: how many groups)",
+        int,
+    )
+    option(
+        "public",
+        "N",
+        "without --teachers: how many public rows there are (default 4,000)",
+        int,
+        default=4_000,
+    )
     return parser
 
 
@@ -154,5 +218,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _measured(classes: int, votes_file: str, labels_file: str) -> tuple[Ints, Ints]:
     """Return vote histograms [rows, classes] and classes [rows] of two files."""
     votes, labels = (load_array(file, "agreement_from") for file in (votes_file, labels_file))
-    predictions = votes.ndim == 2 and votes.shape != (*labels.shape, classes) and votes.shape[1:] == labels.shape
+    predictions = (
+        votes.ndim == 2
+        and votes.shape != (*labels.shape, classes)
+        and votes.shape[1:] == labels.shape
+    )
     return (count_votes(votes, classes) if predictions else votes), labels

@@ -1,4 +1,6 @@
-"""The subcommand nzc predict: labels of new records, by the student of a run. It needs little more than torch."""
+"""The subcommand nzc predict: labels of new records, by the student of a run. It needs little more
+than torch.
+"""
 
 import gc
 import logging
@@ -12,14 +14,23 @@ from nzc.validation import InputError, in_a_line
 
 def predict(arguments: list[str]) -> int:
     """Print the predictions of a run's student for new records."""
-    parser = Parser("nzc predict", description="Print a label and its probability for each record of a file.")
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="outputs/… of a run, or a published folder")
-    parser.add_argument("file", metavar="FILE", type=Path, help="records as the run's public ones: CSV, Parquet, .npy")
+    parser = Parser(
+        "nzc predict", description="Print a label and its probability for each record of a file."
+    )
+    parser.add_argument(
+        "folder", metavar="FOLDER", type=Path, help="outputs/… of a run, or a published folder"
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="records as the run's public ones: CSV, Parquet, .npy",
+    )
     chosen = parser.parse_args(arguments)
     logging.disable(logging.WARNING)  # torch would say in many lines why it cannot read a file
     gc.disable()  # torch makes many objects and no garbage as it is imported: a quarter of the time
     try:
-        from nzc.students.predict import Student, write
+        from nzc.students.exported import Student, write
 
         student = Student(chosen.folder)
     except Exception as error:  # torch and json raise many types

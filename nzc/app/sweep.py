@@ -1,4 +1,6 @@
-"""A sweep: its jobs, the check of all keys before the first one, its parent run in the tracker, and its answer."""
+"""A sweep: its jobs, the check of all keys before the first one, its parent run in the tracker, and
+its answer.
+"""
 
 import os
 import sys
@@ -22,10 +24,20 @@ from nzc.app.errors import Stop, error_line, input_error, reported
 from nzc.app.job import build_tracker
 from nzc.app.keys import refuse_unknown_keys
 from nzc.runs import layout
+from nzc.runs.checks import forget_data
 from nzc.runs.formatting import optional, show
-from nzc.runs.prepare import forget_data
 from nzc.storage.files import OwnFolder, require_own
-from nzc.sweeps.frame import JOBS, SweepRow, check_keys, header_of, is_seed, job_folders, name_of, spec_of, write_jobs
+from nzc.sweeps.jobs import (
+    JOBS,
+    SweepRow,
+    check_keys,
+    header_of,
+    is_seed,
+    job_folders,
+    name_of,
+    spec_of,
+    write_jobs,
+)
 from nzc.tracking import RECORD, tracked, tracked_name
 from nzc.validation import InputError, in_a_line
 
@@ -38,7 +50,8 @@ _SWEEP_FILES = (layout.SWEEP, JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
 
 @dataclass(frozen=True)
 class SweepJob:
-    """One job of a sweep: its row, and the overrides KEY=VALUE of the command line, the grid and the row.
+    """One job of a sweep: its row, and the overrides KEY=VALUE of the command line, the grid and
+    the row.
 
     folder  its own, below that of the sweep
     """
@@ -49,8 +62,13 @@ class SweepJob:
 
     @property
     def launched(self) -> list[str]:
-        """The overrides with which it is launched: with its folder, so that no process names it otherwise."""
-        return [*self.overrides, f"{_SUBDIR}={QuotedString(self.folder, Quote.single).with_quotes()}"]
+        """The overrides with which it is launched: with its folder, so that no process names it
+        otherwise.
+        """
+        return [
+            *self.overrides,
+            f"{_SUBDIR}={QuotedString(self.folder, Quote.single).with_quotes()}",
+        ]
 
 
 class RunningSweep:
@@ -70,7 +88,11 @@ class RunningSweep:
         with reported(), ExitStack() as undo:  # Hydra would make a warning of an error
             undo.callback(self.own.undo)
             require_own("hydra.sweep.dir", self.folder)
-            self.jobs, header, tracker = _checked_jobs(config), header_of(config), build_tracker(config)
+            self.jobs, header, tracker = (
+                _checked_jobs(config),
+                header_of(config),
+                build_tracker(config),
+            )
             experiment = experiment_of(config, config.hydra.runtime.choices)
             if tracker is not None:
                 tracker.check(experiment)
@@ -81,10 +103,14 @@ class RunningSweep:
             self.tracked.__enter__()
             undo.pop_all()
         if used:
-            layout.clear(self.folder, _SWEEP_FILES, [figure.name for figure in spec_of(config).figures])
+            layout.clear(
+                self.folder, _SWEEP_FILES, [figure.name for figure in spec_of(config).figures]
+            )
         OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
         if self.jobs:
-            write_jobs(self.folder, [vars(job) | {"row": job.row.model_dump()} for job in self.jobs])
+            write_jobs(
+                self.folder, [vars(job) | {"row": job.row.model_dump()} for job in self.jobs]
+            )
         for folder in self.begun:  # an earlier sweep was here
             layout.write_error(folder, layout.NOT_STARTED)
         RunningSweep.current = self
@@ -130,14 +156,18 @@ class RunningSweep:
         """Close the parent run, and let others use the folder, which goes where no job has begun."""
         RunningSweep.current = None
         self.tracked.__exit__(None if error is None else type(error), error, None)
-        if not (self.begun or (self.folder / RECORD).is_file()):  # as with a row that cannot be composed
+        if not (
+            self.begun or (self.folder / RECORD).is_file()
+        ):  # as with a row that cannot be composed
             layout.clear(self.folder, _SWEEP_FILES)
             self.own.undo()
         self.own.close()
 
 
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:
-    """Return the jobs of the sweeper `rows`; another makes its own. Wrong keys end the command, a line for each."""
+    """Return the jobs of the sweeper `rows`; another makes its own. Wrong keys end the command, a
+    line for each.
+    """
     refuse_unknown_keys(config)
     sweeper = config.hydra.runtime.choices["hydra/sweeper"]
     jobs = plan_jobs(config) if sweeper == "rows" else []
@@ -156,7 +186,8 @@ def _checked_jobs(config: DictConfig) -> list[SweepJob]:
 def _folders(config: DictConfig, typed: str, configs: Sequence[DictConfig]) -> list[str]:
     """Return the folder of each job below that of the sweep, which `typed` names.
 
-    InputError: two jobs have one folder, or it is not below the sweep's, or has files that nzc did not make.
+    InputError: two jobs have one folder, or it is not below the sweep's, or has files that nzc
+    did not make.
     """
     jobs: dict[str, int] = {}
     for number, cfg in enumerate(configs):
@@ -166,9 +197,13 @@ def _folders(config: DictConfig, typed: str, configs: Sequence[DictConfig]) -> l
         HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
         sweep, folder = cfg.hydra.sweep.dir, os.path.normpath(str(cfg.hydra.sweep.subdir))
         if sweep != config.hydra.sweep.dir:
-            raise InputError("hydra.sweep.dir", sweep, f"must be the same for all jobs; {_SUBDIR} may differ")
+            raise InputError(
+                "hydra.sweep.dir", sweep, f"must be the same for all jobs; {_SUBDIR} may differ"
+            )
         if Path(folder).is_absolute() or folder.split(os.sep)[0] in (os.curdir, os.pardir):
-            raise InputError(_SUBDIR, typed, f"must name a folder below hydra.sweep.dir, not {folder}")
+            raise InputError(
+                _SUBDIR, typed, f"must name a folder below hydra.sweep.dir, not {folder}"
+            )
         if folder in jobs:
             allowed = f"must name a folder for each job, but jobs {jobs[folder]} and {number} both have {folder}"
             raise InputError(_SUBDIR, typed, f"{allowed}: add ${{hydra.job.num}}")
@@ -179,7 +214,9 @@ def _folders(config: DictConfig, typed: str, configs: Sequence[DictConfig]) -> l
 
 @contextmanager
 def answer_interrupted() -> Iterator[None]:
-    """Answer an interrupted sweep with what is finished, and close its parent run. Hydra only reports good ends."""
+    """Answer an interrupted sweep with what is finished, and close its parent run. Hydra only
+    reports good ends.
+    """
     try:
         yield
     except BaseException as error:
@@ -210,22 +247,31 @@ def expand_rows(config: DictConfig) -> list[SweepRow]:
 def plan_jobs(config: DictConfig) -> list[SweepJob]:
     """Return the jobs of the sweeper `rows`: every row with every point of the grid.
 
-    The grid is that of the sweep file, `hydra.sweeper.params`, and of the command line. A row's value of a key replaces
+       The grid is that of the sweep file, `hydra.sweeper.params`, and of the command line. A row's
+       value of a key replaces
     the grid's.
     """
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     typed, params = list(config.hydra.overrides.task), config.hydra.sweeper.get("params") or {}
-    grid = _values(parser.parse_overrides([*(f"{key}={value}" for key, value in params.items()), *typed]))
+    grid = _values(
+        parser.parse_overrides([*(f"{key}={value}" for key, value in params.items()), *typed])
+    )
     jobs = list[SweepJob]()
     for point, row in product(product(*grid.values()), expand_rows(config) or [SweepRow()]):
         taken = {key_of(text) for text in row.set}
         job = SweepJob(row, [*(text for text in point if key_of(text) not in taken), *row.set])
-        jobs += [job] if job not in jobs else []  # the row's value of a key stands for all values of the grid
+        jobs += (
+            [job] if job not in jobs else []
+        )  # the row's value of a key stands for all values of the grid
     return jobs
 
 
-def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[DictConfig], list[InputError]]:
-    """Return the configuration of each job that can be composed, and the mistakes in the keys of the others."""
+def compose_jobs(
+    config: DictConfig, jobs: Sequence[SweepJob]
+) -> tuple[list[DictConfig], list[InputError]]:
+    """Return the configuration of each job that can be composed, and the mistakes in the keys of
+    the others.
+    """
     loader, composed = GlobalHydra.instance().config_loader(), []
     mistakes: dict[object, tuple[InputError, dict[str, None]]] = {}  # with the names of their rows
     for job in jobs:
@@ -240,24 +286,33 @@ def compose_jobs(config: DictConfig, jobs: Sequence[SweepJob]) -> tuple[list[Dic
         except Exception as error:  # Hydra's, OmegaConf's, or an InputError
             wrong = input_error(error, job.overrides)
             wrong = wrong or InputError("overrides", " ".join(job.overrides), error_line(error)[1])
-            mistakes.setdefault((wrong.key, wrong.allowed), (wrong, {}))[1].update({job.row.name or "": None})
+            mistakes.setdefault((wrong.key, wrong.allowed), (wrong, {}))[1].update(
+                {job.row.name or "": None}
+            )
     named = [(wrong, ", ".join(filter(None, names))) for wrong, names in mistakes.values()]
     return composed, [
-        InputError(wrong.key, wrong.value, wrong.allowed + f" (row {of})" * bool(of)) for wrong, of in named
+        InputError(wrong.key, wrong.value, wrong.allowed + f" (row {of})" * bool(of))
+        for wrong, of in named
     ]
 
 
 def _points(row: SweepRow, at: int) -> list[SweepRow]:
-    """Return a row for every combination of the values that it sets, named by its values but the seed."""
+    """Return a row for every combination of the values that it sets, named by its values but the
+    seed.
+    """
     try:
         overrides = OverridesParser.create().parse_overrides(row.set)
     except HydraException as error:
-        raise InputError(f"sweep.rows.{at}.set", row.set, f"must read key=value ({in_a_line(error)})") from error
+        raise InputError(
+            f"sweep.rows.{at}.set", row.set, f"must read key=value ({in_a_line(error)})"
+        ) from error
     swept = [override.get_key_element() for override in overrides if override.is_sweep_override()]
     points = []
     for point in product(*_values(overrides).values()):
         own = [text for text in point if key_of(text) in swept and not is_seed(text)]
-        points.append(SweepRow(name=", ".join(filter(None, [row.name, *own])), set=[*point], paper=row.paper))
+        points.append(
+            SweepRow(name=", ".join(filter(None, [row.name, *own])), set=[*point], paper=row.paper)
+        )
     return points
 
 
@@ -271,7 +326,9 @@ def _values(overrides: Sequence[Override]) -> dict[str, list[str]]:
         elif override.is_discrete_sweep():
             each = [str(value) for value in override.sweep_string_iterator()]
         else:
-            raise InputError(key, override.value(), "must list its values; a search needs hydra/sweeper=optuna")
+            raise InputError(
+                key, override.value(), "must list its values; a search needs hydra/sweeper=optuna"
+            )
         values[key] = [f"{key}={value}" for value in each]
     return values
 

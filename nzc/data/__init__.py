@@ -3,4 +3,13 @@
 from nzc.data.splits import LABEL, UNKNOWN, Dataset, DataSplits, Embedding, Records, Split
 from nzc.data.standardizer import Standardizer
 
-__all__ = ["LABEL", "UNKNOWN", "DataSplits", "Dataset", "Embedding", "Records", "Split", "Standardizer"]
+__all__ = [
+    "LABEL",
+    "UNKNOWN",
+    "DataSplits",
+    "Dataset",
+    "Embedding",
+    "Records",
+    "Split",
+    "Standardizer",
+]

@@ -12,42 +12,61 @@ from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
 
 ROWS = {"adult.data": 32_561, "adult.test": 16_281}  # of each of the official files
-NUMBERS = [0, 2, 4, 10, 11, 12]  # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
+NUMBERS = [
+    0,
+    2,
+    4,
+    10,
+    11,
+    12,
+]  # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
 WORDS = [1, 3, 5, 6, 7, 8, 9, 13]  # the columns of categories; the next one has the label
 LABELS = ("<=50K", ">50K")
 
 
 @dataclass(frozen=True)
 class Adult(Dataset):
-    """adult.data is private; the first `public` rows of adult.test are public, its other rows are the test split.
+    """adult.data is private; the first `public` rows of adult.test are public, its other rows are
+    the test split.
 
-    So row i of the votes that the PATE papers published is public row i. Categories are one-hot encoded and numbers
-    standardised, both by the public rows only: a category that no public row has becomes zeros (Becker, Kohavi 1996).
+       So row i of the votes that the PATE papers published is public row i. Categories are one-hot
+       encoded and numbers
+       standardised, both by the public rows only: a category that no public row has becomes zeros
+       (Becker, Kohavi 1996).
     """
 
     root: str
     public: int
 
     def __post_init__(self) -> None:
-        whole(2, ROWS["adult.test"] - 1, public=self.public)
+        whole("public", self.public, 2, ROWS["adult.test"] - 1)
 
     def load(self) -> DataSplits:
         (records, y), (rows, v) = (self._read(name) for name in ROWS)
         x, u = (_features(table, rows[: self.public]) for table in (records, rows))
-        public, test = Split(u[: self.public], v[: self.public]), Split(u[self.public :], v[self.public :])
+        public, test = (
+            Split(u[: self.public], v[: self.public]),
+            Split(u[self.public :], v[self.public :]),
+        )
         return DataSplits(Split(x, y), public, test, len(LABELS), labels=LABELS)
 
     def _read(self, name: str) -> tuple[AnyArray, Ints]:
         """Return the 14 columns as text, [rows, 14], and the labels [rows]."""
         try:
             with Path(self.root, "adult", name).open(encoding="ascii", newline="") as file:
-                lines = [line for line in csv.reader(file, skipinitialspace=True) if line and line[0][:1] != "|"]
+                lines = [
+                    line
+                    for line in csv.reader(file, skipinitialspace=True)
+                    if line and line[0][:1] != "|"
+                ]
             labels = [LABELS.index(line[14].rstrip(".")) for line in lines]
             table = np.array([line[:14] for line in lines])
             if len(table[:, NUMBERS].astype(float)) != ROWS[name]:
                 raise ValueError
         except (OSError, ValueError, IndexError):  # no byte of a record is quoted
-            wants = f"{ROWS[name]:,} whole records in adult/{name}, of archive.ics.uci.edu/dataset/2"
+            wants = (
+                f"{ROWS[name]:,} whole records in adult/{name}, of archive.ics.uci.edu/dataset/2"
+            )
             raise InputError("root", self.root, f"must have {wants}") from None
         return table, np.array(labels, dtype=np.int64)
 

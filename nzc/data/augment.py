@@ -1,4 +1,6 @@
-"""Random augmentations of a batch. Any callable (x, torch.Generator) → x of the same shape can take their place."""
+"""Random augmentations of a batch. Any callable (x, torch.Generator) → x of the same shape can take
+their place.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class RowWise(ABC):
-    """Augments each row by random numbers of its own: rows of several teachers may be augmented in one call."""
+    """Augments each row by random numbers of its own: rows of several teachers may be augmented in
+    one call.
+    """
 
     any_device: ClassVar[bool] = False  # whether the generator may be that of a GPU
 
@@ -27,18 +31,25 @@ class RowWise(ABC):
         """Augment float rows x [rows, ...] with the numbers drawn for them, on any device."""
 
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
-        """Augment float rows x [rows, ...]; `rng` is a CPU generator, or with `any_device` one of any device."""
+        """Augment float rows x [rows, ...]; `rng` is a CPU generator, or with `any_device` one of
+        any device.
+        """
         return self.apply(x, self.draw(len(x), rng)) if self.takes(x.shape[1:]) else x
 
     def takes(self, shape: Sequence[int]) -> bool:
-        """Return whether rows of `shape` (without the row axis) are augmented; others stay as they are."""
+        """Return whether rows of `shape` (without the row axis) are augmented; others stay as they
+        are.
+        """
         return True
 
 
 @dataclass(frozen=True)
 class Affine(RowWise):
-    """Random affine maps of images: turned by up to ±rotate degrees, scaled by 1 ± scale a side, moved by ±shift of the
-    side and sheared by ±shear, each by its own uniform draws. Rows that are not images stay as they are."""
+    """Random affine maps of images: turned by up to ±rotate degrees, scaled by 1 ± scale a side,
+    moved by ±shift of the
+       side and sheared by ±shear, each by its own uniform draws. Rows that are not images stay as
+       they are.
+    """
 
     rotate: NotNegative = 0.0
     scale: NotNegative = 0.0
@@ -64,14 +75,17 @@ class Affine(RowWise):
         first = cos * wide, shear * self.shear - sin * high, 2 * self.shift * right
         second = sin * wide, cos * high, 2 * self.shift * down
         maps = torch.stack([*first, *second], dim=1).view(-1, 2, 3)
-        return F.grid_sample(x, F.affine_grid(maps, list(x.shape), align_corners=False), align_corners=False)
+        return F.grid_sample(
+            x, F.affine_grid(maps, list(x.shape), align_corners=False), align_corners=False
+        )
 
 
 @dataclass(frozen=True)
 class Strong:
     """Strong augmentation for consistency training: it may hide much of a row, but not its class.
 
-    Of images in colour, half are inverted too: without `colour`, a network knows an image by its colours (Chen et al.
+       Of images in colour, half are inverted too: without `colour`, a network knows an image by its
+       colours (Chen et al.
     2020, arXiv 2002.05709, section 3.2). Values stay within the batch's.
     """
 
@@ -89,7 +103,9 @@ class Strong:
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
         """Augment float rows x [rows, ...]; `rng` is a generator of the CPU or of the device of x."""
         least, most = x.aminmax()
-        distorted = self._image(x, rng, least, most) if is_image(x.shape[1:]) else self._features(x, rng)
+        distorted = (
+            self._image(x, rng, least, most) if is_image(x.shape[1:]) else self._features(x, rng)
+        )
         return distorted.clamp_(least, most)
 
     def _image(self, x: "Tensor", rng: "Generator", least: "Tensor", most: "Tensor") -> "Tensor":
@@ -101,20 +117,29 @@ class Strong:
         if self.affine is not None:
             x = Affine(*(self.stretch * most for most in astuple(self.affine)))(x, rng)
         contrast, brightness = (_uniform(rng, 2, len(x), 1, 1, 1) * 2 - 1).to(x.device)
-        x = torch.lerp(mean, x, 1 + self.contrast * contrast) + self.brightness * (most - least) * brightness
+        x = (
+            torch.lerp(mean, x, 1 + self.contrast * contrast)
+            + self.brightness * (most - least) * brightness
+        )
         middle, size = _uniform(rng, 2, 2, len(x), 1).to(x.device)
         down, across = (
-            (torch.linspace(0, 1, side, device=x.device) - middle[i]).abs() < self.cutout / 2 * size[i]
+            (torch.linspace(0, 1, side, device=x.device) - middle[i]).abs()
+            < self.cutout / 2 * size[i]
             for i, side in enumerate(x.shape[2:])
         )
         return torch.where(down[:, None, :, None] & across[:, None, None, :], mean, x)
 
-    def _recolored(self, x: "Tensor", rng: "Generator", least: "Tensor", most: "Tensor") -> "Tensor":
+    def _recolored(
+        self, x: "Tensor", rng: "Generator", least: "Tensor", most: "Tensor"
+    ) -> "Tensor":
         import torch
 
         mean = x.mean((2, 3), keepdim=True)
         contrast, level = _uniform(rng, 2, *x.shape[:2], 1, 1).to(x) * 2 - 1
-        x = torch.lerp(mean, x, 1 + self.colour * contrast) + 0.4 * self.colour * (most - least) * level
+        x = (
+            torch.lerp(mean, x, 1 + self.colour * contrast)
+            + 0.4 * self.colour * (most - least) * level
+        )
         return torch.where(_uniform(rng, len(x), 1, 1, 1).to(x) < 0.5, least + most - x, x)
 
     def _features(self, x: "Tensor", rng: "Generator") -> "Tensor":

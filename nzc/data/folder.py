@@ -14,7 +14,17 @@ import numpy as np
 from nzc.data.hashing import draw_by_key, keys_of, texts_of
 from nzc.data.images import ImageError, Range, as_bytes, extremes_of_file, few_levels
 from nzc.data.rows import gather
-from nzc.data.splits import UNKNOWN, Dataset, DataSplits, Overlap, Records, Split, by_share, check_names, to_drop
+from nzc.data.splits import (
+    UNKNOWN,
+    Dataset,
+    DataSplits,
+    Overlap,
+    Records,
+    Split,
+    by_share,
+    check_names,
+    to_drop,
+)
 from nzc.settings import BelowOne, Count, CountOrZero, checked
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Bools, Ints
@@ -23,7 +33,9 @@ from nzc.validation import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_PUBLIC = "must be a share of the images, above 0 and below 1, or a folder of images without a class"
+_PUBLIC = (
+    "must be a share of the images, above 0 and below 1, or a folder of images without a class"
+)
 
 
 def _check_public(value: object) -> None:
@@ -32,7 +44,9 @@ def _check_public(value: object) -> None:
 
 
 class ImageFile(NamedTuple):
-    """A file, its class, and its name below the folder that `key` gives: CLASS/IMAGE, or any path without a class."""
+    """A file, its class, and its name below the folder that `key` gives: CLASS/IMAGE, or any path
+    without a class.
+    """
 
     key: Literal["path", "public", "test"]
     path: Path
@@ -44,9 +58,12 @@ class ImageFile(NamedTuple):
 class Folder(Dataset):
     """path/CLASS/IMAGE in any format that Pillow reads. Names that begin with a dot are ignored.
 
-    An image is known by its file name, whatever its class: the name alone decides its split and its teacher. Folders of
-    declared `classes` may be missing. Images become grey or RGB, of 8 bits; what is transparent lies on white. Images
-    of `public`, where this is a folder, have no class, and lie in folders of any depth; those of `test` lie as in path.
+       An image is known by its file name, whatever its class: the name alone decides its split and
+       its teacher. Folders of
+       declared `classes` may be missing. Images become grey or RGB, of 8 bits; what is transparent
+       lies on white. Images
+       of `public`, where this is a folder, have no class, and lie in folders of any depth; those of
+       `test` lie as in path.
     conf/dataset/folder.yaml explains the keys.
     """
 
@@ -107,30 +124,36 @@ class Folder(Dataset):
             allowed = f"must name every folder in dataset.path={self.path}, which has {len(further):,} others"
             raise InputError("classes", self.classes, allowed)
         if self.test is not None and not isinstance(self.public, str):
-            raise InputError("test", self.test, "must be null unless dataset.public is a folder of images too")
+            raise InputError(
+                "test", self.test, "must be null unless dataset.public is a folder of images too"
+            )
         return declared
 
     def _class_folders(self, key: Literal["path", "test"]) -> list[Path]:
         root = Path(getattr(self, key))
-        others = [Path(folder).resolve() for folder in (self.public, self.test) if isinstance(folder, str)]
+        others = [
+            Path(folder).resolve() for folder in (self.public, self.test) if isinstance(folder, str)
+        ]
         found = _listed(root) if root.is_dir() else []
         return [folder for folder in found if folder.is_dir() and folder.resolve() not in others]
 
     def _labelled(self, key: Literal["path", "test"]) -> list[ImageFile]:
-        """Return the images of all classes, by file name. InputError: a folder is no class, or has folders."""
+        """Return the images of all classes, by file name. InputError: a folder is no class, or has
+        folders.
+        """
         classes = self._classes
         files = []
         for folder in self._class_folders(key):
             paths = _listed(folder)
             if folder.name not in classes or any(path.is_dir() for path in paths):
-                allowed = (
-                    f"must hold images as {key}/CLASS/IMAGE, with the classes of dataset.path, without other folders"
-                )
+                allowed = f"must hold images as {key}/CLASS/IMAGE, with the classes of dataset.path, without other folders"
                 raise InputError(key, getattr(self, key), allowed)
             label = classes.index(folder.name)
             files += [ImageFile(key, path, label, f"{folder.name}/{path.name}") for path in paths]
         if not files:
-            raise InputError(key, getattr(self, key), f"must hold images as {key}/CLASS/IMAGE; there are none")
+            raise InputError(
+                key, getattr(self, key), f"must hold images as {key}/CLASS/IMAGE; there are none"
+            )
         return sorted(files, key=lambda file: (file.path.name, file.label))
 
     def _unlabelled(self, public: str) -> list[ImageFile]:
@@ -139,27 +162,39 @@ class Folder(Dataset):
         names: list[Path] = []
         for folder, _, files in os.walk(root, followlinks=True):
             names += [Path(folder, file).relative_to(root) for file in files]
-        shown = [name for name in sorted(names) if not any(part.startswith(".") for part in name.parts)]
+        shown = [
+            name for name in sorted(names) if not any(part.startswith(".") for part in name.parts)
+        ]
         if not shown:
             raise InputError("public", public, f"{_PUBLIC}; there is no image in it")
         return [ImageFile("public", root / name, UNKNOWN, name.as_posix()) for name in shown]
 
     def _tested(self, files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
-        """Return private images and those that measure accuracy: of `test`, or else those that `private` leaves."""
+        """Return private images and those that measure accuracy: of `test`, or else those that
+        `private` leaves.
+        """
         if self.test is not None:
             return files, self._labelled("test")
         mine = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
         return _chosen(files, mine), _chosen(files, ~mine)
 
-    def _without(self, private: list[ImageFile], others: dict[str, list[ImageFile]]) -> list[ImageFile]:
-        """Return the private images that `overlap` keeps. Images are the same where their files are, to the byte."""
+    def _without(
+        self, private: list[ImageFile], others: dict[str, list[ImageFile]]
+    ) -> list[ImageFile]:
+        """Return the private images that `overlap` keeps. Images are the same where their files
+        are, to the byte.
+        """
         digests = [digest_of(file.path) for file in private]
         found = {key: {digest_of(file.path) for file in files} for key, files in others.items()}
         dropped = to_drop(set(digests), found, "bytes of image files", self.overlap)
-        return [file for file, digest in zip(private, digests, strict=True) if digest not in dropped]
+        return [
+            file for file, digest in zip(private, digests, strict=True) if digest not in dropped
+        ]
 
     def _images(self, files: list[ImageFile], shape: tuple[int, ...]) -> Iterator[AnyArray]:
-        """Yield each image, uint8 [1, channels, height, width]. InputError: it has not this `shape`."""
+        """Yield each image, uint8 [1, channels, height, width]. InputError: it has not this
+        `shape`.
+        """
         yield np.empty((0, *shape), np.uint8)  # there may be no files
         for file in files:
             image = self._read(file)
@@ -187,12 +222,16 @@ class Folder(Dataset):
         except Exception as error:  # Pillow's decoders raise many types, which name the file
             why = error if isinstance(error, ImageError) else "it is damaged, or no image"
             folder = file.path.parent
-            number = 1 + sum(other < file.path for other in _listed(folder))  # the name may identify a person
+            number = 1 + sum(
+                other < file.path for other in _listed(folder)
+            )  # the name may identify a person
             allowed = f"must hold nothing but images; number {number} of {folder.name}, by name, is not one: {why}"
             raise InputError(file.key, getattr(self, file.key), allowed) from None
 
     def _extremes(self, files: list[ImageFile]) -> tuple[float, float] | None:
-        """Return the least and the largest value in files; None: Pillow does not give their own values."""
+        """Return the least and the largest value in files; None: Pillow does not give their own
+        values.
+        """
         values = [self._opened(file, extremes_of_file) for file in files]
         return None if None in values else (np.min(values), np.max(values))
 

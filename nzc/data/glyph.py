@@ -1,4 +1,6 @@
-"""Glyph: 150 symbols drawn from fonts, modelled on the unpublished data of Scalable PATE (2018, section 5.1)."""
+"""Glyph: 150 symbols drawn from fonts, modelled on the unpublished data of Scalable PATE (2018,
+section 5.1).
+"""
 
 import os
 from collections.abc import Callable
@@ -25,11 +27,14 @@ SYMBOLS = (
     + "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
     + "ßæøåçñþðÆØÞ£¥§¶©®±×÷¿¡·"
 )  # fmt: skip
-#: A distance field is [CELL, CELL] for an image of side CELL / 2. Outlines are measured at twice the resolution.
+#: A distance field is [CELL, CELL] for an image of side CELL / 2. Outlines are measured at twice
+#: the resolution.
 CELL = 56
 _FINE = 2 * CELL
 _EM = 88  # font size, and the limit of a symbol's longer side, in fine pixels
-_TWINS = str.maketrans("\u2206\u2126\u00b5", "ΔΩμ")  # Adobe's glyph names denote the sign, fonts draw the letter
+_TWINS = str.maketrans(
+    "\u2206\u2126\u00b5", "ΔΩμ"
+)  # Adobe's glyph names denote the sign, fonts draw the letter
 SIDE = CELL // 2
 
 _CHUNK = 1024  # items that one core draws at a time
@@ -38,7 +43,9 @@ _ROTATE, _SCALE, _STRETCH, _SHEAR, _SHIFT = np.deg2rad(15), 0.18, 0.12, 0.2, 2.0
 _THINNEST, _BOLDEST = -0.2, 0.7  # pixels added to each side of a stroke
 _SHARPEST, _BLURRED = 1.0, 2.6  # width of an edge, in pixels
 _NOISE = 0.12
-_NORMAL = ndtri((np.arange(256) + 0.5) / 256).astype(np.float32)  # a standard normal deviate for each byte
+_NORMAL = ndtri((np.arange(256) + 0.5) / 256).astype(
+    np.float32
+)  # a standard normal deviate for each byte
 
 
 @dataclass(frozen=True)
@@ -52,9 +59,11 @@ class Font:
 
 @dataclass(frozen=True)
 class Glyph(Dataset):
-    """Grey images of 28 × 28 pixels, each with its own affine map, stroke weight, blur, contrast and noise.
+    """Grey images of 28 × 28 pixels, each with its own affine map, stroke weight, blur, contrast
+    and noise.
 
-    Item i of a split depends on (seed, split, i) only, so private records are drawn where a teacher needs them.
+       Item i of a split depends on (seed, split, i) only, so private records are drawn where a
+       teacher needs them.
     """
 
     seed: CountOrZero
@@ -62,47 +71,71 @@ class Glyph(Dataset):
     public: Count
     test: Count
     public_fonts: Between0And1 = 0.25  # of public and test rows; private records have others
-    imbalance: Positive = 5.0  # frequency of the most frequent symbol over that of the rarest, in all splits
-    mislabelled: BelowOne = 0.1  # share of the private records with a wrong label, each equally probable
+    imbalance: Positive = (
+        5.0  # frequency of the most frequent symbol over that of the rarest, in all splits
+    )
+    mislabelled: BelowOne = (
+        0.1  # share of the private records with a wrong label, each equally probable
+    )
 
     def load(self) -> DataSplits:
         private, *others = (Items(self, split, getattr(self, split)) for split in SPLITS)
         public, test = (Split(items[:], items.labels(np.arange(len(items)))) for items in others)
-        return DataSplits(Records(private, private.labels(np.arange(len(private)))), public, test, len(SYMBOLS))
+        return DataSplits(
+            Records(private, private.labels(np.arange(len(private)))), public, test, len(SYMBOLS)
+        )
 
     def fonts_of(self, split: str) -> tuple[Font, ...]:
         """Return the fonts of a split."""
         fonts = find_fonts()
         order = [fonts[i] for i in np.random.default_rng([self.seed, 4]).permutation(len(fonts))]
-        kinds = ([font for font in order if (font.symbols == SYMBOLS) == whole] for whole in (True, False))
+        kinds = (
+            [font for font in order if (font.symbols == SYMBOLS) == whole]
+            for whole in (True, False)
+        )
         public = [font for kind in kinds for font in kind[: round(self.public_fonts * len(kind))]]
         chosen = [font for font in fonts if (font in public) == (split != "private")]
         if not any(font.symbols == SYMBOLS for font in chosen):
-            raise InputError("public_fonts", self.public_fonts, f"leaves no font with every symbol for {split} rows")
+            raise InputError(
+                "public_fonts",
+                self.public_fonts,
+                f"leaves no font with every symbol for {split} rows",
+            )
         return tuple(chosen)
 
     @property
     def frequencies(self) -> Floats:
         """The frequency of each symbol, [150]: a geometric series, permuted by the seed."""
         ladder = self.imbalance ** np.linspace(0, 1, len(SYMBOLS))
-        return np.asarray(np.random.default_rng([self.seed, 5]).permutation(ladder / ladder.sum()), dtype=np.float64)
+        return np.asarray(
+            np.random.default_rng([self.seed, 5]).permutation(ladder / ladder.sum()),
+            dtype=np.float64,
+        )
 
 
 class Items(LazyRows):
-    """The first `count` items of a split. Each random number of an item is a hash of (seed, split, item, index)."""
+    """The first `count` items of a split. Each random number of an item is a hash of (seed, split,
+    item, index).
+    """
 
     dtype = np.dtype(np.uint8)
 
     def __init__(self, glyph: Glyph, split: str, count: int = 0) -> None:
         fonts = glyph.fonts_of(split)
         own = [[font for font in fonts if symbol in font.symbols] for symbol in SYMBOLS]
-        fields = [distance_field(font, symbol) for symbol, some in zip(SYMBOLS, own, strict=True) for font in some]
+        fields = [
+            distance_field(font, symbol)
+            for symbol, some in zip(SYMBOLS, own, strict=True)
+            for font in some
+        ]
         self.shape = (count, 1, SIDE, SIDE)
         self.fields = np.stack(fields)[:, None]  # float32 [font and symbol, 1, CELL, CELL]
         self._choices = np.array(list(map(len, own)))  # number of fields of each symbol
         self._first = np.cumsum(self._choices) - self._choices  # and the first of them
         self._upto = np.cumsum(glyph.frequencies)
-        self._key = splitmix64(splitmix64(np.array([glyph.seed], np.uint64)) + np.uint64(SPLITS.index(split)))[0]
+        self._key = splitmix64(
+            splitmix64(np.array([glyph.seed], np.uint64)) + np.uint64(SPLITS.index(split))
+        )[0]
         self._mislabelled = glyph.mislabelled if split == "private" else 0.0
 
     @cached_property
@@ -131,7 +164,9 @@ class Items(LazyRows):
         return _in_chunks(labels, numbers)
 
     def _drawn(self, items: Ints, count: int) -> tuple[Floats, Ints, AnyArray]:
-        """Return the first random numbers of each item, [numbers, items], its symbol, and uint64 [items, count]."""
+        """Return the first random numbers of each item, [numbers, items], its symbol, and uint64
+        [items, count].
+        """
         own = splitmix64(self._key + items.astype(np.uint64))[:, None]
         words = splitmix64(own + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN)
         numbers = (words[:, :_NUMBERS] >> np.uint64(11)).astype(np.float64).T * 2.0**-53
@@ -147,7 +182,8 @@ def _in_chunks(draw: Callable[[Ints], AnyArray], items: Ints) -> AnyArray:
 
 
 def _render(fields: AnyArray, numbers: Floats, noise: AnyArray) -> AnyArray:
-    """Render images of distance fields: ink is where the distance to the outline, through the affine map and with the
+    """Render images of distance fields: ink is where the distance to the outline, through the
+    affine map and with the
     stroke weight added, is above 0; the edge is as wide as the blur."""
     import torch
     from torch.nn import functional as F
@@ -161,7 +197,10 @@ def _render(fields: AnyArray, numbers: Floats, noise: AnyArray) -> AnyArray:
     along = (sin / wide, cos / high, down * 2 * _SHIFT / SIDE)
     centres = np.linspace(-1, 1, 2 * SIDE + 1)[1::2]
     row, column = centres[:, None], centres[None, :]
-    planes = [a[:, None, None] * column + b[:, None, None] * row + c[:, None, None] for a, b, c in (across, along)]
+    planes = [
+        a[:, None, None] * column + b[:, None, None] * row + c[:, None, None]
+        for a, b, c in (across, along)
+    ]
     grid = np.stack(planes, axis=-1).astype(np.float32)
     rows, places = torch.from_numpy(fields), torch.from_numpy(grid)
     distance = F.grid_sample(rows, places, padding_mode="border", align_corners=False).numpy()
@@ -169,7 +208,10 @@ def _render(fields: AnyArray, numbers: Floats, noise: AnyArray) -> AnyArray:
     def per_image(values: Floats) -> AnyArray:
         return values.astype(np.float32)[:, None, None, None]
 
-    weight, blur = _THINNEST + (_BOLDEST - _THINNEST) * weight, _SHARPEST + (_BLURRED - _SHARPEST) * blur**2
+    weight, blur = (
+        _THINNEST + (_BOLDEST - _THINNEST) * weight,
+        _SHARPEST + (_BLURRED - _SHARPEST) * blur**2,
+    )
     distance *= per_image(scale / blur)
     distance += per_image(weight / blur + 0.5)
     np.clip(distance, 0, 1, out=distance)
@@ -189,14 +231,20 @@ def find_fonts() -> tuple[Font, ...]:
     from PIL import ImageFont
 
     def has(symbol: str) -> bool:
-        name = names.get(ord(symbol))  # TeX's fonts draw another glyph for ", < or |, and name it correctly
+        name = names.get(
+            ord(symbol)
+        )  # TeX's fonts draw another glyph for ", < or |, and name it correctly
         return name is not None and toUnicode(name).translate(_TWINS) in (symbol, "")
 
     fonts, letters = {}, ascii_letters + digits
-    for path in sorted(Path(matplotlib.get_data_path(), "fonts", "ttf").glob("*.ttf"), reverse=True):
+    for path in sorted(
+        Path(matplotlib.get_data_path(), "fonts", "ttf").glob("*.ttf"), reverse=True
+    ):
         with TTFont(path, lazy=True) as file:
             names = file.getBestCmap() or {}
-        if all(map(has, letters)) and len({names[ord(letter)] for letter in letters}) == len(letters):
+        if all(map(has, letters)) and len({names[ord(letter)] for letter in letters}) == len(
+            letters
+        ):
             name = " ".join(map(str, ImageFont.truetype(path).getname()))
             fonts[name] = Font(path, name, "".join(filter(has, SYMBOLS)))
     return tuple(fonts[name] for name in sorted(fonts))
@@ -204,7 +252,8 @@ def find_fonts() -> tuple[Font, ...]:
 
 @cache
 def distance_field(font: Font, symbol: str) -> AnyArray:
-    """Return float32 [CELL, CELL]: the distance to the outline in image pixels, above 0 inside the ink.
+    """Return float32 [CELL, CELL]: the distance to the outline in image pixels, above 0 inside the
+    ink.
 
     The symbol is centred, so its place on the line (comma or apostrophe) is lost.
     """

@@ -1,4 +1,6 @@
-"""Images as bytes: files of every mode of Pillow, and arrays of any numbers, become grey or RGB, or are refused."""
+"""Images as bytes: files of every mode of Pillow, and arrays of any numbers, become grey or RGB, or
+are refused.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,11 +17,16 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _SIXTEEN = ("I;16", "I;16B", "I;16L", "I;16N")
-_DEEP = (*_SIXTEEN, "I", "F")  # modes of one channel with more than 8 bits; those of 32 bits may have any range
+_DEEP = (
+    *_SIXTEEN,
+    "I",
+    "F",
+)  # modes of one channel with more than 8 bits; those of 32 bits may have any range
 _FIRST_IS_ALL = ("MPO", "PSD")  # formats whose further frames are previews or layers
 _BITS, _PHOTOMETRIC = 258, 262  # TIFF tags
 _BYTES, _WORDS, _SHARES = (0, 255), (0, 65535), (0, 1)  # values of black and white
-#: Images that use fewer of the 256 grey levels hardly show anything; 12 bits in a file of 16 are 16 levels.
+#: Images that use fewer of the 256 grey levels hardly show anything; 12 bits in a file of 16 are 16
+#: levels.
 _FEW = 20
 _REMEDY = "save it as 8-bit grey or RGB"
 _AT_ONCE = 1000  # rows that are float64 at a time
@@ -31,9 +38,13 @@ class ImageError(ValueError):
 
 def _check_range(value: object) -> None:
     numbers = value if isinstance(value, list) and len(value) == 2 else []
-    different = {number for number in numbers if isinstance(number, int | float) and math.isfinite(number)}
+    different = {
+        number for number in numbers if isinstance(number, int | float) and math.isfinite(number)
+    }
     if value is not None and len(different) < 2:
-        allowed = "must be the values of black and white, two different numbers such as [0,4095], or null"
+        allowed = (
+            "must be the values of black and white, two different numbers such as [0,4095], or null"
+        )
         raise InputError("range", value, allowed)
 
 
@@ -44,7 +55,8 @@ Range = Annotated[list[int | float] | None, checked(_check_range)]
 def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None) -> "Image":
     """Return the picture of an opened file upright in mode L or RGB: transparency lies on white.
 
-    levels  values of black and white in the file; others become black or white. None: those of its 8 or 16 bits
+    levels  values of black and white in the file; others become black or white. None: those of its
+            8 or 16 bits
 
     ImageError: the file has no single picture, or one whose range is not known.
     """
@@ -58,7 +70,9 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
         raise ImageError(f"Pillow cannot give the values of its mode, {opened.mode}; {_REMEDY}")
     if any_range and levels is None:
         typed = "type dataset.range=[BLACK,WHITE]"
-        raise ImageError(f"nzc does not know the range of its mode, {opened.mode}; {_REMEDY}, or {typed}")
+        raise ImageError(
+            f"nzc does not know the range of its mode, {opened.mode}; {_REMEDY}, or {typed}"
+        )
     if getattr(opened, "n_frames", 1) > 1 and opened.format not in _FIRST_IS_ALL:
         raise ImageError("it has several frames or pages; save each as a file of its own")
     image = ImageOps.exif_transpose(opened)
@@ -72,13 +86,17 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
 
 
 def _has_own_values(opened: "Image") -> bool:
-    """Return whether Pillow gives an opened file's own values: of 16-bit colours it drops bits, and it scales PGM."""
+    """Return whether Pillow gives an opened file's own values: of 16-bit colours it drops bits, and
+    it scales PGM.
+    """
     decoder = str(getattr(opened, "tile", ""))  # codec and raw mode
     return "ppm" not in decoder and (";16" not in decoder or opened.mode in _DEEP)
 
 
 def extremes_of_file(opened: "Image") -> tuple[float, float] | None:
-    """Return the least and the largest value in an opened file; None: Pillow does not give its own values."""
+    """Return the least and the largest value in an opened file; None: Pillow does not give its own
+    values.
+    """
     if not _has_own_values(opened):
         return None
     values = np.asarray(opened if opened.mode in _DEEP else opened.convert("RGB"))
@@ -101,12 +119,16 @@ def _shares(values: Any, levels: Sequence[float]) -> Any:
 
 
 def is_image(shape: Sequence[int], side: int = 8) -> bool:
-    """Return whether rows of `shape` (without the row axis) are images, [channels, height, width], no side shorter."""
+    """Return whether rows of `shape` (without the row axis) are images, [channels, height, width],
+    no side shorter.
+    """
     return len(shape) == 3 and min(shape[1:]) >= side
 
 
 def _channels_last(shape: Sequence[int]) -> bool:
-    """Return whether rows of `shape` are [height, width, channels]: 1 or 3 channels, else 2 or 4, else the fewest."""
+    """Return whether rows of `shape` are [height, width, channels]: 1 or 3 channels, else 2 or 4,
+    else the fewest.
+    """
     first, last = shape[0], shape[-1]
     for channels in ((1, 3), (2, 4)):
         if first in channels or last in channels:
@@ -115,7 +137,9 @@ def _channels_last(shape: Sequence[int]) -> bool:
 
 
 def channels_first(x: Any) -> Any:
-    """Return images, an array or a tensor, as [rows, channels, height, width]; other rows stay as they are."""
+    """Return images, an array or a tensor, as [rows, channels, height, width]; other rows stay as
+    they are.
+    """
     if x.ndim == 3:
         return x[:, None]
     if x.ndim == 4 and _channels_last(x.shape[1:]):
@@ -125,11 +149,14 @@ def channels_first(x: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Turns rows of an array into images, uint8 [rows, channels, height, width], each value by itself.
+    """Turns rows of an array into images, uint8 [rows, channels, height, width], each value by
+    itself.
 
-    dtype, shape  of rows in the file: [height, width], [height, width, channels] or [channels, height, width]
+    dtype, shape  of rows in the file: [height, width], [height, width, channels] or [channels,
+                  height, width]
     levels        values of black and white; others become black or white
-    alpha         whether the last channel is transparency: what is transparent lies on white, as in files
+    alpha         whether the last channel is transparency: what is transparent lies on white, as in
+                  files
     """
 
     dtype: np.dtype[Any]
@@ -139,16 +166,23 @@ class Pixels:
 
     @classmethod
     def of(cls, public: AnyArray, levels: Sequence[float] | None, alpha: bool) -> "Pixels | None":
-        """Return what turns rows like the public ones [rows, ...] into images; None: they are features.
+        """Return what turns rows like the public ones [rows, ...] into images; None: they are
+        features.
 
-        levels  None: bytes are from 0 to 255, and rows with the shape of images from 0 to 1, if all public ones are
+        levels  None: bytes are from 0 to 255, and rows with the shape of images from 0 to 1, if all
+                public ones are
         alpha   whether the last of 2 or 4 channels is transparency
         """
         if public.ndim not in (3, 4):
             return None
         if levels is None and public.dtype == np.uint8:
             levels = _BYTES
-        elif levels is None and has_shape_of_images(public) and public.min() >= 0 and public.max() <= 1:
+        elif (
+            levels is None
+            and has_shape_of_images(public)
+            and public.min() >= 0
+            and public.max() <= 1
+        ):
             levels = _SHARES
         if levels is None:
             return None
@@ -166,7 +200,9 @@ class Pixels:
         return levels
 
     def grey_levels(self, x: Any) -> Any:
-        """Return whole numbers from 0 to 255, float64 [rows, channels, height, width], of an array or a tensor."""
+        """Return whole numbers from 0 to 255, float64 [rows, channels, height, width], of an array
+        or a tensor.
+        """
         images = channels_first(x)
         if self.alpha:
             opaque = _shares(images[:, -1:], _BYTES if self.dtype == np.uint8 else self.levels)
@@ -182,7 +218,9 @@ class Pixels:
         return colours.min(), colours.max()
 
 
-def few_levels(images: AnyArray, extremes: Callable[[], tuple[float, float] | None]) -> tuple[str, ...]:
+def few_levels(
+    images: AnyArray, extremes: Callable[[], tuple[float, float] | None]
+) -> tuple[str, ...]:
     """Return a line if public images, uint8 [rows, ...], use few grey levels, but more than one.
 
     extremes  returns the least and the largest value in the files; None: these are not known
@@ -201,5 +239,7 @@ def typed_range(least: float, most: float) -> str:
 
 
 def has_shape_of_images(x: AnyArray) -> bool:
-    """Return whether an array is [rows, height, width], or has channels too, no side shorter than 8."""
+    """Return whether an array is [rows, height, width], or has channels too, no side shorter than
+    8.
+    """
     return x.ndim in (3, 4) and is_image(channels_first(x).shape[1:])

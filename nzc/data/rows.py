@@ -1,4 +1,5 @@
-"""Arrays from files, and private rows that are read, or drawn, where a teacher needs them: never all at once.
+"""Arrays from files, and private rows that are read, or drawn, where a teacher needs them: never
+all at once.
 
 A message says what is wrong with a file, and never quotes its content.
 """
@@ -20,8 +21,8 @@ import numpy as np
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
 
-#: The most bytes of a block of rows. It has a multiple of _EVEN rows, if so many fit: a network rounds a batch of a few
-#: rows differently.
+#: The most bytes of a block of rows. It has a multiple of _EVEN rows, if so many fit: a network
+#: rounds a batch of a few rows differently.
 _BLOCK, _EVEN = 2**26, 1000
 _HELD = 2**30  # bytes that `gather` keeps in memory
 
@@ -31,7 +32,9 @@ class LazyRows(ABC):
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    identity: bytes | None = None  # of all rows, where they need not be read for it; None: their bytes
+    identity: bytes | None = (
+        None  # of all rows, where they need not be read for it; None: their bytes
+    )
 
     @abstractmethod
     def read(self, numbers: Ints) -> AnyArray:
@@ -56,7 +59,9 @@ def blocks(x: AnyArray | LazyRows) -> Iterator[AnyArray]:
 
 
 class FileRows(LazyRows):
-    """Rows of an array `stored`, memory-mapped from `file`: those of `numbers` (None: all), each prepared by itself."""
+    """Rows of an array `stored`, memory-mapped from `file`: those of `numbers` (None: all), each
+    prepared by itself.
+    """
 
     def __init__(
         self,
@@ -72,7 +77,9 @@ class FileRows(LazyRows):
         self.dtype = none.dtype
 
     def read(self, numbers: Ints) -> AnyArray:
-        rows: AnyArray = np.array(self.stored[numbers if self._numbers is None else self._numbers[numbers]])
+        rows: AnyArray = np.array(
+            self.stored[numbers if self._numbers is None else self._numbers[numbers]]
+        )
         self.stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr] # the system caches what fits
         return self._prepare(rows)
 
@@ -89,9 +96,11 @@ def _received(handle: Any, array: tuple[Any, ...], *rest: Any) -> FileRows:
 
 
 def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
-    """Return all rows of the parts, each [rows, ...] of one type and shape of rows; there is one part at least.
+    """Return all rows of the parts, each [rows, ...] of one type and shape of rows; there is one
+    part at least.
 
-    More than `held` bytes of rows lie in a temporary file without a name, which the system removes at the end.
+       More than `held` bytes of rows lie in a temporary file without a name, which the system
+       removes at the end.
     """
     kept: list[AnyArray] = []
     file: IO[bytes] | None = None
@@ -110,7 +119,9 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
 
 
 def load_array(path: str, key: str, name: str = "it", lazily: bool = False) -> AnyArray:
-    """Return the array of an .npy file, `lazily` as a memory map; InputError: `key` and `name` cannot be read."""
+    """Return the array of an .npy file, `lazily` as a memory map; InputError: `key` and `name`
+    cannot be read.
+    """
     with _reading(path, key, name):
         array: AnyArray = np.load(path, mmap_mode="r" if lazily else None, allow_pickle=False)
         if not isinstance(array, np.ndarray):
@@ -125,13 +136,21 @@ def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
     x of a folder stays in its file: FileRows.
     """
     if os.path.isdir(path):
-        files = {name: str(own) for name in names if os.path.lexists(own := Path(path, f"{name}.npy"))}
-        arrays: dict[str, Any] = {name: load_array(file, "path", name, name == "x") for name, file in files.items()}
+        files = {
+            name: str(own) for name in names if os.path.lexists(own := Path(path, f"{name}.npy"))
+        }
+        arrays: dict[str, Any] = {
+            name: load_array(file, "path", name, name == "x") for name, file in files.items()
+        }
         if "x" in arrays and arrays["x"].ndim:
             arrays["x"] = FileRows(open(files["x"], "rb"), arrays["x"])  # noqa: SIM115 - the rows keep it
         return arrays
     arrays = {}
-    with _reading(path, "path", "it"), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+    with (
+        _reading(path, "path", "it"),
+        open(path, "rb") as file,
+        np.load(file, allow_pickle=False) as archive,
+    ):
         for name in (name for name in names if name in archive):
             with _reading(path, "path", name):
                 arrays[name] = archive[name]
@@ -140,7 +159,9 @@ def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
 
 @contextmanager
 def _reading(path: str, key: str, name: str) -> Iterator[None]:
-    """Turn what NumPy raises while it reads the array `name`, and may quote the file, into an InputError."""
+    """Turn what NumPy raises while it reads the array `name`, and may quote the file, into an
+    InputError.
+    """
     try:
         yield
     except InputError:

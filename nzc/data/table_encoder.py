@@ -1,6 +1,7 @@
 """Read tables, and turn their records into features.
 
-Students are published with this file: it needs NumPy and pandas only, and pyarrow for Parquet and Arrow files.
+Students are published with this file: it needs NumPy and pandas only, and pyarrow for Parquet and
+Arrow files.
 """
 
 import csv
@@ -24,13 +25,19 @@ from pandas.io.common import get_handle
 NUMBER, CATEGORY, DATE = "number", "category", "date"
 #: The format of numbers with a decimal comma, such as 1.234,56.
 COMMA = "comma"
-#: The format of numbers that are times of a day or durations, in hours: 18:30, 18.30.00, 6:30 pm, 2 days 07:30:00.
+#: The format of numbers that are times of a day or durations, in hours: 18:30, 18.30.00, 6:30 pm, 2
+#: days 07:30:00.
 TIME = "time"
-#: How a number is written with a decimal point, and with a decimal comma: formats, with a currency or unit at an end.
+#: How a number is written with a decimal point, and with a decimal comma: formats, with a currency
+#: or unit at an end.
 POINTED, COMMAED = "1,234.5", "1.234,5"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
-_TEXT, _PARQUET, _ARROW = (".csv", ".tsv", ".txt"), (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+_TEXT, _PARQUET, _ARROW = (
+    (".csv", ".tsv", ".txt"),
+    (".parquet", ".pq"),
+    (".arrow", ".feather", ".ipc"),
+)
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 #: The header of a CSV file is within so many lines.
 _HEAD = 100
@@ -43,22 +50,31 @@ _TIME = re.compile(
 )
 #: A date, and the time of a day behind it, if there is one.
 _DATE_AND_TIME = re.compile(r"(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?")
-#: What is before the digits of a number, these with their marks, and what follows. `Rs.500` has no decimal point.
+#: What is before the digits of a number, these with their marks, and what follows. `Rs.500` has no
+#: decimal point.
 _NUMBER = re.compile(r"([^0-9]*?)((?:(?<![^\W\d_])[.,])?[0-9](?:.*[0-9])?)([^0-9]*)")
-_MINUS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")  # the other signs that are read as a minus
+_MINUS = dict.fromkeys(
+    map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-"
+)  # the other signs that are read as a minus
 _NO_CENTS = re.compile(r"(?<=[0-9])(?:[.,]-{1,2}|/-)(?=[^0-9]*$)")  # 12.-, 12,-- and 12/-
 _MONEY = r"\w{0,3}[$\u00a2-\u00a5\u20a0-\u20cf]|[A-Z]{3}"
-_ZERO = re.compile(rf"({_MONEY})\s*-+|-+\s*({_MONEY})")  # $ - and - EUR: a dash alone may be a missing value
+_ZERO = re.compile(
+    rf"({_MONEY})\s*-+|-+\s*({_MONEY})"
+)  # $ - and - EUR: a dash alone may be a missing value
 _SIGNS = {"0": 1, "+0": 1, "-0": -1, "0-": -1, "(0)": -1}
 
 
 def _digits(decimal: str, group: str) -> re.Pattern[str]:
-    """Return the pattern of digits with this decimal mark: in groups of three, between equal marks, or in none."""
+    """Return the pattern of digits with this decimal mark: in groups of three, between equal marks,
+    or in none.
+    """
     groups = rf"[1-9][0-9]{{0,2}}([{group}\s'\u2019])[0-9]{{3}}(?:\1[0-9]{{3}})*"
     if group == ",":
         groups += r"|[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}"  # India's 12,34,567
     fraction = f"[{decimal}][0-9]+"
-    return re.compile(f"(?:{groups})(?:{fraction})?|(?:[0-9]+(?:{fraction})?|{fraction})(?:[eE][-+]?[0-9]+)?")
+    return re.compile(
+        f"(?:{groups})(?:{fraction})?|(?:[0-9]+(?:{fraction})?|{fraction})(?:[eE][-+]?[0-9]+)?"
+    )
 
 
 _DIGITS = {".": _digits(".", ","), ",": _digits(",", ".")}
@@ -71,23 +87,29 @@ class ColumnError(ValueError):
 def read_table(
     path: str | Path, rows: int, columns: Collection[str] | None = None, **csv_settings: Any
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a CSV, Parquet or Arrow file, at most `rows` at a time; once at least, also if there are none.
+    """Yield the rows of a CSV, Parquet or Arrow file, at most `rows` at a time; once at least, also
+    if there are none.
 
     columns       read only these; None: all
     csv_settings  of a CSV file: those of `_csv_chunks`
 
-    ColumnError: two columns have one name, the encoding is another, or the file's name does not say what it is. Other
+       ColumnError: two columns have one name, the encoding is another, or the file's name does not
+       say what it is. Other
     errors are those of pandas and pyarrow.
     """
     path = Path(path)
-    ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "").lower()
+    ending = next(
+        (suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), ""
+    ).lower()
     if ending in _TEXT:
         chunks = _csv_chunks(path, rows, columns, **csv_settings)
     elif ending in (*_PARQUET, *_ARROW):
         chunks = _arrow_chunks(path, rows, columns, "parquet" if ending in _PARQUET else "arrow")
     else:
         raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
-    with catch_warnings(action="error", category=pd.errors.ParserWarning):  # rows longer than the header
+    with catch_warnings(
+        action="error", category=pd.errors.ParserWarning
+    ):  # rows longer than the header
         for chunk in chunks:
             chunk.columns = [_column_name(name) for name in chunk.columns]
             yield chunk
@@ -105,7 +127,8 @@ def _csv_chunks(
     """Yield the rows of a CSV file, whose cells are text.
 
     expected  columns, one at least: they tell the separator, and the header from a comment
-    names     columns whose cells are names: None, NA or null is one there. In the others it is missing, as in pandas
+    names     columns whose cells are names: None, NA or null is one there. In the others it is
+              missing, as in pandas
     encoding  of a file without a byte-order mark; None: UTF-8
     skip      lines before the header, beside empty lines, comments and Excel's `sep=`
 
@@ -117,7 +140,9 @@ def _csv_chunks(
             file = opened.handle
             lines = [file.readline() for _ in range(skip + _HEAD)]
             before, separator, cells = _header(lines[skip:], expected)
-            header = [cell or f"Unnamed: {at}" for at, cell in enumerate(cells)]  # as pandas names them
+            header = [
+                cell or f"Unnamed: {at}" for at, cell in enumerate(cells)
+            ]  # as pandas names them
             _check_different(header)  # pandas would rename them
             while cells and not cells[-1]:
                 cells.pop()
@@ -126,7 +151,12 @@ def _csv_chunks(
             absent: dict[str | int, Any] = {len(header): ""}  # a separator may end the rows alone
             for name in header:
                 absent[name] = "" if _column_name(name) in names else STR_NA_VALUES
-            settings: dict[str, Any] = {"sep": separator, "dtype": str, "skipinitialspace": True, "index_col": False}
+            settings: dict[str, Any] = {
+                "sep": separator,
+                "dtype": str,
+                "skipinitialspace": True,
+                "index_col": False,
+            }
             settings |= {"keep_default_na": False, "na_values": absent}
             if columns is not None:
                 settings["usecols"] = lambda name: _column_name(name) in columns
@@ -161,7 +191,8 @@ def _encoding(path: Path, given: str | None) -> str:
 def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, list[str]]:
     """Return of a CSV file's header the number of lines before it, the separator and the cells.
 
-    The header alone decides, and no record: how a private file is read must not depend on one record.
+    The header alone decides, and no record: how a private file is read must not depend on one
+    record.
     """
     separators = ",;\t|"
     for before, line in enumerate(lines):
@@ -172,7 +203,8 @@ def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, 
             continue
         cells = {separator: _cells(lines[before:], separator) for separator in separators}
         shared = {
-            separator: len({*map(_column_name, header)}.intersection(expected)) for separator, header in cells.items()
+            separator: len({*map(_column_name, header)}.intersection(expected))
+            for separator, header in cells.items()
         }
         best = max(separators, key=lambda separator: (shared[separator], len(cells[separator])))
         if shared[best] or not line.startswith("#"):
@@ -181,14 +213,18 @@ def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, 
 
 
 def _cells(lines: Sequence[str], separator: str) -> list[str]:
-    """Return the cells of the record that begins in the first line; quotes may hold separators and line breaks."""
+    """Return the cells of the record that begins in the first line; quotes may hold separators and
+    line breaks.
+    """
     try:
         return next(csv.reader(lines, delimiter=separator, skipinitialspace=True))
     except csv.Error:  # a cell of 131,072 characters: this is not the separator
         return []
 
 
-def _arrow_chunks(path: Path, rows: int, columns: Collection[str] | None, format: str) -> Iterator[pd.DataFrame]:
+def _arrow_chunks(
+    path: Path, rows: int, columns: Collection[str] | None, format: str
+) -> Iterator[pd.DataFrame]:
     from pyarrow.dataset import dataset
 
     file = dataset(path, format=format)
@@ -196,7 +232,9 @@ def _arrow_chunks(path: Path, rows: int, columns: Collection[str] | None, format
     names = [name for name in file.schema.names if columns is None or _column_name(name) in columns]
     scanned = file.scanner(columns=names, batch_size=rows, batch_readahead=1)
     batches = scanned.to_batches() if file.count_rows() else [scanned.head(0)]
-    yield from (batch.to_pandas(integer_object_nulls=True) for batch in batches)  # large numbers stay whole
+    yield from (
+        batch.to_pandas(integer_object_nulls=True) for batch in batches
+    )  # large numbers stay whole
 
 
 def _column_name(name: object) -> str:
@@ -207,12 +245,16 @@ def _column_name(name: object) -> str:
 def _check_different(names: Sequence[str]) -> None:
     first: dict[str, int] = {}
     for at, name in enumerate(map(_column_name, names), 1):
-        if first.setdefault(name, at) < at:  # the name may be a private value, where there is no header
+        if (
+            first.setdefault(name, at) < at
+        ):  # the name may be a private value, where there is no header
             raise ColumnError(f"its columns {first[name]} and {at} have one name")
 
 
 def is_utf8(path: str | Path) -> bool:
-    """Return whether a file has other characters than ASCII, all of them in UTF-8, and no byte-order mark."""
+    """Return whether a file has other characters than ASCII, all of them in UTF-8, and no
+    byte-order mark.
+    """
     try:
         with get_handle(path, "r", encoding="utf-8", compression="infer") as opened:
             beyond = [line[0] for line in opened.handle if not line.isascii()]
@@ -225,28 +267,39 @@ def is_utf8(path: str | Path) -> bool:
 class Column:
     """How one column becomes features; everything was measured on the public rows.
 
-    A category has a feature for each value. A number is a feature, and so is each part of a date: standardised, and 0
+       A category has a feature for each value. A number is a feature, and so is each part of a
+       date: standardised, and 0
     where missing.
     """
 
     name: str
     kind: str  # number, category or date
-    format: str | None = None  # dates: as for strptime, None: ISO 8601; numbers: how 1234.5 is written, None: 1234.5
+    format: str | None = (
+        None  # dates: as for strptime, None: ISO 8601; numbers: how 1234.5 is written, None: 1234.5
+    )
     parts: Sequence[str] = ()  # number: itself; date: those of its parts that vary
     mean: Sequence[float] = ()  # [parts]
     spread: Sequence[float] = ()  # [parts], standard deviations
-    values: Sequence[str | None] = ()  # categories with a feature of their own. None stands for a missing value
+    values: Sequence[
+        str | None
+    ] = ()  # categories with a feature of their own. None stands for a missing value
     other: bool = False  # whether all other categories have a feature together
     missing: bool = False  # number, date: whether a feature says that the value is missing
     given: bool = False  # whether the user named the kind: the few values that it does not fit count as missing
 
     @property
     def features(self) -> list[str]:
-        """The names of its features, such as `age`, `age missing`, `admitted month`, `ward=ICU`, `ward=other`."""
+        """The names of its features, such as `age`, `age missing`, `admitted month`, `ward=ICU`,
+        `ward=other`.
+        """
         if self.kind == CATEGORY:
-            values = ["missing" if value is None else value for value in self.values] + ["other"] * self.other
+            values = ["missing" if value is None else value for value in self.values] + [
+                "other"
+            ] * self.other
             return [f"{self.name}={value}" for value in values]
-        return [f"{self.name} {part}".rstrip() for part in (*self.parts, *["missing"] * self.missing)]
+        return [
+            f"{self.name} {part}".rstrip() for part in (*self.parts, *["missing"] * self.missing)
+        ]
 
     def encode(self, values: pd.Series) -> np.ndarray[Any, Any]:
         """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
@@ -254,7 +307,9 @@ class Column:
             codes, names = different(values)
             known = pd.Index(self.values, dtype=object).get_indexer(names)[codes]
             one_hot = known[:, None] == np.arange(len(self.values))
-            return np.asarray(np.column_stack([one_hot, known < 0]) if self.other else one_hot, np.float32)
+            return np.asarray(
+                np.column_stack([one_hot, known < 0]) if self.other else one_hot, np.float32
+            )
         parts = measured(values, self.kind, self.format, self.given)
         numbers = np.column_stack([parts[part] for part in self.parts])
         with np.errstate(over="ignore"):
@@ -279,11 +334,15 @@ class TableEncoder:
         return [feature for column in self.columns for feature in column.features]
 
     def encode(self, table: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return float32 [rows, features]. ColumnError: a column is missing, or a value is no number or no date."""
+        """Return float32 [rows, features]. ColumnError: a column is missing, or a value is no
+        number or no date.
+        """
         if absent := self.absent(table):
             raise ColumnError(f"the columns {', '.join(absent)} are missing")
         table = blanked(table, self.missing)
-        return np.concatenate([column.encode(table[column.name]) for column in self.columns], axis=1)
+        return np.concatenate(
+            [column.encode(table[column.name]) for column in self.columns], axis=1
+        )
 
     def absent(self, table: pd.DataFrame) -> list[str]:
         """Return the columns that a table lacks."""
@@ -300,7 +359,8 @@ class TableEncoder:
 
 
 def texts(values: pd.Series) -> pd.Index:
-    """Return values as text without spaces around it; None where missing. 1 and 1.0 are one text, true and True too.
+    """Return values as text without spaces around it; None where missing. 1 and 1.0 are one text,
+    true and True too.
 
     The text of a value is its own: no other value of the column decides it.
     """
@@ -313,7 +373,9 @@ def texts(values: pd.Series) -> pd.Index:
 
 
 def written(values: pd.Series) -> pd.Index:
-    """Return values as they are written, without spaces around; None where missing. 1.000 may be a thousand."""
+    """Return values as they are written, without spaces around; None where missing. 1.000 may be a
+    thousand.
+    """
     return _index(_stripped(values))
 
 
@@ -328,7 +390,8 @@ def _index(text: pd.Series) -> pd.Index:
 def _plain(values: pd.Series) -> pd.Series:
     """Return dates, durations and objects as text; values of other types as they are.
 
-    pandas would choose one form for all values of a column: a fraction of a second in one cell is then in the text of
+       pandas would choose one form for all values of a column: a fraction of a second in one cell
+       is then in the text of
     all. Here midnight is a date, and a fraction ends with its last digit.
     """
     if isinstance(values.dtype, pd.CategoricalDtype):
@@ -345,7 +408,9 @@ def _plain(values: pd.Series) -> pd.Series:
 
 
 def _moment(text: str, zone: str) -> str:
-    """Return an ISO moment without a fraction of 0 and, where there is no zone, without a time of 0."""
+    """Return an ISO moment without a fraction of 0 and, where there is no zone, without a time of
+    0.
+    """
     day, _, time = text.partition("T")
     if "." in time:
         time = time.rstrip("0").rstrip(".")
@@ -353,7 +418,11 @@ def _moment(text: str, zone: str) -> str:
 
 
 def _object(value: Any) -> str:
-    return str(value).removesuffix(" 00:00:00") if isinstance(value, datetime | timedelta) else str(value)
+    return (
+        str(value).removesuffix(" 00:00:00")
+        if isinstance(value, datetime | timedelta)
+        else str(value)
+    )
 
 
 def _without_zone(moments: pd.Series) -> pd.Series:
@@ -363,7 +432,9 @@ def _without_zone(moments: pd.Series) -> pd.Series:
 def distinct(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Series]:
     """Return for each value its number among those that differ, and these; objects are text."""
     if values.dtype == object or isinstance(values.dtype, pd.CategoricalDtype):
-        values = _plain(values)  # pandas takes True and 1 as one object, and Decimal("1.0") and Decimal("1.00") too
+        values = _plain(
+            values
+        )  # pandas takes True and 1 as one object, and Decimal("1.0") and Decimal("1.00") too
     codes, unique = values.factorize(use_na_sentinel=False)
     return codes, pd.Series(unique)
 
@@ -387,12 +458,16 @@ def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
     return table.apply(known) if missing else table
 
 
-def measured(values: pd.Series, kind: str, format: str | None, given: bool = False) -> dict[str, np.ndarray[Any, Any]]:
+def measured(
+    values: pd.Series, kind: str, format: str | None, given: bool = False
+) -> dict[str, np.ndarray[Any, Any]]:
     """Return the parts of numbers or dates by name, each float64 [rows], NaN where missing.
 
-    given  whether values that are no numbers or no dates count as missing, if they are one, or up to half of all
+    given  whether values that are no numbers or no dates count as missing, if they are one, or up
+           to half of all
 
-    ColumnError: it says how many values are no numbers or no dates. What a value is read as depends on it alone.
+       ColumnError: it says how many values are no numbers or no dates. What a value is read as
+       depends on it alone.
     """
     if kind == NUMBER and values.dtype == object:
         values = values.map(partial(_as_written, format=format))
@@ -401,12 +476,16 @@ def measured(values: pd.Series, kind: str, format: str | None, given: bool = Fal
     strange = np.isnan(next(iter(parts.values())))
     strange[strange] = pd.notna(texts(unique[strange]))
     if (wrong := int(strange[codes].sum())) > given * max(1, len(values) / 2):
-        raise ColumnError(f"column {values.name}: {wrong:,} of {len(values):,} values are no {plural(kind, format)}")
+        raise ColumnError(
+            f"column {values.name}: {wrong:,} of {len(values):,} values are no {plural(kind, format)}"
+        )
     return {name: part[codes] for name, part in parts.items()}
 
 
 def _as_written(value: Any, format: str | None) -> Any:
-    """Return a number as the format writes it, so that 1.234 is none of 1,234; other values stay as they are."""
+    """Return a number as the format writes it, so that 1.234 is none of 1,234; other values stay as
+    they are.
+    """
     if isinstance(value, bool):
         value = int(value)
     if format in (None, TIME) or not isinstance(value, Real | Decimal) or pd.isna(value):
@@ -439,8 +518,12 @@ def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, np.nda
         numbers = values.to_numpy(np.float64, copy=True, na_value=np.nan)
     elif format is None:
         text = _plain(values)
-        fraction = pd.Series(["0.5"], dtype=text.dtype)  # pandas reads whole numbers otherwise if no other is beside
-        numbers = np.array(pd.to_numeric(pd.concat([text, fraction]), errors="coerce"), np.float64)[:-1]
+        fraction = pd.Series(
+            ["0.5"], dtype=text.dtype
+        )  # pandas reads whole numbers otherwise if no other is beside
+        numbers = np.array(pd.to_numeric(pd.concat([text, fraction]), errors="coerce"), np.float64)[
+            :-1
+        ]
     elif format == TIME:
         numbers = np.array([_hours(text) for text in written(values)], np.float64)
     else:
@@ -462,11 +545,18 @@ def _hours(text: str | None) -> float:
         if not 1 <= hour <= 12:
             return np.nan
         hour = hour % 12 + 12 * (half in "pP")
-    return 24 * float(days or 0) + hour + float(minutes or 0) / 60 + float(seconds.replace(",", ".") or 0) / 3600
+    return (
+        24 * float(days or 0)
+        + hour
+        + float(minutes or 0) / 60
+        + float(seconds.replace(",", ".") or 0) / 3600
+    )
 
 
 def number_parts(text: str) -> tuple[int, str, str, str] | None:
-    """Return sign, what is before it, digits with their marks, what is behind it: -$1,234.5 → (-1, $, 1,234.5, "")."""
+    """Return sign, what is before it, digits with their marks, what is behind it: -$1,234.5 → (-1,
+    $, 1,234.5, "").
+    """
     text = text.translate(_MINUS)
     if zero := _ZERO.fullmatch(text):
         before, after = zero.groups(default="")
@@ -487,7 +577,11 @@ def _in_notation(names: pd.Index, format: str) -> np.ndarray[Any, Any]:
     numbers = np.full(len(names), np.nan)
     for place, text in enumerate(names):
         parts = None if text is None else number_parts(text)
-        if parts is None or (parts[1], parts[3]) != (prefix, suffix) or not _DIGITS[decimal].fullmatch(parts[2]):
+        if (
+            parts is None
+            or (parts[1], parts[3]) != (prefix, suffix)
+            or not _DIGITS[decimal].fullmatch(parts[2])
+        ):
             continue
         plain = re.sub(rf"[^0-9eE+{decimal}-]", "", parts[2]).replace(decimal, ".")
         numbers[place] = parts[0] * float(plain)
@@ -495,20 +589,28 @@ def _in_notation(names: pd.Index, format: str) -> np.ndarray[Any, Any]:
 
 
 def _dates(values: pd.Series, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
-    """Return days since 1970, month, weekday and hour, in UTC, each float64 [rows], NaN where a value is no date."""
+    """Return days since 1970, month, weekday and hour, in UTC, each float64 [rows], NaN where a
+    value is no date.
+    """
     if values.dtype.kind == "M":
         when = _without_zone(values).dt.as_unit("s")
     else:
         when = _moments(pd.Series(written(values), dtype="str"), format)
     numbers = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)
-    named = {"day": numbers, "month": when.dt.month, "weekday": when.dt.day_of_week, "hour": when.dt.hour}
+    named = {
+        "day": numbers,
+        "month": when.dt.month,
+        "weekday": when.dt.day_of_week,
+        "hour": when.dt.hour,
+    }
     return {name: np.array(part, np.float64) for name, part in named.items()}
 
 
 def _moments(text: pd.Series, format: str | None) -> pd.Series:
     """Return datetime64[s] [rows], NaT where a text is no date.
 
-    pandas takes the finest resolution of all values, and at nanoseconds no date after 2262: fractions are cut before.
+    pandas takes the finest resolution of all values, and at nanoseconds no date after 2262:
+    fractions are cut before.
     """
     text = text.mask(text.str.lower().isin(["now", "today"]))  # for pandas the time of the clock
     seconds = np.zeros(len(text))
@@ -518,10 +620,18 @@ def _moments(text: pd.Series, format: str | None) -> pd.Series:
     elif re.search(r"%[HIMSfcXs]", format):
         text = text.str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
     else:
-        matches = [_DATE_AND_TIME.fullmatch(cell) if isinstance(cell, str) else None for cell in text]
+        matches = [
+            _DATE_AND_TIME.fullmatch(cell) if isinstance(cell, str) else None for cell in text
+        ]
         text = pd.Series([match and match[1] for match in matches], dtype="str")
-        seconds = 3600 * np.array([_hours(match[2]) if match and match[2] else 0.0 for match in matches], np.float64)
+        seconds = 3600 * np.array(
+            [_hours(match[2]) if match and match[2] else 0.0 for match in matches], np.float64
+        )
         text = text.mask(~(seconds < 86_400))
         seconds = np.nan_to_num(seconds)
-    when = pd.to_datetime(text, format=format, errors="coerce", utc=True).dt.tz_localize(None).dt.as_unit("s")
+    when = (
+        pd.to_datetime(text, format=format, errors="coerce", utc=True)
+        .dt.tz_localize(None)
+        .dt.as_unit("s")
+    )
     return when + pd.Series(np.floor(seconds + 1e-6).astype("timedelta64[s]"))

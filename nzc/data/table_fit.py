@@ -1,4 +1,6 @@
-"""Fit a TableEncoder to the public rows: which columns are numbers, categories or dates, their means and deviations."""
+"""Fit a TableEncoder to the public rows: which columns are numbers, categories or dates, their
+means and deviations.
+"""
 
 import re
 from collections import Counter
@@ -40,7 +42,8 @@ _CURRENCY = re.compile(
     r"[A-Za-z]{0,3}[$\u00a2-\u00a5\u20a0-\u20cf]|Fr\.|kr\.?|Rs\.?|zł|Kč|Ft|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|"
     r"IDR|ILS|INR|JPY|KRW|MXN|MYR|NOK|NZD|PHP|PLN|RON|RUB|SEK|SGD|THB|TRY|UAH|USD|ZAR"
 )
-#: Units that may stand behind a number: letters and signs such as %, °C, mg/dl. Days are durations, and pm is a time.
+#: Units that may stand behind a number: letters and signs such as %, °C, mg/dl. Days are durations,
+#: and pm is a time.
 _UNIT = re.compile(
     r"(?!(?i:days?|[ap]\.?m\.?|uhr)$)(?:[^\W\d_\u00b2\u00b3\u00b9\u00bc-\u00be\u2150-\u215f]|[%‰°$\u00a2-\u00a5\u20a0-\u20cf]).{0,11}"
 )
@@ -102,15 +105,20 @@ class Guess:
 def fit_encoder(
     public: pd.DataFrame, kinds: Mapping[str, str], categories: int, missing: Sequence[str] = ()
 ) -> TableEncoder:
-    """Return the encoder of public rows; ColumnError: a column has values that its given kind does not allow.
+    """Return the encoder of public rows; ColumnError: a column has values that its given kind does
+    not allow.
 
-    kinds       of columns: number, comma, time, category, date, or a date format such as %d.%m.%Y; others are guessed
-    categories  at most so many features for a column; the most frequent values have one of their own
+    kinds       of columns: number, comma, time, category, date, or a date format such as %d.%m.%Y;
+                others are guessed
+    categories  at most so many features for a column; the most frequent values have one of their
+                own
     missing     texts that stood for a missing value, and are none in these rows
     """
     fitted = {name: _fit(public[name], kinds.get(name), categories) for name in public.columns}
     columns = [column for column in fitted.values() if isinstance(column, Column)]
-    return TableEncoder(columns, {name: why for name, why in fitted.items() if isinstance(why, str)}, missing)
+    return TableEncoder(
+        columns, {name: why for name, why in fitted.items() if isinstance(why, str)}, missing
+    )
 
 
 def typed(kinds: Mapping[str, str]) -> str:
@@ -118,7 +126,9 @@ def typed(kinds: Mapping[str, str]) -> str:
     if all(_PLAIN.fullmatch(name) for name in kinds):
         items = [f"{name}: {_quoted(kind)}" for name, kind in kinds.items()]
         return _in_shell(f"dataset.columns={{{', '.join(items)}}}")
-    items = [_quoted(f"{name}: {kind}") for name, kind in kinds.items()]  # Hydra reads no such name as a key
+    items = [
+        _quoted(f"{name}: {kind}") for name, kind in kinds.items()
+    ]  # Hydra reads no such name as a key
     return _in_shell(f"dataset.columns=[{', '.join(items)}]")
 
 
@@ -158,7 +168,9 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
         every = f"; so do {', '.join(sorted(found.keys() - {most}))}" if len(found) > 1 else ""
         group = _in_shell(f"dataset.group={_quoted(most)}")
         drop = _in_shell(f"dataset.drop=[{','.join(map(_quoted, found))}]")
-        unless = f"If it says whom a row is about, type {group}: without it, ε protects one row only"
+        unless = (
+            f"If it says whom a row is about, type {group}: without it, ε protects one row only"
+        )
         number = f"If it is a number, type {typed({most: NUMBER})}; if a date, its format such as %d.%m.%Y"
         yield f"{most} is not used, because {found[most]}{every}. {unless}. {number}. If not, type {drop}"
 
@@ -173,13 +185,17 @@ def _doubts(values: pd.Series, column: Column | None) -> Iterator[str]:
         return
     guess = _guess(values)
     if guess.unclear:
-        ways = [f"{typed({name: reading.typed})} for {_meaning(reading)}" for reading in guess.readings]
+        ways = [
+            f"{typed({name: reading.typed})} for {_meaning(reading)}" for reading in guess.readings
+        ]
         seen = f"{guess.unclear:,} of {len(values):,} public values can be read in two ways"
         yield f"{name} is not used, because {seen}: type {' or '.join(ways)}"
     elif guess.nearly:
         reading, wrong = guess.readings[0], guess.rows - guess.fitting
         why = f"{wrong:,} of {len(values):,} public values are no {plural(*reading)}"
-        if any(char.isdigit() and text[0] != "#" for text in guess.others for char in text):  # Excel's #DIV/0!
+        if any(
+            char.isdigit() and text[0] != "#" for text in guess.others for char in text
+        ):  # Excel's #DIV/0!
             advice = f"write them alike in all files, or type {typed({name: CATEGORY})}"
         else:
             advice = f"type {typed({name: reading.typed})} to take such values as missing"
@@ -195,13 +211,17 @@ def _doubts_of_text(values: pd.Series, column: Column) -> Iterator[str]:
         padded = f"{text.str.fullmatch(_PADDED).sum():,} of {len(values):,} public values begin with 0, as codes do"
         yield f"{column.name} is a category, because {padded}; if they are numbers, type {typed({column.name: NUMBER})}"
     elif column.other and text.str.match(r"\W*[0-9]").mean() >= 0.5:
-        own = f"{len(column.values)} of {text.nunique()} different values have features of their own"
+        own = (
+            f"{len(column.values)} of {text.nunique()} different values have features of their own"
+        )
         write = "if they are numbers or dates, write one in a cell, such as 1234.5 or 2024-12-31"
         yield f"{column.name} is a category, and {own}: {write}; if not, type {typed({column.name: CATEGORY})}"
 
 
 def _doubts_of_years(values: pd.Series, column: Column) -> Iterator[str]:
-    """Yield a line if years of two digits may be of the last century, where they are read as 2030 and later."""
+    """Yield a line if years of two digits may be of the last century, where they are read as 2030
+    and later.
+    """
     if column.kind != DATE or "%y" not in (column.format or ""):
         return
     late = int((measured(values, column.kind, column.format)["day"] >= _2030).sum())
@@ -227,7 +247,9 @@ def _may_be_codes(column: Column, public: pd.DataFrame) -> bool:
     if len(unique) < 3 or (unique != np.floor(unique)).any():
         return False
     digits = np.floor(np.log10(unique.clip(1))) + 1
-    alike = digits[0] == digits[-1] >= 4 and len(unique) <= len(numbers) / 2 and not _are_years(unique)
+    alike = (
+        digits[0] == digits[-1] >= 4 and len(unique) <= len(numbers) / 2 and not _are_years(unique)
+    )
     return bool(alike or len(unique) <= min(_FEW, len(numbers) / 5))
 
 
@@ -237,12 +259,16 @@ def _are_years(values: Floats) -> bool:
 
 
 def _are_codes(texts: pd.Series) -> bool:
-    """Return whether texts are digits alone, and some begin with 0, as postcodes do and numbers do not."""
+    """Return whether texts are digits alone, and some begin with 0, as postcodes do and numbers do
+    not.
+    """
     return bool(texts.str.fullmatch(_PADDED).any() and texts.str.fullmatch("[0-9]+").all())
 
 
 def _may_be_names(values: pd.Series, format: str) -> bool:
-    """Return whether numbers in groups, or with letters, may be phone numbers or the like: all have as many digits."""
+    """Return whether numbers in groups, or with letters, may be phone numbers or the like: all have
+    as many digits.
+    """
     _, unique = distinct(values)
     digits = {len(re.sub("[^0-9]", "", text)) for text in written(unique).dropna()}
     return len(digits) == 1 and min(digits) >= 6 and _CURRENCY.search(format) is None
@@ -266,11 +292,21 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     plain = reading.format is None or _may_be_names(values, reading.format)
     if reading.kind == NUMBER and plain and not given and (why := _identifies(numbers)):
         return why
-    parts = {part: numbers for part, numbers in every.items() if np.nanmin(numbers) < np.nanmax(numbers)}
+    parts = {
+        part: numbers for part, numbers in every.items() if np.nanmin(numbers) < np.nanmax(numbers)
+    }
     if not parts:
         return "one value only"
     mean, spread = zip(*(map(float, moments(numbers)) for numbers in parts.values()), strict=True)
-    return Column(str(values.name), *reading, list(parts), mean, spread, missing=bool(missing.any()), given=given)
+    return Column(
+        str(values.name),
+        *reading,
+        list(parts),
+        mean,
+        spread,
+        missing=bool(missing.any()),
+        given=given,
+    )
 
 
 def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> Column | str:
@@ -283,12 +319,18 @@ def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> 
         column: Floats | pd.Series | None = pd.Series(names[codes])
         if guess.nearly:
             reading = guess.readings[0]
-            column = measured(values, NUMBER, None, given=True)[""] if reading == Reading(NUMBER) else None
+            column = (
+                measured(values, NUMBER, None, given=True)[""]
+                if reading == Reading(NUMBER)
+                else None
+            )
         if column is not None and (why := _identifies(column)):
             return why
         if len(counts) > max(categories, len(values) / 2):
             return "nearly every value differs"
-    own = [value for value, _ in sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))]  # frequent first
+    own = [
+        value for value, _ in sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+    ]  # frequent first
     kept = own if len(own) <= categories else own[: categories - 1]
     return Column(str(values.name), CATEGORY, values=kept, other=len(kept) < len(own), given=given)
 
@@ -296,7 +338,8 @@ def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> 
 def _identifies(column: "Floats | pd.Series") -> str | None:
     """Return why numbers or texts look like those of an identifier; None: they do not.
 
-    No value is frequent; and numbers are whole, and more than measured ones would be, or scattered instead of on a
+       No value is frequent; and numbers are whole, and more than measured ones would be, or
+       scattered instead of on a
     grid, or far from 0.
     """
     counts = pd.Series(column).value_counts()  # without missing values
@@ -316,7 +359,9 @@ def _identifies(column: "Floats | pd.Series") -> str | None:
 
 
 def _guess(values: pd.Series, kind: str | None = None) -> Guess:
-    """Return what the values of a column can be read as, or those of a given kind: only values of the column decide."""
+    """Return what the values of a column can be read as, or those of a given kind: only values of
+    the column decide.
+    """
     codes, unique = distinct(values)
     names = written(unique)
     counts = np.bincount(codes, minlength=len(names))
@@ -348,7 +393,9 @@ def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
         fits = int(rows[~np.isnan(numbers)].sum())
         if fits > fitting:
             best, values, fitting = [], [], fits
-        if fits == fitting and not any(np.array_equal(numbers, other, equal_nan=True) for other in values):
+        if fits == fitting and not any(
+            np.array_equal(numbers, other, equal_nan=True) for other in values
+        ):
             best.append(reading)
             values.append(numbers)
     if not best:
@@ -361,7 +408,9 @@ def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
 
 
 def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
-    """Return the ways to read these different texts of a column that are worth a try; each text has so many rows."""
+    """Return the ways to read these different texts of a column that are worth a try; each text has
+    so many rows.
+    """
     if values.dtype.kind == "M":
         return [Reading(DATE)]
     if values.dtype.kind == "m":
@@ -375,12 +424,17 @@ def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
     sample = texts[:_SAMPLE]
     notations = [Reading(NUMBER, _notation(texts, rows, mark)) for mark in (POINTED, COMMAED)]
     numbers = _fitting([Reading(NUMBER), *notations], sample)
-    return numbers or _fitting([Reading(NUMBER, TIME), Reading(DATE), *_date_readings(sample)], sample)
+    return numbers or _fitting(
+        [Reading(NUMBER, TIME), Reading(DATE), *_date_readings(sample)], sample
+    )
 
 
 def _fitting(readings: Sequence[Reading], sample: pd.Series) -> list[Reading]:
     """Return those readings that fit the most texts of a sample, if they are a quarter of it."""
-    fits = [int((~np.isnan(next(iter(parsed(sample, *reading).values())))).sum()) for reading in readings]
+    fits = [
+        int((~np.isnan(next(iter(parsed(sample, *reading).values())))).sum())
+        for reading in readings
+    ]
     most = max(fits)
     if most == 0 or most < len(sample) / 4:
         return []

@@ -1,1 +1,3 @@
-"""Labeling: the privacy boundary. Which rows are asked, which labels are released, and what that is charged."""
+"""Labeling: the privacy boundary. Which rows are asked, which labels are released, and what that is
+charged.
+"""

@@ -1,9 +1,10 @@
 """The privacy ledger: the cost of everything drawn from a private dataset, in an SQLite file.
 
-An entry is a release, with noise of the operating system, which is never deleted, or a trial, with seeded noise, which
-its owner may delete if nobody saw its labels (docs/privacy.md). Entries of an older version are releases.
-The same key again costs nothing: it is a hash of what was asked, and of the labels. The draws of an unfinished run are
-kept: started again, it publishes what it drew before. A finished run leaves the digests of its files.
+An entry is a release, with noise of the operating system, which is never deleted, or a trial, with
+seeded noise, which its owner may delete if nobody saw its labels (docs/privacy.md). Entries of an
+older version are releases. The same key again costs nothing: it is a hash of what was asked, and of
+the labels. The draws of an unfinished run are kept: started again, it publishes what it drew
+before. A finished run leaves the digests of its files.
 """
 
 import json
@@ -46,7 +47,8 @@ CREATE TABLE IF NOT EXISTS limits (dataset TEXT PRIMARY KEY, epsilon REAL NOT NU
 """
 #: The fields of a LedgerEntry, in their order.
 _COLUMNS = "dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind"
-#: A release stays a release. An entry of unknown kind that has a trial's key is that trial: the key contains the seed.
+#: A release stays a release. An entry of unknown kind that has a trial's key is that trial: the key
+#: contains the seed.
 _INSERT = f"""
 INSERT INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (dataset, key) DO UPDATE SET kind = excluded.kind WHERE kind <> 'release'
@@ -67,14 +69,20 @@ class Ledger:
     Each method is one transaction. Once it returns, its changes survive a loss of power.
 
     wait  seconds to wait for another process that writes
-    InputError: the file is no ledger, or is damaged or empty. RuntimeError: it cannot be read and written.
+       InputError: the file is no ledger, or is damaged or empty. RuntimeError: it cannot be read
+       and written.
     """
 
     def __init__(self, path: str | Path, wait: float = 60.0) -> None:
         self.path, self.wait = Path(path), wait
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not self.path.exists():  # make it whole, and for its owner only; another process may do the same
-            with NamedTemporaryFile(prefix=".", dir=self.path.parent) as file, suppress(FileExistsError):
+        if (
+            not self.path.exists()
+        ):  # make it whole, and for its owner only; another process may do the same
+            with (
+                NamedTemporaryFile(prefix=".", dir=self.path.parent) as file,
+                suppress(FileExistsError),
+            ):
                 with closing(sqlite3.connect(file.name)) as new:
                     new.executescript(_TABLES)
                 os.link(file.name, self.path)
@@ -84,8 +92,12 @@ class Ledger:
                 raise sqlite3.DatabaseError("it is empty, or a database of another program")
             for table in _TABLES.split(";"):  # an older version had fewer
                 connection.execute(table)
-            if "kind" not in columns:  # the first version; what an older one adds later gets the default too
-                connection.execute("ALTER TABLE releases ADD COLUMN kind TEXT NOT NULL DEFAULT 'unknown'")
+            if (
+                "kind" not in columns
+            ):  # the first version; what an older one adds later gets the default too
+                connection.execute(
+                    "ALTER TABLE releases ADD COLUMN kind TEXT NOT NULL DEFAULT 'unknown'"
+                )
 
     def add(
         self,
@@ -100,7 +112,8 @@ class Ledger:
     ) -> LedgerEntry:
         """Record a release from `dataset` at its exact cost, and return what is stored for it.
 
-        key   identifies the release: of an entry of the same key, only the first labels may be published
+        key   identifies the release: of an entry of the same key, only the first labels may be
+              published
         kind  TRIAL where the noise is seeded and the labels stay where they are
         """
         key, rdp = uuid4().hex if key is None else key, cost.rdp(ORDERS)
@@ -110,7 +123,8 @@ class Ledger:
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them.
 
-        A stored trial becomes a release where `entry` is one. Of two costs of one entry, the larger is stored.
+        A stored trial becomes a release where `entry` is one. Of two costs of one entry, the
+        larger is stored.
         """
         costs = (orders.astype("<f8").tobytes() for orders in (entry.orders, entry.rdp))
         facts, one = json.dumps(dict(entry.facts or {}), sort_keys=True), (entry.dataset, entry.key)
@@ -118,22 +132,31 @@ class Ledger:
         with self.transaction() as connection:
             connection.execute(_INSERT, (*one, *costs, *about))
             (stored,) = _entries(connection, _ONE, *one)
-            rdp, leak = np.maximum(stored.rdp, entry.at(stored.orders)), max(stored.delta_cost, entry.delta_cost)
+            rdp, leak = (
+                np.maximum(stored.rdp, entry.at(stored.orders)),
+                max(stored.delta_cost, entry.delta_cost),
+            )
             values = rdp.astype("<f8").tobytes(), leak, *one
             connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {_ONE}", values)
             return replace(stored, rdp=rdp, delta_cost=leak)
 
     def name(self, dataset: str, name: str) -> None:
-        """Give a dataset one more name. Datasets of one name are about the same people: they count together."""
+        """Give a dataset one more name. Datasets of one name are about the same people: they count
+        together.
+        """
         name = unicodedata.normalize("NFC", name).strip()  # as different systems write one name
         if not name:
             raise InputError("dataset.name", name, "must be a name, or null")
         self.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", name, dataset)
 
     def limit(self, dataset: str, epsilon: float) -> None:
-        """Record a limit for ε of all that is published about a dataset's people. The smallest one stands for ever."""
+        """Record a limit for ε of all that is published about a dataset's people. The smallest one
+        stands for ever.
+        """
         smaller = "UPDATE SET epsilon = min(epsilon, excluded.epsilon)"
-        self.execute(f"INSERT INTO limits VALUES (?, ?) ON CONFLICT (dataset) DO {smaller}", dataset, epsilon)
+        self.execute(
+            f"INSERT INTO limits VALUES (?, ?) ON CONFLICT (dataset) DO {smaller}", dataset, epsilon
+        )
 
     def names(self) -> dict[str, set[str]]:
         """Return the names of every dataset that has one."""
@@ -147,33 +170,50 @@ class Ledger:
         return {other for (other,) in self.execute(_CONNECTED, dataset)}
 
     def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
-        """Return the releases and trials of all datasets, or of one and those that count with it, as recorded."""
+        """Return the releases and trials of all datasets, or of one and those that count with it,
+        as recorded.
+        """
         where = "" if dataset is None else f"WHERE dataset IN ({_CONNECTED})"
         with self.transaction() as connection:
-            return _entries(connection, f"{where} ORDER BY rowid", *([] if dataset is None else [dataset]))
+            return _entries(
+                connection, f"{where} ORDER BY rowid", *([] if dataset is None else [dataset])
+            )
 
     def total(self, dataset: str, delta: float, kind: str | None = None) -> float:
-        """Return ε at δ of all entries of a dataset together, or of those of one kind (`total_epsilon`)."""
-        return total_epsilon([entry for entry in self.entries(dataset) if kind in (None, entry.kind)], delta)
+        """Return ε at δ of all entries of a dataset together, or of those of one kind
+        (`total_epsilon`).
+        """
+        return total_epsilon(
+            [entry for entry in self.entries(dataset) if kind in (None, entry.kind)], delta
+        )
 
     def forget(self, trials: Iterable[LedgerEntry]) -> None:
-        """Delete trials, all or none: honest only if nobody used their labels. InputError: one is no stored trial."""
+        """Delete trials, all or none: honest only if nobody used their labels. InputError: one is
+        no stored trial.
+        """
         with self.transaction() as connection:
             for trial in trials:
                 delete = f"DELETE FROM releases {_ONE} AND kind = 'trial'"
                 if not connection.execute(delete, (trial.dataset, trial.key)).rowcount:
-                    raise InputError("key", trial.key, "must be a stored trial; a release is never forgotten")
+                    raise InputError(
+                        "key", trial.key, "must be a stored trial; a release is never forgotten"
+                    )
 
     def keep_draw(self, dataset: str, question: str, drawn: bytes) -> bytes:
         """Return what was drawn for a question before; if nothing was, store and return `drawn`."""
         with self.transaction() as connection:
-            connection.execute("INSERT OR IGNORE INTO draws VALUES (?, ?, ?)", (dataset, question, drawn))
+            connection.execute(
+                "INSERT OR IGNORE INTO draws VALUES (?, ?, ?)", (dataset, question, drawn)
+            )
             where = "SELECT drawn FROM draws WHERE dataset = ? AND question = ?"
             kept: bytes = connection.execute(where, (dataset, question)).fetchone()[0]
         return kept
 
-    def finish_run(self, run: str, dataset: str, facts: Mapping[str, Any], questions: Iterable[str]) -> None:
-        """Record a run whose results are stored, by the digest of result.json, and what `nzc publish` compares.
+    def finish_run(
+        self, run: str, dataset: str, facts: Mapping[str, Any], questions: Iterable[str]
+    ) -> None:
+        """Record a run whose results are stored, by the digest of result.json, and what `nzc
+        publish` compares.
 
         Its draws are deleted: a later run draws anew, which is a release.
         """
@@ -184,7 +224,9 @@ class Ledger:
             connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", drawn)
 
     def run(self, run: str) -> tuple[str, dict[str, Any], list[LedgerEntry]] | None:
-        """Return dataset and facts of a finished run, and those of its entries that are stored; None: it is unknown."""
+        """Return dataset and facts of a finished run, and those of its entries that are stored;
+        None: it is unknown.
+        """
         for dataset, text in self.execute("SELECT dataset, facts FROM runs WHERE id = ?", run):
             facts: dict[str, Any] = json.loads(text)
             stored = [entry for entry in self.entries(dataset) if entry.dataset == dataset]
@@ -193,14 +235,18 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that holds the write lock; all changes are committed at the end, or none.
+        """Yield a connection that holds the write lock; all changes are committed at the end, or
+        none.
 
-        EXTRA also writes the folder's entry of the journal. The journal stays, emptied: a client of NFS that does not
+           EXTRA also writes the folder's entry of the journal. The journal stays, emptied: a client
+           of NFS that does not
         see a new one yet would read what a killed process has half written.
         """
         address = f"{self.path.absolute().as_uri()}?mode=rw"  # never make an empty file
         try:
-            with closing(sqlite3.connect(address, timeout=self.wait, isolation_level=None, uri=True)) as connection:
+            with closing(
+                sqlite3.connect(address, timeout=self.wait, isolation_level=None, uri=True)
+            ) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("PRAGMA journal_mode = PERSIST")
                 connection.execute("BEGIN IMMEDIATE")
@@ -209,7 +255,9 @@ class Ledger:
         except sqlite3.OperationalError as error:
             raise RuntimeError(f"the ledger {self.path} could not be used: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise InputError("ledger", self.path, f"must be a whole ledger file ({error}: restore a copy)") from error
+            raise InputError(
+                "ledger", self.path, f"must be a whole ledger file ({error}: restore a copy)"
+            ) from error
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of one statement, in a transaction of its own."""

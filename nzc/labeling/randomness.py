@@ -1,4 +1,6 @@
-"""Random generators for noise: seeded for experiments, operating-system entropy for labels to be published."""
+"""Random generators for noise: seeded for experiments, operating-system entropy for labels to be
+published.
+"""
 
 import secrets
 
@@ -8,9 +10,11 @@ SEEDED, SYSTEM = KINDS = ("seeded", "system")  # the values of the key `rng`
 
 
 def system_rng() -> ExactGenerator:
-    """Return a generator that no one can reproduce: ChaCha20 with a new 256-bit key from the operating system.
+    """Return a generator that no one can reproduce: ChaCha20 with a new 256-bit key from the
+    operating system.
 
-    Use it in the process that made it. The noise of nzc is compared exactly (`accounting.exact_noise`).
+       Use it in the process that made it. The noise of nzc is compared exactly
+       (`accounting.exact_noise`).
     """
     from randomgen import ChaCha
 

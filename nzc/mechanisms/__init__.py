@@ -1,4 +1,6 @@
-"""Mechanisms: a noisy argmax of vote histograms, composed of boost, noise and screen; numpy, scipy and mpmath only."""
+"""Mechanisms: a noisy argmax of vote histograms, composed of boost, noise and screen; numpy, scipy
+and mpmath only.
+"""
 
 from nzc.mechanisms.adjacency import Abstentions, Adjacency, Boost, OwnCells, OwnLabels
 

@@ -1,4 +1,6 @@
-"""What one vote changes: the boost of the largest count, which histograms are neighbours, and records in own cells."""
+"""What one vote changes: the boost of the largest count, which histograms are neighbours, and
+records in own cells.
+"""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -11,17 +13,25 @@ from nzc.mechanisms.noise import Noise
 from nzc.types import Floats, Ints
 from nzc.validation import not_negative, one_of, whole
 
-_CLEAR = {"constant": -1.0, "global": np.inf, "local": 2.0, "smooth": 3.0}  # above these gaps Δ is without c
-#: A plurality with a larger gap stays ahead, without a tie, wherever one vote moves; a boost's Δ stays the same too.
+_CLEAR = {
+    "constant": -1.0,
+    "global": np.inf,
+    "local": 2.0,
+    "smooth": 3.0,
+}  # above these gaps Δ is without c
+#: A plurality with a larger gap stays ahead, without a tie, wherever one vote moves; a boost's Δ
+#: stays the same too.
 FAR = 5
 
 
 @dataclass(frozen=True)
 class Boost:
-    """v̂ = v + c·e_argmax: the immutable noisy argmax of NZC; c = 0 is PATE. Ties break to the lowest class index.
+    """v̂ = v + c·e_argmax: the immutable noisy argmax of NZC; c = 0 is PATE. Ties break to the
+    lowest class index.
 
     sensitivity  Δ, by which the noise is multiplied; the gap is the largest count minus the second
-        constant  1                                            (first NZC paper, and its experiments)
+        constant  1                                            (first NZC paper, and its
+                  experiments)
         global    1 + c                                        (KDD 2020, Definition 6)
         local     1 where the gap exceeds 2, else 1 + c        (Definition 7, Lemma 2)
         smooth    e^(−β) where the gap exceeds 3, else (1 + c) e^(−β)    (Definition 8, Theorem 3)
@@ -32,8 +42,9 @@ class Boost:
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        not_negative(c=self.c, beta=self.beta)
-        one_of(tuple(_CLEAR), sensitivity=self.sensitivity)
+        not_negative("c", self.c)
+        not_negative("beta", self.beta)
+        one_of("sensitivity", self.sensitivity, tuple(_CLEAR))
 
     def scores(self, votes: Ints) -> Floats:
         """Return the boosted counts, [queries, classes]."""
@@ -48,7 +59,9 @@ class Boost:
 
     @property
     def shift(self) -> float:
-        """The most by which one moved vote shifts a boosted count, in units of Δ; inf where Δ depends on the votes."""
+        """The most by which one moved vote shifts a boosted count, in units of Δ; inf where Δ
+        depends on the votes.
+        """
         if self.sensitivity == "constant":
             return 1.0 + self.c
         if self.sensitivity != "global" and self.c > 0:
@@ -65,18 +78,28 @@ class Boost:
         if np.isinf(self.shift):  # neighbours have noise of different scales, and no bound is known
             return UNBOUNDED
         cost = noise.worst_case(self.shift)
-        return cost if self.c == 0 else replace(cost, shown=None)  # which is proved without a boost only
+        return (
+            cost if self.c == 0 else replace(cost, shown=None)
+        )  # which is proved without a boost only
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """A unit of privacy is one voter on every query: its vote moves, n → n − e_a + e_b, in the histogram of each."""
+    """A unit of privacy is one voter on every query: its vote moves, n → n − e_a + e_b, in the
+    histogram of each.
+    """
 
-    everywhere: ClassVar[bool] = True  # whether all histograms may differ; they then have one sum, which is public
+    everywhere: ClassVar[bool] = (
+        True  # whether all histograms may differ; they then have one sum, which is public
+    )
     votes: ClassVar[int] = 1  # how many votes of a unit may move on a query
-    probability: ClassVar[float] = 1.0  # with which a record has a vote on a query; it is secret whether it has
+    probability: ClassVar[float] = (
+        1.0  # with which a record has a vote on a query; it is secret whether it has
+    )
     voters: ClassVar[str] = "teachers"  # who votes, in words
-    teachers: ClassVar[int | None] = None  # how many there are where some may abstain; None: all vote on every query
+    teachers: ClassVar[int | None] = (
+        None  # how many there are where some may abstain; None: all vote on every query
+    )
 
     @property
     def known(self) -> bool:
@@ -95,23 +118,28 @@ class Adjacency:
 
 @dataclass(frozen=True)
 class Abstentions(Adjacency):
-    """A unit of privacy is one of so many teachers, and each may abstain: it then casts no vote on a query.
+    """A unit of privacy is one of so many teachers, and each may abstain: it then casts no vote on
+    a query.
 
-    One vote moves, appears or vanishes in the histogram of each query, whose sum is private. To abstain is to vote for
-    one class more, which is never released: whatever holds for moved votes holds here. Proof: docs/proofs.md.
+       One vote moves, appears or vanishes in the histogram of each query, whose sum is private. To
+       abstain is to vote for
+       one class more, which is never released: whatever holds for moved votes holds here. Proof:
+       docs/proofs.md.
     """
 
     teachers: int  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        whole(1, 2**31, teachers=self.teachers)
+        whole("teachers", self.teachers, 1, 2**31)
 
 
 @dataclass(frozen=True)
 class SeveralVotes(Adjacency):
-    """A unit of privacy is in at most `votes` teachers: so many votes of every query may move, from any to any class.
+    """A unit of privacy is in at most `votes` teachers: so many votes of every query may move, from
+    any to any class.
 
-    All counts then change by at most 2·votes, √2·votes in the l2 norm: as one moved vote where noise is so much less.
+       All counts then change by at most 2·votes, √2·votes in the l2 norm: as one moved vote where
+       noise is so much less.
     """
 
     votes: int  # type: ignore[misc]
@@ -119,9 +147,11 @@ class SeveralVotes(Adjacency):
 
 @dataclass(frozen=True)
 class Sampled(Adjacency):
-    """A vote moves where the record that differs is in the secret sample of a query (`accounting.sampling`).
+    """A vote moves where the record that differs is in the secret sample of a query
+    (`accounting.sampling`).
 
-    The votes without it, with it and with its replacement are three histograms, each a moved vote from the others.
+       The votes without it, with it and with its replacement are three histograms, each a moved
+       vote from the others.
     """
 
     probability: float  # type: ignore[misc]
@@ -130,10 +160,13 @@ class Sampled(Adjacency):
 
 @dataclass(frozen=True)
 class OwnCells(Adjacency):
-    """A unit of privacy is at most `records` records, each of which counts in one histogram, and once.
+    """A unit of privacy is at most `records` records, each of which counts in one histogram, and
+    once.
 
-    One replaced record takes a count from one histogram and adds one to another, or moves one within a histogram. Rows
-    have unequal sums, which are private. docs/proofs.md says what all labels cost, however many queries are asked.
+       One replaced record takes a count from one histogram and adds one to another, or moves one
+       within a histogram. Rows
+       have unequal sums, which are private. docs/proofs.md says what all labels cost, however many
+       queries are asked.
     """
 
     records: int = 1
@@ -141,7 +174,7 @@ class OwnCells(Adjacency):
     voters: ClassVar[str] = "records"
 
     def __post_init__(self) -> None:
-        whole(1, per_group=self.records)
+        whole("per_group", self.records, 1)
 
     def times(self, weight: int) -> "OwnCells":
         return OwnCells(self.records * weight)
@@ -153,7 +186,8 @@ class OwnCells(Adjacency):
 
 @dataclass(frozen=True)
 class OwnLabels(OwnCells):
-    """Own cells where a record may change in its label only: all labels together cost as much as one moved vote.
+    """Own cells where a record may change in its label only: all labels together cost as much as
+    one moved vote.
 
     The sums of the rows follow from features, which are public.
     """
@@ -161,4 +195,4 @@ class OwnLabels(OwnCells):
     rows = "one asked row"
 
     def __post_init__(self) -> None:
-        whole(1, 1, "where labels alone are private", per_group=self.records)
+        whole("per_group", self.records, 1, 1, "where labels alone are private")

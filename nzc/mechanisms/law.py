@@ -25,7 +25,9 @@ class ArgmaxLaw:
     noise: Noise  # the law of Z
     boost: Boost = field(default_factory=Boost)  # c and Δ
     screen: Screen | None = None  # which queries are answered; None: all
-    adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)  # which histograms are neighbours
+    adjacency: Adjacency = field(
+        default_factory=Adjacency, kw_only=True
+    )  # which histograms are neighbours
     releases_counts: ClassVar[bool] = False  # whether `release` returns noisy counts, not labels
 
     @property
@@ -34,14 +36,22 @@ class ArgmaxLaw:
         return self.screen is not None and self.screen.asks_student
 
     def known_to_screen(self, votes: Ints, student_probs: Floats | None) -> Floats | None:
-        """Return the probabilities [queries, classes] that the screen gets; None where it uses none."""
+        """Return the probabilities [queries, classes] that the screen gets; None where it uses
+        none.
+        """
         probabilities = as_probabilities(student_probs, votes)
         return probabilities if self.asks_student else None
 
     @property
     def delta_cost(self) -> float | None:
-        """The δ per query that a label without noise uses behind a screen that protects it; None: no such screen."""
-        return self.screen.delta_cost if self.screen is not None and isinstance(self.noise, NoNoise) else None
+        """The δ per query that a label without noise uses behind a screen that protects it; None:
+        no such screen.
+        """
+        return (
+            self.screen.delta_cost
+            if self.screen is not None and isinstance(self.noise, NoNoise)
+            else None
+        )
 
     @property
     def one_round(self) -> bool:
@@ -53,7 +63,9 @@ class ArgmaxLaw:
         state = "mechanism.between(nzc.Abstentions(teachers=NUMBER))"
         return as_votes(votes, self.adjacency.everywhere, self.adjacency.teachers, state)
 
-    def draw(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
+    def draw(
+        self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None
+    ) -> Ints:
         """Draw one label per query, also after a screen has ended the run (`Screen.ended`)."""
         labels = self.noise.winner(self.boost.scores(votes), self.boost.scale(votes), rng)
         if self.screen is None:
@@ -65,7 +77,9 @@ class ArgmaxLaw:
         return released
 
     def log_law(self, votes: Ints, student_probs: Floats | None = None) -> Floats:
-        """Return the log-probability of every outcome, [queries, classes + 1]: each label, then abstaining."""
+        """Return the log-probability of every outcome, [queries, classes + 1]: each label, then
+        abstaining.
+        """
         votes = as_votes(votes, one_sum=False)
         return self._log_law(votes, self.known_to_screen(votes, student_probs))
 
@@ -77,7 +91,9 @@ class ArgmaxLaw:
         return self._screened(labels, votes, student_probs)
 
     def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
-        """Return the log-likelihood ratio of released labels [queries] between two histograms [classes], for audits."""
+        """Return the log-likelihood ratio of released labels [queries] between two histograms
+        [classes], for audits.
+        """
         p, q = (np.maximum(self.log_law(votes[None])[0], empirical.FLOOR) for votes in pair)
         return lambda labels: (p - q)[labels]  # label −1 (abstaining) reads the last entry
 
@@ -86,10 +102,14 @@ class ArgmaxLaw:
         cost, adjacency, plain = self.boost.worst_case(self.noise), self.adjacency, self.boost.plain
         if adjacency.votes > 1:  # `shown` is of one vote that moves
             known = plain and self.noise.concentrated
-            return labels, replace(self.noise.worst_case(adjacency.votes), shown=None) if known else UNBOUNDED
+            return labels, replace(
+                self.noise.worst_case(adjacency.votes), shown=None
+            ) if known else UNBOUNDED
         if not isinstance(adjacency, OwnCells):
             return labels, cost
-        count = 1 if isinstance(adjacency, OwnLabels) else 2  # two counts change, in two histograms or in one
+        count = (
+            1 if isinstance(adjacency, OwnLabels) else 2
+        )  # two counts change, in two histograms or in one
         if count == 2 and plain:
             count, cost = self.noise.own_cells(adjacency.records)
         return min(labels, 1) * count, cost if plain or adjacency.records == 1 else UNBOUNDED
@@ -105,12 +125,20 @@ class ArgmaxLaw:
         """Return the laws at the batch's histograms and where one vote moved."""
         moved, exists = batch.moved()
         row, a, b = np.nonzero(exists)
-        votes, probs = batch.votes, None if batch.student_probs is None else batch.student_probs[row]
+        votes, probs = (
+            batch.votes,
+            None if batch.student_probs is None else batch.student_probs[row],
+        )
         noise, boost = self.noise, self.boost
         if isinstance(noise, ContinuousNoise) and (boost.c == 0 or gaps(votes)[:, 0].min() > FAR):
             delta = boost.scale(votes)
-            leads = noise.leads(np.take_along_axis(boost.scores(votes), batch.representative, axis=1), delta[:, None])
-            laws = noise.neighbourhood(leads, batch.copies.astype(np.float64), 1 / (noise.unit * delta))
+            leads = noise.leads(
+                np.take_along_axis(boost.scores(votes), batch.representative, axis=1),
+                delta[:, None],
+            )
+            laws = noise.neighbourhood(
+                leads, batch.copies.astype(np.float64), 1 / (noise.unit * delta)
+            )
             if laws is not None:  # one grid served all neighbours of a query
                 own, others, copies = laws
                 labels = np.concatenate([own[row], own[row, a, None], own[row, b, None]], axis=1)
@@ -127,18 +155,25 @@ class ArgmaxLaw:
         return self._pairs(batch, counted, exists)
 
     def _pairs(self, batch: HistogramBatch, others: Ints, exists: Bools) -> Pairs:
-        """Return the laws at the batch's histograms beside those at `others` [queries, ..., classes] that exist."""
+        """Return the laws at the batch's histograms beside those at `others` [queries, ...,
+        classes] that exist.
+        """
         row = np.nonzero(exists)[0]
         probs = None if batch.student_probs is None else batch.student_probs[row]
         if self.screen is not None and self.delta_cost is not None:
             here = np.stack(self.screen.log_answer(batch.votes, batch.student_probs), axis=-1)
             there = np.stack(self.screen.log_answer(others[exists], probs), axis=-1)
         else:
-            here, there = self._log_law(batch.votes, batch.student_probs), self._log_law(others[exists], probs)
+            here, there = (
+                self._log_law(batch.votes, batch.student_probs),
+                self._log_law(others[exists], probs),
+            )
         return Pairs(row, here[row], there, np.ones_like(there))
 
     def _screened(self, labels: Floats, votes: Ints, student_probs: Floats | None) -> Floats:
-        """Join laws of labels [..., outcomes] with the screen's at votes [..., classes]: [..., outcomes + 1]."""
+        """Join laws of labels [..., outcomes] with the screen's at votes [..., classes]: [...,
+        outcomes + 1].
+        """
         if self.screen is None:
             return np.concatenate([labels, np.full((*labels.shape[:-1], 1), -np.inf)], axis=-1)
         answer, abstain = self.screen.log_answer(votes, student_probs)

@@ -1,4 +1,6 @@
-"""The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen; and the noisy counts."""
+"""The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen; and
+the noisy counts.
+"""
 
 from collections.abc import Callable
 from copy import copy
@@ -22,15 +24,18 @@ from nzc.types import Floats, Ints
 from nzc.validation import InputError, is_shipped
 
 _COARSE = 2.0**20  # seeded noise of larger counts is drawn exactly, in votes
-#: Names of nzc's own parts together (presets.py), by the types of noise and screen, and whether counts are boosted.
+#: Names of nzc's own parts together (presets.py), by the types of noise and screen, and whether
+#: counts are boosted.
 Names = dict[tuple[type, bool, type], str]
 
 
 @dataclass(frozen=True, repr=False)
 class NoisyArgmax(PricedArgmax):
-    """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the lowest class index.
+    """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the
+    lowest class index.
 
-    Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of teachers, or with
+       Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of
+       teachers, or with
     `between(Abstentions(teachers))` to at most so many. By default c = 0,
     Δ = 1, and all queries are answered.
     """
@@ -60,7 +65,9 @@ class NoisyArgmax(PricedArgmax):
             require_draws(self.noise)
 
     def __repr__(self) -> str:
-        """Return the mechanism with all parameters: by the papers' name, or by its parts where one is not nzc's own."""
+        """Return the mechanism with all parameters: by the papers' name, or by its parts where one
+        is not nzc's own.
+        """
         boost = None if self.boost.plain else self.boost
         name = self._names.get((type(self.noise), boost is not None, type(self.screen)))
         shown: dict[str, Any] = {"boost": boost, "screen": self.screen, "noise": self.noise}
@@ -69,8 +76,13 @@ class NoisyArgmax(PricedArgmax):
             for part in filter(None, shown.values()):
                 settings |= {field.name: getattr(part, field.name) for field in fields(part)}
             shown = settings
-        shown |= {"first": self.first, "adjacency": None if self.adjacency == Adjacency() else self.adjacency}
-        arguments = ", ".join(f"{key}={value!r}" for key, value in shown.items() if value is not None)
+        shown |= {
+            "first": self.first,
+            "adjacency": None if self.adjacency == Adjacency() else self.adjacency,
+        }
+        arguments = ", ".join(
+            f"{key}={value!r}" for key, value in shown.items() if value is not None
+        )
         return f"{name or type(self).__name__}({arguments})"
 
     def check(self, teachers: int) -> None:
@@ -79,29 +91,47 @@ class NoisyArgmax(PricedArgmax):
             if part is not None:
                 part.check(teachers)
 
-    def release(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
+    def release(
+        self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None
+    ) -> Ints:
         """Return one label per query, [queries]; ABSTAIN (−1) where a query is not answered.
 
-        Privacy boundary: the votes are private, the labels may be published at the ε of `cost(votes, labels)`, drawn by
-        `nzc.system_rng()`: who knows a seed can subtract its noise. `student_probs` are the student's class
+           Privacy boundary: the votes are private, the labels may be published at the ε of
+           `cost(votes, labels)`, drawn by
+           `nzc.system_rng()`: who knows a seed can subtract its noise. `student_probs` are the
+           student's class
         probabilities, [queries, classes]; None while there is no student.
         """
         votes = self.votes(votes)
         if self.screen is not None and not is_shipped(self.screen) and len(votes):
-            require_statistic(self.screen, int(votes[0].sum()), votes.shape[1])  # both numbers are public
+            require_statistic(
+                self.screen, int(votes[0].sum()), votes.shape[1]
+            )  # both numbers are public
         labels = self.draw(votes, rng, self.known_to_screen(votes, student_probs))
-        return labels if self.screen is None else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
+        return (
+            labels
+            if self.screen is None
+            else np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
+        )
 
     def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
-        """Return `labels`, with the sure student's own label where a query was not answered: post-processing."""
+        """Return `labels`, with the sure student's own label where a query was not answered:
+        post-processing.
+        """
         return labels if self.screen is None else self.screen.reinforce(labels, student_probs)
 
     def between(self, adjacency: Adjacency) -> "NoisyArgmax":
-        """Return this mechanism for votes with other neighbours. InputError: it has no price for them."""
+        """Return this mechanism for votes with other neighbours. InputError: it has no price for
+        them.
+        """
         refused = None
         if not adjacency.everywhere:
             refused = "must have no screen where records count in their own cells; or type teachers=ensemble"
-        elif adjacency.teachers is not None and self.screen is not None and not is_shipped(self.screen):
+        elif (
+            adjacency.teachers is not None
+            and self.screen is not None
+            and not is_shipped(self.screen)
+        ):
             refused = "must be a screen of nzc where teachers abstain: a vote that appears may change yours by more"
         elif not adjacency.known and (self.one_round or self.delta_cost is not None):
             refused = "must have no such screen where a record is in several teachers (budget.groups) or in samples"
@@ -109,13 +139,21 @@ class NoisyArgmax(PricedArgmax):
             raise InputError("_target_", type(self.screen).__name__, refused)
         mechanism = copy(self)  # no second comparison of a user's noise with its law
         object.__setattr__(mechanism, "adjacency", adjacency)
-        object.__setattr__(mechanism, "first", None if self.first is None else self.first.between(adjacency))
+        object.__setattr__(
+            mechanism, "first", None if self.first is None else self.first.between(adjacency)
+        )
         return mechanism
 
     def worst_case_epsilon(
-        self, queries: int, delta: float, rough: bool = False, answers: int | None = None, other: WorstCaseCost = FREE
+        self,
+        queries: int,
+        delta: float,
+        rough: bool = False,
+        answers: int | None = None,
+        other: WorstCaseCost = FREE,
     ) -> float:
-        """Return ε at δ of `queries` queries, whatever the votes, and whichever of them are asked by `first`.
+        """Return ε at δ of `queries` queries, whatever the votes, and whichever of them are asked
+        by `first`.
 
         rough    see `Cost.data_independent`
         answers  how many queries are answered at most; None: all
@@ -129,11 +167,14 @@ class NoisyArgmax(PricedArgmax):
 
 
 class NoisyCounts(NoisyArgmax):
-    """n + Z, rounded to whole numbers, [queries, classes]; labels are its argmax. What follows from it costs nothing.
+    """n + Z, rounded to whole numbers, [queries, classes]; labels are its argmax. What follows from
+    it costs nothing.
 
-    Counts beyond ±2^53 are set to ±2^53. Z is Laplace or Gaussian noise of nzc itself: other noise has no such price.
+       Counts beyond ±2^53 are set to ±2^53. Z is Laplace or Gaussian noise of nzc itself: other
+       noise has no such price.
 
-    A moved vote shifts two counts by one: a query costs a pure 2γ with Laplace noise, a mean shift of √2/σ with
+       A moved vote shifts two counts by one: a query costs a pure 2γ with Laplace noise, a mean
+       shift of √2/σ with
     Gaussian noise. In own cells all queries together cost as much as the labels alone.
     """
 
@@ -149,20 +190,29 @@ class NoisyCounts(NoisyArgmax):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.noise) not in (LaplaceNoise, GaussianNoise):  # the price of a label is not that of its counts
+        if type(self.noise) not in (
+            LaplaceNoise,
+            GaussianNoise,
+        ):  # the price of a label is not that of its counts
             allowed = "must be nzc.LaplaceNoise or nzc.GaussianNoise itself, where noisy counts are released"
             raise InputError("noise", self.noise, allowed)
 
-    def draw(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None) -> Ints:
+    def draw(
+        self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None = None
+    ) -> Ints:
         # Float64 noise of such a size has gaps of whole votes, in which the count would show.
         if isinstance(rng, ExactGenerator) or self.noise.unit > _COARSE:
             exactly = ExactGenerator(rng.bit_generator)
-            return exactly.round_up(self.noise.exact, votes.astype(np.float64) - 0.5).astype(np.int64)
+            return exactly.round_up(self.noise.exact, votes.astype(np.float64) - 0.5).astype(
+                np.int64
+            )
         return votes + np.rint(self.noise.sample(votes.shape, rng)).astype(np.int64)
 
     def labels_of(self, released: Ints) -> Ints:
         if released.ndim != 2:
-            raise InputError("labels", list(released.shape), "must be released counts, [queries, classes]")
+            raise InputError(
+                "labels", list(released.shape), "must be released counts, [queries, classes]"
+            )
         return np.asarray(released.argmax(axis=1))
 
     def worst_label(self, labels: int) -> tuple[int, WorstCaseCost]:
@@ -170,13 +220,19 @@ class NoisyCounts(NoisyArgmax):
         return count, replace(cost, shown=None)  # which is about the argmax
 
     def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
-        """Return the log-likelihood ratio of noisy counts [queries, classes], of the noise before it was rounded."""
+        """Return the log-likelihood ratio of noisy counts [queries, classes], of the noise before
+        it was rounded.
+        """
         of, unit = self.noise.log_density, self.noise.unit
-        return lambda drawn: of((drawn - pair[0]) / unit).sum(axis=1) - of((drawn - pair[1]) / unit).sum(axis=1)
+        return lambda drawn: (
+            of((drawn - pair[0]) / unit).sum(axis=1) - of((drawn - pair[1]) / unit).sum(axis=1)
+        )
 
 
 class GroundTruth(NoisyArgmax):
-    """The true labels, the papers' upper baseline: its votes are one-hot true labels. It has no privacy, ε = ∞."""
+    """The true labels, the papers' upper baseline: its votes are one-hot true labels. It has no
+    privacy, ε = ∞.
+    """
 
     _names: ClassVar[Names] = {(NoNoise, False, NoneType): "GroundTruth"}
 
@@ -199,9 +255,14 @@ def audit(
     delta: float = 1e-5,
     rng: np.random.Generator | None = None,
 ) -> float:
-    """Return an empirical lower bound on the mechanism's ε at δ, 95 % confidence; 0: nothing was found.
+    """Return an empirical lower bound on the mechanism's ε at δ, 95 % confidence; 0: nothing was
+    found.
 
-    The mechanism is run `trials` times on its worst pair of neighbouring histograms, each time with `queries` queries.
+       The mechanism is run `trials` times on its worst pair of neighbouring histograms, each time
+       with `queries` queries.
     accounting.audit.Contradiction: the bound is above what accounting says holds for any votes.
     """
-    return mechanism.audit(teachers, classes, queries, trials, delta, rng or np.random.default_rng()) or 0.0
+    return (
+        mechanism.audit(teachers, classes, queries, trials, delta, rng or np.random.default_rng())
+        or 0.0
+    )

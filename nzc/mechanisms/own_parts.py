@@ -1,4 +1,6 @@
-"""Parts of the user's own: what of nzc's classes they may replace, and what the statistic of a screen must be."""
+"""Parts of the user's own: what of nzc's classes they may replace, and what the statistic of a
+screen must be.
+"""
 
 from dataclasses import fields
 from inspect import getattr_static
@@ -12,7 +14,8 @@ from nzc.mechanisms.screen import InteractiveScreen, Screen, ThresholdScreen
 from nzc.types import Ints
 from nzc.validation import InputError, is_shipped, shortened
 
-#: What a class derived from one of these must leave as it is. One derived from another class of nzc replaces nothing.
+#: What a class derived from one of these must leave as it is. One derived from another class of nzc
+#: replaces nothing.
 _OF_INTEGRAL = ("leads", "log_law", "neighbourhood", "winner")
 _OF_SCREEN = (
     "answers", "bound", "delta_cost", "ended", "histograms", "log_answer", "one_round", "paid", "worst_case",
@@ -63,7 +66,9 @@ def require_kept(key: str, kind: type, advice: str) -> None:
 
 
 def require_statistic(screen: Screen, teachers: int, classes: int) -> None:
-    """Raise InputError where the statistic of made-up histograms changes by more than 1, or depends on other rows."""
+    """Raise InputError where the statistic of made-up histograms changes by more than 1, or depends
+    on other rows.
+    """
     rng = np.random.default_rng(0)
     votes = _histograms(teachers, classes, rng)
     one = np.eye(classes, dtype=np.int64)
@@ -73,20 +78,32 @@ def require_statistic(screen: Screen, teachers: int, classes: int) -> None:
     here = np.asarray(screen.statistic(votes, probs))
     there = np.asarray(screen.statistic(moved, probs))
     if here.shape != (len(votes),) or not np.isfinite(here).all():
-        raise InputError("statistic", type(screen).__name__, "must return one finite number for each histogram")
-    backwards = np.asarray(screen.statistic(votes[::-1], None if probs is None else probs[::-1]))[::-1]
+        raise InputError(
+            "statistic", type(screen).__name__, "must return one finite number for each histogram"
+        )
+    backwards = np.asarray(screen.statistic(votes[::-1], None if probs is None else probs[::-1]))[
+        ::-1
+    ]
     if not np.array_equal(here, backwards):
-        raise InputError("statistic", type(screen).__name__, "must be of each histogram alone, wherever it stands")
+        raise InputError(
+            "statistic",
+            type(screen).__name__,
+            "must be of each histogram alone, wherever it stands",
+        )
     steps = np.abs(here - there)
     worst = int(steps.argmax())
     if not steps[worst] <= 1 + 1e-9:
         pair = f"{votes[worst].tolist()} and {moved[worst].tolist()}"
         allowed = f"must change by at most 1 where one vote moves; it changes by {steps[worst]:.6g} between the made-up"
-        raise InputError("statistic", type(screen).__name__, f"{allowed} votes {shortened(pair, 200)}")
+        raise InputError(
+            "statistic", type(screen).__name__, f"{allowed} votes {shortened(pair, 200)}"
+        )
 
 
 def _histograms(teachers: int, classes: int, rng: np.random.Generator) -> Ints:
-    """Return histograms of all kinds, [queries, classes]: near ties, near agreement, and in between."""
+    """Return histograms of all kinds, [queries, classes]: near ties, near agreement, and in
+    between.
+    """
     shares = np.concatenate([rng.dirichlet(np.full(classes, size), 64) for size in (0.05, 1, 1000)])
     spread = rng.multinomial(teachers, shares)
     leaders = np.arange(classes)[None] <= rng.integers(classes, size=64)[:, None]

@@ -1,4 +1,6 @@
-"""The aggregators of the papers: settings of the one noisy argmax. Their arguments are the keys of conf/aggregator."""
+"""The aggregators of the papers: settings of the one noisy argmax. Their arguments are the keys of
+conf/aggregator.
+"""
 
 from nzc.mechanisms.adjacency import Boost
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
@@ -23,12 +25,16 @@ def GNMax(sigma: float) -> NoisyArgmax:
 
 
 def Gumbel(gamma: float) -> NoisyArgmax:
-    """Release label j with probability ∝ e^(γ n_j): the exponential mechanism (McSherry and Talwar 2007)."""
+    """Release label j with probability ∝ e^(γ n_j): the exponential mechanism (McSherry and Talwar
+    2007).
+    """
     return NoisyArgmax(GumbelNoise(gamma))
 
 
 def Counts(gamma: float) -> NoisyCounts:
-    """Release n + Lap(1/γ), rounded: whole noisy histograms. In own cells they cost a pure ε = 2γ in all."""
+    """Release n + Lap(1/γ), rounded: whole noisy histograms. In own cells they cost a pure ε = 2γ
+    in all.
+    """
     return NoisyCounts(LaplaceNoise(gamma))
 
 
@@ -38,49 +44,72 @@ def CountsGaussian(sigma: float) -> NoisyCounts:
 
 
 def PermuteAndFlip(gamma: float) -> NoisyArgmax:
-    """Release argmax(n + Exp(1/γ)) (McKenna and Sheldon 2020). At equal pure ε it is never worse than `Gumbel`."""
+    """Release argmax(n + Exp(1/γ)) (McKenna and Sheldon 2020). At equal pure ε it is never worse
+    than `Gumbel`.
+    """
     return NoisyArgmax(ExponentialNoise(gamma))
 
 
 def Confident(threshold: float, sigma1: float, sigma: float) -> NoisyArgmax:
-    """GNMax with noise σ where max n + N(0, σ₁²) ≥ threshold; else abstain (Scalable PATE 2018, Algorithm 1)."""
+    """GNMax with noise σ where max n + N(0, σ₁²) ≥ threshold; else abstain (Scalable PATE 2018,
+    Algorithm 1).
+    """
     return NoisyArgmax(GaussianNoise(sigma), screen=ThresholdScreen(threshold, sigma1))
 
 
 def Interactive(
-    threshold: float, sigma1: float, sigma: float, confidence: float, first: NoisyArgmax | None = None
+    threshold: float,
+    sigma1: float,
+    sigma: float,
+    confidence: float,
+    first: NoisyArgmax | None = None,
 ) -> NoisyArgmax:
-    """GNMax where the teachers disagree with the student (Scalable PATE 2018, Algorithm 2; see `InteractiveScreen`).
+    """GNMax where the teachers disagree with the student (Scalable PATE 2018, Algorithm 2; see
+    `InteractiveScreen`).
 
     `first` is the mechanism before there is a student; None: `Confident` with the same parameters.
     """
     first = Confident(threshold, sigma1, sigma) if first is None else first
-    return NoisyArgmax(GaussianNoise(sigma), screen=InteractiveScreen(threshold, sigma1, confidence), first=first)
+    return NoisyArgmax(
+        GaussianNoise(sigma), screen=InteractiveScreen(threshold, sigma1, confidence), first=first
+    )
 
 
 def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
-    """Release the plurality where its distance to a flip, plus N(0, σ₁²), is at least `threshold`; else abstain.
+    """Release the plurality where its distance to a flip, plus N(0, σ₁²), is at least `threshold`;
+    else abstain.
 
     NZC's idea made sound; see `StabilityScreen`.
     """
     return NoisyArgmax(NoNoise(), screen=StabilityScreen(threshold, sigma1))
 
 
-def SparseStable(cutoff: int, teachers: int | None, delta: float, scale: float | None = None) -> NoisyArgmax:
-    """Release the plurality where it is far from a flip, and end at the `cutoff`-th query where it is not.
+def SparseStable(
+    cutoff: int, teachers: int | None, delta: float, scale: float | None = None
+) -> NoisyArgmax:
+    """Release the plurality where it is far from a flip, and end at the `cutoff`-th query where it
+    is not.
 
-    Stable labels cost nothing, however many there are (proof in `SparseScreen`). One call of `release` is one run.
-    `scale` is that of the Gumbel noise, in votes; None: the number of teachers decides it, 250 where that is None.
+       Stable labels cost nothing, however many there are (proof in `SparseScreen`). One call of
+       `release` is one run.
+       `scale` is that of the Gumbel noise, in votes; None: the number of teachers decides it, 250
+       where that is None.
     """
     count = 250 if teachers is None else teachers
     return NoisyArgmax(NoNoise(), screen=SparseScreen.for_teachers(count, cutoff, delta, scale))
 
 
 def NZC(c: float, gamma: float, sensitivity: str = "constant", beta: float = 1.0) -> NoisyArgmax:
-    """Add c to the largest count, then Lap(Δ/γ) (Near-Zero-Cost, 2020); Δ is the `sensitivity` (see `Boost`)."""
+    """Add c to the largest count, then Lap(Δ/γ) (Near-Zero-Cost, 2020); Δ is the `sensitivity` (see
+    `Boost`).
+    """
     return NoisyArgmax(LaplaceNoise(gamma), Boost(c, sensitivity, beta))
 
 
-def NZCGaussian(c: float, sigma: float, sensitivity: str = "constant", beta: float = 1.0) -> NoisyArgmax:
-    """Add c to the largest count, then N(0, Δ²σ²) (Near-Zero-Cost, 2020); Δ is the `sensitivity` (see `Boost`)."""
+def NZCGaussian(
+    c: float, sigma: float, sensitivity: str = "constant", beta: float = 1.0
+) -> NoisyArgmax:
+    """Add c to the largest count, then N(0, Δ²σ²) (Near-Zero-Cost, 2020); Δ is the `sensitivity`
+    (see `Boost`).
+    """
     return NoisyArgmax(GaussianNoise(sigma), Boost(c, sensitivity, beta))

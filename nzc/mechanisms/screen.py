@@ -16,7 +16,9 @@ from nzc.validation import InputError, between_0_and_1, not_negative, positive
 
 @dataclass(frozen=True)
 class Screen(ABC):
-    """Answer where statistic + N(0, σ₁²) ≥ threshold. One moved vote changes the statistic by at most 1."""
+    """Answer where statistic + N(0, σ₁²) ≥ threshold. One moved vote changes the statistic by at
+    most 1.
+    """
 
     threshold: float
     sigma1: float
@@ -24,15 +26,19 @@ class Screen(ABC):
     one_round = False  # whether all queries of a run are asked in one round, over which `ended` and `paid` count
 
     def __post_init__(self) -> None:
-        not_negative(threshold=self.threshold)
-        positive(sigma1=self.sigma1)
+        not_negative("threshold", self.threshold)
+        positive("sigma1", self.sigma1)
 
     @abstractmethod
     def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
-        """Return the statistic, [...], of sensitivity 1, not rounded, at votes and probabilities [..., classes]."""
+        """Return the statistic, [...], of sensitivity 1, not rounded, at votes and probabilities
+        [..., classes].
+        """
 
     def relevant_probs(self, votes: Ints, student_probs: Floats) -> Floats | None:
-        """Return the probabilities, inf where no neighbour's statistic depends on them; None: none ever does."""
+        """Return the probabilities, inf where no neighbour's statistic depends on them; None: none
+        ever does.
+        """
         return None
 
     def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
@@ -41,11 +47,15 @@ class Screen(ABC):
 
     @property
     def delta_cost(self) -> float | None:
-        """The δ that each paid query uses where this screen makes a label without noise private; None: it does not."""
+        """The δ that each paid query uses where this screen makes a label without noise private;
+        None: it does not.
+        """
         return None
 
     def check(self, teachers: int) -> None:
-        """Raise InputError where so few teachers never reach the threshold, not even with noise of 6 σ₁."""
+        """Raise InputError where so few teachers never reach the threshold, not even with noise of
+        6 σ₁.
+        """
         if self.threshold > (reachable := teachers + 6 * self.sigma1):
             allowed = f"must be at most teachers + 6 sigma1, here {reachable:g}: no query would be answered"
             raise InputError("threshold", self.threshold, allowed)
@@ -54,7 +64,9 @@ class Screen(ABC):
         """Draw which queries are answered, [queries]."""
         statistic = self.statistic(votes, student_probs)
         if isinstance(rng, ExactGenerator):
-            return rng.at_least(ExactNoise(NORMAL, Fraction(float(self.sigma1))), statistic, self.threshold)
+            return rng.at_least(
+                ExactNoise(NORMAL, Fraction(float(self.sigma1))), statistic, self.threshold
+            )
         return statistic + rng.normal(scale=self.sigma1, size=statistic.shape) >= self.threshold
 
     def log_answer(self, votes: Ints, student_probs: Floats | None) -> tuple[Floats, Floats]:
@@ -64,19 +76,27 @@ class Screen(ABC):
 
     @property
     def bound(self) -> DataDependentBound | None:
-        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there is no theorem."""
-        return gaussian_bound(np.sqrt(2) * self.sigma1)  # a moved vote shifts one number by 1, instead of two counts
+        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there
+        is no theorem.
+        """
+        return gaussian_bound(
+            np.sqrt(2) * self.sigma1
+        )  # a moved vote shifts one number by 1, instead of two counts
 
     def histograms(self, votes: Ints, student_probs: Floats | None) -> Floats:
-        """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as this screen does.
+        """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as this
+        screen does.
 
-        The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|, which a vote changes by 2.
+           The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|, which a
+           vote changes by 2.
         """
         gap = 2 * np.abs(self.statistic(votes, student_probs).astype(np.float64) - self.threshold)
         return np.stack([gap, np.zeros_like(gap)], axis=1)
 
     def ended(self, answered: Bools) -> Bools:
-        """Return which queries come after the end of the run and are not answered, [queries]; here none."""
+        """Return which queries come after the end of the run and are not answered, [queries]; here
+        none.
+        """
         return np.zeros_like(answered)
 
     def paid(self, asked: int) -> int:
@@ -84,7 +104,9 @@ class Screen(ABC):
         return asked
 
     def worst_case(self, votes: int = 1) -> WorstCaseCost:
-        """Return the cost of one paid query where so many votes move: Gaussian noise at mean shift votes/σ₁."""
+        """Return the cost of one paid query where so many votes move: Gaussian noise at mean shift
+        votes/σ₁.
+        """
         cost = gaussian_cost(votes / self.sigma1)
         return replace(cost, shown=Shown(Kind.BIT, cost.mu)) if cost.mu < np.inf else cost
 
@@ -100,7 +122,8 @@ class ThresholdScreen(Screen):
 class InteractiveScreen(ThresholdScreen):
     """Answer where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold (Scalable PATE 2018, Algorithm 2).
 
-    p are the student's probabilities, 0 without a student. Where there is no answer and the student's largest
+       p are the student's probabilities, 0 without a student. Where there is no answer and the
+       student's largest
     probability is above `confidence`, its own label is used.
     """
 
@@ -109,7 +132,7 @@ class InteractiveScreen(ThresholdScreen):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        between_0_and_1(confidence=self.confidence)
+        between_0_and_1("confidence", self.confidence)
 
     def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
         ahead = votes if student_probs is None else _ahead(votes, student_probs)
@@ -131,12 +154,17 @@ def _ahead(votes: Ints, student_probs: Floats) -> Floats:
 
 
 class StabilityScreen(Screen):
-    """Answer where d + N(0, σ₁²) ≥ threshold, d = max(0, (n₁ − n₂)/2 − 1) for the two largest counts.
+    """Answer where d + N(0, σ₁²) ≥ threshold, d = max(0, (n₁ − n₂)/2 − 1) for the two largest
+    counts.
 
-    Distance to instability (cf. Bassily et al. 2018). A moved vote changes n₁ − n₂ by at most 2, so d by at most 1. Of
-    two neighbours, either one has d > 0, so a gap of 3 or more: both have the same single plurality, which reveals
-    nothing beyond the screen. Or both have d = 0, and a plurality is released with probability Φ(−threshold/σ₁) only:
-    the `delta_cost`. So releasing the plurality of Q queries costs the screen's ε at δ − Q·delta_cost.
+       Distance to instability (cf. Bassily et al. 2018). A moved vote changes n₁ − n₂ by at most 2,
+       so d by at most 1. Of
+       two neighbours, either one has d > 0, so a gap of 3 or more: both have the same single
+       plurality, which reveals
+       nothing beyond the screen. Or both have d = 0, and a plurality is released with probability
+       Φ(−threshold/σ₁) only:
+       the `delta_cost`. So releasing the plurality of Q queries costs the screen's ε at δ −
+       Q·delta_cost.
     """
 
     def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:

@@ -1,4 +1,6 @@
-"""The sparse vector technique for labels without noise: only queries that are reported unstable cost privacy."""
+"""The sparse vector technique for labels without noise: only queries that are reported unstable
+cost privacy.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,27 +15,38 @@ from nzc.validation import between_0_and_1, whole
 
 #: e^700 is about the largest float64.
 _LARGEST_EXPONENT = 700.0
-#: The most often that a query is reported unstable although all teachers agree, where the scale is chosen.
+#: The most often that a query is reported unstable although all teachers agree, where the scale is
+#: chosen.
 _FALSE_ALARMS = 1e-2
 
 
 @dataclass(frozen=True)
 class SparseScreen(StabilityScreen):
-    """Answer where d − σ₁·G ≥ threshold, G standard Gumbel; end the run at the `cutoff`-th query below it.
+    """Answer where d − σ₁·G ≥ threshold, G standard Gumbel; end the run at the `cutoff`-th query
+    below it.
 
-    d is the distance to instability, in votes, and the label is the plurality (see `StabilityScreen`). A query is
-    reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold − d)/b), b = σ₁. Every draw is independent, and the
-    threshold has no noise. Stable queries cost nothing, however many there are; a run ends after `cutoff` reports.
+       d is the distance to instability, in votes, and the label is the plurality (see
+       `StabilityScreen`). A query is
+       reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold − d)/b), b = σ₁. Every draw
+       is independent, and the
+       threshold has no noise. Stable queries cost nothing, however many there are; a run ends after
+       `cutoff` reports.
 
-    Theorem. Let two neighbours differ in one teacher, hence by one moved vote in each query. Queries may be chosen in
-    turn, each after the labels so far. Let α > 1 with α(1 − e^(−1/b)) < 1, and let c be `cutoff`, or the number of
-    queries where that is smaller. The run is (ε, δ′ + c·e^(−e^(threshold/b)))-private, where (ε, δ′) follows from the
+       Theorem. Let two neighbours differ in one teacher, hence by one moved vote in each query.
+       Queries may be chosen in
+       turn, each after the labels so far. Let α > 1 with α(1 − e^(−1/b)) < 1, and let c be
+       `cutoff`, or the number of
+       queries where that is smaller. The run is (ε, δ′ + c·e^(−e^(threshold/b)))-private, where (ε,
+       δ′) follows from the
     Rényi cost of order α
 
-        ρ(α) = c·log V/(α − 1),  log V = −α/b − log(1 − α(1 − e^(−1/b)));  about cα/(2b²) where b is much above α.
+           ρ(α) = c·log V/(α − 1),  log V = −α/b − log(1 − α(1 − e^(−1/b)));  about cα/(2b²) where b
+           is much above α.
 
-    Proof: docs/proofs.md, "The sparse vector technique by Rényi costs". The bound is nearly reached where r = e^(−1/b)
-    at very many queries of small Λ. With Gaussian noise on d, log Λ may change by about d/σ², and step 1 fails. Cf.
+       Proof: docs/proofs.md, "The sparse vector technique by Rényi costs". The bound is nearly
+       reached where r = e^(−1/b)
+       at very many queries of small Λ. With Gaussian noise on d, log Λ may change by about d/σ²,
+       and step 1 fails. Cf.
     Hardt and Rothblum 2010.
     """
 
@@ -42,17 +55,20 @@ class SparseScreen(StabilityScreen):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(at_least=1, cutoff=self.cutoff)
+        whole("cutoff", self.cutoff, 1)
 
     @classmethod
-    def for_teachers(cls, teachers: int, cutoff: int, delta: float, scale: float | None = None) -> "SparseScreen":
+    def for_teachers(
+        cls, teachers: int, cutoff: int, delta: float, scale: float | None = None
+    ) -> "SparseScreen":
         """Return the screen whose labels use at most δ/10, by public facts only.
 
-        scale  None: the largest at which a query of which all teachers agree is reported unstable with probability 1 %
+        scale  None: the largest at which a query of which all teachers agree is reported unstable
+               with probability 1 %
         """
-        whole(at_least=4, teachers=teachers)
-        whole(at_least=1, cutoff=cutoff)
-        between_0_and_1(delta=delta)
+        whole("teachers", teachers, 4)
+        whole("cutoff", cutoff, 1)
+        between_0_and_1("delta", delta)
         at_zero = np.log(10 * cutoff / delta) * (1 + 1e-11)  # Λ at d = 0
         if scale is None:
             scale = float((teachers / 2 - 1) / np.log(at_zero / -np.log1p(-_FALSE_ALARMS)))
@@ -60,7 +76,10 @@ class SparseScreen(StabilityScreen):
 
     def answers(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None) -> Bools:
         if isinstance(rng, ExactGenerator):
-            noise, distance = ExactNoise(GUMBEL, Fraction(float(self.sigma1))), self.statistic(votes, None)
+            noise, distance = (
+                ExactNoise(GUMBEL, Fraction(float(self.sigma1))),
+                self.statistic(votes, None),
+            )
             return ~rng.at_least(noise, np.full_like(distance, self.threshold), distance)
         return np.asarray(rng.exponential(size=votes.shape[:-1]) >= self._rate(votes))
 

@@ -1,4 +1,6 @@
-"""Vote histograms: how they are counted, what a valid array of them is, and every histogram one vote away."""
+"""Vote histograms: how they are counted, what a valid array of them is, and every histogram one
+vote away.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,19 +17,26 @@ _BATCH = 2_000_000  # about how many numbers a batch may hold
 
 
 def count_votes(predictions: Any, classes: int) -> Ints:
-    """Return vote histograms [queries, classes] of predicted labels [teachers, queries], whole numbers from 0.
+    """Return vote histograms [queries, classes] of predicted labels [teachers, queries], whole
+    numbers from 0.
 
     −1: the teacher abstains, and casts no vote on this query (see `nzc.Abstentions`).
     """
     labels = np.asarray(predictions)
     whole = labels.ndim == 2 and labels.dtype.kind in "iu"
     if not whole or (labels < ABSTAIN).any() or (labels >= classes).any():
-        allowed = f"must be whole numbers from 0 to {classes - 1}, or -1 to abstain, [teachers, queries]"
+        allowed = (
+            f"must be whole numbers from 0 to {classes - 1}, or -1 to abstain, [teachers, queries]"
+        )
         raise InputError("predictions", f"{labels.dtype} {list(labels.shape)}", allowed)
-    return np.stack([(labels == label).sum(axis=0) for label in range(classes)], axis=1).astype(np.int64)
+    return np.stack([(labels == label).sum(axis=0) for label in range(classes)], axis=1).astype(
+        np.int64
+    )
 
 
-def as_votes(votes: Any, one_sum: bool = True, teachers: int | None = None, state: str = "") -> Ints:
+def as_votes(
+    votes: Any, one_sum: bool = True, teachers: int | None = None, state: str = ""
+) -> Ints:
     """Return `votes`, an array or nested lists, as int64 [queries, classes].
 
     one_sum   all rows sum to one number, or with `teachers` to at most so many
@@ -36,12 +45,19 @@ def as_votes(votes: Any, one_sum: bool = True, teachers: int | None = None, stat
     try:
         array = np.asarray(votes)
     except ValueError:
-        raise InputError("votes", "ragged lists", "must have rows of one length: [queries, classes]") from None
+        raise InputError(
+            "votes", "ragged lists", "must have rows of one length: [queries, classes]"
+        ) from None
     given = f"{array.dtype} {list(array.shape)}"
     if array.ndim != 2 or array.shape[1] < 2:
         raise InputError("votes", given, "must be histograms [queries, 2 or more classes]")
-    if array.dtype.kind not in "iuf" or not ((array >= 0) & (array <= 2**31) & (array == np.rint(array))).all():
-        raise InputError("votes", given, f"must be whole numbers, counts from 0 to {2**31:,}. {_COUNTED}")
+    if (
+        array.dtype.kind not in "iuf"
+        or not ((array >= 0) & (array <= 2**31) & (array == np.rint(array))).all()
+    ):
+        raise InputError(
+            "votes", given, f"must be whole numbers, counts from 0 to {2**31:,}. {_COUNTED}"
+        )
     counts: Ints = array.astype(np.int64)
     if one_sum:
         _require_sums(counts, given, teachers, state)
@@ -68,7 +84,8 @@ def _require_sums(counts: Ints, given: str, teachers: int | None, state: str) ->
 def as_probabilities(student_probs: Any, votes: Ints) -> Floats | None:
     """Return `student_probs` as float64 [queries, classes], the shape of `votes`; None stays None.
 
-    InputError: one is no probability. A vote would then change the statistic of a screen by more than 1.
+    InputError: one is no probability. A vote would then change the statistic of a screen by more
+    than 1.
     """
     if student_probs is None:
         return None
@@ -77,16 +94,24 @@ def as_probabilities(student_probs: Any, votes: Ints) -> Floats | None:
         allowed = f"must have the shape of votes, {list(votes.shape)}"
         raise InputError("student_probs", list(probabilities.shape), allowed)
     if not ((probabilities >= -_SLACK) & (probabilities <= 1 + _SLACK)).all():
-        raise InputError("student_probs", list(probabilities.shape), "must be probabilities, from 0 to 1")
+        raise InputError(
+            "student_probs", list(probabilities.shape), "must be probabilities, from 0 to 1"
+        )
     return probabilities.clip(0, 1)
 
 
 def as_labels(labels: Any, votes: Ints) -> AnyArray:
-    """Return released `labels` as an array [queries]; each is a class of `votes`, or −1 for an abstention."""
+    """Return released `labels` as an array [queries]; each is a class of `votes`, or −1 for an
+    abstention.
+    """
     array = np.asarray(labels)
     rows, classes = votes.shape
     if array.shape != (rows,) or (array < -1).any() or (array >= classes).any():
-        raise InputError("labels", list(array.shape), f"must be {rows} labels from -1 (abstained) to {classes - 1}")
+        raise InputError(
+            "labels",
+            list(array.shape),
+            f"must be {rows} labels from -1 (abstained) to {classes - 1}",
+        )
     return array
 
 
@@ -101,7 +126,9 @@ class HistogramBatch:
     copies: Ints  # [queries, kinds] how many classes each kind has
 
     def moved(self) -> tuple[Ints, Bools]:
-        """Return the votes after one vote moved, [queries, from kind, to kind, classes], and which moves exist."""
+        """Return the votes after one vote moved, [queries, from kind, to kind, classes], and which
+        moves exist.
+        """
         source, target = self.representative[:, :, None], self.representative[:, None, :]
         same = np.eye(self.representative.shape[1], dtype=bool)
         exists = ~same | (self.copies[:, :, None] > 1)
@@ -110,7 +137,9 @@ class HistogramBatch:
         return moved, exists & (moved >= 0).all(axis=3)
 
     def counted(self, change: int) -> tuple[Ints, Bools]:
-        """Return the votes after one count changed by ±1, [queries, kind, classes], and which changes exist."""
+        """Return the votes after one count changed by ±1, [queries, kind, classes], and which
+        changes exist.
+        """
         counted = self.votes[:, None, :] + change * self._one(self.representative)
         return counted, np.asarray((counted >= 0).all(axis=2))
 
@@ -119,10 +148,14 @@ class HistogramBatch:
         return np.eye(self.votes.shape[1], dtype=np.int64)[place]
 
 
-def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple[list[HistogramBatch], Ints]:
-    """Return the distinct histograms in batches, and the number of each query's histogram, [queries].
+def distinct(
+    votes: Ints, student_probs: Floats | None, ordered: Bools
+) -> tuple[list[HistogramBatch], Ints]:
+    """Return the distinct histograms in batches, and the number of each query's histogram,
+    [queries].
 
-    Histograms that differ only in class order count as one, unless `ordered` [queries] marks them. Classes are of one
+       Histograms that differ only in class order count as one, unless `ordered` [queries] marks
+       them. Classes are of one
     kind where their counts are equal, and their probabilities if any.
     """
     parts: list[AnyArray] = [votes, *([] if student_probs is None else [student_probs])]
@@ -133,7 +166,9 @@ def distinct(votes: Ints, student_probs: Floats | None, ordered: Bools) -> tuple
     _, index, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     parts, single = [part[index] for part in parts], ordered[index]
     begins = np.ones(parts[0].shape, dtype=bool)
-    begins[:, 1:] = single[:, None] | np.any([part[:, 1:] != part[:, :-1] for part in parts], axis=0)
+    begins[:, 1:] = single[:, None] | np.any(
+        [part[:, 1:] != part[:, :-1] for part in parts], axis=0
+    )
     kinds, batches = begins.sum(axis=1), []
     for alike in np.unique(np.stack([single, kinds], axis=1), axis=0):
         places = np.flatnonzero((single == alike[0]) & (kinds == alike[1]))

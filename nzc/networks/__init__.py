@@ -15,32 +15,49 @@ if TYPE_CHECKING:
 
 _CLASSIFIERS = ("auto", "mlp", "cnn", "cnn_bn", "pate_cnn", "conv_small", "conv_large", "resnet32")
 _DISCRIMINATORS = ("gan", "gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small")
-#: The module of each network; its function of that name gets what it takes of the arguments of `build`.
-MODULES = dict.fromkeys(_CLASSIFIERS, "nzc.networks.classifiers") | dict.fromkeys(_DISCRIMINATORS, "nzc.networks.gan")
+#: The module of each network; its function of that name gets what it takes of the arguments of
+#: `build`.
+MODULES = dict.fromkeys(_CLASSIFIERS, "nzc.networks.classifiers") | dict.fromkeys(
+    _DISCRIMINATORS, "nzc.networks.gan"
+)
 
 
 def check(value: object) -> None:
     """Raise InputError unless a network is one of MODULES, or makes a module."""
     if not callable(value):
-        one_of(tuple(sorted(MODULES)), network=value)
+        one_of("network", value, tuple(sorted(MODULES)))
 
 
-#: A name, or a class or function that makes an nn.Module: of the arguments of `build` it is given those that it takes.
+#: A name, or a class or function that makes an nn.Module: of the arguments of `build` it is given
+#: those that it takes.
 Network = Annotated[str | Callable[..., Any], checked(check)]
 
 
-def build(network: Network, shape: tuple[int, ...], classes: int, unlabeled: bool = False) -> "nn.Module":
-    """Return a network for rows of `shape`, giving logits [rows, classes]; `unlabeled`: it also learns from such."""
+def build(
+    network: Network, shape: tuple[int, ...], classes: int, unlabeled: bool = False
+) -> "nn.Module":
+    """Return a network for rows of `shape`, giving logits [rows, classes]; `unlabeled`: it also
+    learns from such.
+    """
     import torch
 
-    make = getattr(import_module(MODULES[network]), network) if isinstance(network, str) else network
-    known, takes = {"shape": shape, "classes": classes, "unlabeled": unlabeled}, signature(make).parameters
+    make = (
+        getattr(import_module(MODULES[network]), network) if isinstance(network, str) else network
+    )
+    known, takes = (
+        {"shape": shape, "classes": classes, "unlabeled": unlabeled},
+        signature(make).parameters,
+    )
     module: nn.Module = make(**{name: value for name, value in known.items() if name in takes})
     return module.to(memory_format=torch.channels_last)
 
 
-def require_fit(network: Network | None, shape: tuple[int, ...], classes: int, unlabeled: bool = False) -> "nn.Module":
-    """Return the network on the meta device. InputError: it does not map rows of `shape` to `classes` logits."""
+def require_fit(
+    network: Network | None, shape: tuple[int, ...], classes: int, unlabeled: bool = False
+) -> "nn.Module":
+    """Return the network on the meta device. InputError: it does not map rows of `shape` to
+    `classes` logits.
+    """
     import torch
 
     check(network)
@@ -53,7 +70,9 @@ def require_fit(network: Network | None, shape: tuple[int, ...], classes: int, u
         allowed = f"must take rows of shape {list(shape)} ({in_a_line(error)})"
         raise InputError("network", network, allowed) from error
     if logits != [2, classes]:
-        raise InputError("network", network, f"must give logits [rows, {classes}], not {['rows', *logits[1:]]}")
+        raise InputError(
+            "network", network, f"must give logits [rows, {classes}], not {['rows', *logits[1:]]}"
+        )
     return module
 
 
@@ -65,10 +84,14 @@ def as_input(x: "Tensor") -> "Tensor":
 
 
 def outputs(network: "nn.Module", x: AnyArray) -> "Tensor":
-    """Return what a trained network makes of rows x [rows, ...], on the CPU; a thousand rows at a time."""
+    """Return what a trained network makes of rows x [rows, ...], on the CPU; a thousand rows at a
+    time.
+    """
     import torch
 
     network.eval()
     device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
     with torch.no_grad():
-        return torch.cat([network(as_input(part.to(device))).cpu() for part in torch.from_numpy(x).split(1000)])
+        return torch.cat(
+            [network(as_input(part.to(device))).cpu() for part in torch.from_numpy(x).split(1000)]
+        )

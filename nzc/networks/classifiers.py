@@ -14,7 +14,14 @@ from torch.nn import functional as F
 from nzc.data.images import is_image
 
 #: Layers that draw from torch's global generator while training.
-DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+DROPOUT = (
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+)
 
 
 def size_after(body: nn.Module, shape: tuple[int, ...]) -> int:
@@ -29,35 +36,50 @@ def _with_head(body: nn.Module, shape: tuple[int, ...], hidden: int, classes: in
 
 
 class GlobalAverage(nn.Module):
-    """[rows, channels, height, width] → [rows, channels]. A plain mean, because vmap cannot differentiate pooling."""
+    """[rows, channels, height, width] → [rows, channels]. A plain mean, because vmap cannot
+    differentiate pooling.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean((-2, -1))
 
 
 def auto(shape: tuple[int, ...], classes: int, unlabeled: bool) -> nn.Module:
-    """For any rows: `cnn` for images of 16 × 16 pixels or more, or `cnn_bn` if it learns without labels; else `mlp`."""
+    """For any rows: `cnn` for images of 16 × 16 pixels or more, or `cnn_bn` if it learns without
+    labels; else `mlp`.
+    """
     network = mlp if not is_image(shape, 16) else cnn_bn if unlabeled else cnn
     return network(shape, classes)
 
 
 def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
     """For small images and tables: any shape, flattened → 128 → classes."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), 128), nn.ReLU(), nn.Linear(128, classes))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(prod(shape), 128), nn.ReLU(), nn.Linear(128, classes)
+    )
 
 
 def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Default for images of about 28 × 28: 5 × 5 convolutions (16, 32), each max-pooled, then 64 hidden units."""
+    """Default for images of about 28 × 28: 5 × 5 convolutions (16, 32), each max-pooled, then 64
+    hidden units.
+    """
     body = nn.Sequential(  # pooling before ReLU saves work
-        nn.Conv2d(shape[0], 16, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(16, 32, 5), nn.MaxPool2d(2), nn.ReLU()
+        nn.Conv2d(shape[0], 16, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
     )
     return _with_head(body, shape, 64, classes)
 
 
 def cnn_bn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """For image students that also learn from unlabeled rows: convolutions (16, 32, 64), each max-pooled by 2.
+    """For image students that also learn from unlabeled rows: convolutions (16, 32, 64), each
+    max-pooled by 2.
 
-    Batch normalisation learns in fewer steps. The head sees positions on the image, which suits digits better than a
+       Batch normalisation learns in fewer steps. The head sees positions on the image, which suits
+       digits better than a
     global average.
     """
 
@@ -82,22 +104,42 @@ def pate_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def conv_small(
-    shape: tuple[int, ...], classes: int, widths: tuple[int, int, int, int, int] = (64, 128, 128, 128, 128)
+    shape: tuple[int, ...],
+    classes: int,
+    widths: tuple[int, int, int, int, int] = (64, 128, 128, 128, 128),
 ) -> nn.Module:
-    """Conv-Small of Miyato et al. 2017 (arXiv 1704.03976, appendix D) without the normalisation of its logits.
+    """Conv-Small of Miyato et al. 2017 (arXiv 1704.03976, appendix D) without the normalisation of
+    its logits.
 
-    `widths` are the channels of the first stage, of the second, and of each convolution of the third; by default those
+       `widths` are the channels of the first stage, of the second, and of each convolution of the
+       third; by default those
     for SVHN, with 0.63 million parameters.
     """
 
     def layer(of: int, to: int, size: int = 3, padding: int = 1) -> list[nn.Module]:
-        return [nn.Conv2d(of, to, size, padding=padding, bias=False), nn.BatchNorm2d(to), nn.LeakyReLU(0.1)]
+        return [
+            nn.Conv2d(of, to, size, padding=padding, bias=False),
+            nn.BatchNorm2d(to),
+            nn.LeakyReLU(0.1),
+        ]
 
     border = 0 if min(shape[1:]) // 4 >= 3 else 1  # no padding on maps of 3 × 3 or more
     first, second, a, b, c = widths
     return nn.Sequential(
-        *(*layer(shape[0], first), *layer(first, first), *layer(first, first), nn.MaxPool2d(2), nn.Dropout(0.5)),
-        *(*layer(first, second), *layer(second, second), *layer(second, second), nn.MaxPool2d(2), nn.Dropout(0.5)),
+        *(
+            *layer(shape[0], first),
+            *layer(first, first),
+            *layer(first, first),
+            nn.MaxPool2d(2),
+            nn.Dropout(0.5),
+        ),
+        *(
+            *layer(first, second),
+            *layer(second, second),
+            *layer(second, second),
+            nn.MaxPool2d(2),
+            nn.Dropout(0.5),
+        ),
         *(*layer(second, a, padding=border), *layer(a, b, 1, 0), *layer(b, c, 1, 0)),
         GlobalAverage(),
         nn.Linear(c, classes),
@@ -109,9 +151,11 @@ conv_large = partial(conv_small, widths=(128, 256, 512, 256, 128))
 
 
 class _Unit(nn.Module):
-    """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1 (He et al. 2016, pre-activation).
+    """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1 (He et al.
+    2016, pre-activation).
 
-    Where the width doubles, the shortcut is average-pooled and padded with zero channels (option A of He et al. 2015).
+       Where the width doubles, the shortcut is average-pooled and padded with zero channels (option
+       A of He et al. 2015).
     The first unit of the network passes act(x) to the shortcut.
     """
 
@@ -132,11 +176,18 @@ class _Unit(nn.Module):
 
 
 def resnet32(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """ResNet-32 with leaky ReLU 0.1, the Glyph teacher of Scalable PATE 2018 (section 4.1): 0.46 million parameters."""
+    """ResNet-32 with leaky ReLU 0.1, the Glyph teacher of Scalable PATE 2018 (section 4.1): 0.46
+    million parameters.
+    """
     widths = [16, *[16] * 5, *[32] * 5, *[64] * 5]
     units = [_Unit(of, to, first=i == 0) for i, (of, to) in enumerate(pairwise(widths))]
     network = nn.Sequential(
-        *(nn.Conv2d(shape[0], 16, 3, padding=1, bias=False), *units, nn.BatchNorm2d(64), nn.LeakyReLU(0.1)),
+        *(
+            nn.Conv2d(shape[0], 16, 3, padding=1, bias=False),
+            *units,
+            nn.BatchNorm2d(64),
+            nn.LeakyReLU(0.1),
+        ),
         *(GlobalAverage(), nn.Linear(64, classes)),
     )
     for module in network.modules():

@@ -1,4 +1,6 @@
-"""Public representations: a space for all rows that is learned from the public rows, without labels."""
+"""Public representations: a space for all rows that is learned from the public rows, without
+labels.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placement:
-    """Turns rows [rows, ...] into vectors [rows, dimensions], with a network of rows as networks take them."""
+    """Turns rows [rows, ...] into vectors [rows, dimensions], with a network of rows as networks
+    take them.
+    """
 
     network: "nn.Module"
 
@@ -45,13 +49,17 @@ class Encoder(ABC):
 
 
 class Representation(Encoder):
-    """Learns a space from the pool: public rows. Teachers may start from it, and rows to ask are chosen in it.
+    """Learns a space from the pool: public rows. Teachers may start from it, and rows to ask are
+    chosen in it.
 
-    Nothing private decides the space: where a private record lies depends on that record and the public rows only. So a
+       Nothing private decides the space: where a private record lies depends on that record and the
+       public rows only. So a
     changed record changes what its own teacher sees, and nothing else. A subclass is a dataclass.
     """
 
-    def embed(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> Embedding:
+    def embed(
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
+    ) -> Embedding:
         """Return the places of all private and public rows; they are computed once."""
 
         def place(_: object) -> AnyArray:
@@ -70,4 +78,6 @@ class Representation(Encoder):
             **({"joined": len(splits.joined)} if splits.labels_only else {}),
         }
         placed = store.fetch(request, place)
-        return Embedding(private=placed[: len(splits.private)], public=placed[len(splits.private) :])
+        return Embedding(
+            private=placed[: len(splits.private)], public=placed[len(splits.private) :]
+        )

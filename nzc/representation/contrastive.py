@@ -1,4 +1,6 @@
-"""Contrastive learning: two augmentations of a public row get nearby vectors, other rows get distant ones."""
+"""Contrastive learning: two augmentations of a public row get nearby vectors, other rows get
+distant ones.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +26,8 @@ from nzc.validation import within
 
 @dataclass(frozen=True, kw_only=True)
 class Contrastive(Encoder):
-    """SimCLR (Chen et al. 2020, arXiv 2002.05709); conf/representation/contrastive.yaml explains the fields.
+    """SimCLR (Chen et al. 2020, arXiv 2002.05709); conf/representation/contrastive.yaml explains
+    the fields.
 
     With a `side`, it leaves images with a shorter side, and rows that are not images, as they are.
     """
@@ -68,9 +71,12 @@ class ContrastiveModule(LightningModule):
         self.x = nn.Buffer(torch.from_numpy(public), persistent=False)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            network = networks.build(config.network, tuple(public.shape[1:]), config.width, unlabeled=True)
+            network = networks.build(
+                config.network, tuple(public.shape[1:]), config.width, unlabeled=True
+            )
             self.encoder = nn.Sequential(network, nn.BatchNorm1d(config.width))
-            # Rows are compared in 64 dimensions; the vectors before this layer serve better afterwards (Section 4.2).
+            # Rows are compared in 64 dimensions; the vectors before this layer serve better
+            # afterwards (Section 4.2).
             self.head = nn.Sequential(nn.ReLU(), nn.Linear(config.width, 64))
 
     def training_step(self, rows: Tensor) -> Tensor:

@@ -25,13 +25,16 @@ from nzc.validation import InputError, in_a_line
 class Pretrained(Encoder):
     """A model that others trained; it learns nothing here. All vectors have length 1.
 
-    The last linear layer of torchvision's models is taken off. conf/representation/pretrained.yaml explains the fields.
+    The last linear layer of torchvision's models is taken off.
+    conf/representation/pretrained.yaml explains the fields.
     """
 
     model: str | Callable[..., Any]
     weights: str | None = None
     size: Count | None = None
-    digest: str = field(init=False, default="")  # of the weights: it stands in the key of stored places
+    digest: str = field(
+        init=False, default=""
+    )  # of the weights: it stands in the key of stored places
 
     def __post_init__(self) -> None:
         name, file = self._source
@@ -42,7 +45,9 @@ class Pretrained(Encoder):
             object.__setattr__(self, "digest", sha256(Path(file).read_bytes()).hexdigest())
         elif not callable(file):
             known = ", ".join(["a file", *names])
-            raise InputError(name, file, f"must be one of {known}: a model without weights knows nothing")
+            raise InputError(
+                name, file, f"must be one of {known}: a model without weights knows nothing"
+            )
 
     def check(self, public: AnyArray) -> None:
         (name, file), shape = self._source, public.shape[1:]
@@ -58,11 +63,15 @@ class Pretrained(Encoder):
             raise InputError(f"representation.encoder.{name}", file, allowed) from error
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
-        return Placement(self._loaded.to(trainer.device_kind) if self._source[0] == "weights" else self._loaded)
+        return Placement(
+            self._loaded.to(trainer.device_kind) if self._source[0] == "weights" else self._loaded
+        )
 
     @property
     def _source(self) -> tuple[str, Any]:
-        """The key and value that say where the weights are: `weights` for torchvision's models, else `model`."""
+        """The key and value that say where the weights are: `weights` for torchvision's models,
+        else `model`.
+        """
         torchvision = isinstance(self.model, str) and not self.model.endswith(".pt2")
         return ("weights", self.weights) if torchvision else ("model", self.model)
 
@@ -72,7 +81,9 @@ class Pretrained(Encoder):
         from torchvision import models
 
         if self.model not in models.list_models(module=models):
-            raise InputError("model", self.model, "must be a .pt2 file, your own or in torchvision.models")
+            raise InputError(
+                "model", self.model, "must be a .pt2 file, your own or in torchvision.models"
+            )
         return models.get_model_weights(self.model)
 
     @cached_property
@@ -80,7 +91,9 @@ class Pretrained(Encoder):
         if not isinstance(self.model, str):
             return _Vectors(self.model)
         if self._source[0] == "model":
-            return _Vectors(torch.export.load(self.model).module().__call__)  # as a layer it would refuse eval()
+            return _Vectors(
+                torch.export.load(self.model).module().__call__
+            )  # as a layer it would refuse eval()
         from torchvision.models import get_model
 
         named = self.weights in self._names.__members__
@@ -91,20 +104,30 @@ class Pretrained(Encoder):
             model.set_submodule(name, nn.Identity())
         if not named:
             state = torch.load(str(self.weights), map_location="cpu", weights_only=True)
-            model.load_state_dict({key: state[key] for key in state if key.rpartition(".")[0] not in head})
+            model.load_state_dict(
+                {key: state[key] for key in state if key.rpartition(".")[0] not in head}
+            )
         return _Vectors(model, self.size or trained.crop_size[0], trained.mean, trained.std)
 
 
 class _Vectors(nn.Module):
-    """Vectors of length 1 of a model. With a `size`, images are resized, get three channels and are normalised."""
+    """Vectors of length 1 of a model. With a `size`, images are resized, get three channels and are
+    normalised.
+    """
 
-    def __init__(self, model: Callable[..., Any], size: int | None = None, mean: Any = 0, std: Any = 1) -> None:
+    def __init__(
+        self, model: Callable[..., Any], size: int | None = None, mean: Any = 0, std: Any = 1
+    ) -> None:
         super().__init__()
         self.model, self.size = model, size
-        self.mean, self.std = (nn.Buffer(torch.tensor(value).view(-1, 1, 1)) for value in (mean, std))
+        self.mean, self.std = (
+            nn.Buffer(torch.tensor(value).view(-1, 1, 1)) for value in (mean, std)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([self._vectors(part) for part in x.split(100)])  # images of 224 × 224 take much memory
+        return torch.cat(
+            [self._vectors(part) for part in x.split(100)]
+        )  # images of 224 × 224 take much memory
 
     def _vectors(self, x: Tensor) -> Tensor:
         if self.size is not None:

@@ -1,11 +1,13 @@
-"""The baseline: what DP-SGD learns from the same private records, in the same representation, at the same ε and δ.
+"""The baseline: what DP-SGD learns from the same private records, in the same representation, at
+the same ε and δ.
 
     records (private)  →  DPSGD.learn  →  weights (public)
 
-All records are one batch, each gradient is clipped to norm 1, and every step adds Gaussian noise to their sum (Abadi et
-al. 2016, "Deep learning with differential privacy"; averaged weights: De et al. 2022, arXiv 2204.13650). Where records
-have groups, the mean gradient of a group counts. One replaced record, or group, moves the sum by at most 2. So T steps
-with noise of standard deviation s are one Gaussian release at mean shift μ = 2√T/s (Dong, Roth, Su 2019, Corollary 2).
+All records are one batch, each gradient is clipped to norm 1, and every step adds Gaussian noise to
+their sum (Abadi et al. 2016, "Deep learning with differential privacy"; averaged weights: De et al.
+2022, arXiv 2204.13650). Where records have groups, the mean gradient of a group counts. One
+replaced record, or group, moves the sum by at most 2. So T steps with noise of standard deviation s
+are one Gaussian release at mean shift μ = 2√T/s (Dong, Roth, Su 2019, Corollary 2).
 """
 
 import math
@@ -25,7 +27,7 @@ from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.run_ledger import question
 from nzc.networks import outputs
 from nzc.representation import Placement
-from nzc.runs.prepare import PreparedRun
+from nzc.runs.checks import PreparedRun
 from nzc.students import FittedStudent
 from nzc.students.linear import LinearNetwork
 from nzc.teachers import Teachers
@@ -35,7 +37,8 @@ from nzc.types import AnyArray, Floats, Ints
 NAME = "dp_sgd"
 #: Steps of every fit, and the largest learning rate: nothing is tuned on the data.
 STEPS, LARGEST_RATE = 60, 128.0
-#: Of the noise that exact arithmetic needs, 1 % more: a group of another size may change how other rows are rounded.
+#: Of the noise that exact arithmetic needs, 1 % more: a group of another size may change how other
+#: rows are rounded.
 _ROUNDING = 0.99
 
 
@@ -59,21 +62,29 @@ class DPSGD:
         """Standard deviation of the noise in the sum of gradients."""
         return 2 * math.sqrt(STEPS) / self.mu
 
-    def learn(self, x: Floats, y: Ints, groups: Ints | None, classes: int, rng: np.random.Generator) -> Floats:
+    def learn(
+        self, x: Floats, y: Ints, groups: Ints | None, classes: int, rng: np.random.Generator
+    ) -> Floats:
         """Return weights [features, classes] for private rows x [rows, features] of length about 1."""
         # The noise of all steps together moves a logit by 1, in standard deviations.
         rate = min(LARGEST_RATE, self.mu * self.units / (2 * STEPS))
         weights, total = np.zeros((2, x.shape[1], classes))
         for step in range(STEPS):
-            gradient = gradients(x, y, groups, weights) + self.noise * rng.normal(size=weights.shape)
+            gradient = gradients(x, y, groups, weights) + self.noise * rng.normal(
+                size=weights.shape
+            )
             weights = weights - rate / self.units * gradient
             total += weights * (step >= STEPS // 2)
         return total / (STEPS - STEPS // 2)
 
 
 def gradients(x: Floats, y: Ints, groups: Ints | None, weights: Floats) -> Floats:
-    """Return the sum of the cross-entropy's clipped gradients [features, classes], each of norm 1 at most."""
-    error = softmax(x @ weights, axis=1)  # the gradient of a record is the outer product of x and the error
+    """Return the sum of the cross-entropy's clipped gradients [features, classes], each of norm 1
+    at most.
+    """
+    error = softmax(
+        x @ weights, axis=1
+    )  # the gradient of a record is the outer product of x and the error
     error[np.arange(len(y)), y] -= 1
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(error, axis=1)
     _, group, sizes = np.unique(np.arange(len(y)) if groups is None else groups, False, True, True)
@@ -81,7 +92,9 @@ def gradients(x: Floats, y: Ints, groups: Ints | None, weights: Floats) -> Float
 
 
 def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
-    """Learn from the private records, charge the ledger, and return the model, its cost and what the result says."""
+    """Learn from the private records, charge the ledger, and return the model, its cost and what
+    the result says.
+    """
     session, splits, parts = run.session, run.splits, run.parts
     policy, epsilon = session.policy, session.promise.epsilon
     assert splits is not None
@@ -89,11 +102,17 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
     if parts.representation is not None:
         place = parts.representation.fit(splits.pool, parts.trainer)
     features = Placement(Scaled(place.network, splits.public.x))
-    x, y = np.concatenate([features(part) for part in blocks(splits.private.x)], dtype=np.float64), splits.private.y
+    x, y = (
+        np.concatenate([features(part) for part in blocks(splits.private.x)], dtype=np.float64),
+        splits.private.y,
+    )
     learner = DPSGD.at(epsilon, policy.delta, splits.units)
     of = question(learner, policy.seed, splits.classes, x, y, splits.groups)
-    # Privacy boundary: private records become public weights, which are charged before anyone sees them.
-    weights, nonce = session.ledger.draw([7], of, lambda rng: learner.learn(x, y, splits.groups, splits.classes, rng))
+    # Privacy boundary: private records become public weights, which are charged before anyone sees
+    # them.
+    weights, nonce = session.ledger.draw(
+        [7], of, lambda rng: learner.learn(x, y, splits.groups, splits.classes, rng)
+    )
     about = {"labels": weights.tobytes(), "description": repr(learner)}
     session.ledger.add(question(of, weights, nonce), gaussian_cost(learner.mu), **about)
     counted, trials = session.ledger.split()
@@ -110,20 +129,32 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
         "neighbours": Teachers.neighbours(parts.teachers, splits), "moved_votes": None, "voters": "teachers",
         "learned_from": f"{splits.units:,} private {unit}s: {STEPS} steps, noise {learner.noise:.4g}",
     }  # fmt: skip
-    classifier = nn.Sequential(features.network, LinearNetwork(weights.T.copy(), np.zeros(splits.classes)))
+    classifier = nn.Sequential(
+        features.network, LinearNetwork(weights.T.copy(), np.zeros(splits.classes))
+    )
     student = FittedStudent(classifier)
-    return student if parts.student is None else parts.student.decided(student, splits.public.x), costs, facts
+    return (
+        student if parts.student is None else parts.student.decided(student, splits.public.x),
+        costs,
+        facts,
+    )
 
 
 class Scaled(nn.Module):
-    """Rows as networks take them → features of length 1, and a constant. Public rows alone decide mean and spread."""
+    """Rows as networks take them → features of length 1, and a constant. Public rows alone decide
+    mean and spread.
+    """
 
     def __init__(self, place: nn.Module, public: AnyArray) -> None:
         super().__init__()
         places, self.place = outputs(place, public), place
         spread = places.std(dim=0)
         self.mean = nn.Buffer(places.mean(dim=0))
-        self.spread = nn.Buffer(torch.where(spread > 1e-4, spread, torch.inf))  # features that never vary do not count
+        self.spread = nn.Buffer(
+            torch.where(spread > 1e-4, spread, torch.inf)
+        )  # features that never vary do not count
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.pad(F.normalize((self.place(x).cpu() - self.mean) / self.spread, dim=1), (0, 1), value=0.5)
+        return F.pad(
+            F.normalize((self.place(x).cpu() - self.mean) / self.spread, dim=1), (0, 1), value=0.5
+        )

@@ -12,8 +12,9 @@ from nzc.types import AnyArray, Floats, Ints
 
 #: name → (x [points], y [points]). All of them depend on votes and are private.
 Curves = dict[str, tuple[AnyArray, AnyArray]]
-#: name → labels of x and y; all are of one run. The gap of a query is its largest count minus the second.
-#: Figures in papers: gap_above is NZC's 2b, plurality and epsilon_… are Scalable PATE's 6 and 4 (2018).
+#: name → labels of x and y; all are of one run. The gap of a query is its largest count minus the
+#: second. Figures in papers: gap_above is NZC's 2b, plurality and epsilon_… are Scalable PATE's 6
+#: and 4 (2018).
 AXES = {
     "gap_above": ("n (votes)", "queries whose gap exceeds n (%)"),
     "asked": ("gap between first and second count (votes)", "queries"),
@@ -27,15 +28,24 @@ AXES = {
 POINTS = 60
 
 
-def curves_of(votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[str, Floats]]) -> Curves:
-    """Return the curves of votes [pool, classes], of which `rows` were asked, with labels `released` [pool].
+def curves_of(
+    votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[str, Floats]]
+) -> Curves:
+    """Return the curves of votes [pool, classes], of which `rows` were asked, with labels
+    `released` [pool].
 
     cost  labels and ε so far (accounting.cost.cost_curve)
     """
     gap, answered = gaps(votes)[:, 0].astype(np.int64), released != ABSTAIN
     sizes = np.arange(gap.max() + 1)
-    curves: Curves = {"gap_above": (sizes, 1 - np.searchsorted(np.sort(gap), sizes, side="right") / len(gap))}
-    counted = {"asked": gap[rows], "answered": gap[answered], "plurality": votes[answered].max(axis=1)}
+    curves: Curves = {
+        "gap_above": (sizes, 1 - np.searchsorted(np.sort(gap), sizes, side="right") / len(gap))
+    }
+    counted = {
+        "asked": gap[rows],
+        "answered": gap[answered],
+        "plurality": votes[answered].max(axis=1),
+    }
     for name, values in counted.items():
         counts = np.bincount(values, minlength=len(sizes))
         curves[name] = np.arange(len(counts)), counts
@@ -44,7 +54,14 @@ def curves_of(votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[st
 
 def write_curves(folder: Path, curves: Curves) -> None:
     """Write curves.csv in the long format curve,x,y."""
-    lines = ["curve,x,y", *(f"{name},{x},{y}" for name, points in curves.items() for x, y in zip(*points, strict=True))]
+    lines = [
+        "curve,x,y",
+        *(
+            f"{name},{x},{y}"
+            for name, points in curves.items()
+            for x, y in zip(*points, strict=True)
+        ),
+    ]
     write_private(folder / CURVES, "\n".join(lines) + "\n")
 
 
@@ -53,4 +70,7 @@ def read_curves(folder: Path) -> Curves:
     from pandas import read_csv  # takes half a second to import
 
     curves = read_csv(folder / CURVES, dtype=str).groupby("curve", sort=False)
-    return {str(name): (points["x"].to_numpy(float), points["y"].to_numpy(float)) for name, points in curves}
+    return {
+        str(name): (points["x"].to_numpy(float), points["y"].to_numpy(float))
+        for name, points in curves
+    }

@@ -28,7 +28,8 @@ EPSILONS = {
 _LOWER = ("exact_lower", "audited")  # bounds
 #: The key of the recall of a class is this and the class's name.
 RECALL = "metrics.recall."
-#: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a paper's value.
+#: Names of keys of result.json where they differ from the key. The key "epsilon" is only used for a
+#: paper's value.
 _NAMES = {
     "label_accuracy": "label accuracy",
     "learned_accuracy": "accuracy of learned labels",
@@ -71,7 +72,9 @@ def axis_name(key: str) -> str:
 
 
 def is_share(key: str) -> bool:
-    """Return whether the value of a key is shown in per cent. The user's own metrics need not be shares."""
+    """Return whether the value of a key is shown in per cent. The user's own metrics need not be
+    shares.
+    """
     if key.startswith("metrics."):
         return key.startswith(RECALL) or key in _NAMES
     return key.endswith("accuracy") or "gap_above" in key
@@ -83,7 +86,9 @@ def percent(value: float | None) -> str:
 
 
 def number(value: float | None, key: str = "") -> str:
-    """Return an ε, rounded up, or down where `key` names a lower bound; ∞ as a sign, and a dash for None."""
+    """Return an ε, rounded up, or down where `key` names a lower bound; ∞ as a sign, and a dash for
+    None.
+    """
     if value is None:
         return "–"
     if math.isinf(value):
@@ -114,7 +119,9 @@ def figure(value: float | None, key: str) -> str:
 def some(names: Iterable[str], most: int = 8) -> str:
     """Return the different names in a line, at most `most` of them."""
     known = list(dict.fromkeys(names))
-    return "; ".join([*known[:most], *([f"and {len(known) - most} more"] if len(known) > most else [])])
+    return "; ".join(
+        [*known[:most], *([f"and {len(known) - most} more"] if len(known) > most else [])]
+    )
 
 
 def show(what: object, style: str | None = None) -> None:
@@ -127,7 +134,9 @@ def show(what: object, style: str | None = None) -> None:
 
 @contextmanager
 def optional(what: str) -> Iterator[None]:
-    """Make what a run can do without, such as a figure: where that fails in this context, a line says so."""
+    """Make what a run can do without, such as a figure: where that fails in this context, a line
+    says so.
+    """
     try:
         yield
     except Exception as error:  # disk, memory, fonts, matplotlib

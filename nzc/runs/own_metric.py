@@ -1,4 +1,6 @@
-"""The user's own metrics: any function of true labels and predictions, by scikit-learn, torchmetrics or the user."""
+"""The user's own metrics: any function of true labels and predictions, by scikit-learn,
+torchmetrics or the user.
+"""
 
 import math
 import warnings
@@ -13,10 +15,12 @@ import numpy as np
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError, in_a_line
 
-#: What a metric may be given as predictions, if the name of its parameter does not say it: `_takes_`.
+#: What a metric may be given as predictions, if the name of its parameter does not say it:
+#: `_takes_`.
 Takes = Literal["labels", "probabilities"]
 TAKES: tuple[str, ...] = get_args(Takes)
-#: Parameters that get probabilities, and all that come before the true labels where they are the first.
+#: Parameters that get probabilities, and all that come before the true labels where they are the
+#: first.
 _PROBABILITIES = ("y_score", "y_prob", "y_proba", "pred_decision", "preds")
 _PREDICTIONS = (*_PROBABILITIES, "y_pred", "predictions", "predicted", "labels_pred")
 #: Functions of scikit-learn whose y_pred are probabilities.
@@ -27,11 +31,15 @@ _OF_PROBABILITIES = ("log_loss", "d2_log_loss_score")
 class OwnMetric:
     """One entry of `metrics`: a figure of merit of the student on the test split.
 
-    It gets the true labels [rows], from 0 to classes - 1, and the student's labels [rows] or, by the name of the
-    parameter, its probabilities [rows, classes]: of two classes that of class 1 [rows], unless `num_classes` is set.
-    torchmetrics, known by its first parameter `preds`, gets probabilities and labels as tensors, in this order.
+       It gets the true labels [rows], from 0 to classes - 1, and the student's labels [rows] or, by
+       the name of the
+       parameter, its probabilities [rows, classes]: of two classes that of class 1 [rows], unless
+       `num_classes` is set.
+       torchmetrics, known by its first parameter `preds`, gets probabilities and labels as tensors,
+       in this order.
 
-    part   the function, or the class, of which every evaluation makes a new object: it may keep what it has seen
+    part   the function, or the class, of which every evaluation makes a new object: it may keep
+           what it has seen
     """
 
     name: str
@@ -40,7 +48,9 @@ class OwnMetric:
     takes: Takes | None = None
 
     def __call__(self, truth: Ints, predicted: Ints, probs: Floats) -> float:
-        """Return the metric of labels [rows] and probabilities [rows, classes]. It may raise any error."""
+        """Return the metric of labels [rows] and probabilities [rows, classes]. It may raise any
+        error.
+        """
         metric = self.part() if isinstance(self.part.func, type) else self.part
         first, second, *_ = [*_parameters(metric), "", ""]
 
@@ -67,20 +77,26 @@ class OwnMetric:
         return by_name or first in _PROBABILITIES or second in _PROBABILITIES
 
     def check(self, truth: Ints, classes: int) -> None:
-        """Raise InputError where it has no number for the test labels [rows] as their own prediction."""
+        """Raise InputError where it has no number for the test labels [rows] as their own
+        prediction.
+        """
         if not len(truth):  # no row of the test split has a label
             truth = np.arange(2 * classes) % classes
         try:
             self(truth, truth, np.eye(classes)[truth])
         except Exception as error:  # metrics raise many types
             allowed = "must give one number where the test labels are their own prediction"
-            raise InputError(f"metrics.{self.name}", self.target, f"{allowed} ({_reason(error)})") from error
+            raise InputError(
+                f"metrics.{self.name}", self.target, f"{allowed} ({_reason(error)})"
+            ) from error
 
 
 def own_metrics(
     metrics: Sequence[OwnMetric], truth: Ints, predicted: Ints, probs: Floats
 ) -> tuple[dict[str, float | None], list[str]]:
-    """Return the metrics by name, None where one fails or is not finite; and a line for each of these."""
+    """Return the metrics by name, None where one fails or is not finite; and a line for each of
+    these.
+    """
     values: dict[str, float | None] = {}
     lines = []
     for metric in metrics:
@@ -97,7 +113,9 @@ def own_metrics(
 
 
 def _parameters(metric: Any) -> list[str]:
-    """Return the names of its parameters, of torchmetrics' classes those of `update`; none where they are not known."""
+    """Return the names of its parameters, of torchmetrics' classes those of `update`; none where
+    they are not known.
+    """
     try:
         return list(signature(getattr(metric, "update", metric)).parameters)
     except ValueError:  # a function that is compiled

@@ -14,12 +14,12 @@ from nzc.accounting import Epsilon
 from nzc.data import DataSplits
 from nzc.labeling.randomness import SYSTEM
 from nzc.mechanisms import ABSTAIN, GroundTruth
+from nzc.runs.checks import PreparedRun
 from nzc.runs.curves import POINTS, Curves, curves_of, write_curves
 from nzc.runs.formatting import number, optional
 from nzc.runs.layout import LEARNING_CURVES, RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.metrics import Agreement, Metrics, class_names, evaluate, share_right, warnings_of
 from nzc.runs.outputs import write_outputs
-from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import Clock, RoundResult, RunResult, versions
 from nzc.storage.files import make_own, require_there
 from nzc.students import FittedStudent, StudentData
@@ -42,7 +42,13 @@ def execute(
     say    receives every stage when it ends
     show   receives the result when its numbers are known, before files and figures are made
     """
-    session, stage, made_by, curves, facts = run.session, Clock(begun, say), versions(), Curves(), dict[str, Any]()
+    session, stage, made_by, curves, facts = (
+        run.session,
+        Clock(begun, say),
+        versions(),
+        Curves(),
+        dict[str, Any](),
+    )
     work = Execution(run, stage, folder)
     clear(folder, RUN_FILES, RUN_FIGURES)
     make_own(run.parts.store.root)
@@ -58,7 +64,9 @@ def execute(
         with stage("accounting"):
             epsilon = session.epsilon()
             if work.votes.teachers:
-                curves = curves_of(work.votes.votes, session.rows, session.released, session.curve(POINTS))
+                curves = curves_of(
+                    work.votes.votes, session.rows, session.released, session.curve(POINTS)
+                )
     with stage("student"):
         accuracy, metrics, failed = evaluate(work.student, run.splits, run.parts.metrics)
     result = work.result(epsilon, accuracy, metrics, failed)
@@ -74,23 +82,35 @@ def execute(
             from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
 
             plot_run(folder, curves, session.released, run.truth)
-    session.ledger.finish(digests(folder), {"sizes": session.promise.sizes, "rows": len(session.released)})
+    session.ledger.finish(
+        digests(folder), {"sizes": session.promise.sizes, "rows": len(session.released)}
+    )
     return replace(result, **arrays)
 
 
 def _show(show: Callable[[RunResult], None], result: RunResult) -> None:
-    """Show the result. Where that fails, a line says so, and the run goes on: its labels are charged by now."""
+    """Show the result. Where that fails, a line says so, and the run goes on: its labels are
+    charged by now.
+    """
     try:
         show(result)
-    except (Exception, SystemExit) as error:  # rich exits where nobody reads standard output any more
-        why = in_a_line(error, 200) if isinstance(error, Exception) else "nobody reads standard output"
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # rich exits where nobody reads standard output any more
+        why = (
+            in_a_line(error, 200)
+            if isinstance(error, Exception)
+            else "nobody reads standard output"
+        )
         print(f"nzc: the table could not be shown ({why})", file=sys.stderr)
 
 
 def _record(folder: Path, fit: str, values: Mapping[str, float], step: int) -> None:
     """Add points of the learning curves of a fit to student.csv, where a tracker reads them.
 
-    A user's callback finds what calls this among those of the fit, so it leads to the folder alone, and to no vote.
+    A user's callback finds what calls this among those of the fit, so it leads to the folder
+    alone, and to no vote.
     """
     path = folder / LEARNING_CURVES
     lines = [] if path.exists() else ["curve,step,value"]
@@ -101,31 +121,46 @@ def _record(folder: Path, fit: str, values: Mapping[str, float], step: int) -> N
 
 def train_worker(run: PreparedRun) -> None:
     """On a worker node: train its share of the teachers."""
-    teachers, splits, work = run.parts.teachers, run.splits, Execution(run, Clock(time.time()), Path())
+    teachers, splits, work = (
+        run.parts.teachers,
+        run.splits,
+        Execution(run, Clock(time.time()), Path()),
+    )
     if splits is not None and teachers.labels_asked_only:
-        splits = replace(work.represent() or splits, asked=run.session.choose(embedding=work.places))
+        splits = replace(
+            work.represent() or splits, asked=run.session.choose(embedding=work.places)
+        )
     teachers.train_worker(splits, run.parts.store, run.parts.trainer)
 
 
 @dataclass(repr=False)
 class Execution:
-    """A run under way. Its student learns from released labels and unlabeled public rows, and never sees a vote."""
+    """A run under way. Its student learns from released labels and unlabeled public rows, and never
+    sees a vote.
+    """
 
     run: PreparedRun
     stage: Clock
     folder: Path  # of the run
     places: Floats | None = None  # of the pool in the public representation; None: there is none
-    votes: VoteHistograms = field(default_factory=lambda: VoteHistograms(np.zeros((0, 0), np.int64), 0))
+    votes: VoteHistograms = field(
+        default_factory=lambda: VoteHistograms(np.zeros((0, 0), np.int64), 0)
+    )
     rounds: list[RoundResult] = field(default_factory=list)
-    student: FittedStudent | None = None  # the last fit; None: no student is wanted, or there is no label
+    student: FittedStudent | None = (
+        None  # the last fit; None: no student is wanted, or there is no label
+    )
     labels: Ints | None = None  # [pool] which that fit learned from
     sources: str | None = None  # the same in words
-    probs: Floats | None = None  # class probabilities [public, classes] by the student of the round before
+    probs: Floats | None = (
+        None  # class probabilities [public, classes] by the student of the round before
+    )
 
     def label(self) -> None:
         """Train the teachers, ask them round by round, and let the student learn.
 
-        RuntimeError: the folder of the run has gone, or cannot be written. Then no label is drawn that would be lost.
+        RuntimeError: the folder of the run has gone, or cannot be written. Then no label is
+        drawn that would be lost.
         """
         session, splits = self.run.session, self.represent()
         rows = session.choose(embedding=self.places)
@@ -147,7 +182,9 @@ class Execution:
         return replace(splits, embedding=embedding)
 
     def _vote(self, splits: DataSplits | None, rows: Ints) -> VoteHistograms:
-        """Return the votes of the trained teachers; for GroundTruth the true labels. `rows` are asked first."""
+        """Return the votes of the trained teachers; for GroundTruth the true labels. `rows` are
+        asked first.
+        """
         run, parts, teachers = self.run, self.run.parts, self.run.parts.teachers
         if isinstance(parts.policy.mechanism, GroundTruth) and run.truth is not None:
             return VoteHistograms.of_truth(run.truth, run.classes)
@@ -178,30 +215,56 @@ class Execution:
             self._learn(labels, reinforced)
         if self.student is not None:
             self.stage.done("student", f"learned from {self.sources}")
-        right = None if truth is None else share_right(session.released[queries.rows], truth[queries.rows])
-        self.rounds.append(RoundResult(len(queries.rows), queries.answered, reinforced, right, epsilon))
+        right = (
+            None
+            if truth is None
+            else share_right(session.released[queries.rows], truth[queries.rows])
+        )
+        self.rounds.append(
+            RoundResult(len(queries.rows), queries.answered, reinforced, right, epsilon)
+        )
 
     def _learn(self, labels: Ints, own: int) -> None:
         """Fit the student to labels [pool]; so many are its `own`, the others were released."""
         parts, splits, session = self.run.parts, self.run.splits, self.run.session
-        student, known, pool = parts.student, int((labels != ABSTAIN).sum()), 0 if splits is None else len(splits.pool)
+        student, known, pool = (
+            parts.student,
+            int((labels != ABSTAIN).sum()),
+            0 if splits is None else len(splits.pool),
+        )
         if student is None or splits is None or not known:
             return
-        sources = [f"{known - own:,} released labels", *([f"{own:,} labels of its own"] if own else [])]
-        labels = np.pad(labels, (0, pool - len(labels)), constant_values=ABSTAIN)  # votes may cover a part
+        sources = [
+            f"{known - own:,} released labels",
+            *([f"{own:,} labels of its own"] if own else []),
+        ]
+        labels = np.pad(
+            labels, (0, pool - len(labels)), constant_values=ABSTAIN
+        )  # votes may cover a part
         data = StudentData(splits.pool, labels, splits.classes)
         if (probs := session.probabilities) is not None:
             probs = np.pad(probs, ((0, pool - len(probs)), (0, 0)))
             data = soft_labels(data, probs, student.spread, session.mixed)
-        learn = partial(student.fit, seed=session.policy.seed, trainer=parts.trainer, log=partial(_record, self.folder))
+        learn = partial(
+            student.fit,
+            seed=session.policy.seed,
+            trainer=parts.trainer,
+            log=partial(_record, self.folder),
+        )
         if student.folds > 1:
-            data = clean_labels(data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name))
+            data = clean_labels(
+                data, student.folds, session.policy.seed, lambda part, name: learn(part, name=name)
+            )
             sources.append(f"{data.labeled.sum():,} kept by cross-validation")
         if student.spread and self.places is not None:
-            data = data if data.soft is not None else spread_labels(data, self.places, student.spread)
+            data = (
+                data if data.soft is not None else spread_labels(data, self.places, student.spread)
+            )
             sources.append(f"spread to {data.labeled.sum():,} rows")
         last = len(session.rounds) == len(session.promise.sizes)
-        self.student = learn(data, name="Student" if last else f"Student of round {len(session.rounds)}")
+        self.student = learn(
+            data, name="Student" if last else f"Student of round {len(session.rounds)}"
+        )
         self.labels, self.sources = data.labels, ", ".join(sources)
         if last:
             self.student = student.decided(self.student, splits.public.x)
@@ -209,7 +272,9 @@ class Execution:
             self.probs = self.student.probabilities(splits.public.x)
 
     def agreement(self) -> Agreement | None:
-        """Return the student beside the labels that it learned from; None: there is no student, or no label."""
+        """Return the student beside the labels that it learned from; None: there is no student, or
+        no label.
+        """
         session, splits = self.run.session, self.run.splits
         if self.student is None or self.labels is None or splits is None:
             return None
@@ -224,13 +289,19 @@ class Execution:
         counted = probs is not None and self.student.weights is None
         return Agreement(labels[known], right[known], predicted[known], predicted[~known], counted)
 
-    def result(self, epsilon: Epsilon, accuracy: float | None, metrics: Metrics, failed: list[str]) -> RunResult:
-        """Return all figures of the run, and print its warnings; `failed`: those of the user's own metrics."""
+    def result(
+        self, epsilon: Epsilon, accuracy: float | None, metrics: Metrics, failed: list[str]
+    ) -> RunResult:
+        """Return all figures of the run, and print its warnings; `failed`: those of the user's own
+        metrics.
+        """
         run, session, splits, rounds = self.run, self.run.session, self.run.splits, self.rounds
         policy, promise, teachers = session.policy, session.promise, run.parts.teachers
         counted, trials = session.ledger.split()
         released, names = session.released if rounds else None, class_names(splits, run.classes)
-        warnings = warnings_of(splits, released, self.labels, names, accuracy, metrics, *run.remedies)
+        warnings = warnings_of(
+            splits, released, self.labels, names, accuracy, metrics, *run.remedies
+        )
         if (agreement := self.agreement()) is not None:
             metrics = replace(metrics, agreement=agreement.share)
             warnings += agreement.warnings(names, _others(run))
@@ -256,7 +327,9 @@ class Execution:
             teachers=self.votes.summary,
             epsilon=epsilon,
             ledger_trials=len(trials) if session.ledger.entries else None,
-            ledger_releases=len(counted) - len(session.ledger.entries) if session.ledger.entries else None,
+            ledger_releases=len(counted) - len(session.ledger.entries)
+            if session.ledger.entries
+            else None,
             rounds=rounds,
             data=None if splits is None else splits.summary,
             neighbours=teachers.neighbours(splits),

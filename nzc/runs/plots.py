@@ -27,7 +27,8 @@ _STYLE: dict[Any, Any] = {
     "path.simplify_threshold": 0.4,  # points: smaller files without a visible difference
     "svg.hashsalt": "nzc",  # the same figure gives the same file
 }  # fmt: skip
-#: Colour (Okabe and Ito 2008), marker and dashes of each line; any one of the three distinguishes the lines.
+#: Colour (Okabe and Ito 2008), marker and dashes of each line; any one of the three distinguishes
+#: the lines.
 LINES: list[dict[str, Any]] = [
     {"color": color, "marker": marker, "linestyle": dashes}
     for color, marker, dashes in [
@@ -37,7 +38,11 @@ LINES: list[dict[str, Any]] = [
     ]
 ]  # fmt: skip
 #: Curves of ε, and their names in a legend.
-COSTS = {"epsilon_exact": "exact", "epsilon_theorem": "by theorem", "epsilon_data_independent": "data-independent"}
+COSTS = {
+    "epsilon_exact": "exact",
+    "epsilon_theorem": "by theorem",
+    "epsilon_data_independent": "data-independent",
+}
 #: At most so many bars in a histogram.
 BARS = 50
 _CELLS = 12  # up to so many classes a confusion matrix shows numbers
@@ -48,7 +53,11 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
     if curves:
         with new_figure(folder, "gaps") as axes:
             _gaps(axes, curves)
-    if costs := {name: curve for name, curve in curves.items() if name in COSTS and np.isfinite(curve[1]).any()}:
+    if costs := {
+        name: curve
+        for name, curve in curves.items()
+        if name in COSTS and np.isfinite(curve[1]).any()
+    }:
         with new_figure(folder, "cost") as axes:
             _cost(axes, costs)
     if truth is not None and (known := (released != ABSTAIN) & (truth != UNKNOWN)).any():
@@ -76,7 +85,12 @@ def _gaps(axes: Axes, curves: Curves) -> None:
     edges = np.arange(0, len(gap) + width, width)
     parts = [("asked", asked, "0.82")] if (answered != asked).any() else []
     for label, counts, grey in [*parts, ("answered", answered, "0.35")]:
-        style: dict[str, Any] = {"facecolor": grey, "edgecolor": "black", "linewidth": 0.6, "label": label}
+        style: dict[str, Any] = {
+            "facecolor": grey,
+            "edgecolor": "black",
+            "linewidth": 0.6,
+            "label": label,
+        }
         axes.stairs(np.add.reduceat(counts, edges[:-1]), edges - 0.5, fill=True, **style)
     axes.set(xlabel=AXES["asked"][0], ylabel=AXES["asked"][1], xlim=(-0.5, edges[-1] - 0.5))
     axes.set_yscale("log", nonpositive="clip")  # cheap queries are frequent, expensive ones rare

@@ -1,4 +1,6 @@
-"""What a person reads of a finished run: a table at its end, a line of a sweep's job, and the words at the tracker."""
+"""What a person reads of a finished run: a table at its end, a line of a sweep's job, and the words
+at the tracker.
+"""
 
 import math
 import re
@@ -14,7 +16,10 @@ from nzc.runs.result import RunResult
 
 Row = tuple[str, str, str]
 #: Whom ε protects, by the unit of privacy.
-_PROTECTED = {"teacher": "the votes of one teacher", "label": "the label of one record, not its features"}
+_PROTECTED = {
+    "teacher": "the votes of one teacher",
+    "label": "the label of one record, not its features",
+}
 #: What stands in the description of a mechanism that has a screen.
 _SCREENED = re.compile(r"screen=|threshold=")
 
@@ -41,7 +46,9 @@ def _caption(result: RunResult) -> str:
     delta = f"δ = {result.delta:g}"
     if result.published_delta != result.delta:
         delta += ", unless another δ is given"
-    return f"Each ε is at {delta}, and protects {whom}. The run took {result.seconds['total']:.1f} s."
+    return (
+        f"Each ε is at {delta}, and protects {whom}. The run took {result.seconds['total']:.1f} s."
+    )
 
 
 def _student(result: RunResult) -> Iterator[Row]:
@@ -50,7 +57,9 @@ def _student(result: RunResult) -> Iterator[Row]:
         known = "not known, because there is no test split"
         if result.student == "none":
             known = "there is no student"
-    ends = "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
+    ends = (
+        "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
+    )
     yield "student accuracy", percent(result.accuracy), f"{known}{ends}"
     if metrics.majority is not None and metrics.balanced_accuracy is not None:
         yield from _classes(metrics)
@@ -61,13 +70,25 @@ def _student(result: RunResult) -> Iterator[Row]:
 def _classes(metrics: Metrics) -> Iterator[Row]:
     if is_far_from_even(metrics.majority, len(metrics.recall)):
         figures = {"AUC": metrics.auc, "average precision": metrics.average_precision}
-        ranks = "".join(f"; {name} {percent(value)}" for name, value in figures.items() if value is not None)
-        yield "majority rate", percent(metrics.majority), "accuracy of always answering the most frequent class"
-        yield "balanced accuracy", percent(metrics.balanced_accuracy), f"mean recall of all classes{ranks}"
+        ranks = "".join(
+            f"; {name} {percent(value)}" for name, value in figures.items() if value is not None
+        )
+        yield (
+            "majority rate",
+            percent(metrics.majority),
+            "accuracy of always answering the most frequent class",
+        )
+        yield (
+            "balanced accuracy",
+            percent(metrics.balanced_accuracy),
+            f"mean recall of all classes{ranks}",
+        )
     (worst, share), *others = metrics.lowest
     meaning = f"of class {worst}"
     if others:
-        meaning += "; then " + ", ".join(f"class {name} {percent(recall)}" for name, recall in others)
+        meaning += "; then " + ", ".join(
+            f"class {name} {percent(recall)}" for name, recall in others
+        )
     yield "lowest recall", percent(share), meaning
 
 
@@ -90,16 +111,24 @@ def _labels(result: RunResult) -> Iterator[Row]:
     rounds = f" in {len(result.rounds)} rounds" if len(result.rounds) > 1 else ""
     yield "labels", f"{result.answered:,}", f"released for {asked:,} queries{rounds}{refused}"
     learned = f"; {percent(result.learned_accuracy)} of all that the student learned from"
-    known = "of those released" + ("" if result.learned_accuracy in (None, result.label_accuracy) else learned)
+    known = "of those released" + (
+        "" if result.learned_accuracy in (None, result.label_accuracy) else learned
+    )
     if result.label_accuracy is None:
         known = "not known, because these rows have no true labels"
     yield "label accuracy", percent(result.label_accuracy), known
     if result.reinforced:
-        yield "reinforced", f"{result.reinforced:,}", "labels that the student gave itself, at no cost"
+        yield (
+            "reinforced",
+            f"{result.reinforced:,}",
+            "labels that the student gave itself, at no cost",
+        )
 
 
 def _costs(result: RunResult) -> Iterator[Row]:
-    """Yield at most four ε: where an audit and earlier releases both have a line, the paper's number has none."""
+    """Yield at most four ε: where an audit and earlier releases both have a line, the paper's
+    number has none.
+    """
     epsilon = result.epsilon
     rows = {"published": _published(result), "exact": _exact(result)}
     asked = {"audited": EPSILONS["audited"]} if epsilon.audited is not None else {}
@@ -151,8 +180,14 @@ def _released(result: RunResult) -> str:
 def result_line(result: RunResult, name: str) -> str:
     """Return the result in one line, for the job `name` of a sweep."""
     name = name or f"{result.dataset} · {result.aggregator} · {result.student}"
-    labels = f"{result.answered:,} released, labels {percent(result.label_accuracy)}, " if result.queries else ""
-    return f"{name}: {labels}student {percent(result.accuracy)}, ε {number(result.epsilon.published)}"
+    labels = (
+        f"{result.answered:,} released, labels {percent(result.label_accuracy)}, "
+        if result.queries
+        else ""
+    )
+    return (
+        f"{name}: {labels}student {percent(result.accuracy)}, ε {number(result.epsilon.published)}"
+    )
 
 
 def describe(result: RunResult) -> str:
@@ -165,7 +200,9 @@ def describe(result: RunResult) -> str:
 
 
 def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
-    """Return description and tags of a student as a model: what it learned from, and what may be said of its cost."""
+    """Return description and tags of a student as a model: what it learned from, and what may be
+    said of its cost.
+    """
     epsilon, delta = number(result.epsilon.published), f"{result.published_delta:g}"
     facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": epsilon, "delta": delta}
     text = f"Learned from {result.learned_from}, and from public rows of {result.dataset}. "
@@ -178,8 +215,13 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
 
 
 def by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return values by METRIC_CLASS; by the classes' numbers where MLflow takes two names for one, or for none."""
+    """Return values by METRIC_CLASS; by the classes' numbers where MLflow takes two names for one,
+    or for none.
+    """
     names = [re.sub(r"[^\w. -]", "_", name) for name in values]  # MLflow refuses other characters
-    if len({name.casefold() for name in names}) < len(names) or max(map(len, names), default=0) > 200:
+    if (
+        len({name.casefold() for name in names}) < len(names)
+        or max(map(len, names), default=0) > 200
+    ):
         names = [str(number) for number in range(len(values))]
     return {f"{metric}_{name}": value for name, value in zip(names, values.values(), strict=True)}

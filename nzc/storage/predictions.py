@@ -19,14 +19,17 @@ from filelock import FileLock, Timeout
 from nzc.storage.files import make_own, refresh, write_private
 from nzc.types import AnyArray
 
-#: What is in a store beside its marker, and the names of entries: nothing else is listed or removed.
+#: What is in a store beside its marker, and the names of entries: nothing else is listed or
+#: removed.
 STORED = ("ledger.db", "ledger.db-journal", "predictions")
 _ENTRY = re.compile(r"[0-9a-f]{20}\.(npz|work)")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One set of stored predictions: a file KEY.npz, or the folder KEY.work of teachers that are not all trained."""
+    """One set of stored predictions: a file KEY.npz, or the folder KEY.work of teachers that are
+    not all trained.
+    """
 
     path: Path
     request: dict[str, Any]
@@ -43,12 +46,15 @@ class Entry:
 
 
 class PredictionStore:
-    """Predictions below `root`, which only its owner may read: predictions/KEY.npz, with the request as JSON.
+    """Predictions below `root`, which only its owner may read: predictions/KEY.npz, with the
+    request as JSON.
 
     The checksums of the zip format detect damage: the predictions are then computed again.
     """
 
-    def __init__(self, root: str | Path, wait: float = 60, ledger: str | Path | None = None) -> None:
+    def __init__(
+        self, root: str | Path, wait: float = 60, ledger: str | Path | None = None
+    ) -> None:
         self.root, self.wait = Path(root), wait  # seconds that the ledger waits for its turn
         self.ledger = self.root / "ledger.db" if ledger is None else Path(ledger).absolute()
         self._folder = self.root / "predictions"
@@ -58,7 +64,8 @@ class PredictionStore:
         return self._paths(request)[0].is_file()
 
     def fetch(self, request: dict[str, Any], train: Callable[[Path], AnyArray]) -> AnyArray:
-        """Return the predictions for `request`; `train(folder)` computes them where nobody has, one process at a time.
+        """Return the predictions for `request`; `train(folder)` computes them where nobody has, one
+        process at a time.
 
         `folder` keeps unfinished work: it survives a kill and is there for the next try.
         """
@@ -69,15 +76,22 @@ class PredictionStore:
             predictions = stored.get("predictions") if str(stored.get("request")) == text else None
             if predictions is None:
                 if path.is_file():
-                    print(f"nzc: {path} is damaged: its predictions are computed again", file=sys.stderr)
+                    print(
+                        f"nzc: {path} is damaged: its predictions are computed again",
+                        file=sys.stderr,
+                    )
                 work.mkdir(mode=0o700, exist_ok=True)
                 predictions = train(work)
                 save(path, predictions=predictions, request=np.array(text))
-            shutil.rmtree(work, ignore_errors=True)  # also that of a writer that was killed after `save`
+            shutil.rmtree(
+                work, ignore_errors=True
+            )  # also that of a writer that was killed after `save`
             return predictions
 
     def train_worker(self, request: dict[str, Any], train: Callable[[Path], object]) -> None:
-        """On a worker node: train a share of the teachers into the folder of the first node, which holds the lock."""
+        """On a worker node: train a share of the teachers into the folder of the first node, which
+        holds the lock.
+        """
         path, work = self._paths(request)
         self._make()  # this node may be the first to come
         refresh(self._folder)
@@ -96,7 +110,9 @@ class PredictionStore:
         return sorted(entries, key=lambda entry: -entry.days)
 
     def remove(self, entry: Entry) -> None:
-        """Remove an entry once nobody computes or reads it. Its lock file stays: someone may be waiting for it."""
+        """Remove an entry once nobody computes or reads it. Its lock file stays: someone may be
+        waiting for it.
+        """
         with _locked(entry.path):
             if entry.path.is_dir():
                 shutil.rmtree(entry.path)
@@ -114,12 +130,16 @@ class PredictionStore:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of an entry, which ends with the process that holds it; say so where another process has it."""
+    """Hold the lock of an entry, which ends with the process that holds it; say so where another
+    process has it.
+    """
     lock = FileLock(path.with_suffix(".lock"), mode=0o600)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        print("nzc: waiting for another process, which computes the same predictions", file=sys.stderr)
+        print(
+            "nzc: waiting for another process, which computes the same predictions", file=sys.stderr
+        )
         lock.acquire(poll_interval=0.2)
     try:
         yield
@@ -128,7 +148,9 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def save(path: Path, **arrays: AnyArray) -> None:
-    """Write an .npz file, whole or not at all. Whole numbers are stored in the smallest type that holds them."""
+    """Write an .npz file, whole or not at all. Whole numbers are stored in the smallest type that
+    holds them.
+    """
     file = BytesIO()
     np.savez(file, allow_pickle=False, **{name: _compact(array) for name, array in arrays.items()})
     write_private(path, file.getvalue())

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from nzc.students.config import FittedStudent, Student, StudentData
+from nzc.students.base import FittedStudent, Student, StudentData
 
 if TYPE_CHECKING:
     from nzc.students.network import StudentConfig

@@ -13,14 +13,16 @@ from nzc.data.images import Pixels
 from nzc.data.standardizer import LIMIT
 from nzc.networks import as_input
 from nzc.storage.files import write_private
-from nzc.students.config import FittedStudent
+from nzc.students.base import FittedStudent
 from nzc.types import AnyArray
 
 
 class RawInput(nn.Module):
-    """The student for rows as they are in the user's file, before their preparation: rows [rows, ...] → logits.
+    """The student for rows as they are in the user's file, before their preparation: rows [rows,
+    ...] → logits.
 
-    As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd values are limited.
+       As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd
+       values are limited.
     """
 
     def __init__(self, student: FittedStudent, preparation: Standardizer | Pixels | None) -> None:
@@ -31,7 +33,8 @@ class RawInput(nn.Module):
         self.scaled = standardizer is not None
         self.limit = 1e18 if standardizer is None else LIMIT
         if standardizer is not None:
-            # A buffer has a dimension, so the product with rows of any type, also bool and float16, is float64.
+            # A buffer has a dimension, so the product with rows of any type, also bool and float16,
+            # is float64.
             self.one_half = nn.Buffer(torch.full((1,), 0.5, dtype=torch.float64))
             self.mean = nn.Buffer(torch.from_numpy(standardizer.mean) / 2)
             self.spread = nn.Buffer(torch.from_numpy(standardizer.spread) / 2)
@@ -51,16 +54,23 @@ class RawInput(nn.Module):
 def write_student(
     path: Path, student: FittedStudent, rows: AnyArray, preparation: Standardizer | Pixels | None
 ) -> None:
-    """Write the student so that `torch.export.load(path).module()` maps rows like `rows` [rows, ...] to logits.
+    """Write the student so that `torch.export.load(path).module()` maps rows like `rows` [rows,
+    ...] to logits.
 
     With a preparation it takes rows as the user's file has them. The written file holds graph
     and weights, but no example row and no path of this machine.
     """
-    dtype, shape = (rows.dtype, rows.shape[1:]) if preparation is None else (preparation.dtype, preparation.shape)
+    dtype, shape = (
+        (rows.dtype, rows.shape[1:])
+        if preparation is None
+        else (preparation.dtype, preparation.shape)
+    )
     example, file = torch.from_numpy(np.zeros((2, *shape), dtype)), BytesIO()
     with warnings.catch_warnings(action="ignore"):
         rows_vary = ({0: torch.export.Dim.AUTO},)
-        program = torch.export.export(RawInput(student, preparation), (example,), dynamic_shapes=rows_vary)
+        program = torch.export.export(
+            RawInput(student, preparation), (example,), dynamic_shapes=rows_vary
+        )
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)
         program.example_inputs = None

@@ -1,4 +1,6 @@
-"""GAN-SSL student: a GAN with feature matching (Salimans et al. 2016, arXiv 1606.03498), as in PATE 2017."""
+"""GAN-SSL student: a GAN with feature matching (Salimans et al. 2016, arXiv 1606.03498), as in PATE
+2017.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from nzc import networks
 from nzc.networks import as_input, gan
 from nzc.settings import NotNegative, Positive, TwoOrMore
-from nzc.students.config import StudentData
+from nzc.students.base import StudentData
 from nzc.students.network import StudentConfig, StudentModule, without_statistics
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError, within
@@ -22,12 +24,17 @@ from nzc.validation import InputError, within
 
 @dataclass(frozen=True, kw_only=True)
 class GANSSL(StudentConfig):
-    """The classifier is also a discriminator: a generated row is one more class, whose logit is 0 (section 5).
+    """The classifier is also a discriminator: a generated row is one more class, whose logit is 0
+    (section 5).
 
-    The discriminator's loss is the labeled cross-entropy + `unlabeled_loss` + `entropy` · H (Dai et al. 2017, arXiv
-    1705.09783) + `consistency` · KL(p ‖ q), p held fixed, for two draws p and q of augmentation and noise (after Wei et
-    al. 2018, arXiv 1803.01541); the generator's is `feature_matching`. Each step moves both at once, by Adam with
-    β₁ = 0.5. The learning rate is constant for the first half of the steps and then falls linearly to 0.
+       The discriminator's loss is the labeled cross-entropy + `unlabeled_loss` + `entropy` · H (Dai
+       et al. 2017, arXiv
+       1705.09783) + `consistency` · KL(p ‖ q), p held fixed, for two draws p and q of augmentation
+       and noise (after Wei et
+       al. 2018, arXiv 1803.01541); the generator's is `feature_matching`. Each step moves both at
+       once, by Adam with
+       β₁ = 0.5. The learning rate is constant for the first half of the steps and then falls
+       linearly to 0.
     """
 
     unlabelled: TwoOrMore  # the generator's batch normalisation needs two
@@ -64,12 +71,16 @@ class GANSSL(StudentConfig):
 
 
 def unlabeled_loss(real: Tensor, generated: Tensor) -> Tensor:
-    """Return the cross-entropy of real against generated rows, of logits [rows, classes]; l(K + 1) = 0 (section 5)."""
+    """Return the cross-entropy of real against generated rows, of logits [rows, classes]; l(K + 1)
+    = 0 (section 5).
+    """
     return F.softplus(-real.logsumexp(1)).mean() + F.softplus(generated.logsumexp(1)).mean()
 
 
 def feature_matching(real: Tensor, generated: Tensor) -> Tensor:
-    """Return the mean squared difference between the mean features of both, [rows, features] (section 3.1)."""
+    """Return the mean squared difference between the mean features of both, [rows, features]
+    (section 3.1).
+    """
     return (real.mean(0) - generated.mean(0)).square().mean()
 
 
@@ -81,16 +92,24 @@ class Adversaries(StudentModule):
     def __init__(self, config: GANSSL, data: StudentData, seed: int) -> None:
         super().__init__(config, data, seed)
         self.generator = self.built(gan.generator, config.network, tuple(self.x.shape[1:]))
-        # Generated rows stay in the pool's range: column by column for tables, as a whole for images.
+        # Generated rows stay in the pool's range: column by column for tables, as a whole for
+        # images.
         dims = 0 if self.x.ndim == 2 else tuple(range(self.x.ndim))
-        self.low, high = nn.Buffer(as_input(self.x.amin(dims)), persistent=False), as_input(self.x.amax(dims))
+        self.low, high = (
+            nn.Buffer(as_input(self.x.amin(dims)), persistent=False),
+            as_input(self.x.amax(dims)),
+        )
         self.range = nn.Buffer(high - self.low, persistent=False)
 
     @cached_property
     def parts(self) -> tuple[nn.Module, Callable[[Tensor], Tensor], nn.Module]:
-        """The network below its head, which gives the features; the same `without_statistics`; and the head."""
+        """The network below its head, which gives the features; the same `without_statistics`; and
+        the head.
+        """
         assert isinstance(self.network, nn.Sequential)
-        body = nn.Sequential(*list(self.network)[:-1])  # a slice of a subclass would call its constructor
+        body = nn.Sequential(
+            *list(self.network)[:-1]
+        )  # a slice of a subclass would call its constructor
         return body, without_statistics(body), self.network[-1]
 
     def generated(self, rows: int) -> Tensor:
@@ -108,7 +127,9 @@ class Adversaries(StudentModule):
         scaler.step(self.optimizer)
 
     def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
-        """Return one optimiser of both players, each of which is a group of weights: two cost twice the time."""
+        """Return one optimiser of both players, each of which is a group of weights: two cost twice
+        the time.
+        """
         config, steps = self.config, self.config.steps
         self.players = [list(of.parameters()) for of in (self.network, self.generator)]
         groups: list[dict[str, Any]] = [{"params": weights} for weights in self.players]

@@ -1,4 +1,5 @@
-"""What a student makes of released labels before it learns: it removes contradicted ones, and spreads the others.
+"""What a student makes of released labels before it learns: it removes contradicted ones, and
+spreads the others.
 
 Only released labels and public rows are used.
 """
@@ -9,16 +10,18 @@ from dataclasses import replace
 import numpy as np
 
 from nzc.mechanisms import ABSTAIN
-from nzc.students.config import FittedStudent, StudentData
+from nzc.students.base import FittedStudent, StudentData
 from nzc.types import Floats
 
 
 def clean_labels(
     data: StudentData, folds: int, seed: int, learn: Callable[[StudentData, str], FittedStudent]
 ) -> StudentData:
-    """Return the data without the labels that a student contradicts: noisy aggregation makes wrong ones.
+    """Return the data without the labels that a student contradicts: noisy aggregation makes wrong
+    ones.
 
-    Each of the `folds`, which are made class by class, is predicted by a student that learns from all other rows.
+       Each of the `folds`, which are made class by class, is predicted by a student that learns
+       from all other rows.
     """
     rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(data.labeled))
     rows = rows[np.argsort(data.labels[rows], kind="stable")]
@@ -32,8 +35,11 @@ def clean_labels(
     return data if (labels == ABSTAIN).all() else replace(data, labels=labels)
 
 
-def soft_labels(data: StudentData, probabilities: Floats, share: float, mixed: float) -> StudentData:
-    """Return the data with probabilities in place of labels: of labeled rows, and of the surest `share` of all rows.
+def soft_labels(
+    data: StudentData, probabilities: Floats, share: float, mixed: float
+) -> StudentData:
+    """Return the data with probabilities in place of labels: of labeled rows, and of the surest
+    `share` of all rows.
 
     probabilities  [rows, classes]; all 0 where nothing is known of a row
     """
@@ -44,15 +50,19 @@ def soft_labels(data: StudentData, probabilities: Floats, share: float, mixed: f
 
 
 def spread_labels(data: StudentData, embedding: Floats, share: float) -> StudentData:
-    """Return the data in which the surest `share` of each class's rows is labeled like the nearest released row.
+    """Return the data in which the surest `share` of each class's rows is labeled like the nearest
+    released row.
 
-    A row is the surer, the closer it is to the nearest row of its class than to the nearest of another one. Released
+       A row is the surer, the closer it is to the nearest row of its class than to the nearest of
+       another one. Released
     labels stay. `embedding` has the places [pool, dimensions] in a public representation.
     """
     released = np.flatnonzero(data.labeled)
     known, classes = data.labels[released], np.unique(data.labels[released])
     halves = (embedding**2).sum(axis=1) / 2
-    alike = embedding @ embedding[released].T - halves[:, None] - halves[released]  # −half the squared distance
+    alike = (
+        embedding @ embedding[released].T - halves[:, None] - halves[released]
+    )  # −half the squared distance
     closest = np.full((len(data.labels), data.classes), alike.min() - 1)
     for label in classes:
         closest[:, label] = alike[:, known == label].max(axis=1)
@@ -60,6 +70,8 @@ def spread_labels(data: StudentData, embedding: Floats, share: float) -> Student
     margin, labels = best[:, -1] - best[:, -2], data.labels.copy()
     for label in classes:
         rows = np.flatnonzero(nearest == label)
-        labels[rows[np.argsort(-margin[rows], kind="stable")][: int(np.ceil(share * len(rows)))]] = label
+        labels[
+            rows[np.argsort(-margin[rows], kind="stable")][: int(np.ceil(share * len(rows)))]
+        ] = label
     labels[released] = known
     return replace(data, labels=labels)

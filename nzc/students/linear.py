@@ -25,7 +25,9 @@ class Linear(SklearnStudent):
         bias[seen] = 0
         if len(seen) > 1:
             regression = LogisticRegression(C=1 / self.strength, max_iter=1000).fit(x, y, weights)
-            learned = seen[1:] if len(seen) == 2 else seen  # scikit-learn has one line for two classes
+            learned = (
+                seen[1:] if len(seen) == 2 else seen
+            )  # scikit-learn has one line for two classes
             weight[learned], bias[learned] = regression.coef_, regression.intercept_
         return LinearNetwork(weight, bias)
 
@@ -35,7 +37,10 @@ class LinearNetwork(nn.Module):
 
     def __init__(self, weight: AnyArray, bias: AnyArray) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Buffer(torch.from_numpy(weight)), nn.Buffer(torch.from_numpy(bias))
+        self.weight, self.bias = (
+            nn.Buffer(torch.from_numpy(weight)),
+            nn.Buffer(torch.from_numpy(bias)),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return features(x).double() @ self.weight.T + self.bias

@@ -1,4 +1,6 @@
-"""Students of scikit-learn: they learn there, and become a network that maps rows to logits, like all others."""
+"""Students of scikit-learn: they learn there, and become a network that maps rows to logits, like
+all others.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 
 from nzc.networks import as_input
 from nzc.settings import Count, NotNegative, Share
-from nzc.students.config import FittedStudent, Student, StudentData, Threshold
+from nzc.students.base import FittedStudent, Student, StudentData, Threshold
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, CurveLog, Floats, Ints
 
@@ -20,7 +22,9 @@ LEAST = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class SklearnStudent(Student):
-    """Learns from labeled rows of any shape. A row with soft labels counts for each class with its probability."""
+    """Learns from labeled rows of any shape. A row with soft labels counts for each class with its
+    probability.
+    """
 
     balance: NotNegative
     folds: Count
@@ -30,15 +34,24 @@ class SklearnStudent(Student):
 
     @abstractmethod
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
-        """Return a network: rows as networks take them → logits [rows, classes]. Soft labels repeat a row of x.
+        """Return a network: rows as networks take them → logits [rows, classes]. Soft labels repeat
+        a row of x.
 
         x  float32 [rows, features], labels y [rows] and weights [rows]
         """
 
     def fit(
-        self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
+        self,
+        data: StudentData,
+        seed: int,
+        trainer: TrainerSettings,
+        name: str,
+        log: CurveLog | None = None,
     ) -> FittedStudent:
-        x, probabilities = features(torch.from_numpy(data.x[data.labeled])).numpy(), data.probabilities
+        x, probabilities = (
+            features(torch.from_numpy(data.x[data.labeled])).numpy(),
+            data.probabilities,
+        )
         rows, y = np.nonzero(probabilities >= 1e-3)  # less probable classes do not count
         weights = data.weights(self.balance)[rows] * probabilities[rows, y]
         return FittedStudent(self.learn(x[rows], y, weights, data.classes, seed))

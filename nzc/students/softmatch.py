@@ -1,4 +1,6 @@
-"""SoftMatch: the student's own predictions are pseudo-labels of the pool, weighted by its confidence."""
+"""SoftMatch: the student's own predictions are pseudo-labels of the pool, weighted by its
+confidence.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,18 +11,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nzc.settings import BelowOne, Count, NotNegative, Positive
-from nzc.students.config import StudentData
+from nzc.students.base import StudentData
 from nzc.students.network import StudentConfig, StudentModule
 
 
 @dataclass(frozen=True, kw_only=True)
 class SoftMatch(StudentConfig):
-    """Adds the cross-entropy of strongly augmented pool rows against the student's own prediction of the plain rows.
+    """Adds the cross-entropy of strongly augmented pool rows against the student's own prediction
+    of the plain rows.
 
-    SoftMatch (Chen et al. 2023, arXiv 2301.10921) weighs all predictions by `PseudoLabels`, where FixMatch (Sohn et al.
-    2020, arXiv 2001.07685) uses those above 0.95 only. Here, where fits are short, predictions come from the moving
-    average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) and from rows without augmentation (Xie et al.
-    2020, arXiv 1904.12848); and the labeled loss presumes wrong labels, and decays to 0 once pseudo-labels are right.
+       SoftMatch (Chen et al. 2023, arXiv 2301.10921) weighs all predictions by `PseudoLabels`,
+       where FixMatch (Sohn et al.
+       2020, arXiv 2001.07685) uses those above 0.95 only. Here, where fits are short, predictions
+       come from the moving
+       average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) and from rows without
+       augmentation (Xie et al.
+       2020, arXiv 1904.12848); and the labeled loss presumes wrong labels, and decays to 0 once
+       pseudo-labels are right.
     """
 
     unlabelled: Count
@@ -42,29 +49,43 @@ class SoftMatch(StudentConfig):
         labeled, pool = logits.split([len(x), len(u)])
         return {
             "labelled": student.labeled_loss(labeled, y),
-            "pool": self.weight * (weights * F.cross_entropy(pool, labels, reduction="none")).mean(),
+            "pool": self.weight
+            * (weights * F.cross_entropy(pool, labels, reduction="none")).mean(),
         }
 
 
 class PseudoLabels(nn.Module):
-    """Pseudo-labels of pool rows: the likeliest class among those that were ever released; and their weights.
+    """Pseudo-labels of pool rows: the likeliest class among those that were ever released; and
+    their weights.
 
-    Let p be a row's largest probability, and μ and σ² mean and variance of p. The weight is 1 where p ≥ μ, and
-    exp(−(width·(p − μ))²/2σ²) below (section 3.1). For the weights, probabilities are aligned first: divided by the
-    mean probability of their class (section 3.3), and multiplied by its expected share instead of a uniform one. All
+       Let p be a row's largest probability, and μ and σ² mean and variance of p. The weight is 1
+       where p ≥ μ, and
+       exp(−(width·(p − μ))²/2σ²) below (section 3.1). For the weights, probabilities are aligned
+       first: divided by the
+       mean probability of their class (section 3.3), and multiplied by its expected share instead
+       of a uniform one. All
     means are exponential moving averages over batches, and start with the first batch.
     """
 
     def __init__(self, data: StudentData, momentum: float, width: float) -> None:
         super().__init__()
         self.momentum, self.width = momentum, width
-        self.never = nn.Buffer(torch.from_numpy(data.labels[data.labeled]).bincount(minlength=data.classes) == 0)
+        self.never = nn.Buffer(
+            torch.from_numpy(data.labels[data.labeled]).bincount(minlength=data.classes) == 0
+        )
         self.expected = nn.Buffer(torch.from_numpy(data.shares).float())
-        self.seen, self.share, self.mean, self.variance = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
+        self.seen, self.share, self.mean, self.variance = (
+            0,
+            torch.zeros(()),
+            torch.zeros(()),
+            torch.zeros(()),
+        )
 
     @torch.no_grad()
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return pseudo-labels and weights, both [rows], of logits [rows, classes], and update the moving averages."""
+        """Return pseudo-labels and weights, both [rows], of logits [rows, classes], and update the
+        moving averages.
+        """
         probabilities = logits.masked_fill(self.never, -torch.inf).softmax(1)
         self.seen += 1
         self.share = self._average(self.share, probabilities.mean(0))
@@ -73,7 +94,9 @@ class PseudoLabels(nn.Module):
         self.mean = self._average(self.mean, p.mean())
         self.variance = self._average(self.variance, p.var(correction=min(1, len(p) - 1)))
         below = (self.mean - p).clamp(min=0) * self.width
-        return probabilities.argmax(1), torch.exp(-below.square() / (2 * self.variance).clamp(min=1e-12))
+        return probabilities.argmax(1), torch.exp(
+            -below.square() / (2 * self.variance).clamp(min=1e-12)
+        )
 
     def _average(self, before: Tensor, now: Tensor) -> Tensor:
         return torch.lerp(before.to(now), now, max(1 - self.momentum, 1 / self.seen))

@@ -1,4 +1,6 @@
-"""VAT student: virtual adversarial training (Miyato et al. 2017, arXiv 1704.03976), as in Scalable PATE 2018."""
+"""VAT student: virtual adversarial training (Miyato et al. 2017, arXiv 1704.03976), as in Scalable
+PATE 2018.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +20,18 @@ _Function = Callable[[Tensor], Tensor]
 class VAT(StudentConfig):
     """Learns from labels, and to predict confidently and smoothly around every row of the pool.
 
-    The loss is the labeled cross-entropy + alpha · LDS + entropy · H. Both are means over `unlabelled` pool rows u:
+       The loss is the labeled cross-entropy + alpha · LDS + entropy · H. Both are means over
+       `unlabelled` pool rows u:
 
-        LDS  KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed; v is u, or another draw of its augmentation
-        H    the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get one class at first
+        LDS  KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed; v is u, or another draw of its
+             augmentation
+        H    the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get
+             one class at first
 
-    r has the L2 norm `radius`; `direction` finds it. BatchNorm's running statistics come from u only: not from v + r,
-    nor from the labeled rows, which a screen may have selected. All passes of a step use the same dropout, or p would
+       r has the L2 norm `radius`; `direction` finds it. BatchNorm's running statistics come from u
+       only: not from v + r,
+       nor from the labeled rows, which a screen may have selected. All passes of a step use the
+       same dropout, or p would
     change without any r.
     """
 
@@ -50,15 +57,22 @@ class VAT(StudentConfig):
 
 
 def divergence(network: _Function, x: Tensor, log_p: Tensor) -> Tensor:
-    """Return KL(p ‖ the network's prediction at x) of each row, [rows]; x [rows, ...], log_p [rows, classes]."""
+    """Return KL(p ‖ the network's prediction at x) of each row, [rows]; x [rows, ...], log_p [rows,
+    classes].
+    """
     return F.kl_div(network(x).log_softmax(1), log_p, reduction="none", log_target=True).sum(1)
 
 
-def direction(network: _Function, x: Tensor, log_p: Tensor, start: Tensor, xi: float, power: int) -> Tensor:
-    """Return, for each row of x, the unit vector along which the divergence from p grows fastest, [rows, ...]; or 0.
+def direction(
+    network: _Function, x: Tensor, log_p: Tensor, start: Tensor, xi: float, power: int
+) -> Tensor:
+    """Return, for each row of x, the unit vector along which the divergence from p grows fastest,
+    [rows, ...]; or 0.
 
-    For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, by power iteration from `start`
-    (section 3.3): the Hessian times d is the gradient at x + xi · d. For another p it is the gradient at x.
+       For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, by power
+       iteration from `start`
+       (section 3.3): the Hessian times d is the gradient at x + xi · d. For another p it is the
+       gradient at x.
     """
     d = _unit(start)
     for _ in range(power):
@@ -69,9 +83,13 @@ def direction(network: _Function, x: Tensor, log_p: Tensor, start: Tensor, xi: f
 
 
 def _unit(x: Tensor) -> Tensor:
-    """Return each row of x [rows, ...] scaled to L2 norm 1; 0 stays 0. Scaling the maximum first avoids underflow."""
+    """Return each row of x [rows, ...] scaled to L2 norm 1; 0 stays 0. Scaling the maximum first
+    avoids underflow.
+    """
     flat = x.flatten(1)
-    return F.normalize(flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)).view_as(x)
+    return F.normalize(
+        flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
+    ).view_as(x)
 
 
 def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:

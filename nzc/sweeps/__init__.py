@@ -1,1 +1,3 @@
-"""Sweeps: what a sweep file asks, and its answer: table, figures and page, all views of one DataFrame."""
+"""Sweeps: what a sweep file asks, and its answer: table, figures and page, all views of one
+DataFrame.
+"""

@@ -1,4 +1,6 @@
-"""Figures that a sweep file declares: keys of its runs as lines, or one curve of each run; their captions."""
+"""Figures that a sweep file declares: keys of its runs as lines, or one curve of each run; their
+captions.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +20,14 @@ from pandas import DataFrame, Series
 from nzc.runs.curves import AXES, read_curves
 from nzc.runs.formatting import axis_name, heading, is_share, some
 from nzc.runs.plots import BARS, COSTS, LINES, SIZE, new_figure
-from nzc.sweeps.frame import SweepFigure, whole_key
+from nzc.sweeps.jobs import SweepFigure, whole_key
 from nzc.types import AnyArray
 
 _COUNTS = ("asked", "answered", "plurality")
 _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:g}")
-_LOG_FROM = 20  # an axis is logarithmic where its largest value is at least so many times its smallest
+_LOG_FROM = (
+    20  # an axis is logarithmic where its largest value is at least so many times its smallest
+)
 _INSIDE = 4  # up to so many lines the legend is inside the axes
 
 
@@ -31,10 +35,13 @@ _INSIDE = 4  # up to so many lines the legend is inside the axes
 class Drawing:
     """A figure of finished jobs.
 
-    points   columns group, key, name, x, y and paper, also of runs without a value. A line is a key y of one group of
-             `by`. Where x is measured, runs that differ in their seed only are one point, at the mean of their x.
+    points   columns group, key, name, x, y and paper, also of runs without a value. A line is a key
+             y of one group of
+                `by`. Where x is measured, runs that differ in their seed only are one point, at the
+                mean of their x.
     curves   name and curve (x, y) of each job that has it
-    joined   a warning where a line joins points of different rows, with the `by` that mends it; or empty
+    joined   a warning where a line joins points of different rows, with the `by` that mends it; or
+             empty
     empty    why it is not drawn; or empty
     """
 
@@ -45,15 +52,22 @@ class Drawing:
     curves: list[tuple[str, tuple[AnyArray, AnyArray]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        rows = self.jobs.groupby("row")["name"].nunique() if "row" in self.jobs else Series(dtype=int)
-        if not (self.figure.by or self.figure.curve) and len(rows) > 1 and rows.max() > 1:  # rows are sweeps themselves
+        rows = (
+            self.jobs.groupby("row")["name"].nunique() if "row" in self.jobs else Series(dtype=int)
+        )
+        if (
+            not (self.figure.by or self.figure.curve) and len(rows) > 1 and rows.max() > 1
+        ):  # rows are sweeps themselves
             self.figure = self.figure.model_copy(update={"by": ("row",)})
         text, notes = self._read_curves() if self.figure.curve is not None else self._read_points()
         self.caption = " ".join([f"{text}.", *notes])
 
     def _read_curves(self) -> tuple[str, list[str]]:
         curve, jobs = str(self.figure.curve), self.jobs
-        read = [(name, read_curves(folder)) for name, folder in zip(jobs["name"], jobs["folder"], strict=True)]
+        read = [
+            (name, read_curves(folder))
+            for name, folder in zip(jobs["name"], jobs["folder"], strict=True)
+        ]
         self.curves = [(name, curves[curve]) for name, curves in read if curve in curves]
         lacking = [name for name, curves in read if curve not in curves]
         self.empty = "" if self.curves else "no run has this curve"
@@ -103,7 +117,11 @@ class Drawing:
 
 def draw_lines(axes: Axes, drawing: Drawing) -> None:
     """Draw a line for each y and each value of `by`. Hollow markers: the paper's values."""
-    figure, points, keys = drawing.figure, drawing.points, [whole_key(key) for key in drawing.figure.y]
+    figure, points, keys = (
+        drawing.figure,
+        drawing.points,
+        [whole_key(key) for key in drawing.figure.y],
+    )
     lines = list(points.groupby(["group", "key"], sort=False))
     for ((group, key), line), style in zip(lines, cycle(LINES), strict=False):
         hollow = style | {"markerfacecolor": "white", "linestyle": "none", "zorder": 3}
@@ -112,7 +130,11 @@ def draw_lines(axes: Axes, drawing: Drawing) -> None:
         names = [group] if group and len(keys) == 1 else filter(None, [group, heading(key)])
         _line(axes, line, style, ", ".join(names))
     axes.set_xlabel(axis_name(whole_key(str(figure.x))))
-    axes.set_ylabel(" · ".join(dict.fromkeys("ε" if key.startswith("epsilon") else axis_name(key) for key in keys)))
+    axes.set_ylabel(
+        " · ".join(
+            dict.fromkeys("ε" if key.startswith("epsilon") else axis_name(key) for key in keys)
+        )
+    )
     xs, ys = points["x"].tolist(), points["y"].tolist()
     if all(is_share(key) for key in keys):
         axes.yaxis.set_major_formatter(_PERCENT)
@@ -130,22 +152,30 @@ def draw_lines(axes: Axes, drawing: Drawing) -> None:
 
 
 def _line(axes: Axes, line: DataFrame, style: dict[str, Any], label: str) -> None:
-    """Draw the mean at each x, with a band from the smallest to the largest (for a single x: a bar); ∞ at the edge."""
+    """Draw the mean at each x, with a band from the smallest to the largest (for a single x: a
+    bar); ∞ at the edge.
+    """
     seeds = finite(line).groupby("x")["y"].agg(["mean", "min", "max"])
     axes.plot(seeds.index, seeds["mean"], **style, label=label)
     if len(seeds) == 1:
         axes.vlines(seeds.index, seeds["min"], seeds["max"], style["color"])
     elif (seeds["min"] < seeds["max"]).any():
-        axes.fill_between(seeds.index, seeds["min"], seeds["max"], color=style["color"], alpha=0.18, linewidth=0)
+        axes.fill_between(
+            seeds.index, seeds["min"], seeds["max"], color=style["color"], alpha=0.18, linewidth=0
+        )
     for x, y in line.drop(finite(line).index).groupby("x")["y"].mean().items():
         at = (x if np.isfinite(x) else 1.0, y if np.isfinite(y) else 1.0)
-        edge = blended_transform_factory(*(axes.transData if np.isfinite(v) else axes.transAxes for v in (x, y)))
+        edge = blended_transform_factory(
+            *(axes.transData if np.isfinite(v) else axes.transAxes for v in (x, y))
+        )
         axes.plot(*at, **style | {"linestyle": "-"}, transform=edge, clip_on=False)
         axes.annotate("∞", at, (4, 4), xycoords=edge, textcoords="offset points")
 
 
 def draw_curves(axes: Axes, drawing: Drawing) -> None:
-    """Draw one curve of each run that has it. Runs of one name, which differ in their seed, have one style."""
+    """Draw one curve of each run that has it. Runs of one name, which differ in their seed, have
+    one style.
+    """
     curve, styles = str(drawing.figure.curve), dict[str, dict[str, Any]]()
     for at, (name, (x, y)) in enumerate(drawing.curves):
         label = None if name in styles else name
@@ -158,7 +188,9 @@ def draw_curves(axes: Axes, drawing: Drawing) -> None:
     axes.set(xlabel=AXES[curve][0], ylabel=AXES[curve][1])
     if is_share(curve):
         axes.yaxis.set_major_formatter(_PERCENT)
-    if _wide(ends := [float(x[-1]) for _, (x, _) in drawing.curves]):  # lengths differ too much for a linear scale
+    if _wide(
+        ends := [float(x[-1]) for _, (x, _) in drawing.curves]
+    ):  # lengths differ too much for a linear scale
         axes.set_xscale("symlog", linthresh=1)
         _logarithmic(axes.xaxis, [0, *sorted({*ends})])
     if len(styles) > 1:
@@ -171,7 +203,9 @@ def _wide(values: Sequence[float]) -> bool:
 
 
 def _logarithmic(axis: Axis, ticks: Sequence[float] = ()) -> None:
-    """Label a logarithmic axis at `ticks`, if they are few and round; else at 1, 2 and 5 of each decade."""
+    """Label a logarithmic axis at `ticks`, if they are few and round; else at 1, 2 and 5 of each
+    decade.
+    """
     few = 0 < len(ticks) <= 10 and all(float(f"{tick:.3g}") == tick for tick in ticks)
     axis.set_major_locator(FixedLocator(ticks) if few else LogLocator(subs=(1, 2, 5)))
     axis.set_minor_locator(NullLocator())
@@ -182,7 +216,10 @@ def _legend(axes: Axes, title: str | None = None, beside: bool = False) -> None:
     """Draw the legend inside the axes, or beside them where there are many lines."""
     where: dict[str, Any] = {}
     if beside or len(axes.get_legend_handles_labels()[1]) > _INSIDE:
-        where = {"loc": "upper left", "bbox_to_anchor": (1.05, 1)}  # leaves room for marks at the edge
+        where = {
+            "loc": "upper left",
+            "bbox_to_anchor": (1.05, 1),
+        }  # leaves room for marks at the edge
         cast(Figure, axes.figure).set_figwidth(1.35 * SIZE[0])
     axes.legend(title=title, title_fontsize=8, handlelength=3, **where)
 
@@ -200,7 +237,9 @@ def _points(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
     lines = []
     for _, members in jobs.assign(group=group).groupby("group", sort=False):
         for key in map(whole_key, figure.y):
-            line = members[["group", "name"]].assign(key=key, x=_numbers(members, x), y=_numbers(members, key))
+            line = members[["group", "name"]].assign(
+                key=key, x=_numbers(members, x), y=_numbers(members, key)
+            )
             line["paper"] = _numbers(members, f"paper.{key}")
             if x not in ("seed", "run"):  # else the same for all runs of a name, or measured
                 line["x"] = line["x"].groupby(line["name"]).transform("mean")
@@ -209,10 +248,19 @@ def _points(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
 
 
 def _joined(figure: SweepFigure, points: DataFrame, jobs: DataFrame) -> str:
-    """Return the warning of a `Drawing`: a line has runs of different words (aggregators), or several at one x."""
-    changes = [[text for text in texts if not text.lstrip("+").startswith("metrics.")] for texts in jobs["overrides"]]
+    """Return the warning of a `Drawing`: a line has runs of different words (aggregators), or
+    several at one x.
+    """
+    changes = [
+        [text for text in texts if not text.lstrip("+").startswith("metrics.")]
+        for texts in jobs["overrides"]
+    ]
     typed = [dict(text.partition("=")[::2] for text in texts) for texts in changes]
-    settings = DataFrame(typed, index=jobs["name"]).drop(columns=["seed", *figure.keys], errors="ignore").fillna("null")
+    settings = (
+        DataFrame(typed, index=jobs["name"])
+        .drop(columns=["seed", *figure.keys], errors="ignore")
+        .fillna("null")
+    )
     mends: list[str] = []
     for _, line in points.groupby("group"):
         of = settings.loc[settings.index.isin(line["name"])]
@@ -235,7 +283,11 @@ def _names(keys: Iterable[str]) -> str:
 
 def _numbers(jobs: DataFrame, key: str) -> Series:
     """Return the values of a key as float; NaN where a job has no number."""
-    return pandas.to_numeric(jobs[key], errors="coerce") if key in jobs else Series(np.nan, index=jobs.index)
+    return (
+        pandas.to_numeric(jobs[key], errors="coerce")
+        if key in jobs
+        else Series(np.nan, index=jobs.index)
+    )
 
 
 def _label(key: str, value: object) -> str:

@@ -1,4 +1,6 @@
-"""A sweep as one page, an HTML file that contains all it shows and loads nothing; and as its tracker describes it."""
+"""A sweep as one page, an HTML file that contains all it shows and loads nothing; and as its
+tracker describes it.
+"""
 
 import math
 import re
@@ -16,23 +18,34 @@ from nzc.runs.metrics import unequal_classes
 from nzc.runs.result import RunResult, now
 from nzc.runs.summary import describe
 from nzc.storage.files import write_private
-from nzc.sweeps.frame import header_of, job_name
+from nzc.sweeps.jobs import header_of, job_name
 from nzc.sweeps.table import Sweep, failure_lines
 from nzc.validation import masked
 from nzc.version import __version__
 
 _MOST = 8000  # characters of a description; MLflow accepts no more
-_CELL_END = re.compile(r"(?<![-:]) \| ")  # of a table in Markdown. MLflow shows no space between the columns
+_CELL_END = re.compile(
+    r"(?<![-:]) \| "
+)  # of a table in Markdown. MLflow shows no space between the columns
 
 
 def write_page(sweep: Sweep) -> Path:
     """Write report.html into the folder of a sweep. It is private, because it shows exact ε."""
     records: list[dict[str, Any]] = sweep.jobs.where(sweep.jobs.notna(), None).to_dict("records")
-    done = sorted((job for job in records if job["error"] is None), key=lambda job: str(job["finished"]))
+    done = sorted(
+        (job for job in records if job["error"] is None), key=lambda job: str(job["finished"])
+    )
     shown = {text.partition(":")[0] for text in sweep.table.headings}
-    overrides = [*as_typed(sweep.config.hydra.overrides.hydra), *as_typed(sweep.config.hydra.overrides.task)]
-    single = ["hydra.mode=RUN"] if sweep.config.hydra.runtime.choices.get("sweeps") else []  # the file says MULTIRUN
-    undrawn = [f"{drawing.figure.name} ({drawing.empty})" for drawing in sweep.drawings if drawing.empty]
+    overrides = [
+        *as_typed(sweep.config.hydra.overrides.hydra),
+        *as_typed(sweep.config.hydra.overrides.task),
+    ]
+    single = (
+        ["hydra.mode=RUN"] if sweep.config.hydra.runtime.choices.get("sweeps") else []
+    )  # the file says MULTIRUN
+    undrawn = [
+        f"{drawing.figure.name} ({drawing.empty})" for drawing in sweep.drawings if drawing.empty
+    ]
     if sweep.config.figures is False and sweep.figures:
         undrawn = ["any figure (figures=false)"]
     template = Template(
@@ -43,13 +56,19 @@ def write_page(sweep: Sweep) -> Path:
     page = template.render(
         title=sweep.name,
         header=header_of(sweep.config),
-        command=_command("--multirun" if text == "hydra.mode=MULTIRUN" else text for text in overrides),
+        command=_command(
+            "--multirun" if text == "hydra.mode=MULTIRUN" else text for text in overrides
+        ),
         commands=[_command([*job["overrides"], *single]) for job in records],
         jobs=records,
         done=done,
         failed=failure_lines(sweep.jobs),
         table=sweep.table,
-        epsilons={name: means for key, means in EPSILONS.items() if (name := heading(f"epsilon.{key}")) in shown},
+        epsilons={
+            name: means
+            for key, means in EPSILONS.items()
+            if (name := heading(f"epsilon.{key}")) in shown
+        },
         deltas=sorted({f"{job['delta']:g}" for job in done}),
         figures=[
             (drawing.caption, b64encode(path.read_bytes()).decode())
@@ -70,9 +89,11 @@ def _command(overrides: Iterable[str]) -> str:
 def summarise(
     folder: Path, run: str, question: str, private: bool
 ) -> tuple[str, dict[str, float | None], dict[str, str]]:
-    """Return description, numbers and tags of the sweep in `folder`, whose figures are artifacts of MLflow's run `run`.
+    """Return description, numbers and tags of the sweep in `folder`, whose figures are artifacts of
+    MLflow's run `run`.
 
-    The description in Markdown has the question and the best job; where `private`, the table and the figures too.
+       The description in Markdown has the question and the best job; where `private`, the table and
+       the figures too.
     """
     sweep = Sweep(folder)
     count, done = len(sweep.jobs), sweep.done.to_dict("records")
@@ -85,7 +106,11 @@ def summarise(
         lines[1] += f" Best: **{tags['best']}** ({describe(RunResult.read(best['folder']))})."
     if not private:
         return masked("\n\n".join(filter(None, lines))), values, tags
-    names = [f"{figure.name}.svg" for figure in sweep.figures if (folder / FIGURES / f"{figure.name}.svg").is_file()]
+    names = [
+        f"{figure.name}.svg"
+        for figure in sweep.figures
+        if (folder / FIGURES / f"{figure.name}.svg").is_file()
+    ]
     drawn = [f"![{name}](get-artifact?run_uuid={run}&path={FIGURES}/{name})" for name in names]
     room = _MOST - sum(len(line) + 2 for line in [*lines, *drawn])
     table = _CELL_END.sub("&ensp; | ", sweep.table.markdown().partition("\n\n")[2])
@@ -95,14 +120,22 @@ def summarise(
 
 
 def _best(done: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the job of the highest accuracy (of unequal classes: balanced), then of the smallest ε published.
+    """Return the job of the highest accuracy (of unequal classes: balanced), then of the smallest ε
+    published.
 
     A job without a finite ε is the best only where all are without.
     """
-    epsilon = {job["job"]: math.inf if (e := job["epsilon.published"]) is None else float(e) for job in done}
+    epsilon = {
+        job["job"]: math.inf if (e := job["epsilon.published"]) is None else float(e)
+        for job in done
+    }
     finite = [job for job in done if math.isfinite(epsilon[job["job"]])] or done
-    fair = "metrics.balanced_accuracy" if any(unequal_classes(job) for job in finite) else "accuracy"
+    fair = (
+        "metrics.balanced_accuracy" if any(unequal_classes(job) for job in finite) else "accuracy"
+    )
     for key in (fair, "label_accuracy"):
-        if known := [job for job in finite if job.get(key) is not None and not math.isnan(job[key])]:
+        if known := [
+            job for job in finite if job.get(key) is not None and not math.isnan(job[key])
+        ]:
             return max(known, key=lambda job: (job[key], -epsilon[job["job"]]))
     return None

@@ -25,11 +25,15 @@ class VoteHistograms:
 
     votes: Ints = field(repr=False)  # [rows, classes], private, also in error messages
     teachers: int  # 0 stands for the ground truth, whose votes are one-hot
-    truth: Ints | None = field(default=None, repr=False)  # true labels [rows] or UNKNOWN; None: none is known
+    truth: Ints | None = field(
+        default=None, repr=False
+    )  # true labels [rows] or UNKNOWN; None: none is known
 
     @property
     def summary(self) -> dict[SummaryKey, float | int | None]:
-        """The section `teachers` of result.json; None: not known. NZC qualifies queries by gaps above 2 or 3 votes."""
+        """The section `teachers` of result.json; None: not known. NZC qualifies queries by gaps
+        above 2 or 3 votes.
+        """
         figures: dict[SummaryKey, float | int | None] = dict.fromkeys(get_args(SummaryKey))
         figures["count"] = self.teachers
         voted = self.votes.any(axis=1)
@@ -39,7 +43,9 @@ class VoteHistograms:
         figures |= {"gap_above_2": float((gap > 2).mean()), "gap_above_3": float((gap > 3).mean())}
         if self.truth is not None and (known := voted & (self.truth != UNKNOWN)).any():
             votes, truth = self.votes[known], self.truth[known]
-            figures["mean_accuracy"] = float(votes[np.arange(len(votes)), truth].mean() / votes.sum(axis=1).mean())
+            figures["mean_accuracy"] = float(
+                votes[np.arange(len(votes)), truth].mean() / votes.sum(axis=1).mean()
+            )
             figures["ensemble_accuracy"] = float((votes.argmax(axis=1) == truth).mean())
         return figures
 
@@ -63,10 +69,14 @@ class Teachers(ABC):
     needs_dataset = True  # whether they need a dataset to learn from
     needs_embedding = False  # whether they learn in a public representation
     takes_budgets = False  # whether records may have individual budgets
-    labels_asked_only = False  # whether they label only the asked rows, which must be known before training
+    labels_asked_only = (
+        False  # whether they label only the asked rows, which must be known before training
+    )
 
     def adjacency(self, labels_only: bool = False) -> Adjacency:
-        """Return which vote histograms are neighbours; `labels_only`: where a record may change in its label only."""
+        """Return which vote histograms are neighbours; `labels_only`: where a record may change in
+        its label only.
+        """
         return Adjacency()
 
     def unit(self, splits: DataSplits | None) -> Unit:
@@ -96,7 +106,9 @@ class Teachers(ABC):
     def check(self, splits: DataSplits | None) -> VoteShape:
         """Return the shape of the votes. InputError: the teachers cannot learn from these splits."""
 
-    def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:  # noqa: B027
+    def check_training(
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
+    ) -> None:  # noqa: B027
         """Raise InputError where training would fail, as far as this is known before."""
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
@@ -109,12 +121,20 @@ class Teachers(ABC):
         return splits.private_digest
 
     @abstractmethod
-    def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
-        """Return what `vote` counts: private predictions [teachers, rows], or votes. They are computed once."""
+    def train(
+        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+    ) -> AnyArray:
+        """Return what `vote` counts: private predictions [teachers, rows], or votes. They are
+        computed once.
+        """
 
-    def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:  # noqa: B027
+    def train_worker(
+        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+    ) -> None:  # noqa: B027
         """Train this worker node's share of the teachers; by default there is none."""
 
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
-        """Return every teacher's vote on every row that can be asked; by default `trained` are votes."""
+        """Return every teacher's vote on every row that can be asked; by default `trained` are
+        votes.
+        """
         return VoteHistograms(trained, self.check(splits).teachers, self.truth(splits))

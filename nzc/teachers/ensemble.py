@@ -28,15 +28,19 @@ class Ensemble(EnsembleSettings):
         *("nzc.training.optimizer", "nzc.networks", *ShardedTeachers.code),
     )
 
-    def check_training(self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings) -> None:
+    def check_training(
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
+    ) -> None:
         if not store.has(self.stored_request(splits, trainer)):
             networks.require_fit(self.network, splits.private.x.shape[1:], splits.classes)
             self.try_step(splits, trainer.device_kind)
 
     def try_step(self, splits: DataSplits, device_kind: str) -> None:
-        """Raise InputError where a teacher cannot take a step on a batch as small as its shard may leave.
+        """Raise InputError where a teacher cannot take a step on a batch as small as its shard may
+        leave.
 
-        The rows are made up. Where names decide who learns from a record, a shard may leave a batch of one row: whether
+           The rows are made up. Where names decide who learns from a record, a shard may leave a
+           batch of one row: whether
         one does is private, so it must not decide whether the run ends.
         """
         import torch
@@ -70,35 +74,52 @@ class Ensemble(EnsembleSettings):
             loss.backward()
         with trial("augment", self.augment, "must give rows that the network takes"):
             teacher.network(teacher.draw_pass()[0])
-        with trial("optimizer", self.optimizer, "must be able to train teachers, by steps without a closure"):
+        with trial(
+            "optimizer",
+            self.optimizer,
+            "must be able to train teachers, by steps without a closure",
+        ):
             teacher.set_optimizer(list(teacher.network.parameters()))
             teacher.optimizer.step()
 
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
         # The source of a network that has no name in nzc.networks is in its description.
-        source = source_digest(networks.MODULES[self.network]) if isinstance(self.network, str) else ""
-        facts = {"network_code": source, "precision": trainer.precision, "device": trainer.device_kind}
+        source = (
+            source_digest(networks.MODULES[self.network]) if isinstance(self.network, str) else ""
+        )
+        facts = {
+            "network_code": source,
+            "precision": trainer.precision,
+            "device": trainer.device_kind,
+        }
         if trainer.deterministic:
             facts["deterministic"] = trainer.deterministic
         return super().request(splits, trainer) | facts
 
-    def train_worker(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> None:
+    def train_worker(
+        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+    ) -> None:
         assert splits is not None
         request = self.stored_request(splits, trainer)
         store.train_worker(request, lambda work: self.teach_missing(splits, trainer, work))
 
-    def teach_shards(self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path) -> None:
+    def teach_shards(
+        self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path
+    ) -> None:
         from nzc.teachers.engine import TeacherEnsemble
 
         if trainer.processes > 1:
             splits = replace(splits, private=sendable(splits.private))
         engine = TeacherEnsemble(self, splits, shards, work, trainer.compile)
         options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False}
-        trainer.fit(engine, "Teachers", total=len(missing(work, range(len(shards)))), ranks=True, **options)
+        trainer.fit(
+            engine, "Teachers", total=len(missing(work, range(len(shards)))), ranks=True, **options
+        )
 
 
 def sendable(private: Records) -> Records:
-    """Return the records as other processes can get them: from shared memory, or from a file where it has no room.
+    """Return the records as other processes can get them: from shared memory, or from a file where
+    it has no room.
 
     torch sends arrays by shared memory, of which a container has 64 MiB by default.
     """

@@ -1,4 +1,6 @@
-"""Records as teachers: of each query, the nearest records of a secret random sample vote with their own classes."""
+"""Records as teachers: of each query, the nearest records of a secret random sample vote with their
+own classes.
+"""
 
 from dataclasses import dataclass
 
@@ -17,13 +19,17 @@ from nzc.validation import InputError, positive, whole
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbours(Teachers):
-    """Private-kNN (Zhu, Yu, Chandraker and Wang 2020): `count` votes a query, of the nearest records in a sample.
+    """Private-kNN (Zhu, Yu, Chandraker and Wang 2020): `count` votes a query, of the nearest
+    records in a sample.
 
-    A replaced record moves at most one vote, and none where it is not in the sample (`accounting.sampling`).
+       A replaced record moves at most one vote, and none where it is not in the sample
+       (`accounting.sampling`).
     """
 
     count: Count
-    sampling: Share  # probability of each record to be in the sample of a query; who is in it is secret
+    sampling: (
+        Share  # probability of each record to be in the sample of a query; who is in it is secret
+    )
 
     needs_embedding = True
     labels_asked_only = True
@@ -36,12 +42,22 @@ class Neighbours(Teachers):
         if self.unit(splits) == "group":  # several of its records may vote
             allowed = "must be other teachers where the dataset has groups (or, for dataset=npz, dataset.unit=record)"
             raise InputError("_target_", type(self).__name__, allowed)
-        positive(sampling=self.sampling)
-        whole(1, max(1, int(splits.units * self.sampling)), "(the expected size of a sample)", count=self.count)
+        positive("sampling", self.sampling)
+        whole(
+            "count",
+            self.count,
+            1,
+            max(1, int(splits.units * self.sampling)),
+            "(the expected size of a sample)",
+        )
         return VoteShape(len(splits.public), splits.classes, self.count)
 
-    def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
-        """Return the votes [rows, classes]; none where not asked. Votes that a sample lacks have fixed classes."""
+    def train(
+        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+    ) -> AnyArray:
+        """Return the votes [rows, classes]; none where not asked. Votes that a sample lacks have
+        fixed classes.
+        """
         from randomgen import ChaCha
 
         assert splits is not None and splits.embedding is not None
@@ -53,7 +69,9 @@ class Neighbours(Teachers):
         for row in splits.to_label:
             sample = np.flatnonzero(rng.random(len(labels)) < self.sampling)
             distances = ((places.private[sample] - places.public[row]) ** 2).sum(axis=1)
-            nearest = sample[distances.argsort(kind="stable")[: self.count]]  # the first of equally near ones
+            nearest = sample[
+                distances.argsort(kind="stable")[: self.count]
+            ]  # the first of equally near ones
             lacking = without_records(self.count, splits.classes)[len(nearest) :]
             votes[row] = np.bincount(np.append(labels[nearest], lacking), minlength=splits.classes)
         return votes

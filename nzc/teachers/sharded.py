@@ -1,4 +1,6 @@
-"""Teachers that learn from disjoint shards of the private split, and the settings of those that are networks."""
+"""Teachers that learn from disjoint shards of the private split, and the settings of those that are
+networks.
+"""
 
 import sys
 from abc import abstractmethod
@@ -31,11 +33,14 @@ class ShardedTeachers(Teachers):
     seed: CountOrZero
     stratify: bool = False  # every shard has the classes in equal proportions (see `partition`)
     parallel: Count | None = None  # how many are trained at once
-    label: Literal["all", "asked"] = "all"  # which public rows each teacher labels: all, or the rows of this run only
+    label: Literal["all", "asked"] = (
+        "all"  # which public rows each teacher labels: all, or the rows of this run only
+    )
     records: Count = 1
 
     takes_budgets = True
-    #: Fields that change the speed only, or are in the store's key as the rows to label and the number of teachers.
+    #: Fields that change the speed only, or are in the store's key as the rows to label and the
+    #: number of teachers.
     not_in_key: ClassVar[tuple[str, ...]] = ("parallel", "label", "records")
     #: The modules whose code every prediction depends on.
     code: ClassVar[tuple[str, ...]] = (__name__, "nzc.data.hashing")
@@ -45,7 +50,9 @@ class ShardedTeachers(Teachers):
         return self.label == "asked"
 
     def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        """Return what can change a prediction beside data and fields, in JSON types: the source, a device, …"""
+        """Return what can change a prediction beside data and fields, in JSON types: the source, a
+        device, …
+        """
         return {"code": source_digest(*self.code, follow=False)}
 
     def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
@@ -55,7 +62,11 @@ class ShardedTeachers(Teachers):
         settings |= {"data": splits.digest, "classes": splits.classes, "count": self.number(splits)}
         rows = {} if splits.asked is None else {"asked": splits.asked.tolist()}
         own = type(self).__module__
-        source = {} if own.startswith("nzc.") else {"class": type(self).__qualname__, "source": source_digest(own)}
+        source = (
+            {}
+            if own.startswith("nzc.")
+            else {"class": type(self).__qualname__, "source": source_digest(own)}
+        )
         return {**settings, **self.request(splits, trainer), **rows, **source}
 
     def neighbours(self, splits: DataSplits | None) -> str:
@@ -65,9 +76,15 @@ class ShardedTeachers(Teachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
         if self.stratify and (splits.labels_only or splits.names is not None):
-            why = "labels are private" if splits.labels_only else "the name of a record or group decides its teacher"
+            why = (
+                "labels are private"
+                if splits.labels_only
+                else "the name of a record or group decides its teacher"
+            )
             raise InputError("stratify", True, f"must be false where {why}")
-        whole(1, splits.units, f"(one private {self.unit(splits)} each)", count=self.number(splits))
+        whole(
+            "count", self.number(splits), 1, splits.units, f"(one private {self.unit(splits)} each)"
+        )
         return VoteShape(len(splits.public), splits.classes, self.number(splits))
 
     def number(self, splits: DataSplits) -> int:
@@ -76,23 +93,38 @@ class ShardedTeachers(Teachers):
 
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""
-        return partition(splits.private.y, self.number(splits), self.seed, self.stratify, splits.names, splits.weights)
+        return partition(
+            splits.private.y,
+            self.number(splits),
+            self.seed,
+            self.stratify,
+            splits.names,
+            splits.weights,
+        )
 
-    def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
+    def train(
+        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+    ) -> AnyArray:
         assert splits is not None
         empty = np.exp(-splits.units / self.number(splits))  # as expected: from public numbers only
         if splits.names is not None and empty > 0.1:
             which = f"about {100 * empty:.0f} % of {self.number(splits):,} teachers have no {self.unit(splits)}"
             print(f"nzc: {which}: they vote for the class of their own number", file=sys.stderr)
-        return store.fetch(self.stored_request(splits, trainer), lambda work: self.teach(splits, trainer, work))
+        return store.fetch(
+            self.stored_request(splits, trainer), lambda work: self.teach(splits, trainer, work)
+        )
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
-        """Train the teachers, and return their predictions [teachers, rows to label]; `work` keeps unfinished work."""
+        """Train the teachers, and return their predictions [teachers, rows to label]; `work` keeps
+        unfinished work.
+        """
         self.teach_missing(splits, trainer, work)
         return collect(work, self.number(splits))
 
     def teach_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
-        """Train the teachers without predictions in `work`; those without a record need no training."""
+        """Train the teachers without predictions in `work`; those without a record need no
+        training.
+        """
         shards = self.shards(splits)
         for teacher, own in enumerate(without_records(len(shards), splits.classes)):
             if not len(shards[teacher]):
@@ -100,7 +132,9 @@ class ShardedTeachers(Teachers):
         self.teach_shards(splits, shards, trainer, work)
 
     @abstractmethod
-    def teach_shards(self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path) -> None:
+    def teach_shards(
+        self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path
+    ) -> None:
         """Write the predictions [rows to label] of every `missing` teacher i to `work`/i.npz."""
 
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
@@ -118,10 +152,14 @@ class EnsembleSettings(OptimizerSettings, ShardedTeachers):
     epochs: Count  # passes of each teacher over its shard
     batch_size: Count
     augment: Callable[..., Any] | None = None  # augmentation of a batch: (x, torch.Generator) → x
-    #: Train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU, and small ones of nzc's.
-    #: Never stacked are networks with dropout, optimisers that are not elementwise, and shards of different sizes.
+    #: Train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU, and
+    #: small ones of nzc's. Never stacked are networks with dropout, optimisers that are not
+    #: elementwise, and shards of different sizes.
     stacked: bool | None = None
-    not_in_key = (*ShardedTeachers.not_in_key, "stacked")  # which changes the speed; predictions agree up to rounding
+    not_in_key = (
+        *ShardedTeachers.not_in_key,
+        "stacked",
+    )  # which changes the speed; predictions agree up to rounding
 
 
 def missing(work: Path, teachers: Iterable[int]) -> list[int]:
@@ -130,7 +168,9 @@ def missing(work: Path, teachers: Iterable[int]) -> list[int]:
 
 
 def collect(work: Path, count: int) -> AnyArray:
-    """Return the predictions [teachers, rows] that `count` teachers have left in `work`, one file each."""
+    """Return the predictions [teachers, rows] that `count` teachers have left in `work`, one file
+    each.
+    """
     parts = [load(work / f"{teacher}.npz") for teacher in range(count)]
     if None in parts:
         raise RuntimeError(f"teacher {parts.index(None)} has left no predictions in {work}")
@@ -138,26 +178,48 @@ def collect(work: Path, count: int) -> AnyArray:
 
 
 def without_records(count: int, classes: int) -> Ints:
-    """Return what each of `count` teachers votes for where it has no record: its number modulo the classes."""
+    """Return what each of `count` teachers votes for where it has no record: its number modulo the
+    classes.
+    """
     return np.arange(count) % classes
 
 
 def partition(
-    labels: Ints, count: int, seed: int, stratify: bool, names: Ints | None = None, weights: Ints | None = None
+    labels: Ints,
+    count: int,
+    seed: int,
+    stratify: bool,
+    names: Ints | None = None,
+    weights: Ints | None = None,
 ) -> list[Ints]:
-    """Return `count` disjoint shards of row numbers that cover all rows, in sizes that differ by at most one row.
+    """Return `count` disjoint shards of row numbers that cover all rows, in sizes that differ by at
+    most one row.
 
-    Plain: by row number only, so a changed record changes one shard. Stratified: class by class, so neighbouring
-    datasets are those in which a record keeps its label. With names [rows], keys of records or groups: a hash of seed
-    and key decides the teacher, and whatever becomes of one name, all others reach the same teachers in the same order;
-    such shards differ in size, and may be empty. With weights [rows] so many teachers learn from a row; those of a
+       Plain: by row number only, so a changed record changes one shard. Stratified: class by class,
+       so neighbouring
+       datasets are those in which a record keeps its label. With names [rows], keys of records or
+       groups: a hash of seed
+       and key decides the teacher, and whatever becomes of one name, all others reach the same
+       teachers in the same order;
+       such shards differ in size, and may be empty. With weights [rows] so many teachers learn from
+       a row; those of a
     smaller weight are the first of a larger one, and shards overlap.
     """
     if names is not None:
         parts = [np.arange(len(names))]
-        parts += [] if weights is None else [np.flatnonzero(weights > copy) for copy in range(1, int(weights.max()))]
-        draws = [draw_by_key(names[part], seed, 1, *[copy] * (copy > 0)) for copy, part in enumerate(parts)]
-        rows, teacher = np.concatenate(parts), (np.concatenate(draws) % np.uint64(count)).astype(np.int64)
+        parts += (
+            []
+            if weights is None
+            else [np.flatnonzero(weights > copy) for copy in range(1, int(weights.max()))]
+        )
+        draws = [
+            draw_by_key(names[part], seed, 1, *[copy] * (copy > 0))
+            for copy, part in enumerate(parts)
+        ]
+        rows, teacher = (
+            np.concatenate(parts),
+            (np.concatenate(draws) % np.uint64(count)).astype(np.int64),
+        )
         order = np.lexsort((names[rows], teacher))
         return np.split(rows[order], np.bincount(teacher, minlength=count).cumsum()[:-1])
     order = np.random.default_rng([seed, 1]).permutation(len(labels))

@@ -1,6 +1,7 @@
 """Stacked teachers: the weights of a cohort in one tensor, trained as one network (docs/gpu.md).
 
-No number passes from one teacher to another, and each has its own generator, as when it is trained alone.
+No number passes from one teacher to another, and each has its own generator, as when it is trained
+alone.
 """
 
 from collections.abc import Iterator
@@ -18,17 +19,24 @@ from nzc.teachers.teacher import Teacher
 
 
 class Stacked:
-    """Weights stacked, [teachers, ...], and trained as one network under vmap; torch.compile may make its losses."""
+    """Weights stacked, [teachers, ...], and trained as one network under vmap; torch.compile may
+    make its losses.
+    """
 
     def __init__(self, teachers: list[Teacher], compiled: bool = False) -> None:
         self.teachers, self.first = teachers, teachers[0]
         self.step_losses = torch.compile(self.losses, dynamic=False) if compiled else self.losses
         self.network = self.first.network
-        self.parameters, self.buffers = stack_module_state([teacher.network for teacher in teachers])
+        self.parameters, self.buffers = stack_module_state(
+            [teacher.network for teacher in teachers]
+        )
         self.first.set_optimizer(list(self.parameters.values()))
         lengths = [len(teacher.y) for teacher in teachers]
         self.starts = [sum(lengths[:i]) for i in range(len(lengths))]  # the first row of each shard
-        self.x, self.y = torch.cat([one.x for one in teachers]), torch.cat([one.y for one in teachers])
+        self.x, self.y = (
+            torch.cat([one.x for one in teachers]),
+            torch.cat([one.y for one in teachers]),
+        )
         for teacher, x in zip(teachers, self.x.split(lengths), strict=True):
             teacher.x = x  # a view: the rows are held once
 
@@ -48,10 +56,15 @@ class Stacked:
             self.first.step()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows]: those of `draw_pass`."""
+        """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows]: those of
+        `draw_pass`.
+        """
         size, augment = self.first.settings.batch_size, self.first.settings.augment
         if augment is not None and not isinstance(augment, RowWise):
-            x, y = (torch.stack(part) for part in zip(*(one.draw_pass() for one in self.teachers), strict=True))
+            x, y = (
+                torch.stack(part)
+                for part in zip(*(one.draw_pass() for one in self.teachers), strict=True)
+            )
             yield from zip(x.split(size, dim=1), y.split(size, dim=1), strict=True)
             return
         if augment is not None and not augment.takes(self.x.shape[1:]):
@@ -60,7 +73,11 @@ class Stacked:
         for start, teacher in zip(self.starts, self.teachers, strict=True):
             rows = torch.randperm(len(teacher.y), generator=teacher.rng)[: teacher.rows]
             order.append(start + rows)
-            draws.append(torch.empty(len(rows), 0) if augment is None else augment.draw(len(rows), teacher.rng))
+            draws.append(
+                torch.empty(len(rows), 0)
+                if augment is None
+                else augment.draw(len(rows), teacher.rng)
+            )
         device = self.first.device
         batches = (torch.stack(part).to(device).split(size, dim=1) for part in (order, draws))
         for rows, drawn in zip(*batches, strict=True):
@@ -76,7 +93,9 @@ class Stacked:
             return vmap(F.cross_entropy)(logits, y)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Return every teacher's logits [teachers, rows, classes] of the same rows, as networks take them."""
+        """Return every teacher's logits [teachers, rows, classes] of the same rows, as networks
+        take them.
+        """
         with Unfolded():
             return vmap(self._logits, in_dims=(0, 0, None))(self.parameters, self.buffers, x)
 
@@ -88,7 +107,9 @@ class Stacked:
         parts = [self.logits(as_input(x.to(self.first.device))).argmax(dim=2).cpu() for x in chunks]
         yield from torch.cat(parts, dim=1)
 
-    def _logits(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+    def _logits(
+        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor
+    ) -> Tensor:
         logits: Tensor = functional_call(self.network, (parameters, buffers), (x,))
         return logits
 
@@ -96,10 +117,13 @@ class Stacked:
 class Unfolded(TorchFunctionMode):
     """Within this context a 2-D convolution is a matrix product of its patches and filters.
 
-    Under vmap that is one batched product; a convolution with a group for each teacher would be slow.
+    Under vmap that is one batched product; a convolution with a group for each teacher would be
+    slow.
     """
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return (_unfolded if function is torch.conv2d else function)(*args, **(kwargs or {}))
 
 
@@ -118,12 +142,20 @@ def _unfolded(
     (high, wide), (down, right) = _pair(padding), _pair(stride)
     if high or wide:
         x = F.pad(x, (wide, wide, high, high))
-    patches = x.unfold(2, weight.shape[2], down).unfold(3, weight.shape[3], right).permute(0, 2, 3, 1, 4, 5)
+    patches = (
+        x.unfold(2, weight.shape[2], down)
+        .unfold(3, weight.shape[3], right)
+        .permute(0, 2, 3, 1, 4, 5)
+    )
     places = patches.shape[:3]  # rows, height, width
-    y = patches.reshape(places.numel(), -1) @ weight.flatten(1).T  # F.linear would multiply by 1 under vmap
+    y = (
+        patches.reshape(places.numel(), -1) @ weight.flatten(1).T
+    )  # F.linear would multiply by 1 under vmap
     if bias is not None:
         y = y + bias.to(y.dtype)
-    return y.view(*places, -1).permute(0, 3, 1, 2).contiguous()  # on CUDA, vmap's batch normalisation wants it so
+    return (
+        y.view(*places, -1).permute(0, 3, 1, 2).contiguous()
+    )  # on CUDA, vmap's batch normalisation wants it so
 
 
 def _pair(of: Any) -> tuple[int, int]:
@@ -131,7 +163,9 @@ def _pair(of: Any) -> tuple[int, int]:
 
 
 def _footprint(teacher: Teacher) -> int:
-    """Return about how many bytes a stacked teacher takes: weights, gradients, moments, activations and its shard."""
+    """Return about how many bytes a stacked teacher takes: weights, gradients, moments, activations
+    and its shard.
+    """
     sizes: list[int] = []
 
     def measure(module: nn.Module, inputs: object, output: Tensor) -> None:
@@ -144,5 +178,7 @@ def _footprint(teacher: Teacher) -> int:
         teacher.network(teacher.x[: teacher.settings.batch_size])
     for hook in hooks:
         hook.remove()
-    weights = sum(parameter.numel() * parameter.element_size() for parameter in teacher.network.parameters())
+    weights = sum(
+        parameter.numel() * parameter.element_size() for parameter in teacher.network.parameters()
+    )
     return 6 * weights + 4 * sum(sizes) + 3 * teacher.x.numel() * teacher.x.element_size()

@@ -1,4 +1,6 @@
-"""One teacher of an ensemble of networks; and several in threads, one on each core: the engine's path on a CPU."""
+"""One teacher of an ensemble of networks; and several in threads, one on each core: the engine's
+path on a CPU.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +18,16 @@ from nzc.networks.classifiers import DROPOUT
 from nzc.teachers.sharded import EnsembleSettings
 
 _AHEAD = 500  # rows of a teacher that are drawn together
-_SMALL = 2**18  # multiplications of a step, below which the work around it takes longer than the step
+_SMALL = (
+    2**18
+)  # multiplications of a step, below which the work around it takes longer than the step
 _AT_ONCE = 200  # a thread labels so many rows at a time: what a layer makes of them stays in its core's cache
 
 
 class Teacher:
-    """A network and the rows x, y of one shard. All its randomness depends on (settings.seed, number) only."""
+    """A network and the rows x, y of one shard. All its randomness depends on (settings.seed,
+    number) only.
+    """
 
     def __init__(
         self,
@@ -35,7 +41,9 @@ class Teacher:
     ) -> None:
         self.settings, self.device = settings, device
         self.x, self.y = as_input(x.to(device)), y.to(device)
-        seed = int(np.random.SeedSequence([settings.seed, number]).generate_state(1, np.uint64)[0] >> 1)
+        seed = int(
+            np.random.SeedSequence([settings.seed, number]).generate_state(1, np.uint64)[0] >> 1
+        )
         self.rng = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -48,14 +56,18 @@ class Teacher:
         self.can_be_stacked = settings.keeps_apart and not self.has_dropout and rows is not None
 
     def is_stacked(self, device_kind: str) -> bool:
-        """Return whether it is trained as one network with others: as the settings say, or where it is faster."""
+        """Return whether it is trained as one network with others: as the settings say, or where it
+        is faster.
+        """
         if not self.can_be_stacked:
             return False
         if self.settings.stacked is not None:
             return self.settings.stacked
         if device_kind != "cpu":
             return True
-        if not isinstance(self.settings.network, str):  # of the user's own, perhaps with a choice by numbers of a batch
+        if not isinstance(
+            self.settings.network, str
+        ):  # of the user's own, perhaps with a choice by numbers of a batch
             return False
         weights = sum(weight.numel() for weight in self.network.parameters())
         return weights * min(self.rows, self.settings.batch_size) < _SMALL
@@ -67,9 +79,13 @@ class Teacher:
         return self.drawn.pop(0)
 
     def _draw_passes(self) -> list[tuple[Tensor, Tensor]]:
-        """Return the rows of the next pass; of a small shard those of several: a call costs more than its rows."""
+        """Return the rows of the next pass; of a small shard those of several: a call costs more
+        than its rows.
+        """
         augment, rows, passes = self.settings.augment, min(self.rows, len(self.y)), 1
-        by_row = augment if isinstance(augment, RowWise) and augment.takes(self.x.shape[1:]) else None
+        by_row = (
+            augment if isinstance(augment, RowWise) and augment.takes(self.x.shape[1:]) else None
+        )
         if by_row is not None and not self.has_dropout:  # dropout is seeded by the same generator
             passes = max(1, _AHEAD // rows)
         orders, draws = list[Tensor](), list[Tensor]()
@@ -97,7 +113,9 @@ class Teacher:
             self.step()
 
     def set_optimizer(self, parameters: list[Tensor]) -> None:
-        """Create optimiser and schedule for these parameters: this teacher's, or a cohort's stacked ones."""
+        """Create optimiser and schedule for these parameters: this teacher's, or a cohort's stacked
+        ones.
+        """
         steps = self.settings.epochs * -(-self.rows // self.settings.batch_size)
         self.optimizer, self.schedule = self.settings.make_optimizer(parameters, steps)
 
@@ -110,7 +128,9 @@ class Teacher:
 
 
 class Threads:
-    """One thread for each core, which trains one teacher at a time, each pass in the context `precision`."""
+    """One thread for each core, which trains one teacher at a time, each pass in the context
+    `precision`.
+    """
 
     def __init__(self, teachers: list[Teacher], cores: int, precision: Callable[[], Any]) -> None:
         self.teachers, self.precision = teachers, precision

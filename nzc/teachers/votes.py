@@ -19,21 +19,26 @@ from nzc.validation import InputError, whole
 
 @dataclass(frozen=True)
 class VoteFile(Teachers):
-    """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers, or to less with `count`.
+    """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers, or
+    to less with `count`.
 
-    With a dataset, row i belongs to public row i. Where the dataset is one file (npz, folder) and there are votes for
-    all of its rows, row i belongs to row i of that file. Without a dataset, `labels` [queries] may hold the truth.
+       With a dataset, row i belongs to public row i. Where the dataset is one file (npz, folder)
+       and there are votes for
+       all of its rows, row i belongs to row i of that file. Without a dataset, `labels` [queries]
+       may hold the truth.
     """
 
     path: str
     labels: str | None = None
-    count: int | None = None  # of the teachers, some of whom abstained; None: all voted on every row
+    count: int | None = (
+        None  # of the teachers, some of whom abstained; None: all voted on every row
+    )
 
     needs_dataset = False
 
     def __post_init__(self) -> None:
         if self.count is not None:
-            whole(1, 2**31, count=self.count)
+            whole("count", self.count, 1, 2**31)
 
     def adjacency(self, labels_only: bool = False) -> Adjacency:
         return Adjacency() if self.count is None else Abstentions(self.count)
@@ -60,8 +65,14 @@ class VoteFile(Teachers):
         if self.labels is None:
             return None
         labels, (rows, classes) = load_array(self.labels, "labels"), self._votes.shape
-        if labels.shape != (rows,) or labels.dtype.kind not in "iu" or not np.isin(labels, np.arange(classes)).all():
-            allowed = f"must hold {rows:,} whole numbers from 0 to {classes - 1}, one per row of votes"
+        if (
+            labels.shape != (rows,)
+            or labels.dtype.kind not in "iu"
+            or not np.isin(labels, np.arange(classes)).all()
+        ):
+            allowed = (
+                f"must hold {rows:,} whole numbers from 0 to {classes - 1}, one per row of votes"
+            )
             raise InputError("labels", self.labels, allowed)
         return labels.astype(np.int64)
 
@@ -71,7 +82,11 @@ class VoteFile(Teachers):
             raise InputError("path", self.path, allowed)
         rows, classes = self._on_public(splits).shape
         if splits is not None and classes != splits.classes:
-            raise InputError("path", self.path, f"must have the dataset's {splits.classes} classes, not {classes}")
+            raise InputError(
+                "path",
+                self.path,
+                f"must have the dataset's {splits.classes} classes, not {classes}",
+            )
         return VoteShape(rows, classes, self.count or int(self._votes[:1].sum()))
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
@@ -80,7 +95,9 @@ class VoteFile(Teachers):
     def private_digest(self, splits: DataSplits | None) -> str:
         return sha256(self._votes.tobytes()).hexdigest()  # the private records are not known here
 
-    def train(self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings) -> AnyArray:
+    def train(
+        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+    ) -> AnyArray:
         return self._on_public(splits)
 
     def _on_public(self, splits: DataSplits | None) -> Ints:

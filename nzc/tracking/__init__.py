@@ -2,10 +2,21 @@
 
 import os
 
-from nzc.tracking.record import RECORD, Tracker, cause, read_record, send, tracked, tracked_name, unsent
+from nzc.tracking.record import (
+    RECORD,
+    Tracker,
+    cause,
+    read_record,
+    send,
+    tracked,
+    tracked_name,
+    unsent,
+)
 from nzc.tracking.settings import MLflow
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow would send usage data of private work
+os.environ.setdefault(
+    "MLFLOW_DISABLE_TELEMETRY", "true"
+)  # MLflow would send usage data of private work
 
 __all__ = [
     "RECORD",
@@ -22,7 +33,9 @@ __all__ = [
 
 
 def wait_at_most(seconds: float) -> None:
-    """Let MLflow give up on a server after about so many seconds, in three tries. MLflow's own variables go first."""
+    """Let MLflow give up on a server after about so many seconds, in three tries. MLflow's own
+    variables go first.
+    """
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, int(seconds / 3))))
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1")

@@ -22,7 +22,7 @@ from nzc.runs import layout
 from nzc.runs.formatting import RECALL, number
 from nzc.runs.result import TRACKED, RunResult, tracked_as
 from nzc.runs.summary import by_class, describe, describe_student
-from nzc.sweeps.frame import JOBS
+from nzc.sweeps.jobs import JOBS
 from nzc.sweeps.page import summarise
 from nzc.tracking.destination import Destination, address_of
 from nzc.tracking.model import log_student
@@ -36,7 +36,8 @@ _PUBLIC = (
     layout.LABELS, layout.COUNTS, layout.PREDICTIONS, layout.STUDENT_INPUT, layout.LEARNING_CURVES, layout.SWEEP, JOBS,
     "confusion.svg", "confusion.png",
 )  # fmt: skip
-#: Numbers of result.json that are no metrics as they are: a δ, and those by class, whose names MLflow may not take.
+#: Numbers of result.json that are no metrics as they are: a δ, and those by class, whose names
+#: MLflow may not take.
 _APART = ("epsilon.published_delta", RECALL)
 
 
@@ -89,8 +90,12 @@ class Recorder:
         run = (runs or [self.client.create_run(experiment, self.begun, tags)])[0].info.run_id
         if run != self.run:
             self.run, self.sent = run, 0
-        self.client.log_batch(self.run, params=[Param(key, value[:6000]) for key, value in record["params"].items()])
-        if self.settings.system_metrics and record["params"] and record["ended"] is None:  # a sweep has no params
+        self.client.log_batch(
+            self.run, params=[Param(key, value[:6000]) for key, value in record["params"].items()]
+        )
+        if (
+            self.settings.system_metrics and record["params"] and record["ended"] is None
+        ):  # a sweep has no params
             self.monitor = SystemMetricsMonitor(self.run, tracking_uri=self.uri)
             self.monitor.start()
         return self.run
@@ -117,7 +122,8 @@ class Recorder:
     def _experiment(self, name: str) -> str:
         """Return the experiment's id; InputError: its private artifacts are kept in another folder.
 
-        MlflowException: it was deleted. MLflow keeps its name until it is restored, or deleted for good.
+        MlflowException: it was deleted. MLflow keeps its name until it is restored, or deleted
+        for good.
         """
         if (experiment := self.client.get_experiment_by_name(name)) is None:
             try:
@@ -128,7 +134,9 @@ class Recorder:
                     raise
         if experiment.lifecycle_stage == LifecycleStage.DELETED:
             restore = f"`mlflow experiments restore -x {experiment.experiment_id}`"
-            raise MlflowException(f"experiment {name} is deleted: {restore} at {self.uri}, or another tracking.uri")
+            raise MlflowException(
+                f"experiment {name} is deleted: {restore} at {self.uri}, or another tracking.uri"
+            )
         self.settings.require_artifacts(name, experiment.artifact_location)
         return str(experiment.experiment_id)
 
@@ -138,20 +146,28 @@ class Recorder:
         result = whole if self.private else whole.public
         record = result.as_dict()
         figures = layout.with_infinity(layout.flatten({key: record[key] for key in TRACKED}))
-        values = {tracked_as(key): value for key, value in figures.items() if not key.startswith(_APART)}
+        values = {
+            tracked_as(key): value for key, value in figures.items() if not key.startswith(_APART)
+        }
         values["epsilon"] = result.epsilon.published
-        values |= by_class("recall", result.metrics.recall) | by_class("epsilon_of", result.individual)
+        values |= by_class("recall", result.metrics.recall) | by_class(
+            "epsilon_of", result.individual
+        )
         self._log_values(values, {MLFLOW_RUN_NOTE: describe(result)})
         if (data := result.data) is not None:  # name, sizes and digest, but no row
             source = {"source_type": "nzc", "source": json.dumps({"dataset": result.dataset})}
             profile = json.dumps({key: value for key, value in data.items() if key != "digest"})
             dataset = Dataset(result.dataset, str(data["digest"])[:36], **source, profile=profile)
-            self.client.log_inputs(self.run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])])
+            self.client.log_inputs(
+                self.run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])]
+            )
         self._log_files(folder, "", ".hydra", layout.FIGURES)
         if not self.private:
             self.client.log_dict(self.run, record, layout.RESULT)
         if (self.settings.model or self.settings.register) and (folder / layout.STUDENT).is_file():
-            log_student(self.uri, self.run, folder, self.settings.register, *describe_student(whole))
+            log_student(
+                self.uri, self.run, folder, self.settings.register, *describe_student(whole)
+            )
 
     def _log_sweep(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Log the summary and the files of a sweep, and close those of its jobs that were killed."""
@@ -159,42 +175,68 @@ class Recorder:
         lost = f"attributes.status = 'RUNNING' and tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.run}'"
         for job in self.client.search_runs(experiment, lost):
             self.client.set_terminated(job.info.run_id, "KILLED")
-        description, values, tags = summarise(folder, self.run, record.get("question", ""), self.private)
+        description, values, tags = summarise(
+            folder, self.run, record.get("question", ""), self.private
+        )
         self._log_values(values, tags | {MLFLOW_RUN_NOTE: description})
         self._log_files(folder, "", ".hydra", *([layout.FIGURES] if self.private else []))
 
     def _log_values(self, values: Mapping[str, float | None], tags: Mapping[str, str]) -> None:
-        """Log values as metrics and tags. MLflow stores ∞ as a large number, so every ε is also a tag, as text."""
+        """Log values as metrics and tags. MLflow stores ∞ as a large number, so every ε is also a
+        tag, as text.
+        """
         known = {key: value for key, value in values.items() if value is not None}
-        tags = {**tags, **{key: number(value, key) for key, value in known.items() if key.startswith("epsilon")}}
-        self.client.log_batch(self.run, self._metrics(known), tags=[RunTag(*tag) for tag in tags.items()])
+        tags = {
+            **tags,
+            **{
+                key: number(value, key) for key, value in known.items() if key.startswith("epsilon")
+            },
+        }
+        self.client.log_batch(
+            self.run, self._metrics(known), tags=[RunTag(*tag) for tag in tags.items()]
+        )
 
     def _metrics(self, values: Mapping[str, float], step: int = 0) -> list[Metric]:
-        """Return finite values as metrics, all of the same time, so that sending twice is sending once."""
-        return [Metric(key, value, self.begun, step) for key, value in values.items() if math.isfinite(value)]
+        """Return finite values as metrics, all of the same time, so that sending twice is sending
+        once.
+        """
+        return [
+            Metric(key, value, self.begun, step)
+            for key, value in values.items()
+            if math.isfinite(value)
+        ]
 
     def _log_files(self, folder: Path, *inside: str) -> None:
-        """Log the files of a run or a sweep that are in these of its folders as artifacts, without passwords."""
+        """Log the files of a run or a sweep that are in these of its folders as artifacts, without
+        passwords.
+        """
         for name in inside:
             for path in filter(Path.is_file, (folder / name).glob("*")):
                 place = "config" if name == ".hydra" else name
-                if path.name in _KEPT or not (self.private or name == ".hydra" or path.name in _PUBLIC):
+                if path.name in _KEPT or not (
+                    self.private or name == ".hydra" or path.name in _PUBLIC
+                ):
                     continue
                 if path.suffix in (".yaml", ".json"):
-                    self.client.log_text(self.run, layout.masked_file(path), str(Path(place, path.name)))
+                    self.client.log_text(
+                        self.run, layout.masked_file(path), str(Path(place, path.name))
+                    )
                 else:
                     self.client.log_artifact(self.run, str(path), place or None)
 
 
 def create_database(file: Path) -> None:
-    """Create MLflow's SQLite database, whole or not at all, one process at a time: MLflow can continue with no half.
+    """Create MLflow's SQLite database, whole or not at all, one process at a time: MLflow can
+    continue with no half.
 
     Tests replace this function to copy a database that was made before.
     """
     if not file.exists():
         with FileLock(lock := Path(f"{file}.lock"), mode=0o600):
             if not file.exists():
-                partial = file.with_name(f".{file.name}.{uuid4().hex}.partial")  # MLflow keeps the names that it opened
+                partial = file.with_name(
+                    f".{file.name}.{uuid4().hex}.partial"
+                )  # MLflow keeps the names that it opened
                 MlflowClient(tracking_uri=address_of(partial)).search_experiments(max_results=1)
                 partial.rename(file)
             lock.unlink(missing_ok=True)  # whoever waits for it finds the database
@@ -203,7 +245,9 @@ def create_database(file: Path) -> None:
 def _is_outage(error: Exception) -> bool:
     """Return whether a store may answer later; otherwise its address is wrong."""
     if isinstance(error, MlflowException):
-        return error.get_http_status_code() in (500, 502, 503, 504) and not isinstance(error, InvalidUrlException)
+        return error.get_http_status_code() in (500, 502, 503, 504) and not isinstance(
+            error, InvalidUrlException
+        )
     return isinstance(error, OSError | OperationalError)
 
 

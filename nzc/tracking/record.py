@@ -1,6 +1,8 @@
-"""A run is whole in its folder before its tracker hears of its end; `tracking.json` there says what is to be sent.
+"""A run is whole in its folder before its tracker hears of its end; `tracking.json` there says what
+is to be sent.
 
-A tracker that fails costs a line, never the run. `nzc sync` sends the folder later. Sending twice is sending once.
+A tracker that fails costs a line, never the run. `nzc sync` sends the folder later. Sending twice
+is sending once.
 """
 
 import json
@@ -24,7 +26,8 @@ from nzc.runs.layout import LEARNING_CURVES, RESULT
 from nzc.storage.files import write_private
 from nzc.validation import InputError, in_a_line, masked
 
-#: The record of a run or sweep in its folder; the lock that its process holds, or one that sends it.
+#: The record of a run or sweep in its folder; the lock that its process holds, or one that sends
+#: it.
 RECORD, LOCK = "tracking.json", ".tracking.lock"
 #: A run that takes fewer seconds is sent at its end only: importing MLflow would slow it down.
 SHORT = 30.0
@@ -37,18 +40,23 @@ _UNNAMED = re.compile(r"[+~]*(sweeps|tracking|trainer|paths|hydra)([./@=]|$)")
 class Tracker(ABC):
     """Records one run, or one sweep as parent of runs. Any error but InputError is an outage.
 
-    private  whether to record also what may not be published: exact ε, accuracies of teachers, figures
+    private  whether to record also what may not be published: exact ε, accuracies of teachers,
+             figures
     """
 
     private: bool = True
 
     @abstractmethod
     def check(self, experiment: str) -> None:
-        """Raise InputError where runs can never be recorded. A server that is down is no wrong input."""
+        """Raise InputError where runs can never be recorded. A server that is down is no wrong
+        input.
+        """
 
     @abstractmethod
     def open(self, record: Mapping[str, Any], parent: str | None) -> str:
-        """Open the run of a record (tracking.json) below the run `parent`, or find it by its key; return its id."""
+        """Open the run of a record (tracking.json) below the run `parent`, or find it by its key;
+        return its id.
+        """
 
     @abstractmethod
     def follow(self, folder: Path) -> None:
@@ -56,7 +64,9 @@ class Tracker(ABC):
 
     @abstractmethod
     def close(self, folder: Path, record: Mapping[str, Any]) -> None:
-        """Record what the open run left in `folder`, and that it `ended` at `until` (milliseconds since 1970)."""
+        """Record what the open run left in `folder`, and that it `ended` at `until` (milliseconds
+        since 1970).
+        """
 
 
 @contextmanager
@@ -66,11 +76,13 @@ def tracked(
 ) -> Iterator[None]:  # fmt: skip
     """Track a run, or a sweep, which has no `params`, within this context.
 
-    A sweep is opened at once, because its jobs stand below it. A run is sent at its end, from its folder; one that
+       A sweep is opened at once, because its jobs stand below it. A run is sent at its end, from
+       its folder; one that
     lasts is opened before, so that it can be seen.
 
     tracker  None: it is not recorded
-    sweep    folder of the sweep that a run is a job of; where that could not be opened, its jobs are sent after it
+    sweep    folder of the sweep that a run is a job of; where that could not be opened, its jobs
+             are sent after it
     """
     if tracker is None:
         (folder / RECORD).unlink(missing_ok=True)  # of an earlier run in this folder
@@ -83,11 +95,18 @@ def tracked(
                 send(folder, tracker)
         (folder / LEARNING_CURVES).unlink(missing_ok=True)  # of the earlier run, too
         parent = read_record(sweep) if sweep else {}
-        record: dict[str, Any] = {"experiment": experiment, "name": masked(name), "question": masked(question)[:2000]}
+        record: dict[str, Any] = {
+            "experiment": experiment,
+            "name": masked(name),
+            "question": masked(question)[:2000],
+        }
         record |= {"key": uuid4().hex, "process": f"{platform.node()} {os.getpid()}"}
         record |= {"params": {key: masked(value) for key, value in (params or {}).items()}}
         record |= {"sweep": os.path.relpath(sweep, folder) if parent and sweep else None}
-        _write(folder, record | {"run": None, "begun": _now(), "ended": None, "until": None, "sent": False})
+        _write(
+            folder,
+            record | {"run": None, "begun": _now(), "ended": None, "until": None, "sent": False},
+        )
         follower = _Follower(tracker, folder, later)
         if parent and parent["run"] is None:
             follower.works = False
@@ -142,35 +161,52 @@ class _Follower(Thread):
 
 
 def send(folder: Path, tracker: Tracker) -> None:
-    """Send what was not sent of a run or a sweep. filelock.Timeout: it is under way, or another process sends it."""
+    """Send what was not sent of a run or a sweep. filelock.Timeout: it is under way, or another
+    process sends it.
+    """
     with _lock(folder).acquire(timeout=0):
         record = read_record(folder)
         if record["ended"] is None:  # it was killed, nobody knows when: it ends now
             result = folder / RESULT
             written = int(1000 * result.stat().st_mtime) if result.is_file() else 0
-            whole = written >= record["begun"]  # an earlier run in this folder may have left another
-            _write(folder, {"ended": "FINISHED", "until": written} if whole else {"ended": "KILLED", "until": _now()})
+            whole = (
+                written >= record["begun"]
+            )  # an earlier run in this folder may have left another
+            _write(
+                folder,
+                {"ended": "FINISHED", "until": written}
+                if whole
+                else {"ended": "KILLED", "until": _now()},
+            )
         tracker.close(folder, _open(folder, tracker))
         _write(folder, {"sent": True})
 
 
 def unsent(root: Path) -> list[Path]:
-    """Return the folders below `root` of runs and sweeps that were not sent completely, sweeps before their jobs."""
-    waiting = [path.parent for path in root.rglob(RECORD) if not read_record(path.parent).get("sent", True)]
+    """Return the folders below `root` of runs and sweeps that were not sent completely, sweeps
+    before their jobs.
+    """
+    waiting = [
+        path.parent for path in root.rglob(RECORD) if not read_record(path.parent).get("sent", True)
+    ]
     return sorted(waiting, key=lambda folder: (len(folder.parts), folder))
 
 
 def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:
-    """Return the name of a run or a sweep at its tracker: title and overrides, in at most 100 characters.
+    """Return the name of a run or a sweep at its tracker: title and overrides, in at most 100
+    characters.
 
-    Overrides that say only where it is recorded or how it is launched are left out, and so are passwords.
+       Overrides that say only where it is recorded or how it is launched are left out, and so are
+       passwords.
     """
     typed = " ".join(masked(override) for override in overrides if not _UNNAMED.match(override))
     return shorten(masked(" · ".join(filter(None, [*title, typed]))), 100, placeholder=" …")
 
 
 def cause(error: Exception) -> str:
-    """Return an error in a line; of an error of requests only the cause, which stands behind the whole address."""
+    """Return an error in a line; of an error of requests only the cause, which stands behind the
+    whole address.
+    """
     return in_a_line(str(error).rpartition("(Caused by ")[2], 200)
 
 
@@ -201,7 +237,9 @@ def _write(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _open(folder: Path, tracker: Tracker) -> dict[str, Any]:
-    """Open or find the run that is recorded in `folder`, below that of its sweep if it has one; return its record."""
+    """Open or find the run that is recorded in `folder`, below that of its sweep if it has one;
+    return its record.
+    """
     record = read_record(folder)
     parent = read_record(folder / record["sweep"]) if record["sweep"] else {}
     if parent and parent["run"] is None:

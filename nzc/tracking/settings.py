@@ -1,4 +1,6 @@
-"""MLflow as tracker. What talks to MLflow is imported when a run is recorded: importing MLflow takes seconds."""
+"""MLflow as tracker. What talks to MLflow is imported when a run is recorded: importing MLflow
+takes seconds.
+"""
 
 import os
 import sys
@@ -22,14 +24,17 @@ class MLflow(Destination, Tracker):
 
     @cached_property
     def recorder(self) -> "Recorder":
-        """What talks to MLflow; made when it is first needed, so that wrong input leaves no database behind."""
+        """What talks to MLflow; made when it is first needed, so that wrong input leaves no
+        database behind.
+        """
         from nzc.tracking.mlflow import Recorder
 
         self.require_database()
         return Recorder(self)
 
     def check(self, experiment: str) -> None:
-        """Raise InputError where runs can never be recorded. A local database is opened by MLflow later.
+        """Raise InputError where runs can never be recorded. A local database is opened by MLflow
+        later.
 
         What MLflow may say of it then, such as that another version made it, is an outage.
         """
@@ -53,9 +58,11 @@ class MLflow(Destination, Tracker):
         self.recorder.close(folder, record)
 
     def _name_ignored_variables(self, experiment: str) -> None:
-        """Print which of MLflow's variables would lead this run elsewhere, and what the user can type instead.
+        """Print which of MLflow's variables would lead this run elsewhere, and what the user can
+        type instead.
 
-        They are not followed: by default what is recorded is private, and only the configuration says where it goes.
+           They are not followed: by default what is recorded is private, and only the configuration
+           says where it goes.
         """
         address = os.environ.get("MLFLOW_TRACKING_URI")
         if self.is_usual and address and address not in (self.uri, USUAL_URI):

@@ -1,1 +1,3 @@
-"""Training with Lightning: settings of its Trainer, and optimisers. Importing this package is cheap."""
+"""Training with Lightning: settings of its Trainer, and optimisers. Importing this package is
+cheap.
+"""

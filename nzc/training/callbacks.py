@@ -8,7 +8,9 @@ from nzc.progress import Bar
 
 
 class Progress(Callback):
-    """Shows the progress of a fit on rank 0: of batches, or of the `total` of steps or teachers that these take."""
+    """Shows the progress of a fit on rank 0: of batches, or of the `total` of steps or teachers
+    that these take.
+    """
 
     def __init__(self, fit: str, shown: bool, total: int | None) -> None:
         self.fit, self.shown, self.total = fit, shown, total
@@ -17,7 +19,9 @@ class Progress(Callback):
         batches = float(trainer.num_training_batches)
         total = batches if self.total is None else self.total
         self.share = total / max(1, batches)
-        self.bar = Bar(self.shown and trainer.is_global_zero)  # made here: it cannot be sent to other processes
+        self.bar = Bar(
+            self.shown and trainer.is_global_zero
+        )  # made here: it cannot be sent to other processes
         self.task = self.bar.add_task(self.fit, total=total)
         self.bar.start()
 

@@ -1,4 +1,6 @@
-"""Optimiser and learning-rate schedule of a fit: AdamW and one cycle, or the user's own. torch is imported in use."""
+"""Optimiser and learning-rate schedule of a fit: AdamW and one cycle, or the user's own. torch is
+imported in use.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,11 +22,17 @@ class OptimizerSettings:
 
     lr: Positive  # of AdamW; the peak of a one-cycle schedule
     weight_decay: NotNegative  # of AdamW
-    optimizer: Callable[..., Any] | None = None  # makes your own from parameters; without `schedule` it keeps its rate
-    schedule: Callable[..., Any] | None = None  # makes your own from the optimiser, and `total_steps` if it takes that
+    optimizer: Callable[..., Any] | None = (
+        None  # makes your own from parameters; without `schedule` it keeps its rate
+    )
+    schedule: Callable[..., Any] | None = (
+        None  # makes your own from the optimiser, and `total_steps` if it takes that
+    )
 
     def __post_init__(self) -> None:
-        """Raise InputError where the user's own optimiser, or own schedule, cannot be made. This needs no row."""
+        """Raise InputError where the user's own optimiser, or own schedule, cannot be made. This
+        needs no row.
+        """
         if self.optimizer is None and self.schedule is None:
             return
         import torch
@@ -38,29 +46,49 @@ class OptimizerSettings:
         except Exception as error:  # classes of torch and of users raise many types
             own: Any = getattr(self, key)
             name = getattr(getattr(own, "func", own), "__name__", own)
-            raise InputError(key, name, f"cannot be made with these settings ({in_a_line(error)})") from error
+            raise InputError(
+                key, name, f"cannot be made with these settings ({in_a_line(error)})"
+            ) from error
 
     @property
     def keeps_apart(self) -> bool:
         """Whether stacked teachers stay independent: the optimiser changes every number by itself."""
         from torch import optim as of
 
-        adaptive = (of.Adadelta, of.Adagrad, of.Adam, of.AdamW, of.Adamax, of.NAdam, of.RAdam, of.RMSprop, of.Rprop)
-        return self.optimizer is None or getattr(self.optimizer, "func", self.optimizer) in (*adaptive, of.ASGD, of.SGD)
+        adaptive = (
+            of.Adadelta,
+            of.Adagrad,
+            of.Adam,
+            of.AdamW,
+            of.Adamax,
+            of.NAdam,
+            of.RAdam,
+            of.RMSprop,
+            of.Rprop,
+        )
+        return self.optimizer is None or getattr(self.optimizer, "func", self.optimizer) in (
+            *adaptive,
+            of.ASGD,
+            of.SGD,
+        )
 
     def make_optimizer(
         self, parameters: "Iterable[Any]", steps: int, usual: Any = None, **options: Any
     ) -> "tuple[Optimizer, LRScheduler | None]":
-        """Return the optimiser and its learning-rate schedule over so many steps; None: the rate stays as it is.
+        """Return the optimiser and its learning-rate schedule over so many steps; None: the rate
+        stays as it is.
 
-        usual  makes AdamW's schedule where the settings name none; None: one cycle. The options are AdamW's
+        usual  makes AdamW's schedule where the settings name none; None: one cycle. The options are
+               AdamW's
         """
         from torch.optim import AdamW
         from torch.optim.lr_scheduler import OneCycleLR
 
         make = self.schedule
         if self.optimizer is None:
-            optimizer: Optimizer = AdamW(parameters, self.lr, weight_decay=self.weight_decay, fused=True, **options)
+            optimizer: Optimizer = AdamW(
+                parameters, self.lr, weight_decay=self.weight_decay, fused=True, **options
+            )
             make = make or usual or partial(OneCycleLR, max_lr=self.lr)
         else:
             optimizer = self.optimizer(parameters)

@@ -16,10 +16,19 @@ if TYPE_CHECKING:
     from pytorch_lightning import Callback, LightningModule, Trainer
     from torch import Tensor
 
-PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")  # weights stay float32, like the rows
-_QUIET = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
-#: Options of every fit. All others are of student and representation alone, so that only these, of which each is in
-#: the key of stored predictions or changes the speed alone, reach a teacher, and none of the user's objects sees one.
+PRECISIONS = (
+    "32-true",
+    "16-mixed",
+    "bf16-mixed",
+    "32",
+    "32bit",
+)  # weights stay float32, like the rows
+_QUIET = dict.fromkeys(
+    ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
+)
+#: Options of every fit. All others are of student and representation alone, so that only these, of
+#: which each is in the key of stored predictions or changes the speed alone, reach a teacher, and
+#: none of the user's objects sees one.
 _OF_TEACHERS = ("accelerator", "devices", "strategy", "precision", "deterministic")
 _LENGTH = "teachers.epochs, student.steps and representation.encoder.steps say how long a fit is"
 #: Options that nzc sets itself, and what to set instead.
@@ -33,12 +42,15 @@ _RESERVED = {
     "use_distributed_sampler": "nzc divides the teachers among devices itself",
 }
 _BY_HAND = "it needs an optimiser that Lightning steps, and students step their own"
-#: Callbacks of Lightning that would fail, or do nothing, in the fit of a student: one epoch of its own optimiser.
+#: Callbacks of Lightning that would fail, or do nothing, in the fit of a student: one epoch of its
+#: own optimiser.
 _NO_CALLBACKS = {
     "EarlyStopping": "it waits for the end of an epoch; student.validation and student.patience stop early",
     "StochasticWeightAveraging": "student.average averages weights",
     "WeightAveraging": "student.average averages weights",
-    **dict.fromkeys(("LearningRateMonitor", "GradientAccumulationScheduler", "BaseFinetuning"), _BY_HAND),
+    **dict.fromkeys(
+        ("LearningRateMonitor", "GradientAccumulationScheduler", "BaseFinetuning"), _BY_HAND
+    ),
     **dict.fromkeys(("LearningRateFinder", "BatchSizeFinder"), _BY_HAND),
 }
 #: Options of student and representation that change nothing that these learn.
@@ -48,27 +60,40 @@ _ONLY_SHOW = ("logger", "profiler", "default_root_dir", "log_every_n_steps")
 class TrainerSettings:
     """Options of pytorch_lightning.Trainer; conf/trainer/auto.yaml explains the others.
 
-    Teachers are trained by `_OF_TEACHERS`, student and representation by all options. Of `num_nodes` machines that
-    start the same command, the first does the whole run; the others train their share of the teachers and end.
+    Teachers are trained by `_OF_TEACHERS`, student and representation by all options. Of
+    `num_nodes` machines that
+    start the same command, the first does the whole run; the others train their share of the
+    teachers and end.
     """
 
     def __init__(
-        self, *, progress: bool = True, threads: int = 1, num_nodes: int = 1, compile: bool = False, **options: Any
+        self,
+        *,
+        progress: bool = True,
+        threads: int = 1,
+        num_nodes: int = 1,
+        compile: bool = False,
+        **options: Any,
     ) -> None:
-        whole(1, 4096, threads=threads)
-        whole(1, num_nodes=num_nodes)
+        whole("threads", threads, 1, 4096)
+        whole("num_nodes", num_nodes, 1)
         self.precision = str(options.get("precision", PRECISIONS[0]))
-        one_of(PRECISIONS, precision=self.precision)
+        one_of("precision", self.precision, PRECISIONS)
         # Lightning takes logger=None for true.
         options = {name: value for name, value in options.items() if value is not None}
         for name in options:
             if name in _RESERVED:
                 raise InputError(name, options[name], f"must not be given: {_RESERVED[name]}")
         if "gradient_clip_val" in options:
-            not_negative(gradient_clip_val=options["gradient_clip_val"])
+            not_negative("gradient_clip_val", options["gradient_clip_val"])
         if not isinstance(compile, bool):
             raise InputError("compile", compile, "must be true or false")
-        self.progress, self.threads, self.nodes, self.options = progress, threads, num_nodes, options
+        self.progress, self.threads, self.nodes, self.options = (
+            progress,
+            threads,
+            num_nodes,
+            options,
+        )
         self.compile = compile  # the step of stacked teachers
 
     @property
@@ -88,7 +113,8 @@ class TrainerSettings:
 
     @property
     def clip(self) -> Callable[[list["Tensor"]], object] | None:
-        """What limits the gradients of weights, for modules that optimise by hand; None: nothing does.
+        """What limits the gradients of weights, for modules that optimise by hand; None: nothing
+        does.
 
         Lightning itself limits those of other modules.
         """
@@ -126,9 +152,11 @@ class TrainerSettings:
         callbacks: Sequence["Callback"] = (),
         **options: Any,
     ) -> None:
-        """Fit `module` in this process, on one device; with `ranks` in one process for each device of each node.
+        """Fit `module` in this process, on one device; with `ranks` in one process for each device
+        of each node.
 
-        With `ranks` it trains teachers, by the options of teachers. Each rank is sent the module, so it must hold
+           With `ranks` it trains teachers, by the options of teachers. Each rank is sent the
+           module, so it must hold
         nothing that its process may not know.
 
         name   heads the progress bar, which counts to `total`; None: to the number of batches
@@ -140,7 +168,9 @@ class TrainerSettings:
             trainer = self._trainer(callbacks=usual, num_nodes=self.nodes, **options)
         else:
             own = self._own_options()
-            if not module.automatic_optimization:  # then the module itself calls `clip`, and Lightning would refuse
+            if (
+                not module.automatic_optimization
+            ):  # then the module itself calls `clip`, and Lightning would refuse
                 own |= {"gradient_clip_val": None, "gradient_clip_algorithm": None}
             own["callbacks"] = [*usual, *own["callbacks"]]
             trainer = self._trainer(**own | self._one_device() | options)
@@ -148,12 +178,16 @@ class TrainerSettings:
             try:
                 trainer.fit(module)
             except SystemExit as end:
-                if isinstance(end.__context__, KeyboardInterrupt):  # Lightning turns the one into the other
+                if isinstance(
+                    end.__context__, KeyboardInterrupt
+                ):  # Lightning turns the one into the other
                     raise KeyboardInterrupt from end
                 raise
 
     def check(self) -> None:
-        """Raise InputError where Lightning does not accept these options: of one of them, if that is wrong alone."""
+        """Raise InputError where Lightning does not accept these options: of one of them, if that
+        is wrong alone.
+        """
         from pytorch_lightning.callbacks import Timer
 
         own = self._own_options()
@@ -164,12 +198,16 @@ class TrainerSettings:
         trainer: Any = self._trainer(**own, **callbacks)
         for callback in trainer.callbacks:  # one of them is Lightning's own, for max_time
             if isinstance(callback, Timer) and callback.time_remaining() == 0:
-                raise InputError("trainer.max_time", self.options.get("max_time"), "must leave time for a step")
+                raise InputError(
+                    "trainer.max_time", self.options.get("max_time"), "must leave time for a step"
+                )
 
     def _own_options(self) -> dict[str, Any]:
-        """Return the options of student and representation alone, for one fit, with copies of the callbacks.
+        """Return the options of student and representation alone, for one fit, with copies of the
+        callbacks.
 
-        InputError: a callback or logger is none of Lightning's, or cannot do in a student's fit what it is for.
+           InputError: a callback or logger is none of Lightning's, or cannot do in a student's fit
+           what it is for.
         """
         from pytorch_lightning import Callback
         from pytorch_lightning.callbacks import Checkpoint
@@ -185,17 +223,25 @@ class TrainerSettings:
                     refused = f"must be without {kind.__name__}: {_NO_CALLBACKS[kind.__name__]}"
                     raise InputError("trainer.callbacks", type(callback).__name__, refused)
         try:
-            own["callbacks"] = deepcopy(callbacks)  # each fit begins with the state that the settings describe
+            own["callbacks"] = deepcopy(
+                callbacks
+            )  # each fit begins with the state that the settings describe
         except Exception as error:
             allowed = f"must be objects that can be copied for each fit ({in_a_line(error)})"
             raise InputError("trainer.callbacks", callbacks, allowed) from error
-        own["enable_checkpointing"] = any(isinstance(callback, Checkpoint) for callback in callbacks)
-        if "profiler" in own:  # its report is a line of log, and Lightning's other lines are not shown
+        own["enable_checkpointing"] = any(
+            isinstance(callback, Checkpoint) for callback in callbacks
+        )
+        if (
+            "profiler" in own
+        ):  # its report is a line of log, and Lightning's other lines are not shown
             logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)
         return own
 
     def _one_device(self) -> dict[str, Any]:
-        """Return the options of Lightning by which a fit stays in this process: the first of the devices, alone."""
+        """Return the options of Lightning by which a fit stays in this process: the first of the
+        devices, alone.
+        """
         number = self._trainer().strategy.root_device.index  # None on a CPU
         return {"strategy": "auto", "devices": 1 if number is None else [number]}
 
@@ -205,16 +251,23 @@ class TrainerSettings:
         from pytorch_lightning.strategies import DDPStrategy
 
         if not torch.cuda.is_available():
-            # Lightning has torch look for a GPU by loading NVML, which AdamW would do in vain at every step.
+            # Lightning has torch look for a GPU by loading NVML, which AdamW would do in vain at
+            # every step.
             os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "0"
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
         torch.set_num_threads(self.threads)
         try:
             with warnings.catch_warnings(action="ignore"):
-                usual = {name: value for name, value in self.options.items() if name in _OF_TEACHERS}
-                make = partial(Trainer, **{"plugins": [self._environment()]} | _QUIET | usual | options)
+                usual = {
+                    name: value for name, value in self.options.items() if name in _OF_TEACHERS
+                }
+                make = partial(
+                    Trainer, **{"plugins": [self._environment()]} | _QUIET | usual | options
+                )
                 trainer = make()
-                if isinstance(trainer.strategy, DDPStrategy):  # by default it would start the whole command again
+                if isinstance(
+                    trainer.strategy, DDPStrategy
+                ):  # by default it would start the whole command again
                     patience = timedelta(days=1)  # a rank waits so long for the others
                     trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=patience))
                 return trainer
@@ -228,14 +281,19 @@ class TrainerSettings:
             raise InputError(key, value, allowed) from error
 
     def _environment(self) -> "LightningEnvironment":
-        """Return this node's number and the address of the first, as NODE_RANK and MASTER_ADDR or SLURM give them."""
+        """Return this node's number and the address of the first, as NODE_RANK and MASTER_ADDR or
+        SLURM give them.
+        """
         from lightning_fabric.plugins.environments.lightning import LightningEnvironment
         from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
         if self.nodes > 1 and "SLURM_NODEID" in os.environ:
             slurm = SLURMEnvironment(auto_requeue=False)
             os.environ.setdefault("NODE_RANK", str(slurm.node_rank()))
-            os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = slurm.main_address, str(slurm.main_port)
+            os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = (
+                slurm.main_address,
+                str(slurm.main_port),
+            )
         return LightningEnvironment()
 
 
@@ -244,5 +302,7 @@ def _objects(name: str, value: Any, kind: type) -> list[Any]:
     objects = value if isinstance(value, list) else [value]
     for each in objects:
         if not isinstance(each, kind):
-            raise InputError(f"trainer.{name}", each, f"must be objects of {kind.__module__}.{kind.__name__}")
+            raise InputError(
+                f"trainer.{name}", each, f"must be objects of {kind.__module__}.{kind.__name__}"
+            )
     return objects

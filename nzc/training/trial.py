@@ -1,4 +1,6 @@
-"""A training step on made-up rows, before anything is trained: what cannot train is refused by its key."""
+"""A training step on made-up rows, before anything is trained: what cannot train is refused by its
+key.
+"""
 
 import warnings
 from collections.abc import Iterator
@@ -9,7 +11,9 @@ from nzc.validation import InputError, in_a_line
 
 @contextmanager
 def trial(key: str, value: object, allowed: str) -> Iterator[None]:
-    """Turn any error of this context into an InputError; the global generators are left as they were."""
+    """Turn any error of this context into an InputError; the global generators are left as they
+    were.
+    """
     import torch
 
     try:

@@ -1,4 +1,6 @@
-"""Every ε of a run: through the command line, from query to query, within a budget, and in the ledger."""
+"""Every ε of a run: through the command line, from query to query, within a budget, and in the
+ledger.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,12 @@ from nzc.accounting.rdp import ORDERS, cks, to_epsilon
 from nzc.mechanisms import ABSTAIN, GroundTruth, NoisyArgmax, NoNoise
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
-CONFIDENT = ["aggregator=confident", "aggregator.threshold=40", "aggregator.sigma1=20", "aggregator.sigma=20"]
+CONFIDENT = [
+    "aggregator=confident",
+    "aggregator.threshold=40",
+    "aggregator.sigma1=20",
+    "aggregator.sigma=20",
+]
 DELTA = 1e-5
 
 
@@ -23,12 +30,20 @@ def test_every_epsilon_in_its_place(nzc: Nzc) -> None:
     assert epsilon["claimed"] is None
     assert 0 <= epsilon["audited"] < epsilon["data_independent"]
     assert 0 < epsilon["exact"] < min(epsilon["theorem"], epsilon["data_independent"])
-    assert 0.98 * epsilon["exact"] < epsilon["exact_lower"] < epsilon["exact"] < epsilon["ledger_total"]
+    assert (
+        0.98 * epsilon["exact"]
+        < epsilon["exact_lower"]
+        < epsilon["exact"]
+        < epsilon["ledger_total"]
+    )
     assert epsilon["published"] == epsilon["data_independent"] and epsilon["sanitised"] is None
     run = [*FILE, "aggregator.sigma=10", "bound=sanitised"]
     epsilon = nzc(*run).result["epsilon"]
     assert epsilon["theorem"] < epsilon["sanitised"] == epsilon["published"]
-    assert epsilon["sanitised"] != nzc(*run, "sanitise.order=3", "sanitise.beta=0.2").result["epsilon"]["sanitised"]
+    assert (
+        epsilon["sanitised"]
+        != nzc(*run, "sanitise.order=3", "sanitise.beta=0.2").result["epsilon"]["sanitised"]
+    )
 
 
 @pytest.mark.usefixtures("histograms")
@@ -36,7 +51,9 @@ def test_nzc_claims_nothing_costs_everything_and_is_caught(nzc: Nzc) -> None:
     epsilon = nzc(*FILE, "aggregator=nzc", "audit=true").result["epsilon"]
     assert epsilon["claimed"] < 1e-7
     assert epsilon["data_independent"] == "inf"
-    assert epsilon["audited"] > 7  # log of half the trials over 3.69: all that so many trials can show
+    assert (
+        epsilon["audited"] > 7
+    )  # log of half the trials over 3.69: all that so many trials can show
 
 
 def _asked(name: str, queries: int) -> tuple[NoisyArgmax, np.ndarray, np.ndarray]:
@@ -48,28 +65,49 @@ def _asked(name: str, queries: int) -> tuple[NoisyArgmax, np.ndarray, np.ndarray
 @pytest.mark.parametrize("name", presets.MECHANISMS)
 def test_every_point_of_the_curve_is_a_shorter_run(name: str) -> None:
     mechanism, votes, labels = _asked(name, 40)
-    released, grown = cost_curve([(mechanism.cost(votes, labels, None), labels != ABSTAIN)], DELTA, 4)
+    released, grown = cost_curve(
+        [(mechanism.cost(votes, labels, None), labels != ABSTAIN)], DELTA, 4
+    )
     assert released.tolist() == [(labels[:end] != ABSTAIN).sum() for end in (10, 20, 30, 40)]
     for at, end in enumerate((10, 20, 30, 40)):
         cost = mechanism.cost(votes[:end], labels[:end], None)
         exact = to_epsilon(cost.rdp, DELTA - cost.delta_cost)[0]
-        shorter = replace(cost.epsilon(DELTA), exact=exact, data_independent=cost.data_independent(DELTA, rough=True))
-        names = {name for name in ("exact", "theorem", "data_independent") if getattr(shorter, name) is not None}
+        shorter = replace(
+            cost.epsilon(DELTA),
+            exact=exact,
+            data_independent=cost.data_independent(DELTA, rough=True),
+        )
+        names = {
+            name
+            for name in ("exact", "theorem", "data_independent")
+            if getattr(shorter, name) is not None
+        }
         assert grown.keys() == names
         for key, values in grown.items():
-            assert values[at] == pytest.approx(getattr(shorter, key), rel=0.02)  # a run looks beyond the grid of orders
+            assert values[at] == pytest.approx(
+                getattr(shorter, key), rel=0.02
+            )  # a run looks beyond the grid of orders
 
 
 def test_the_curve_of_rounds_goes_on_where_a_round_ended() -> None:
     (one, votes, labels), (other, _, again) = _asked("confident", 30), _asked("gnmax", 10)
-    costs, answered = (one.cost(votes, labels), other.cost(votes[:10], again)), (labels != ABSTAIN, again != ABSTAIN)
+    costs, answered = (
+        (one.cost(votes, labels), other.cost(votes[:10], again)),
+        (labels != ABSTAIN, again != ABSTAIN),
+    )
     released, grown = cost_curve(list(zip(costs, answered, strict=True)), DELTA, 40)
     assert released[-1] == answered[0].sum() + 10 and (np.diff(released)[30:] == 1).all()
     both = costs[0] + costs[1]
     rough = both.data_independent(DELTA, rough=True)
-    whole = replace(both.epsilon(DELTA), exact=cks(both.rdp(ORDERS), ORDERS, DELTA).min(), data_independent=rough)
+    whole = replace(
+        both.epsilon(DELTA),
+        exact=cks(both.rdp(ORDERS), ORDERS, DELTA).min(),
+        data_independent=rough,
+    )
     for key, values in grown.items():
-        assert (np.diff(values) >= 0).all() and values[-1] == pytest.approx(getattr(whole, key), rel=1e-9)
+        assert (np.diff(values) >= 0).all() and values[-1] == pytest.approx(
+            getattr(whole, key), rel=1e-9
+        )
 
 
 def test_the_curve_of_what_has_no_bound_and_no_law() -> None:
@@ -123,15 +161,30 @@ def test_trials_do_not_count_as_releases(nzc: Nzc, command: Command) -> None:
         ran = nzc(*FILE, "aggregator=lnmax", f"aggregator.gamma={gamma}", *arguments)
         costs, trials = ran.result["epsilon"], ran.result["ledger_trials"]
         assert costs["exact"] <= costs["ledger_released"] <= costs["ledger_total"]
-        assert ("ε of all releases" in ran.out) == ("rng=system" in arguments and ran.result["ledger_releases"] > 0)
+        assert ("ε of all releases" in ran.out) == (
+            "rng=system" in arguments and ran.result["ledger_releases"] > 0
+        )
         return costs | {"trials": trials}
 
     first, costly = epsilon(0.02), epsilon(0.5)
-    assert first["ledger_released"] == first["ledger_total"] < costly["ledger_released"] < costly["ledger_total"]
+    assert (
+        first["ledger_released"]
+        == first["ledger_total"]
+        < costly["ledger_released"]
+        < costly["ledger_total"]
+    )
     again = epsilon(0.02)
-    assert again["ledger_released"] == first["ledger_released"] and again["ledger_total"] == costly["ledger_total"]
+    assert (
+        again["ledger_released"] == first["ledger_released"]
+        and again["ledger_total"] == costly["ledger_total"]
+    )
     one, two = epsilon(0.02, "rng=system"), epsilon(0.02, "rng=system", "bound=sanitised")
-    assert first["ledger_released"] <= one["ledger_released"] < two["ledger_released"] < costly["exact"]
+    assert (
+        first["ledger_released"]
+        <= one["ledger_released"]
+        < two["ledger_released"]
+        < costly["exact"]
+    )
     assert [costs["trials"] for costs in (first, costly, again, one, two)] == [0, 1, 1, 2, 2]
 
     assert command("store", "--forget")[::2] == (
@@ -141,4 +194,7 @@ def test_trials_do_not_count_as_releases(nzc: Nzc, command: Command) -> None:
     assert command("store", "--forget", "--yes")[0] == 0
     assert command("store", "--forget", "--yes")[:2] == (0, "nothing to forget\n")
     after = epsilon(0.02)
-    assert after["ledger_released"] == after["ledger_total"] > two["ledger_released"] and after["trials"] == 0
+    assert (
+        after["ledger_released"] == after["ledger_total"] > two["ledger_released"]
+        and after["trials"] == 0
+    )

@@ -12,7 +12,9 @@ from nzc.accounting.rdp import to_epsilon
 
 
 def _epsilon(p: np.ndarray, q: np.ndarray, delta: float) -> float:
-    """Return the smallest ε with Σ (p − e^ε q)₊ ≤ δ: the largest over sets of outcomes with the highest p/q."""
+    """Return the smallest ε with Σ (p − e^ε q)₊ ≤ δ: the largest over sets of outcomes with the
+    highest p/q.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(-np.where(p > 0, p / q, 0))
         found = np.log((np.cumsum(p[order]) - delta) / np.cumsum(q[order]))
@@ -44,7 +46,9 @@ def _case(seed: int) -> tuple[nzc.NoisyArgmax, np.ndarray, float]:
     return mechanisms[seed % len(mechanisms)], votes, float(10 ** rng.uniform(-6, -1))
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 300, 20))])
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 300, 20))]
+)
 def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
     gaps = []
     for seed in range(first, first + 20):
@@ -59,7 +63,9 @@ def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
 
 
 def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak() -> None:
-    """Outcomes below e^-700 at a neighbour: Rényi accounting alone jumps to the bound for any votes."""
+    """Outcomes below e^-700 at a neighbour: Rényi accounting alone jumps to the bound for any
+    votes.
+    """
     delta, votes = 1e-5, np.array([[4, 1, 0]])
     pure = nzc.LNMax(30.0), nzc.Gumbel(30.0), nzc.PermuteAndFlip(30.0), nzc.LNMax(300.0)
     for mechanism in (nzc.GNMax(0.1), *pure, nzc.GNMax(0.06)):
@@ -68,7 +74,13 @@ def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak() -> None:
             found, true = cost.epsilon(delta), _enumerated(mechanism, votes, delta)
             assert found.exact_lower <= true * (1 + 1e-9) + 1e-9
             assert true * (1 - 1e-9) <= found.exact <= 1.04 * true
-    assert nzc.NZC(1e100, 1e-10).cost(np.array([[5, 5, 1]]), np.zeros(1, int)).epsilon(delta).exact_lower == np.inf
+    assert (
+        nzc.NZC(1e100, 1e-10)
+        .cost(np.array([[5, 5, 1]]), np.zeros(1, int))
+        .epsilon(delta)
+        .exact_lower
+        == np.inf
+    )
     renyi = to_epsilon(nzc.GNMax(0.1).cost(votes, np.zeros(1, int)).rdp, delta)[0]
     assert renyi > 50 and found.exact == true == 0.0
 
@@ -92,4 +104,6 @@ def test_the_lower_bound_moves_every_mass_and_loses_none(cells: int) -> None:
     found = _shifted(mass, shifts, own)
     at = np.clip(np.arange(cells)[:, None] + shifts, 0, cells - 1).ravel()
     for masses, weights, row in zip(mass, own, found, strict=True):
-        np.testing.assert_allclose(row, np.bincount(at, np.outer(masses, weights).ravel(), cells), rtol=1e-13)
+        np.testing.assert_allclose(
+            row, np.bincount(at, np.outer(masses, weights).ravel(), cells), rtol=1e-13
+        )

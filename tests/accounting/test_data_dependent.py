@@ -1,4 +1,6 @@
-"""The papers' bounds against their own published numbers; test_sanitised has them by mpmath and by enumeration."""
+"""The papers' bounds against their own published numbers; test_sanitised has them by mpmath and by
+enumeration.
+"""
 
 import brute
 import numpy as np
@@ -10,9 +12,10 @@ from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.mechanisms import GaussianNoise, LaplaceNoise, Noise, NoisyArgmax
 from nzc.mechanisms.presets import NZC, Confident, GNMax, LNMax, Stable
 
-# ε on the published votes (first rows), moments l = 1..8 of the 2017 analysis; the paper prints 2.04, 5.04 and 8.19.
-# It prints 8.03 for 1,000 rows of MNIST, which were never named: 1,000 rows in sequence cost 5.00 to 7.95 at γ = 0.05,
-# and 4.55 to 9.27 at γ = 0.1, its γ for SVHN; the first 1,000 cost 8.257.
+# ε on the published votes (first rows), moments l = 1..8 of the 2017 analysis; the paper prints
+# 2.04, 5.04 and 8.19. It prints 8.03 for 1,000 rows of MNIST, which were never named: 1,000 rows in
+# sequence cost 5.00 to 7.95 at γ = 0.05, and 4.55 to 9.27 at γ = 0.1, its γ for SVHN; the first
+# 1,000 cost 8.257.
 MOMENTS = [
     ("mnist", 100, 0.05, 1e-5, 2.0430),
     ("mnist", 1000, 0.05, 1e-5, 7.3993),
@@ -39,14 +42,20 @@ def test_the_1000_rows_of_8_03_are_not_the_first() -> None:
     votes, orders = published_votes("mnist", 9000), np.arange(2.0, 10.0)  # moment l is order l + 1
     for gamma, lowest, highest in ((0.05, 5.00, 7.95), (0.1, 4.55, 9.27)):
         log_q = data_dependent.log_flip_laplace(votes, gamma)
-        sums = np.cumsum(np.pad(data_dependent.laplace_rdp(log_q, orders, gamma), ((1, 0), (0, 0))), axis=0)
+        sums = np.cumsum(
+            np.pad(data_dependent.laplace_rdp(log_q, orders, gamma), ((1, 0), (0, 0))), axis=0
+        )
         found = (sums[1000:] - sums[:-1000] - np.log(1e-5) / (orders - 1)).min(axis=1)
         assert (round(found.min(), 2), round(found.max(), 2)) == (lowest, highest)
 
 
 def test_2018_numbers() -> None:
-    """Orders of the authors' scripts; a label behind the screen costs its share. The paper prints 5.34 for 3,464."""
-    assert _by_paper(GNMax(40), published_votes("mnist", 1000), 1e-5) == pytest.approx(4.1321, rel=1e-3)
+    """Orders of the authors' scripts; a label behind the screen costs its share. The paper prints
+    5.34 for 3,464.
+    """
+    assert _by_paper(GNMax(40), published_votes("mnist", 1000), 1e-5) == pytest.approx(
+        4.1321, rel=1e-3
+    )
     votes, mechanism = published_votes("svhn", 10_000), Confident(300, 200, 40)
     assert _by_paper(mechanism, votes, 1e-6) == pytest.approx(5.36, abs=0.005)
     assert np.exp(mechanism.screen.log_answer(votes, None)[0]).sum() == pytest.approx(3499, abs=1)
@@ -55,13 +64,16 @@ def test_2018_numbers() -> None:
 def _by_paper(mechanism: NoisyArgmax, votes: np.ndarray, delta: float) -> float:
     """Whatever was answered: two releases of half of the rows each."""
     halves = [
-        mechanism.cost(part, np.full(len(part), -1 if mechanism.screen else 0)) for part in (votes[::2], votes[1::2])
+        mechanism.cost(part, np.full(len(part), -1 if mechanism.screen else 0))
+        for part in (votes[::2], votes[1::2])
     ]
     return data_dependent.by_paper((halves[0] + halves[1]).printed, delta)
 
 
 @pytest.mark.parametrize(("name", "rows", "noise", "delta", "by_mironov", "by_cks"), RENYI)
-def test_2018_orders(name: str, rows: int, noise: Noise, delta: float, by_mironov: float, by_cks: float) -> None:
+def test_2018_orders(
+    name: str, rows: int, noise: Noise, delta: float, by_mironov: float, by_cks: float
+) -> None:
     cost = noise.bound.cost(published_votes(name, rows))
 
     def total(orders: np.ndarray) -> np.ndarray:

@@ -30,7 +30,9 @@ def histograms(count, seed, most):
 
 def numbers(few, many):
     """Parametrise by number, seed and classes of histograms: few small ones, and many by hand."""
-    return pytest.mark.parametrize("size", [(few, 0, 3), pytest.param((many, 1, 5), marks=pytest.mark.slow)], ids=str)
+    return pytest.mark.parametrize(
+        "size", [(few, 0, 3), pytest.param((many, 1, 5), marks=pytest.mark.slow)], ids=str
+    )
 
 
 @numbers(2, 100)
@@ -39,7 +41,9 @@ def test_brute_force_agrees_from_below(name, size):
     mechanism = presets.build(name)
     for votes, probabilities in histograms(*size):
         student_probs = probabilities if name == "interactive" else None
-        true = brute.cost(mechanism, votes[0], GRID, None if student_probs is None else student_probs[0])
+        true = brute.cost(
+            mechanism, votes[0], GRID, None if student_probs is None else student_probs[0]
+        )
         found = mechanism.exact(votes, student_probs).per_query(GRID)[0]
         assert (found >= true).all(), (votes, found, true)
         assert (found <= true * (1 + 1e-6) + FLOOR).all(), (votes, found, true)
@@ -53,7 +57,9 @@ def test_brute_force_agrees_from_below(name, size):
     ],
 )  # fmt: skip
 def test_published_votes(name, rows, noise, delta, epsilon):
-    """The exact rows of reference/epsilon.yaml: the first rows of the votes, Rényi costs, CKS conversion, δ as said."""
+    """The exact rows of reference/epsilon.yaml: the first rows of the votes, Rényi costs, CKS
+    conversion, δ as said.
+    """
     cost = NoisyArgmax(noise).cost(published_votes(name, rows), np.zeros(rows, dtype=int))
     assert to_epsilon(cost.rdp, delta)[0] == pytest.approx(epsilon, rel=0.005)
     assert rows == 1000 or cost.epsilon(delta).exact < 0.95 * epsilon
@@ -79,7 +85,9 @@ def test_no_query_costs_more_than_the_papers_theorem(name, noise):
     ids=str,
 )  # fmt: skip
 def test_the_edge_of_what_is_possible_is_no_cliff(mechanism, first):
-    """Where a vote makes a label impossible: as brute force has it, and never more than for any votes."""
+    """Where a vote makes a label impossible: as brute force has it, and never more than for any
+    votes.
+    """
     votes = np.array([[first + more, 1] for more in range(18)])
     edge = int((mechanism.log_law(votes)[:, 1] < IMPOSSIBLE).argmax())
     assert edge > 0
@@ -91,17 +99,28 @@ def test_the_edge_of_what_is_possible_is_no_cliff(mechanism, first):
 
 @pytest.mark.parametrize("sigma", [0.0375, 0.03, 0.01])
 def test_a_flip_that_noise_cannot_make_is_no_free_label(sigma):
-    """A vote more makes a tie of (126, 124), whose label is told apart from one of probability Φ(−√2/σ) < e^-700."""
-    charged = NoisyArgmax(GaussianNoise(sigma)).cost(np.array([[126, 124]]), np.zeros(1, dtype=int)).epsilon(1e-5)
+    """A vote more makes a tie of (126, 124), whose label is told apart from one of probability
+    Φ(−√2/σ) < e^-700.
+    """
+    charged = (
+        NoisyArgmax(GaussianNoise(sigma))
+        .cost(np.array([[126, 124]]), np.zeros(1, dtype=int))
+        .epsilon(1e-5)
+    )
     flip = brute.mp.log(brute.mp.ncdf(-brute.mp.sqrt(2) / brute.mp.mpf(sigma)))
     assert flip < IMPOSSIBLE
     assert charged.exact >= brute.mp.log(0.5 - 1e-5) - flip
 
 
 def test_the_theorem_of_2018_bounds_one_direction_only():
-    """Theorem 6 bounds D(here ‖ there); D(there ‖ here) can be larger, so the theorem is no ceiling for both."""
+    """Theorem 6 bounds D(here ‖ there); D(there ‖ here) can be larger, so the theorem is no ceiling
+    for both.
+    """
     mechanism, votes, order = NoisyArgmax(GaussianNoise(20)), [242, 8], np.array([16.0])
-    here, laws = brute.law(mechanism, votes), [brute.law(mechanism, moved) for moved in brute.moves(votes)]
+    here, laws = (
+        brute.law(mechanism, votes),
+        [brute.law(mechanism, moved) for moved in brute.moves(votes)],
+    )
     theorem = mechanism.noise.bound.cost(np.array([votes]))(order)[0, 0]
     assert max(brute.divergence(here, there, 16) for there in laws) < theorem
     assert theorem < max(brute.divergence(there, here, 16) for there in laws)
@@ -120,8 +139,12 @@ def test_near_zero_cost_has_no_bound_where_one_vote_flips_the_label():
 def test_equal_queries_cost_as_often_as_they_are_asked(name):
     exact, votes = presets.build(name).exact, np.array([[180, 50, 20]])
     once = exact(votes).total(ORDERS)
-    np.testing.assert_allclose(exact(np.repeat(votes, 7, axis=0)).total(ORDERS), 7 * once, rtol=1e-12)
-    np.testing.assert_array_equal(exact(np.repeat(votes, 2, axis=0)).per_query(ORDERS).sum(axis=0), 2 * once)
+    np.testing.assert_allclose(
+        exact(np.repeat(votes, 7, axis=0)).total(ORDERS), 7 * once, rtol=1e-12
+    )
+    np.testing.assert_array_equal(
+        exact(np.repeat(votes, 2, axis=0)).per_query(ORDERS).sum(axis=0), 2 * once
+    )
     assert (exact(votes[:0]).total(ORDERS) == 0).all()
 
 
@@ -129,7 +152,11 @@ PRESETS = presets.MECHANISMS
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(st.permutations(range(5)), st.lists(st.integers(0, 40), min_size=5, max_size=5), st.sampled_from(PRESETS))
+@given(
+    st.permutations(range(5)),
+    st.lists(st.integers(0, 40), min_size=5, max_size=5),
+    st.sampled_from(PRESETS),
+)
 def test_class_order_changes_nothing(order, votes, name):
     votes = np.array([votes]) + 1
     if name in ("plurality", "nzc", "nzc_gaussian"):
@@ -143,10 +170,16 @@ def test_class_order_changes_nothing(order, votes, name):
 @pytest.mark.parametrize("noise", [GaussianNoise, LaplaceNoise, GumbelNoise, ExponentialNoise])
 def test_more_noise_never_costs_more_and_no_noise_more_than_for_any_votes(noise):
     votes = np.random.default_rng(3).multinomial(60, [0.4, 0.3, 0.2, 0.1], size=20)
-    noises = [noise(size) for size in ((5, 10, 40, 80) if noise is GaussianNoise else (0.5, 0.2, 0.05, 0.01))]
+    noises = [
+        noise(size)
+        for size in ((5, 10, 40, 80) if noise is GaussianNoise else (0.5, 0.2, 0.05, 0.01))
+    ]
     costs = [NoisyArgmax(each).exact(votes).per_query(ORDERS) for each in noises]
     assert (np.diff([cost.sum(axis=0) for cost in costs], axis=0) <= 0).all()
-    assert all((cost <= each.worst_case(1).rdp(ORDERS)).all() for cost, each in zip(costs, noises, strict=True))
+    assert all(
+        (cost <= each.worst_case(1).rdp(ORDERS)).all()
+        for cost, each in zip(costs, noises, strict=True)
+    )
 
 
 def test_no_order_is_left_out_where_rounding_is_all_there_is():
@@ -159,10 +192,15 @@ def test_no_order_is_left_out_where_rounding_is_all_there_is():
 def test_classes_alike_to_the_screen_stand_for_each_other(monkeypatch):
     """Against every class told apart."""
     rng = np.random.default_rng(4)
-    votes, student_probs = rng.multinomial(30, np.full(12, 1 / 12), size=5), rng.dirichlet(np.ones(12), size=5)
+    votes, student_probs = (
+        rng.multinomial(30, np.full(12, 1 / 12), size=5),
+        rng.dirichlet(np.ones(12), size=5),
+    )
     mechanism = presets.build("interactive")
     found = mechanism.exact(votes, student_probs).per_query(GRID)
-    monkeypatch.setattr(type(mechanism.screen), "relevant_probs", lambda screen, votes, student_probs: student_probs)
+    monkeypatch.setattr(
+        type(mechanism.screen), "relevant_probs", lambda screen, votes, student_probs: student_probs
+    )
     apart = mechanism.exact(votes, student_probs).per_query(GRID)
     np.testing.assert_allclose(found, apart, rtol=1e-9, atol=FLOOR)
 
@@ -171,9 +209,15 @@ def test_a_round_is_composed_once(monkeypatch):
     """A run asks for the round's ε, and at its end for the ε of all rounds."""
     cost, found = nzc.GNMax(2).cost(np.array([[5, 3], [4, 4]]), np.array([0, 1])), []
     compose = composition.compose
-    monkeypatch.setattr(composition, "compose", lambda *given: found.append(given) or compose(*given))
+    monkeypatch.setattr(
+        composition, "compose", lambda *given: found.append(given) or compose(*given)
+    )
     first = cost.exact_epsilon(1e-5)
-    assert cost.exact_epsilon(1e-5) == first == (cost.epsilon(1e-5).exact, cost.epsilon(1e-5).exact_lower, first[2])
+    assert (
+        cost.exact_epsilon(1e-5)
+        == first
+        == (cost.epsilon(1e-5).exact, cost.epsilon(1e-5).exact_lower, first[2])
+    )
     assert len(found) == 1
     assert cost.exact_epsilon(1e-6)[0] > first[0] and len(found) == 2
 
@@ -190,7 +234,12 @@ def test_laws_are_made_once_where_they_are_small(monkeypatch):
         cost = replace(given, batches=[(places, counted(make)) for places, make in given.batches])
         composed = composition.compose(cost.laws(), 1e-5, 5.0, 4.0)
         made.clear()
-        return cost.total(ORDERS), cost.total(GRID), composition.compose(cost.laws(), 1e-5, 5.0, 4.0), composed
+        return (
+            cost.total(ORDERS),
+            cost.total(GRID),
+            composition.compose(cost.laws(), 1e-5, 5.0, 4.0),
+            composed,
+        )
 
     kept, times = totals(), len(made)
     assert times == len(given.batches)

@@ -9,7 +9,15 @@ import pytest
 from scipy import stats
 
 import nzc
-from nzc.accounting.exact_noise import EXPONENTIAL, GUMBEL, LAPLACE, NORMAL, ExactGenerator, ExactNoise, _bounds
+from nzc.accounting.exact_noise import (
+    EXPONENTIAL,
+    GUMBEL,
+    LAPLACE,
+    NORMAL,
+    ExactGenerator,
+    ExactNoise,
+    _bounds,
+)
 from nzc.accounting.sanitised import Plan, draw
 from nzc.labeling.randomness import system_rng
 from nzc.mechanisms import GaussianNoise, LaplaceNoise, NoisyCounts
@@ -21,14 +29,19 @@ CDF = {
     "normal": (NORMAL, lambda z: mp.ncdf(z)),
     "laplace": (LAPLACE, lambda z: mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2),
     "gumbel": (GUMBEL, lambda z: mp.exp(-mp.exp(-z))),
-    "exponential": (EXPONENTIAL, lambda z: 1 - mp.exp(-z)),  # below 0 at z < 0, so that bounds there count as below
+    "exponential": (
+        EXPONENTIAL,
+        lambda z: 1 - mp.exp(-z),
+    ),  # below 0 at z < 0, so that bounds there count as below
 }
 LAWS = pytest.mark.parametrize("name", CDF)
 SCALES = [Fraction(40), 1 / Fraction(1e-10), Fraction(1e-3)]
 
 
 class Scripted(ExactGenerator):
-    """A generator whose bits are known: `first` [numbers] of the first stage, then `later` numbers of 1,024 bits."""
+    """A generator whose bits are known: `first` [numbers] of the first stage, then `later` numbers
+    of 1,024 bits.
+    """
 
     def __new__(cls, *_: object) -> "Scripted":
         return super().__new__(cls)
@@ -51,7 +64,9 @@ class Silent(ExactGenerator):
     def _refuse(self, *_: object, **__: object) -> None:
         raise AssertionError("a float64 sampler was used")
 
-    normal = standard_normal = laplace = gumbel = standard_t = exponential = standard_exponential = random = _refuse  # type: ignore
+    normal = standard_normal = laplace = gumbel = standard_t = exponential = (
+        standard_exponential
+    ) = random = _refuse  # type: ignore
 
 
 def some_cells(bits: int, many: int) -> list[int]:
@@ -59,8 +74,12 @@ def some_cells(bits: int, many: int) -> list[int]:
     rng, top = np.random.default_rng(bits), 2**bits - 1
     ends = [2**i + d for i in range(1, bits, max(1, bits // 53)) for d in (-1, 0, 1)]
     inner = [int.from_bytes(rng.bytes(bits // 8 + 1)) % top for _ in range(many)]
-    near_branches = [int(Fraction(u) * 2**bits) for u in (np.exp(-2), 1 - np.exp(-2), np.exp(-1), 0.25, 0.75)]
-    return sorted({k for k in [*ends, *(top - k for k in ends), *inner, *near_branches] if 0 < k < top})
+    near_branches = [
+        int(Fraction(u) * 2**bits) for u in (np.exp(-2), 1 - np.exp(-2), np.exp(-1), 0.25, 0.75)
+    ]
+    return sorted(
+        {k for k in [*ends, *(top - k for k in ends), *inner, *near_branches] if 0 < k < top}
+    )
 
 
 @LAWS
@@ -94,31 +113,44 @@ def test_bounds_contain_all_numbers_of_the_cell(name: str, lead: float, scale: f
     low, high = _bounds(law, np.full(len(cells), lead), np.full(len(cells), scale), cells)
     for k, below, above in zip(cells.tolist(), low.tolist(), high.tolist(), strict=True):
         # Beyond ±100 no law has a cell but the first and the last.
-        first, last = (min(max((mp.mpf(side) - mp.mpf(lead)) / mp.mpf(scale), -100), 100) for side in (below, above))
+        first, last = (
+            min(max((mp.mpf(side) - mp.mpf(lead)) / mp.mpf(scale), -100), 100)
+            for side in (below, above)
+        )
         assert (k == 0 and below == -np.inf) or cdf(first) < mp.ldexp(k, -53)
         assert (k == 2**53 - 1 and above == np.inf) or cdf(last) > mp.ldexp(k + 1, -53)
 
 
 def test_a_label_rarer_than_the_steps_of_float64_occurs() -> None:
-    """NumPy's Laplace noise ends at ±37 scales, so a class 80 behind has no chance. Its law says e^-78."""
+    """NumPy's Laplace noise ends at ±37 scales, so a class 80 behind has no chance. Its law says
+    e^-78.
+    """
     behind, last = np.array([[80.0, 0.0]]), 2**53 - 1
     assert np.random.default_rng(0).laplace(size=10**6).max() < 37
     noise, unit = ExactNoise(LAPLACE, Fraction(1)), 2**896
-    assert Scripted([0, last], [2 * unit, 2**1024 - 2 * unit]).winner(noise, behind, np.ones(1)) == 1
-    assert Scripted([0, last], [2**125 * unit, 2**127 * unit]).winner(noise, behind, np.ones(1)) == 0
+    assert (
+        Scripted([0, last], [2 * unit, 2**1024 - 2 * unit]).winner(noise, behind, np.ones(1)) == 1
+    )
+    assert (
+        Scripted([0, last], [2**125 * unit, 2**127 * unit]).winner(noise, behind, np.ones(1)) == 0
+    )
 
 
 @LAWS
 def test_equal_bits_to_the_end_are_decided_by_the_lowest_class(name: str) -> None:
     rng = Scripted([2**53 // 3] * 2, [11] * 2)
-    assert rng.winner(ExactNoise(CDF[name][0], Fraction(7)), np.array([[5.0, 5.0]]), np.ones(1)) == 0
+    assert (
+        rng.winner(ExactNoise(CDF[name][0], Fraction(7)), np.array([[5.0, 5.0]]), np.ones(1)) == 0
+    )
     assert rng.used == 2
 
 
 @LAWS
 @pytest.mark.parametrize("scale", SCALES, ids=float)
 def test_near_ties_are_decided_as_exact_arithmetic_does(name: str, scale: Fraction) -> None:
-    """The second score makes up for its noise to the last bit of float64; all bits of both draws are known."""
+    """The second score makes up for its noise to the last bit of float64; all bits of both draws
+    are known.
+    """
     law, rng, own = CDF[name][0], np.random.default_rng(3), mpmath.mp.clone()
     own.prec = 2200
     for _ in range(8):
@@ -146,23 +178,34 @@ def test_labels_have_the_law_that_is_accounted_for(mechanism: nzc.NoisyArgmax) -
     """Chi-square of 200,000 labels."""
     votes, draws = np.array([[70, 60, 60, 20]]), 200_000
     labels = mechanism.release(np.repeat(votes, draws, axis=0), Silent(np.random.PCG64(1)))
-    expected, seen = draws * np.exp(mechanism.log_law(votes)[0, :-1]), np.bincount(labels, minlength=4)
+    expected, seen = (
+        draws * np.exp(mechanism.log_law(votes)[0, :-1]),
+        np.bincount(labels, minlength=4),
+    )
     assert (seen[expected == 0] == 0).all()
     possible = expected > 0
-    assert ((seen - expected)[possible] ** 2 / expected[possible]).sum() < stats.chi2.isf(1e-6, df=3)
+    assert ((seen - expected)[possible] ** 2 / expected[possible]).sum() < stats.chi2.isf(
+        1e-6, df=3
+    )
 
 
 @pytest.mark.parametrize("name", presets.MECHANISMS)
 def test_no_aggregator_uses_a_sampler_in_float64(name: str) -> None:
     mechanism, votes = presets.build(name), np.array([[240, 6, 4], [100, 90, 60]] * 50)
-    assert len(mechanism.release(votes, Silent(np.random.PCG64(1)), np.full((100, 3), 1 / 3))) == 100
+    assert (
+        len(mechanism.release(votes, Silent(np.random.PCG64(1)), np.full((100, 3), 1 / 3))) == 100
+    )
     assert isinstance(system_rng(), ExactGenerator)
 
 
 @pytest.mark.parametrize("noise", [LaplaceNoise(0.1), GaussianNoise(10)], ids=repr)
 def test_counts_have_exact_noise_of_their_law(noise: LaplaceNoise | GaussianNoise) -> None:
-    """No float64 sampler is used, also where the mechanism is no preset, and counts follow the law of their noise."""
-    drawn = NoisyCounts(noise).release(np.full((2000, 2), 50), Silent(np.random.PCG64(1))).ravel() - 50
+    """No float64 sampler is used, also where the mechanism is no preset, and counts follow the law
+    of their noise.
+    """
+    drawn = (
+        NoisyCounts(noise).release(np.full((2000, 2), 50), Silent(np.random.PCG64(1))).ravel() - 50
+    )
     law = stats.laplace(scale=10) if isinstance(noise, LaplaceNoise) else stats.norm(scale=10)
     edges = np.arange(-30, 31, 5)
     expected = np.diff(law.cdf(np.concatenate([[-np.inf], edges + 0.5, [np.inf]])))
@@ -183,19 +226,30 @@ def test_a_number_on_the_grid_is_rounded_up_by_later_bits() -> None:
     for later in (5, 2**1024 - 1):  # U = 1/2 and more: 0 + noise is above 0
         assert Scripted([2**52], [later]).round_up(near, 0.0) == 1
     assert Scripted([2**52 - 1], [2**1023]).round_up(near, 0.0) == 0
-    law, first = ExactNoise(NORMAL, Fraction(10) ** 15), 3 * 2**51  # the upper quartile, very many steps away
+    law, first = (
+        ExactNoise(NORMAL, Fraction(10) ** 15),
+        3 * 2**51,
+    )  # the upper quartile, very many steps away
     assert Scripted([first], [0]).round_up(law, 0.0) == pytest.approx(stats.norm.ppf(0.75) * 1e15)
     law = ExactNoise(NORMAL, Fraction(10) ** 200)
     assert Scripted([first], []).round_up(law, 0.0) == 2**53
     assert Scripted([2**51], []).round_up(law, 0.0) == -(2**53)
 
 
-@pytest.mark.parametrize(("mechanism", "rows"), [(nzc.Counts(1e-15), 30), (nzc.CountsGaussian(1e16), 4)], ids=str)
-def test_huge_counts_are_those_of_real_noise_added_before_rounding(mechanism: nzc.NoisyArgmax, rows: int) -> None:
-    """The same bits give counts one vote apart, odd ones as well as even ones, and none beyond ±2^53."""
+@pytest.mark.parametrize(
+    ("mechanism", "rows"), [(nzc.Counts(1e-15), 30), (nzc.CountsGaussian(1e16), 4)], ids=str
+)
+def test_huge_counts_are_those_of_real_noise_added_before_rounding(
+    mechanism: nzc.NoisyArgmax, rows: int
+) -> None:
+    """The same bits give counts one vote apart, odd ones as well as even ones, and none beyond
+    ±2^53.
+    """
     votes = np.array([[3, 5]] * rows)
     for generator in (np.random.Generator, ExactGenerator):
-        here, there = (mechanism.release(votes + more, generator(np.random.PCG64(5))) for more in (0, 1))
+        here, there = (
+            mechanism.release(votes + more, generator(np.random.PCG64(5))) for more in (0, 1)
+        )
         inside = np.abs(here) < 2**53 - 1
         assert here.dtype == np.int64 and inside.any() and (np.abs(here) <= 2**53).all()
         assert (there - here)[inside].tolist() == [1] * inside.sum()
@@ -205,6 +259,8 @@ def test_huge_counts_are_those_of_real_noise_added_before_rounding(mechanism: nz
 
 @pytest.mark.parametrize("seed", [0, None])
 @pytest.mark.parametrize("mechanism", [nzc.Counts(1e-100), nzc.CountsGaussian(1e100)], ids=str)
-def test_the_largest_noise_shows_nothing_of_a_count(mechanism: nzc.NoisyArgmax, seed: int | None) -> None:
+def test_the_largest_noise_shows_nothing_of_a_count(
+    mechanism: nzc.NoisyArgmax, seed: int | None
+) -> None:
     rng = system_rng() if seed is None else np.random.default_rng(seed)
     assert set(np.abs(mechanism.release(np.array([[3, 5]] * 50), rng)).ravel()) == {2**53}

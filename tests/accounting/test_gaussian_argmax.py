@@ -1,4 +1,6 @@
-"""The bound on labels by a Gaussian argmax, against full enumeration, fixed attacks and each step of its proof."""
+"""The bound on labels by a Gaussian argmax, against full enumeration, fixed attacks and each step
+of its proof.
+"""
 
 import numpy as np
 import pytest
@@ -57,7 +59,10 @@ def fixed_epsilon(queries, mu, threshold):
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
 def test_no_attack_by_enumeration_exceeds_the_bound(sigma, classes, queries, delta):
     pairs = attacks(sigma, classes, np.random.default_rng(classes), {1: 100, 2: 50, 3: 12}[queries])
-    pairs += [(label_law([gap, 0], sigma), label_law([gap - 1, 1], sigma)) for gap in (0.5, 1, 2 * sigma, -2 * sigma)]
+    pairs += [
+        (label_law([gap, 0], sigma), label_law([gap - 1, 1], sigma))
+        for gap in (0.5, 1, 2 * sigma, -2 * sigma)
+    ]
     assert adaptive_delta(pairs, queries, epsilon(queries, sigma, delta)) <= delta
 
 
@@ -71,7 +76,9 @@ def test_between_a_fixed_attack_and_the_noisy_histograms(queries, near, sigma):
 
 
 def three_outcomes(x, y):
-    """The probabilities that a wins, that no one does, and that b wins, by integration over the sum of the counts."""
+    """The probabilities that a wins, that no one does, and that b wins, by integration over the sum
+    of the counts.
+    """
     d, v = np.asarray(x - y)[..., None] / ROOT, np.asarray(x + y)[..., None] / ROOT
     nodes, weights = np.polynomial.legendre.leggauss(80)
     first = last = 0.0
@@ -85,16 +92,23 @@ def three_outcomes(x, y):
 
 @pytest.mark.parametrize("mu", [0.02, 0.3])
 def test_laws_dominate_every_pair(mu):
-    """Means of convex functions are nowhere above the largest one of the laws; also far away and outside the cells."""
+    """Means of convex functions are nowhere above the largest one of the laws; also far away and
+    outside the cells.
+    """
     step = mu * np.sqrt(2 / np.pi) / 8
     bands = gaussian_argmax.bands(mu, step)
     rng = np.random.default_rng(0)
-    pairs = np.concatenate([rng.normal(0.5, 1.5, (2000, 2)), rng.uniform(-9, 14, (1000, 2)), [[30, 30], [0, -30]]])
+    pairs = np.concatenate(
+        [rng.normal(0.5, 1.5, (2000, 2)), rng.uniform(-9, 14, (1000, 2)), [[30, 30], [0, -30]]]
+    )
     kinks = mu * np.linspace(-4, 4, 33)  # of (1 − e^(kink − ℓ))₊
     largest = np.zeros(len(kinks))
     for first, _, p, infinite in bands:
         loss = step * np.arange(first, 1 - first)
-        largest = np.maximum(largest, (p @ np.maximum(-np.expm1(kinks - loss[:, None]), 0) + infinite[:, None]).max(0))
+        largest = np.maximum(
+            largest,
+            (p @ np.maximum(-np.expm1(kinks - loss[:, None]), 0) + infinite[:, None]).max(0),
+        )
     x, y, half = pairs[:, 0], pairs[:, 1], mu / 2 / ROOT
     p, q = three_outcomes(x + half, y - half), three_outcomes(x - half, y + half)
     found = np.maximum(p[..., None] - np.exp(kinks) * q[..., None], 0).sum(1)
@@ -118,19 +132,29 @@ def test_probabilities_and_bounds_on_derivatives():
         def bend_up(d, v=v):
             return (f(d, v + h) - 2 * f(d, v) + f(d, v - h)) / h**2
 
-        found = (bend(d), bend_up(d), (bend(d + h) - bend(d - h)) / 2 / h, (bend_up(d + h) - bend_up(d - h)) / 2 / h)
+        found = (
+            bend(d),
+            bend_up(d),
+            (bend(d + h) - bend(d - h)) / 2 / h,
+            (bend_up(d + h) - bend_up(d - h)) / 2 / h,
+        )
         for bound, each in zip(bounds, (*found, (f(d + h, v) - f(d - h, v)) / 2 / h), strict=True):
             assert (abs(each) <= bound * (1 + 1e-5) + 2e-6).all()
 
 
 def test_limits():
     assert epsilon(0, 40, DELTA) == 0 and epsilon(10, 40, 0) == np.inf and epsilon(1, 1e6, 0.1) == 0
-    for queries, sigma, delta in ((10, 1, DELTA), (100, 60, 1e-13)):  # μ is too large for cells; rounding is not small
+    for queries, sigma, delta in (
+        (10, 1, DELTA),
+        (100, 60, 1e-13),
+    ):  # μ is too large for cells; rounding is not small
         assert epsilon(queries, sigma, delta) == gaussian(ROOT / sigma * np.sqrt(queries), delta)
 
 
 def test_enumeration_nearly_reaches_the_bound_of_three_queries():
-    """So the comparison above is not empty: thresholds of K = 2 alone reach more than 90% of the bound."""
+    """So the comparison above is not empty: thresholds of K = 2 alone reach more than 90% of the
+    bound.
+    """
     sigma, delta = 5.0, 0.05
     gaps = np.linspace(-3, 3, 41) * ROOT * sigma + 1
     pairs = [(label_law([gap, 0], sigma), label_law([gap - 1, 1], sigma)) for gap in gaps]

@@ -1,4 +1,6 @@
-"""Laws that dominate labels with Laplace noise, against laws of real histograms and an adversary on a grid."""
+"""Laws that dominate labels with Laplace noise, against laws of real histograms and an adversary on
+a grid.
+"""
 
 from functools import reduce
 from operator import add
@@ -24,17 +26,30 @@ def by_kinks(p, q, kinks):
 
 @pytest.mark.parametrize("gamma", [0.01, 0.1, 0.7, 2.0, 4.0])
 def test_the_laws_dominate_every_histogram(gamma):
-    """For random V, convex in e^−ℓ: at ties, far ones, of two to six classes, and one moved vote away."""
+    """For random V, convex in e^−ℓ: at ties, far ones, of two to six classes, and one moved vote
+    away.
+    """
     rng, grid = np.random.default_rng(0), gamma / 8
     start, _, own, infinite = laplace_argmax.bands(gamma, grid)[0]
     s = np.exp(grid * np.arange(start, 1 - start))
     kinks = np.exp(gamma * rng.uniform(-2.2, 2.2, 60))
-    few = rng.exponential(size=(200, 60)) * (rng.random((200, 60)) < 0.05)  # V is a mean of few kinks
-    bound = np.maximum(by_kinks(own, own / s, kinks) + infinite[:, None], np.maximum(1 - kinks, 0)) @ few.T
+    few = rng.exponential(size=(200, 60)) * (
+        rng.random((200, 60)) < 0.05
+    )  # V is a mean of few kinks
+    bound = (
+        np.maximum(by_kinks(own, own / s, kinks) + infinite[:, None], np.maximum(1 - kinks, 0))
+        @ few.T
+    )
     d, v = 2 * rng.normal(size=4000), rng.uniform(-6, 12, 4000)  # with M = Exp(1)
-    known = [tuple(np.stack(laplace_argmax._law(d + side * gamma / 2, v)[:3], axis=1) for side in (1, -1))]
+    known = [
+        tuple(
+            np.stack(laplace_argmax._law(d + side * gamma / 2, v)[:3], axis=1) for side in (1, -1)
+        )
+    ]
     for classes in (2, 3, 6):
-        votes = np.round(rng.choice([0.3, 1.5, 8.0], (150, 1)) * rng.normal(size=(150, classes)) / gamma).astype(int)
+        votes = np.round(
+            rng.choice([0.3, 1.5, 8.0], (150, 1)) * rng.normal(size=(150, classes)) / gamma
+        ).astype(int)
         votes = np.concatenate([votes, np.zeros((1, classes), int)]) + 10**6
         moved = votes + np.eye(classes, dtype=int)[0] - np.eye(classes, dtype=int)[1]
         known.append(tuple(np.exp(nzc.LNMax(gamma).log_law(at))[:, :-1] for at in (votes, moved)))
@@ -45,10 +60,19 @@ def test_the_laws_dominate_every_histogram(gamma):
 
 @pytest.mark.parametrize(
     ("gamma", "queries", "most"),
-    [(0.02, 100, 1.05), (0.1, 20, 1.05), (0.1, 100, 1.05), (0.3, 20, 1.05), (0.9, 100, 1.05), (3.0, 20, 1.1)],
+    [
+        (0.02, 100, 1.05),
+        (0.1, 20, 1.05),
+        (0.1, 100, 1.05),
+        (0.3, 20, 1.05),
+        (0.9, 100, 1.05),
+        (3.0, 20, 1.1),
+    ],
 )
 def test_the_bound_is_near_an_adversary(gamma, queries, most):
-    """Who asks two classes near a tie: Pr[label] follows the difference of two Lap(1). At large γ three are worse."""
+    """Who asks two classes near a tie: Pr[label] follows the difference of two Lap(1). At large γ
+    three are worse.
+    """
     lead = np.arange(-12, 13) / 4
 
     def below(z):
@@ -64,7 +88,9 @@ def test_the_bound_is_near_an_adversary(gamma, queries, most):
 
 def test_moments_bound_what_induction_finds():
     found = nzc.LNMax(0.9).worst_case_epsilon(100, DELTA)
-    assert found <= by_moments(laplace_argmax.bands(0.9, 0.9 / 8), 100, 0.9 / 8, DELTA) <= 1.1 * found
+    assert (
+        found <= by_moments(laplace_argmax.bands(0.9, 0.9 / 8), 100, 0.9 / 8, DELTA) <= 1.1 * found
+    )
 
 
 @pytest.mark.parametrize(("gamma", "queries"), [(1.5, 1000), (0.3, 10_000)])

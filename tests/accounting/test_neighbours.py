@@ -32,14 +32,18 @@ def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
     for votes in ([50, 30, 10, 5, 5, 0, 0], [34, 33, 33, 0, 0, 0, 0], [94, 1, 1, 1, 1, 1, 1]):
         there = mechanism.log_law(np.array(list(brute.moves(votes))))
         here = np.broadcast_to(mechanism.log_law(np.array([votes])), there.shape)
-        alone = largest_divergence(Pairs(np.zeros(len(there), dtype=int), here, there, np.ones_like(there)), 1, GRID)
+        alone = largest_divergence(
+            Pairs(np.zeros(len(there), dtype=int), here, there, np.ones_like(there)), 1, GRID
+        )
         found = mechanism.exact(np.array([votes])).per_query(GRID)
         ceiling = mechanism.exact(np.array([votes])).ceiling(GRID).sum(axis=0)
         np.testing.assert_allclose(found, np.minimum(alone, ceiling), rtol=1e-6, atol=FLOOR)
 
 
 @pytest.mark.parametrize(
-    "noise", [GaussianNoise(s) for s in (0.26, 1, 40)] + [LaplaceNoise(g) for g in (3.9, 0.5, 0.05)], ids=str
+    "noise",
+    [GaussianNoise(s) for s in (0.26, 1, 40)] + [LaplaceNoise(g) for g in (3.9, 0.5, 0.05)],
+    ids=str,
 )
 def test_the_laws_of_one_grid_are_within_their_stated_error(noise):
     leads, one = np.array([[0.0, -1.0, -2.0, -9.0, -40.0]]), np.ones((1, 5))
@@ -92,22 +96,31 @@ def _neighbours(votes, records=1):
 @pytest.mark.parametrize("adjacency", [ONE, LABELS], ids=repr)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism, adjacency):
-    """Second route: the largest δ at ε exact and ε published, over all neighbours; ε lower is below the true ε."""
+    """Second route: the largest δ at ε exact and ε published, over all neighbours; ε lower is below
+    the true ε.
+    """
     rng, mechanism = np.random.default_rng(0), mechanism.between(adjacency)
     for total in (0, 3, 30):
         votes = np.array([rng.multinomial(total + row, [0.5, 0.3, 0.2]) for row in range(3)])
         cost = mechanism.cost(votes, votes.argmax(axis=1))
         epsilon, (published, delta) = cost.epsilon(DELTA), cost.published(DELTA)
-        assert epsilon.exact <= epsilon.data_independent * (1 + 1e-9) and epsilon.data_independent <= published
+        assert (
+            epsilon.exact <= epsilon.data_independent * (1 + 1e-9)
+            and epsilon.data_independent <= published
+        )
         here = _joint(mechanism, votes)
         pairs = [pair for other in _neighbours(votes) for there in [_joint(mechanism, other)]
                  if adjacency is ONE or (other.sum(axis=1) == votes.sum(axis=1)).all()  # one label differs
                  for pair in ((here, there), (there, here))]  # fmt: skip
         assert max(brute.excess(p, q, epsilon.exact) for p, q in pairs) <= DELTA * (1 + 1e-9)
         if np.isfinite(published):
-            assert max(brute.excess(p, q, published) for p, q in pairs) <= delta * (1 + 1e-9) + 1e-15
+            assert (
+                max(brute.excess(p, q, published) for p, q in pairs) <= delta * (1 + 1e-9) + 1e-15
+            )
         if epsilon.exact_lower:
-            assert max(brute.excess(p, q, epsilon.exact_lower) for p, q in pairs) >= DELTA * (1 - 1e-5)
+            assert max(brute.excess(p, q, epsilon.exact_lower) for p, q in pairs) >= DELTA * (
+                1 - 1e-5
+            )
             assert epsilon.exact_lower > 0.5 * epsilon.exact
 
 
@@ -120,7 +133,10 @@ def test_several_records_of_a_group_by_enumeration(mechanism):
     here = _joint(mechanism, votes)
     for other in _neighbours(votes, 2):
         there = _joint(mechanism, other)
-        assert max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon)) <= delta * (1 + 1e-9) + 1e-15
+        assert (
+            max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon))
+            <= delta * (1 + 1e-9) + 1e-15
+        )
 
 
 def test_own_cells_cost_the_same_however_many_rows_are_asked():
@@ -128,17 +144,31 @@ def test_own_cells_cost_the_same_however_many_rows_are_asked():
         for asked in (1, 500):
             cost = mechanism.between(ONE).promise(asked, asked)
             assert cost.published(1e-5) == (pytest.approx(price, rel=1e-12), 0)
-            assert mechanism.between(OwnCells(3)).promise(asked, asked).published(1e-5)[0] == pytest.approx(3 * price)
-            assert mechanism.between(LABELS).promise(asked, asked).published(1e-5) == (pytest.approx(price), 0)
+            assert mechanism.between(OwnCells(3)).promise(asked, asked).published(1e-5)[
+                0
+            ] == pytest.approx(3 * price)
+            assert mechanism.between(LABELS).promise(asked, asked).published(1e-5) == (
+                pytest.approx(price),
+                0,
+            )
     boosted, one = NoisyArgmax(GaussianNoise(5), Boost(1)), gaussian(2 * np.sqrt(2) / 5, 1e-5)
-    assert boosted.between(LABELS).promise(500, 500).published(1e-5)[0] == pytest.approx(one)  # ONE: that of two labels
+    assert boosted.between(LABELS).promise(500, 500).published(1e-5)[0] == pytest.approx(
+        one
+    )  # ONE: that of two labels
     for mechanism in (nzc.GNMax(5), nzc.CountsGaussian(5)):  # a mean shift of √2/σ
         epsilon = gaussian(np.sqrt(2) / 5, 1e-5)
-        assert mechanism.between(ONE).promise(500, 500).published(1e-5) == (pytest.approx(epsilon), 1e-5)
-    assert nzc.calibrate(lambda gamma: nzc.Counts(gamma).between(ONE), 0.25, 1e-5, 100) == pytest.approx(0.125)
+        assert mechanism.between(ONE).promise(500, 500).published(1e-5) == (
+            pytest.approx(epsilon),
+            1e-5,
+        )
+    assert nzc.calibrate(
+        lambda gamma: nzc.Counts(gamma).between(ONE), 0.25, 1e-5, 100
+    ) == pytest.approx(0.125)
 
 
-@pytest.mark.parametrize("mechanism", [nzc.Gumbel(0.5), nzc.Counts(0.5), nzc.CountsGaussian(2), nzc.GNMax(2)], ids=repr)
+@pytest.mark.parametrize(
+    "mechanism", [nzc.Gumbel(0.5), nzc.Counts(0.5), nzc.CountsGaussian(2), nzc.GNMax(2)], ids=repr
+)
 def test_an_audit_of_own_cells_stays_below_the_promise(mechanism):
     settings = {"teachers": 20, "classes": 3, "trials": 20_000, "rng": np.random.default_rng(0)}
     for adjacency in (ONE, LABELS, Adjacency()):
@@ -149,7 +179,9 @@ def test_an_audit_of_own_cells_stays_below_the_promise(mechanism):
 
 @pytest.mark.parametrize("mechanism", [nzc.Counts(0.2), nzc.CountsGaussian(4)], ids=repr)
 def test_noisy_counts_by_enumeration(mechanism):
-    """Second route: the law of noise rounded to whole numbers, of two counts that change by one each."""
+    """Second route: the law of noise rounded to whole numbers, of two counts that change by one
+    each.
+    """
     numbers = np.arange(-150, 151)
     noise = laplace(scale=5) if isinstance(mechanism.noise, LaplaceNoise) else norm(scale=4)
     law = noise.cdf(numbers + 0.5) - noise.cdf(numbers - 0.5)
@@ -157,12 +189,19 @@ def test_noisy_counts_by_enumeration(mechanism):
     there = np.outer(law[:-2], law[2:]).ravel()
     for adjacency, queries in ((Adjacency(), 1), (ONE, 1), (LABELS, 9), (ONE, 9)):
         epsilon, delta = mechanism.between(adjacency).promise(queries, queries).published(DELTA)
-        assert max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon)) <= delta + 1e-12
+        assert (
+            max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon))
+            <= delta + 1e-12
+        )
     assert brute.excess(here, there, 0.95 * epsilon) > delta
 
 
 def test_a_screen_has_no_price_in_own_cells():
-    for mechanism in (nzc.Confident(5, 3, 3), nzc.Stable(5, 1.2), nzc.SparseStable(cutoff=5, teachers=100, delta=1e-5)):
+    for mechanism in (
+        nzc.Confident(5, 3, 3),
+        nzc.Stable(5, 1.2),
+        nzc.SparseStable(cutoff=5, teachers=100, delta=1e-5),
+    ):
         with pytest.raises(nzc.InputError):
             mechanism.between(ONE)
     with pytest.raises(nzc.InputError, match=r"^per_group=0: "):
@@ -172,7 +211,9 @@ def test_a_screen_has_no_price_in_own_cells():
 
 
 def _abstaining(votes, teachers):
-    """Yield every histogram that one of so many teachers makes of this one: it moves, withdraws or casts its vote."""
+    """Yield every histogram that one of so many teachers makes of this one: it moves, withdraws or
+    casts its vote.
+    """
     yield votes
     for a in range(len(votes)):
         for b in range(len(votes)):
@@ -191,10 +232,14 @@ ABSTAINING = [
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "probs"), [*((mechanism, False) for mechanism in ABSTAINING), (ABSTAINING[-2], True)], ids=repr
+    ("mechanism", "probs"),
+    [*((mechanism, False) for mechanism in ABSTAINING), (ABSTAINING[-2], True)],
+    ids=repr,
 )
 def test_abstentions_by_enumeration_of_all_labels_and_neighbours(mechanism, probs):
-    """Second route: the largest δ at ε exact and ε published, over all neighbours; ε lower is below the true ε."""
+    """Second route: the largest δ at ε exact and ε published, over all neighbours; ε lower is below
+    the true ε.
+    """
     mechanism = mechanism.between(nzc.Abstentions(teachers=5))
     student = np.array([[0.7, 0.2, 0.1], [0.0, 1.0, 0.0]]) if probs else None
     largest = 0.0
@@ -202,12 +247,19 @@ def test_abstentions_by_enumeration_of_all_labels_and_neighbours(mechanism, prob
         cost = mechanism.cost(np.array(votes), np.zeros(2, int), student)
         epsilon, (published, delta) = cost.epsilon(DELTA), cost.published(DELTA)
         assert epsilon.exact <= epsilon.data_independent * (1 + 1e-9)
-        joint = [_joint_of(mechanism, rows, student) for rows in product(*(_abstaining(np.array(v), 5) for v in votes))]
+        joint = [
+            _joint_of(mechanism, rows, student)
+            for rows in product(*(_abstaining(np.array(v), 5) for v in votes))
+        ]
         pairs = [pair for there in joint[1:] for pair in ((joint[0], there), (there, joint[0]))]
         assert max(brute.excess(p, q, epsilon.exact) for p, q in pairs) <= DELTA * (1 + 1e-9)
         if np.isfinite(published):
-            assert max(brute.excess(p, q, published) for p, q in pairs) <= delta * (1 + 1e-9) + 1e-15
-        assert max(brute.excess(p, q, epsilon.exact_lower * (1 - 1e-6)) for p, q in pairs) >= DELTA * (1 - 1e-5)
+            assert (
+                max(brute.excess(p, q, published) for p, q in pairs) <= delta * (1 + 1e-9) + 1e-15
+            )
+        assert max(
+            brute.excess(p, q, epsilon.exact_lower * (1 - 1e-6)) for p, q in pairs
+        ) >= DELTA * (1 - 1e-5)
         largest = max(largest, epsilon.exact_lower / epsilon.exact)
     assert largest > 0.9
 
@@ -229,8 +281,13 @@ def test_labels_without_noise_keep_their_promise_where_teachers_abstain(mechanis
         delta = 2 * promise.delta_cost + DELTA
         here = np.exp(mechanism.log_law(np.array([votes])))[0]
         for other in _abstaining(np.array(votes), 9):
-            there, epsilon = np.exp(mechanism.log_law(other[None]))[0], promise.data_independent(delta)
-            assert max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon)) <= delta
+            there, epsilon = (
+                np.exp(mechanism.log_law(other[None]))[0],
+                promise.data_independent(delta),
+            )
+            assert (
+                max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon)) <= delta
+            )
 
 
 @pytest.mark.parametrize("mechanism", [nzc.GNMax(1.5), nzc.LNMax(0.5)], ids=repr)
@@ -258,7 +315,10 @@ def test_a_teacher_that_abstains_casts_no_vote():
         plain.cost(votes, [0, 1, 0])
     for teachers in (3, 250):
         epsilon = plain.between(nzc.Abstentions(teachers)).cost(votes, [0, 1, 0]).epsilon(DELTA)
-        assert epsilon.data_independent == plain.cost([[3, 0, 0]] * 3, [0, 1, 0]).epsilon(DELTA).data_independent
+        assert (
+            epsilon.data_independent
+            == plain.cost([[3, 0, 0]] * 3, [0, 1, 0]).epsilon(DELTA).data_independent
+        )
     with pytest.raises(nzc.InputError, match="row 0"):
         plain.between(nzc.Abstentions(2)).cost(votes, [0, 1, 0])
     for wrong in ([[-2, 0]], [[0, 3]]):
@@ -268,7 +328,9 @@ def test_a_teacher_that_abstains_casts_no_vote():
 
 def test_a_screen_of_ones_own_has_no_price_where_teachers_abstain():
     class Crowd(ThresholdScreen):
-        def statistic(self, votes, student_probs):  # a moved vote changes nothing, one that appears much
+        def statistic(
+            self, votes, student_probs
+        ):  # a moved vote changes nothing, one that appears much
             return 9.0 * votes.sum(axis=-1)
 
     with pytest.raises(nzc.InputError, match="Crowd"):
@@ -277,6 +339,10 @@ def test_a_screen_of_ones_own_has_no_price_where_teachers_abstain():
 
 def test_teachers_that_all_vote_cost_as_much_as_ever():
     votes = np.array([[5, 0, 0], [2, 2, 1]])
-    plain, abstaining = (nzc.GNMax(2).between(adjacency) for adjacency in (Adjacency(), nzc.Abstentions(5)))
+    plain, abstaining = (
+        nzc.GNMax(2).between(adjacency) for adjacency in (Adjacency(), nzc.Abstentions(5))
+    )
     moved, all_three = (mechanism.exact(votes).per_query(GRID) for mechanism in (plain, abstaining))
-    np.testing.assert_allclose(all_three, moved, rtol=1e-9)  # a vote that vanishes is no further than one that moves
+    np.testing.assert_allclose(
+        all_three, moved, rtol=1e-9
+    )  # a vote that vanishes is no further than one that moves

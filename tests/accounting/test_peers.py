@@ -30,23 +30,35 @@ def test_gaussian_noise() -> None:
     parts = Confident(200, 150, 40).promise(640, 286).worst_case
     noise = peer((gaussian(150, 1), 640), (gaussian(40, np.sqrt(2)), 286))
     assert data_independent.compose(parts, DELTA, rough=True) == pytest.approx(noise, rel=1e-4)
-    assert data_independent.compose(parts, DELTA) < noise  # one bit and one class tell less than the noisy numbers
+    assert (
+        data_independent.compose(parts, DELTA) < noise
+    )  # one bit and one class tell less than the noisy numbers
 
 
 @pytest.mark.parametrize(("gamma", "releases"), [(0.05, 100), (0.05, 1000), (0.5, 20)])
 def test_laplace_noise(gamma: float, releases: int) -> None:
-    """Two counts change by one. nzc knows of each that it is pure; randomised response is the worst of what is."""
+    """Two counts change by one. nzc knows of each that it is pure; randomised response is the worst
+    of what is.
+    """
     found = Counts(gamma).promise(releases, releases).data_independent(DELTA)
-    response = pld.from_randomized_response(2 / (1 + np.exp(gamma)), 2, value_discretization_interval=1e-5)
+    response = pld.from_randomized_response(
+        2 / (1 + np.exp(gamma)), 2, value_discretization_interval=1e-5
+    )
     laplace = pld.from_laplace_mechanism(1 / gamma, value_discretization_interval=1e-5)
-    assert peer((laplace, 2 * releases)) < found == pytest.approx(peer((response, 2 * releases)), rel=4e-3)
+    assert (
+        peer((laplace, 2 * releases))
+        < found
+        == pytest.approx(peer((response, 2 * releases)), rel=4e-3)
+    )
     assert found == data_independent.optimal_pure(gamma, 2 * releases, DELTA)
 
 
 @pytest.mark.parametrize(("gamma", "releases"), [(0.05, 100), (0.02, 1000)])
 def test_labels_with_laplace_noise(gamma: float, releases: int) -> None:
     """Two classes at a tie tell about most."""
-    one, other = (np.exp(LNMax(gamma).log_law(np.array([votes]))[0, :2]) for votes in ((50, 50), (49, 51)))
+    one, other = (
+        np.exp(LNMax(gamma).log_law(np.array([votes]))[0, :2]) for votes in ((50, 50), (49, 51))
+    )
     tie = pld.from_two_probability_mass_functions(
         *(dict(enumerate(np.log(law))) for law in (one, other)), value_discretization_interval=1e-5
     )
@@ -54,10 +66,14 @@ def test_labels_with_laplace_noise(gamma: float, releases: int) -> None:
     assert peer((tie, releases)) <= label <= 1.05 * peer((tie, releases))
 
 
-@pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40), Gumbel(0.05)], ids=["laplace", "gaussian", "gumbel"])
+@pytest.mark.parametrize(
+    "mechanism", [LNMax(0.05), GNMax(40), Gumbel(0.05)], ids=["laplace", "gaussian", "gumbel"]
+)
 @pytest.mark.parametrize(("votes", "queries"), [((140, 110), 300), ((180, 70), 1000)])
 def test_exact_composition(mechanism: NoisyArgmax, votes: tuple[int, int], queries: int) -> None:
-    """Of queries with equal votes, between their two neighbours: ε lies between nzc's bounds, 1.5 % apart."""
+    """Of queries with equal votes, between their two neighbours: ε lies between nzc's bounds, 1.5 %
+    apart.
+    """
     epsilon = mechanism.cost(np.tile(votes, (queries, 1)), np.zeros(queries, int)).epsilon(DELTA)
 
     def law(first: int) -> dict[int, float]:
@@ -65,7 +81,12 @@ def test_exact_composition(mechanism: NoisyArgmax, votes: tuple[int, int], queri
 
     pairs = [(law(votes[0]), law(votes[0] + moved)) for moved in (-1, 1)]
     worst = max(
-        peer((pld.from_two_probability_mass_functions(*pair, value_discretization_interval=1e-5), queries))
+        peer(
+            (
+                pld.from_two_probability_mass_functions(*pair, value_discretization_interval=1e-5),
+                queries,
+            )
+        )
         for pair in pairs
     )
     assert epsilon.exact is not None and epsilon.exact_lower is not None

@@ -45,15 +45,22 @@ def test_laplace_budget_is_kept(epsilon):
     budget = renyi_filter(epsilon, DELTA, np.zeros(len(ORDERS)), pure_rdp(2 * gamma, ORDERS))
     answered = int(budget.admit(np.ones(100_000, bool)).sum())
     assert compose([(answered, pure_cost(2 * gamma))], DELTA) <= epsilon
-    assert answered == 0 or compose([(int(1.3 * answered) + 2, pure_cost(2 * gamma))], DELTA) > epsilon
+    assert (
+        answered == 0 or compose([(int(1.3 * answered) + 2, pure_cost(2 * gamma))], DELTA) > epsilon
+    )
 
 
 def test_renyi_filter_with_a_screen_keeps_the_budget_at_its_order():
     ask, answer = ORDERS / (2 * SIGMA1**2), pure_rdp(0.1, ORDERS)
-    budget, passes = renyi_filter(1.0, DELTA, ask, answer), np.random.default_rng(1).random(5000) < 0.4
+    budget, passes = (
+        renyi_filter(1.0, DELTA, ask, answer),
+        np.random.default_rng(1).random(5000) < 0.4,
+    )
     asked = budget.admit(passes)
     order = ORDERS[np.flatnonzero(answer == budget.answer)[0]]
-    spent = asked.sum() * order / (2 * SIGMA1**2) + (asked & passes).sum() * pure_rdp(0.1, np.array([order]))
+    spent = asked.sum() * order / (2 * SIGMA1**2) + (asked & passes).sum() * pure_rdp(
+        0.1, np.array([order])
+    )
     assert cks(spent, np.array([order]), DELTA)[0] <= 1.0 + 1e-12
     assert 0 < asked.sum() < 5000
 
@@ -61,14 +68,18 @@ def test_renyi_filter_with_a_screen_keeps_the_budget_at_its_order():
 def test_vectorised_is_the_loop():
     rng = np.random.default_rng(2)
     for _ in range(200):
-        budget = gaussian_filter(float(rng.uniform(0.05, 1)), DELTA, float(rng.uniform(0, 0.05)), 0.05)
+        budget = gaussian_filter(
+            float(rng.uniform(0.05, 1)), DELTA, float(rng.uniform(0, 0.05)), 0.05
+        )
         passes = rng.random(rng.integers(0, 400)) < rng.random()
         assert (budget.admit(passes) == one_by_one(budget, passes)).all()
 
 
 def test_a_label_without_bound_is_never_answered():
     unbounded = np.full(len(ORDERS), np.inf)
-    assert not renyi_filter(5.0, DELTA, np.zeros(len(ORDERS)), unbounded).admit(np.ones(3, bool)).any()
+    assert (
+        not renyi_filter(5.0, DELTA, np.zeros(len(ORDERS)), unbounded).admit(np.ones(3, bool)).any()
+    )
     assert not gaussian_filter(5.0, DELTA, 0.0, np.inf).admit(np.ones(3, bool)).any()
     assert not count_filter(lambda count: np.inf, 1.0, 100).admit(np.ones(5, bool)).any()
     assert count_filter(lambda count: 0.0, 1.0, 100).admit(np.ones(100, bool)).all()
@@ -76,7 +87,9 @@ def test_a_label_without_bound_is_never_answered():
 
 @pytest.mark.parametrize("power", [0.5, 0.8, 1.0])
 def test_a_number_fixed_beforehand_uses_the_budget_up(power):
-    """ε grows like a power of the number of queries, as by composition; at most 1 % of the queries are lost."""
+    """ε grows like a power of the number of queries, as by composition; at most 1 % of the queries
+    are lost.
+    """
     for epsilon, queries in product((1e-6, 0.03, 0.99, 40.0), (1, 20, 1000, 50_000)):
         asked = []
 
@@ -91,9 +104,16 @@ def test_a_number_fixed_beforehand_uses_the_budget_up(power):
 
 
 def test_a_budget_pays_for_another_release_beside_the_labels() -> None:
-    """By hand: the mean shifts of all admitted labels and of the other release stay within ε, and one more does not."""
+    """By hand: the mean shifts of all admitted labels and of the other release stay within ε, and
+    one more does not.
+    """
     shift, other, epsilon, delta = 0.01, 0.15, 1.0, 1e-5
-    admitted = int(gaussian_filter(epsilon, delta, 0.0, shift, other).admit(np.ones(10_000, dtype=bool)).sum())
+    admitted = int(
+        gaussian_filter(epsilon, delta, 0.0, shift, other).admit(np.ones(10_000, dtype=bool)).sum()
+    )
     assert 0 < admitted < 10_000
-    spent, more = (gaussian(float(np.hypot(shift * labels**0.5, other)), delta) for labels in (admitted, admitted + 1))
+    spent, more = (
+        gaussian(float(np.hypot(shift * labels**0.5, other)), delta)
+        for labels in (admitted, admitted + 1)
+    )
     assert spent <= epsilon * (1 + 1e-9) < more

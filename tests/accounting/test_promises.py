@@ -1,4 +1,5 @@
-"""What is published holds over all ways in which a run could have gone: δ of the joint law of everything published.
+"""What is published holds over all ways in which a run could have gone: δ of the joint law of
+everything published.
 
 Each search returns the largest true δ over the stated δ, over settings drawn at random.
 """
@@ -20,7 +21,11 @@ TEACHERS = 1000
 
 def _votes(rng: np.random.Generator, gap: float | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return histograms [1, 2] of two classes, one vote apart."""
-    first = int(rng.integers(1, TEACHERS)) if gap is None else int(np.clip((TEACHERS + gap) / 2, 1, TEACHERS - 1))
+    first = (
+        int(rng.integers(1, TEACHERS))
+        if gap is None
+        else int(np.clip((TEACHERS + gap) / 2, 1, TEACHERS - 1))
+    )
     return np.array([[first, TEACHERS - first]]), np.array([[first - 1, TEACHERS - first + 1]])
 
 
@@ -28,23 +33,33 @@ def folder(settings: int) -> float:
     """Labels of equal GNMax queries and a sanitised bound in one folder."""
     rng, worst = np.random.default_rng(0), 0.0
     for _ in range(settings):
-        sigma, queries, delta = float(np.exp(rng.uniform(1, 4.5))), int(rng.integers(1, 11)), 10 ** rng.uniform(-7, -3)
+        sigma, queries, delta = (
+            float(np.exp(rng.uniform(1, 4.5))),
+            int(rng.integers(1, 11)),
+            10 ** rng.uniform(-7, -3),
+        )
         mechanism, pair = nzc.GNMax(sigma), _votes(rng)
         (bound,) = mechanism.bounds
         chosen = plan([(queries, bound)], delta)
         laws, means = [], []
         for votes in pair:
             share = float(np.exp(mechanism.log_law(votes))[0, 0])
-            laws.append(stats.binom.pmf(np.arange(queries + 1), queries, share))  # of how many labels are class 0
+            laws.append(
+                stats.binom.pmf(np.arange(queries + 1), queries, share)
+            )  # of how many labels are class 0
             released = [(bound, np.repeat(votes, queries, axis=0))]
-            means.append(log_smooth_bound(released, chosen.order, chosen.beta) + chosen.beta * chosen.margin)
+            means.append(
+                log_smooth_bound(released, chosen.order, chosen.beta) + chosen.beta * chosen.margin
+            )
         spread = chosen.beta * chosen.noise
         y = np.linspace(min(means) - 12 * spread, max(means) + 12 * spread, 1501)
         cell = y[1] - y[0]
         ceiling = queries * float(bound.worst_case(np.array([chosen.order]))[0])
         stated = np.array([chosen.convert(min(np.exp(each), ceiling), delta) for each in y])
         for here, there in ((0, 1), (1, 0)):
-            p, q = (np.outer(laws[k], stats.norm.pdf(y, means[k], spread) * cell) for k in (here, there))
+            p, q = (
+                np.outer(laws[k], stats.norm.pdf(y, means[k], spread) * cell) for k in (here, there)
+            )
             worst = max(worst, excess(p, q, stated) / delta)
     return worst
 
@@ -74,7 +89,9 @@ def adaptive(settings: int) -> float:
         for here, there in ((0, 1), (1, 0)):
             p, q, stated = [], [], []
             for label in (0, 1):
-                rdp = costs[0][0] + costs[1 + label][0]  # at the votes of the run: the first of the pair
+                rdp = (
+                    costs[0][0] + costs[1 + label][0]
+                )  # at the votes of the run: the first of the pair
                 p += list(laws[0][here][label] * laws[1 + label][here])
                 q += list(laws[0][there][label] * laws[1 + label][there])
                 stated += [max(0.0, float(adaptive_epsilon(rdp, delta)))] * 2
@@ -94,19 +111,30 @@ def test_answers_and_budget_are_promises() -> None:
     assert mechanism.promise(50, 5).data_independent(1e-5) < all_answered.data_independent(1e-5)
 
 
-@pytest.mark.parametrize("first", [nzc.Confident(60, 40, 5), nzc.LNMax(0.2), nzc.GNMax(15), nzc.Stable(60, 15)])
-def test_the_price_of_queries_holds_however_many_the_first_mechanism_asks(first: nzc.NoisyArgmax) -> None:
+@pytest.mark.parametrize(
+    "first", [nzc.Confident(60, 40, 5), nzc.LNMax(0.2), nzc.GNMax(15), nzc.Stable(60, 15)]
+)
+def test_the_price_of_queries_holds_however_many_the_first_mechanism_asks(
+    first: nzc.NoisyArgmax,
+) -> None:
     mechanism, queries, delta = nzc.Interactive(60, 40, 20, 0.9, first=first), 30, 1e-5
-    parts = [(first.promise(n, n), mechanism.promise(queries - n, queries - n)) for n in range(queries + 1)]
+    parts = [
+        (first.promise(n, n), mechanism.promise(queries - n, queries - n))
+        for n in range(queries + 1)
+    ]
     dearest = max((one + two).data_independent(delta, rough=True) for one, two in parts)
     assert dearest * (1 - 1e-3) <= mechanism.worst_case_epsilon(queries, delta)
     alike = nzc.Interactive(60, 40, 20, 0.9).worst_case_epsilon(queries, delta)
-    assert alike == pytest.approx(nzc.Confident(60, 40, 20).worst_case_epsilon(queries, delta), rel=1e-9)
+    assert alike == pytest.approx(
+        nzc.Confident(60, 40, 20).worst_case_epsilon(queries, delta), rel=1e-9
+    )
 
 
 def test_calibrated_noise_pays_for_the_first_mechanism_too() -> None:
     first = nzc.Confident(300, 30, 2)
     with pytest.raises(nzc.InputError, match=r"^epsilon=3: must be above 92: sigma alone cannot"):
         nzc.calibrate(partial(nzc.Interactive, 300, 30, confidence=0.9, first=first), 3, 1e-5, 200)
-    sigma = nzc.calibrate(partial(nzc.Interactive, 300, 30, confidence=0.9, first=first), 93, 1e-5, 200)
+    sigma = nzc.calibrate(
+        partial(nzc.Interactive, 300, 30, confidence=0.9, first=first), 93, 1e-5, 200
+    )
     assert nzc.Interactive(300, 30, sigma, 0.9, first).worst_case_epsilon(200, 1e-5) <= 93

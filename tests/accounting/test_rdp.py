@@ -32,11 +32,19 @@ DELTAS = (1e-3, 1e-5, 1e-8)
 
 
 def _settings(count: int):
-    """Yield costs, orders → [orders], and δ: tiny ones, and sharp ones, which are infinite from some order on."""
+    """Yield costs, orders → [orders], and δ: tiny ones, and sharp ones, which are infinite from
+    some order on.
+    """
     rng = np.random.default_rng(0)
     for at in range(count):
-        delta, scale, times = 10 ** rng.uniform(-12, -0.5), 10 ** rng.uniform(-4, 1), int(10 ** rng.uniform(0, 3))
-        sparse = SparseScreen(threshold=1e3, sigma1=10 ** rng.uniform(-0.6, 2.5), cutoff=times).worst_case()
+        delta, scale, times = (
+            10 ** rng.uniform(-12, -0.5),
+            10 ** rng.uniform(-4, 1),
+            int(10 ** rng.uniform(0, 3)),
+        )
+        sparse = SparseScreen(
+            threshold=1e3, sigma1=10 ** rng.uniform(-0.6, 2.5), cutoff=times
+        ).worst_case()
         kinds = [
             lambda orders, rho=scale**3: rho * orders,
             lambda orders, eps=scale, times=times: times * pure_rdp(eps, orders),
@@ -65,11 +73,15 @@ def test_the_best_order_is_found_to_a_thousandth() -> None:
             grid.append(cks(rdp(ORDERS), ORDERS, delta).min() / true)
     assert to_epsilon(lambda orders: np.full(len(orders), np.inf), 1e-5)[0] == np.inf
     assert max(grid) > 1.02  # what the grid alone would give
-    assert np.mean(calls) < 2.5 and max(calls) <= 6  # a call takes seconds at the votes of thousands of queries
+    assert (
+        np.mean(calls) < 2.5 and max(calls) <= 6
+    )  # a call takes seconds at the votes of thousands of queries
 
 
 def test_an_order_that_is_chosen_late_has_its_part_of_delta_only() -> None:
-    """Second route: the conversion of one order, written out, where each order may lose δ divided by their number."""
+    """Second route: the conversion of one order, written out, where each order may lose δ divided
+    by their number.
+    """
     for rho, delta in ((1e-4, 1e-5), (0.02, 1e-5), (0.5, 1e-9), (30.0, 1e-2)):
         part = delta / len(CHOICES)
         by_order = []
@@ -93,12 +105,16 @@ def _laplace(orders: np.ndarray) -> np.ndarray:
 
 
 def _sampled(orders: np.ndarray) -> np.ndarray:
-    """Gaussian noise of deviation 2 on a Poisson sample of 1 % (Mironov, Talwar, Zhang 2019), at whole orders."""
+    """Gaussian noise of deviation 2 on a Poisson sample of 1 % (Mironov, Talwar, Zhang 2019), at
+    whole orders.
+    """
     costs = []
     for order in orders.tolist():
         k = np.arange(order + 1)
         choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
-        costs.append(logsumexp(choose + (order - k) * np.log(0.99) + k * np.log(0.01) + k * (k - 1) / 8))
+        costs.append(
+            logsumexp(choose + (order - k) * np.log(0.99) + k * np.log(0.01) + k * (k - 1) / 8)
+        )
     return np.array(costs) / (orders - 1)
 
 
@@ -108,7 +124,12 @@ ONE, REPLACED = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLA
 EVENTS = {
     "gaussian": (GaussianDpEvent(3), ONE, _gaussian, ANY),
     "laplace": (LaplaceDpEvent(2), ONE, _laplace, ANY),
-    "response": (RandomizedResponseDpEvent(2 / (1 + math.e), 2), REPLACED, partial(pure_rdp, 1.0), ANY),
+    "response": (
+        RandomizedResponseDpEvent(2 / (1 + math.e), 2),
+        REPLACED,
+        partial(pure_rdp, 1.0),
+        ANY,
+    ),
     "sampled": (PoissonSampledDpEvent(0.01, GaussianDpEvent(2)), ONE, _sampled, WHOLE),
 }
 
@@ -121,15 +142,24 @@ def test_every_order_converts_as_in_dp_accounting(name: str) -> None:
     for count, delta in product((1, 30, 1000), (*DELTAS, 0.1)):
         costs = count * rdp(orders)
         found = cks(costs, orders, delta)
-        for order, epsilon, cost in zip(orders.tolist(), found.tolist(), costs.tolist(), strict=True):
-            if delta**2 < -math.expm1(-cost):  # else dp-accounting says 0, by the Kullback-Leibler divergence
+        for order, epsilon, cost in zip(
+            orders.tolist(), found.tolist(), costs.tolist(), strict=True
+        ):
+            if delta**2 < -math.expm1(
+                -cost
+            ):  # else dp-accounting says 0, by the Kullback-Leibler divergence
                 peer = RdpAccountant([order], relation).compose(event, count)
-                assert max(0.0, epsilon) == pytest.approx(peer.get_epsilon(delta), rel=1e-9, abs=1e-12)
+                assert max(0.0, epsilon) == pytest.approx(
+                    peer.get_epsilon(delta), rel=1e-9, abs=1e-12
+                )
                 compared += 1
         if delta**2 < -math.expm1(-costs.min()):
             best = int(found.argmin())
             peer = RdpAccountant(orders.tolist(), relation).compose(event, count)
-            assert peer.get_epsilon_and_optimal_order(delta) == (pytest.approx(max(0, found[best])), orders[best])
+            assert peer.get_epsilon_and_optimal_order(delta) == (
+                pytest.approx(max(0, found[best])),
+                orders[best],
+            )
     assert compared > 80
 
 
@@ -144,15 +174,21 @@ def test_the_smallest_epsilon_is_that_of_dp_accounting_on_dense_orders(name: str
         assert found == pytest.approx(peer, rel=1e-3)
 
 
-# How loose the bare grid may be, where costs are stored or chosen at its orders alone: ledger, filter and plan.
+# How loose the bare grid may be, where costs are stored or chosen at its orders alone: ledger,
+# filter and plan.
 
 STEPS = 50
 FINE = 1 + np.exp(
-    np.interp(np.arange((len(ORDERS) - 1) * STEPS + 1) / STEPS, np.arange(len(ORDERS)), np.log(ORDERS - 1))
+    np.interp(
+        np.arange((len(ORDERS) - 1) * STEPS + 1) / STEPS, np.arange(len(ORDERS)), np.log(ORDERS - 1)
+    )
 )
-#: By the best order of a 50 times finer grid, up to which the row holds: how much larger ε may be, relatively.
+#: By the best order of a 50 times finer grid, up to which the row holds: how much larger ε may be,
+#: relatively.
 LOOSE = {1.5: 0.003, 4.0: 0.013, 32.0: 0.003, 1024.0: 0.0015, math.inf: 0.0035}
-COSTS = [gaussian_cost(mu) for mu in np.geomspace(1e-3, 15, 29)] + [pure_cost(eps) for eps in np.geomspace(1e-3, 2, 11)]
+COSTS = [gaussian_cost(mu) for mu in np.geomspace(1e-3, 15, 29)] + [
+    pure_cost(eps) for eps in np.geomspace(1e-3, 2, 11)
+]
 
 
 def _loose(order: float) -> float:
@@ -177,7 +213,10 @@ def test_no_cost_of_the_ledger_is_looser_than_a_fine_grid_by_more_than_a_percent
             if 0.005 < best < 200:
                 orders.append(float(FINE[values.argmin()]))
                 total = total_epsilon([entry], delta)
-                assert best * (1 - 1e-9) <= total <= best * (1 + _loose(orders[-1])), (number, orders[-1])
+                assert best * (1 - 1e-9) <= total <= best * (1 + _loose(orders[-1])), (
+                    number,
+                    orders[-1],
+                )
     assert _seen(orders)
 
 
@@ -190,13 +229,19 @@ def test_a_release_is_added_to_a_ledger_at_no_coarser_orders(tmp_path) -> None:
         ledger.add(str(sigma), mechanism.cost(votes, counts))
         values = cks(FINE / sigma**2, FINE, 1e-5)
         orders.append(float(FINE[values.argmin()]))
-        assert values.min() * (1 - 1e-9) <= ledger.total(str(sigma), 1e-5) <= values.min() * (1 + _loose(orders[-1]))
+        assert (
+            values.min() * (1 - 1e-9)
+            <= ledger.total(str(sigma), 1e-5)
+            <= values.min() * (1 + _loose(orders[-1]))
+        )
     assert np.histogram(orders, [1, 4, 32, 1024])[0].all()
 
 
 def test_orders_chosen_late_are_no_further_apart_than_four_percent_of_epsilon() -> None:
     for rho, delta in product(np.geomspace(1e-6, 3, 40), DELTAS):
-        whole, part = (float(cks(rho * FINE, FINE, share).min()) for share in (delta, delta / len(CHOICES)))
+        whole, part = (
+            float(cks(rho * FINE, FINE, share).min()) for share in (delta, delta / len(CHOICES))
+        )
         if 0.01 < whole < 30:
             found = adaptive_epsilon(rho * CHOICES, delta)
             assert part * (1 - 1e-9) <= found <= 1.04 * part
@@ -205,7 +250,9 @@ def test_orders_chosen_late_are_no_further_apart_than_four_percent_of_epsilon() 
 
 def test_a_filter_admits_what_the_best_order_of_a_fine_grid_admits() -> None:
     orders = []
-    for gamma, sigma1, delta, epsilon in product(np.geomspace(1e-4, 1, 23), (10, 1e4), DELTAS, (0.03, 0.3, 1, 8)):
+    for gamma, sigma1, delta, epsilon in product(
+        np.geomspace(1e-4, 1, 23), (10, 1e4), DELTAS, (0.03, 0.3, 1, 8)
+    ):
         chosen = renyi_filter(epsilon, delta, ORDERS / (2 * sigma1**2), pure_rdp(2 * gamma, ORDERS))
         price = FINE / (2 * sigma1**2) + pure_rdp(2 * gamma, FINE)
         room = (epsilon - cks(np.zeros(len(FINE)), FINE, delta)) / price
@@ -225,7 +272,12 @@ def test_a_sanitised_plan_expects_no_more_than_the_best_of_fine_orders_and_noise
         chosen = sanitised.plan([(queries, bound)], delta)
         spent = 0.2 * queries * bound.worst_case(np.array([chosen.order]))[0]
         expected = chosen.convert(spent * np.exp(chosen.beta * chosen.margin), delta)
-        released = 0.2 * queries * bound.worst_case(fine) * np.exp(-chosen.beta * noises * ndtri(delta / 10))
+        released = (
+            0.2
+            * queries
+            * bound.worst_case(fine)
+            * np.exp(-chosen.beta * noises * ndtri(delta / 10))
+        )
         values = cks(released + fine / (2 * noises**2), fine, 0.9 * delta)
         best = float(values.min())
         if best < 30:

@@ -1,4 +1,6 @@
-"""The sanitised release: is the bound's growth the true one, is the draw an upper bound, is it cheap and robust?"""
+"""The sanitised release: is the bound's growth the true one, is the draw an upper bound, is it
+cheap and robust?
+"""
 
 import itertools
 
@@ -31,13 +33,17 @@ def screen_bound(sigma1):
 
 
 def theorem_total(released, order):
-    return sum(bound.rdp(bound.log_flip(votes), np.array([order])).sum() for bound, votes in released)
+    return sum(
+        bound.rdp(bound.log_flip(votes), np.array([order])).sum() for bound, votes in released
+    )
 
 
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize(("teachers", "classes"), [(24, 2), (7, 4)])
 def test_growth_covers_every_histogram_within_reach(name, teachers, classes):
-    """Second route: the largest theorem bound among all histograms at most d moves away, by enumeration."""
+    """Second route: the largest theorem bound among all histograms at most d moves away, by
+    enumeration.
+    """
     bound, every = BOUNDS[name], np.array(histograms(teachers, classes))
     reach = np.abs(every[:, None] - every[None]).sum(axis=2) // 2
     for order in (1.5, 3.0):
@@ -59,7 +65,9 @@ def test_log_smooth_bound_has_sensitivity_beta(name):
         teachers = rng.integers(0, 3, size=(6, 15))  # [queries, teachers]
         other = teachers.copy()
         other[:, 0] = rng.integers(0, 3, size=6)
-        votes, moved = (np.stack([(t == k).sum(axis=1) for k in range(3)], axis=1) for t in (teachers, other))
+        votes, moved = (
+            np.stack([(t == k).sum(axis=1) for k in range(3)], axis=1) for t in (teachers, other)
+        )
         beta = float(rng.choice([0.02, 0.1, 0.5]))
         here, there = (sanitised.log_smooth_bound([(bound, v)], 2.0, beta) for v in (votes, moved))
         assert abs(here - there) <= beta * (1 + 1e-9)
@@ -79,14 +87,25 @@ def test_bound_by_mpmath():
             big_a = ((1 - q) / (1 - (q * mp.exp(e2)) ** ((m2 - 1) / m2))) ** (a - 1)
             big_b = (mp.exp(m1 / sigma**2) / q ** (1 / (m1 - 1))) ** (a - 1)
             data = mp.log((1 - q) * big_a + q * big_b) / (a - 1)
-            valid = m1 > a and m2 > 1 and q <= mp.exp((m2 - 1) * e2) / (m1 / (m1 - 1) * m2 / (m2 - 1)) ** m2
-            check(gaussian_bound(sigma), row, a, min(data, mp.mpf(a) / sigma**2) if valid else mp.mpf(a) / sigma**2)
+            valid = (
+                m1 > a
+                and m2 > 1
+                and q <= mp.exp((m2 - 1) * e2) / (m1 / (m1 - 1) * m2 / (m2 - 1)) ** m2
+            )
+            check(
+                gaussian_bound(sigma),
+                row,
+                a,
+                min(data, mp.mpf(a) / sigma**2) if valid else mp.mpf(a) / sigma**2,
+            )
         for gamma, a in ((mp.mpf("0.3"), 3), (mp.mpf("0.1"), 8)):
             q = sum((2 + gamma * (top - r)) / (4 * mp.exp(gamma * (top - r))) for r in rest)
             pure = 2 * gamma
             expected = min(pure, pure**2 * a / 2)
             if q <= 1 / (mp.exp(pure) + 1):
-                data = (1 - q) * ((1 - q) / (1 - mp.exp(pure) * q)) ** (a - 1) + q * mp.exp(pure * (a - 1))
+                data = (1 - q) * ((1 - q) / (1 - mp.exp(pure) * q)) ** (a - 1) + q * mp.exp(
+                    pure * (a - 1)
+                )
                 expected = min(expected, mp.log(data) / (a - 1))
             check(laplace_bound(float(gamma)), row, a, expected)
 
@@ -101,15 +120,22 @@ def test_screen_votes_give_the_screens_own_probability_and_cost(sigma1):
     scores, threshold = np.array([10, 31, 35, 60]), 35
     votes, bound = screen_votes(scores, threshold), screen_bound(sigma1)
     assert np.allclose(
-        bound.log_flip(votes), [float(mpmath.log(mpmath.ncdf(-abs(s - threshold) / sigma1))) for s in scores]
+        bound.log_flip(votes),
+        [float(mpmath.log(mpmath.ncdf(-abs(s - threshold) / sigma1))) for s in scores],
     )
-    assert bound.worst_case(np.array([4.0]))[0] == pytest.approx(4 / (2 * sigma1**2))  # sensitivity 1, not √2
+    assert bound.worst_case(np.array([4.0]))[0] == pytest.approx(
+        4 / (2 * sigma1**2)
+    )  # sensitivity 1, not √2
 
 
 def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
     """Where the smooth bound is the bound itself, the planned rate is met, not just kept."""
     votes, bound = np.array([[30, 20, 0]] * 40 + [[49, 1, 0]] * 10), gaussian_bound(10)
-    plan, draws, rng = Plan(order=3.0, beta=0.3, noise=2.0, failure=0.02), 200_000, np.random.default_rng(2)
+    plan, draws, rng = (
+        Plan(order=3.0, beta=0.3, noise=2.0, failure=0.02),
+        200_000,
+        np.random.default_rng(2),
+    )
     log_bound = sanitised.log_smooth_bound([(bound, votes)], plan.order, plan.beta)
     total = theorem_total([(bound, votes)], plan.order)
     assert total <= np.exp(log_bound) <= 1.02 * total
@@ -126,16 +152,26 @@ def test_published_epsilon_includes_its_own_cost_and_failure():
     votes, bound, delta = np.array([[200, 40, 10]] * 100), gaussian_bound(40), 1e-5
     plan = sanitised.plan([(100, bound)], delta)
     rdp, a = sanitised.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0)), plan.order
-    by_hand = rdp + a / (2 * plan.noise**2) + np.log((a - 1) / a) - np.log((delta - plan.failure) * a) / (a - 1)
+    by_hand = (
+        rdp
+        + a / (2 * plan.noise**2)
+        + np.log((a - 1) / a)
+        - np.log((delta - plan.failure) * a) / (a - 1)
+    )
     assert plan.convert(rdp, delta) == pytest.approx(by_hand, rel=1e-12)
 
 
-@pytest.mark.parametrize("bound", [gaussian_bound(0.1), gaussian_bound(1e6), laplace_bound(0.05), laplace_bound(5)])
-@pytest.mark.parametrize("votes", [[[5000, 0]], [[1, 1, 1]], [[0, 3, 9, 1]], [[5000, 0], [2501, 2499]]])
+@pytest.mark.parametrize(
+    "bound", [gaussian_bound(0.1), gaussian_bound(1e6), laplace_bound(0.05), laplace_bound(5)]
+)
+@pytest.mark.parametrize(
+    "votes", [[[5000, 0]], [[1, 1, 1]], [[0, 3, 9, 1]], [[5000, 0], [2501, 2499]]]
+)
 def test_any_votes_have_a_finite_epsilon_in_any_class_order(bound, votes):
     votes, plan = np.array(votes), sanitised.plan([(len(votes), bound)], 1e-6)
     got, shuffled = (
-        sanitised.sanitise([(bound, order)], plan, 1e-6, np.random.default_rng(0)) for order in (votes, votes[:, ::-1])
+        sanitised.sanitise([(bound, order)], plan, 1e-6, np.random.default_rng(0))
+        for order in (votes, votes[:, ::-1])
     )
     assert 0 < plan.convert(got, 1e-6) < np.inf and got == shuffled
     assert got <= len(votes) * bound.worst_case(np.array([plan.order]))[0] * (1 + 1e-12)
@@ -153,13 +189,20 @@ def test_growth_of_a_screen_covers_every_score_within_reach(order):
         worst, _ = sanitised._worst(bound, screen_votes(np.array([score]), threshold), order)
         for distance in range(12):
             near = cost[np.abs(scores - score) <= distance]
-            assert near.max() * (1 - 1e-12) <= worst(distance) <= bound.worst_case(np.array([order]))[0] * (1 + 1e-12)
+            assert (
+                near.max() * (1 - 1e-12)
+                <= worst(distance)
+                <= bound.worst_case(np.array([order]))[0] * (1 + 1e-12)
+            )
 
 
 @pytest.mark.parametrize("order", [1.2, 2.0, 6.0])
 def test_realised_answers_compose_at_a_fixed_order(order):
-    """Point 4 of "The sanitised bound" in docs/proofs.md, by summing over outcomes of a screened query, all neighbours:
-    E_P exp((α − 1)(L − ρ_screen − [answered] ρ_label)) ≤ 1. Factors of this kind multiply over queries."""
+    """Point 4 of "The sanitised bound" in docs/proofs.md, by summing over outcomes of a screened
+    query, all neighbours:
+       E_P exp((α − 1)(L − ρ_screen − [answered] ρ_label)) ≤ 1. Factors of this kind multiply over
+       queries.
+    """
     teachers, sigma, sigma1, threshold = 30, 6.0, 8.0, 20
     label, screened, at = gaussian_bound(sigma), screen_bound(sigma1), np.array([order])
 
@@ -170,7 +213,9 @@ def test_realised_answers_compose_at_a_fixed_order(order):
 
     for first in range(teachers + 1):
         votes = np.array([[first, teachers - first]])
-        asked = screened.rdp(screened.log_flip(screen_votes(votes.max(axis=1), threshold)), at)[0, 0]
+        asked = screened.rdp(screened.log_flip(screen_votes(votes.max(axis=1), threshold)), at)[
+            0, 0
+        ]
         answered = label.rdp(label.log_flip(votes), at)[0, 0]
         spent = asked + np.array([0, answered, answered])
         for other in {max(first - 1, 0), min(first + 1, teachers)}:
@@ -178,10 +223,14 @@ def test_realised_answers_compose_at_a_fixed_order(order):
             assert (p**order * q ** (1 - order) * np.exp(-(order - 1) * spent)).sum() <= 1 + 1e-12
 
 
-@pytest.mark.parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
+@pytest.mark.parametrize(
+    ("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)]
+)
 def test_published_votes(name, queries, delta):
     votes, bound = published_votes(name, queries), gaussian_bound(40)
     plan = sanitised.plan([(queries, bound)], delta)
     got = sanitised.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
-    theorem = to_epsilon(lambda orders: bound.rdp(bound.log_flip(votes), orders).sum(axis=0), delta)[0]
+    theorem = to_epsilon(
+        lambda orders: bound.rdp(bound.log_flip(votes), orders).sum(axis=0), delta
+    )[0]
     assert theorem < plan.convert(got, delta) < 1.5 * theorem

@@ -1,4 +1,6 @@
-"""Wrong input: one line that names the key, the value and what is allowed; exit code 2; nothing left behind."""
+"""Wrong input: one line that names the key, the value and what is allowed; exit code 2; nothing
+left behind.
+"""
 
 import ast
 import pickle
@@ -56,9 +58,17 @@ WRONG = [
     ("aggregator._target_=builtins.dict", "aggregator._target_=builtins.dict", "NoisyArgmax"),
     ("aggregator._target_=nzc.Nothing", "aggregator._target_=nzc.Nothing", "class or function"),
     ("aggregator._target_=mine.lost", "aggregator._target_=mine.lost", "wrong backend"),
-    ("student.optimizer={_target_: torch.optim.SGD, lrr: 1}", "student.optimizer.lrr=1", "did you mean lr?"),
+    (
+        "student.optimizer={_target_: torch.optim.SGD, lrr: 1}",
+        "student.optimizer.lrr=1",
+        "did you mean lr?",
+    ),
     # Parts of one's own, before any file is read
-    ("dataset=npz dataset.path=no.npz student._target_=mine.Missing", "student._target_=mine.Missing", "imported"),
+    (
+        "dataset=npz dataset.path=no.npz student._target_=mine.Missing",
+        "student._target_=mine.Missing",
+        "imported",
+    ),
     ("queries=401", "queries=401", "from 1 to 400"),
     ("teachers.count=2.5", "teachers.count=2.5", "whole number"),
     ("student.network=foo", "student.network=foo", "mlp"),
@@ -74,17 +84,37 @@ WRONG = [
     ("tracking=mlflow tracking.uri=sqlite:///damaged", "tracking.uri=sqlite:///", "new file"),
     ("tracking=mlflow tracking.uri=sqlite:///mine.py/mlflow.db", "tracking.uri=", "written"),
     (f"{NEAR_ZERO} student=gan_ssl student.network={{_target_:mine.Own}}", "student", ""),
-    (f"{NEAR_ZERO} representation=contrastive representation.encoder.network={{_target_:mine.Own}}", "encoder", ""),
+    (
+        f"{NEAR_ZERO} representation=contrastive representation.encoder.network={{_target_:mine.Own}}",
+        "encoder",
+        "",
+    ),
     (" ".join(VOTES), "teachers.path=???", "must be given"),
-    (f"{FLAT_VOTES} aggregator.sigma=null queries=20", "aggregator.sigma=null", "where budget.epsilon is null"),
-    (f"{FLAT_VOTES} {NULL} aggregator=confident aggregator.sigma1=null", "aggregator.sigma1=null", "left out"),
-    (f"{FLAT_VOTES} {NULL} aggregator=nzc aggregator.sensitivity=local", "budget.epsilon=1.0", "must be null"),
+    (
+        f"{FLAT_VOTES} aggregator.sigma=null queries=20",
+        "aggregator.sigma=null",
+        "where budget.epsilon is null",
+    ),
+    (
+        f"{FLAT_VOTES} {NULL} aggregator=confident aggregator.sigma1=null",
+        "aggregator.sigma1=null",
+        "left out",
+    ),
+    (
+        f"{FLAT_VOTES} {NULL} aggregator=nzc aggregator.sensitivity=local",
+        "budget.epsilon=1.0",
+        "must be null",
+    ),
     ("dataset=none student=none budget.epsilon=1", "dataset=none", "teachers=votes"),
     (f"{FLAT_VOTES} {NULL} {CONFIDENT}", "budget.epsilon=1.0", "must be above"),
     (f"{PLAN} --agreement 0.2", "--agreement=0.2:", "above the share of the runner-up, 0.4"),
     (f"{PLAN} --queries 5,x", "nzc plan=", "5,x: must be whole numbers, separated by commas"),
     (f"{PLAN} --agreement-from none.npy y.npy", "--agreement-from=none.npy y.npy:", "No such file"),
-    (f"{PLAN} --agreement-from v.npy wrong.npy", "--agreement-from=v.npy wrong.npy:", "that of the true class"),
+    (
+        f"{PLAN} --agreement-from v.npy wrong.npy",
+        "--agreement-from=v.npy wrong.npy:",
+        "that of the true class",
+    ),
     (f"{PLAN} --agreement-from three.npy y.npy", "--agreement-from=three.npy y.npy:", "4 classes"),
     ("report damaged", "FOLDER=damaged", "whole files"),
     ("report nowhere", "FOLDER=nowhere", "run or a sweep"),
@@ -96,7 +126,17 @@ WRONG = [
 
 @pytest.mark.parametrize("words", [(), ("--multirun", "seed=1,2")], ids=["run", "sweep"])
 @pytest.mark.parametrize(
-    "name", ["p (1).csv", "p=1.csv", "p#2.csv", "p ü.csv", "it's p.csv", "p&co[1]!.csv", "[1] p.csv", "p,2.csv"]
+    "name",
+    [
+        "p (1).csv",
+        "p=1.csv",
+        "p#2.csv",
+        "p ü.csv",
+        "it's p.csv",
+        "p&co[1]!.csv",
+        "[1] p.csv",
+        "p,2.csv",
+    ],
 )
 def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
     nzc: Nzc, words: tuple[str, ...], name: str
@@ -104,7 +144,11 @@ def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
     Path(name).touch()
     for key in ("dataset.private", "+dataset.whatever", "paths.store"):
         ran = nzc(*words, "dataset=table", f"{key}={name}")
-        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1) and f"{key}={name}: " in ran.err
+        assert (ran.code, ran.out, ran.err.count("\n")) == (
+            2,
+            "",
+            1,
+        ) and f"{key}={name}: " in ran.err
         (typed,) = shlex.split(re.search(r"type (.*?'); ", ran.err)[1])  # type: ignore[index]
         assert OverridesParser.create().parse_override(typed).value() == name
 
@@ -145,7 +189,13 @@ def _files(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("damaged/.hydra/hydra.yaml").write_text(f"hydra: {{runtime: {{choices: {choices}}}}}")
     for name in (RESULT, STUDENT, STUDENT_INPUT):
         Path("damaged", name).write_text("{")
-    for name, array in {"votes": FLAT, "v": [[7, 2, 1, 0]], "y": [0], "wrong": [3], "three": [[7, 2, 1]]}.items():
+    for name, array in {
+        "votes": FLAT,
+        "v": [[7, 2, 1, 0]],
+        "y": [0],
+        "wrong": [3],
+        "three": [[7, 2, 1]],
+    }.items():
         np.save(f"{name}.npy", array)
     Path("store").mkdir()
     Path("store/ledger.db").write_bytes(b"SQLite format 3" + bytes(5000))
@@ -155,7 +205,9 @@ def _files(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_files")
 @pytest.mark.parametrize(("line", "names", "allows"), WRONG, ids=[case[0][:50] for case in WRONG])
-def test_one_line_and_nothing_left(nzc: Nzc, command: Command, line: str, names: str, allows: str) -> None:
+def test_one_line_and_nothing_left(
+    nzc: Nzc, command: Command, line: str, names: str, allows: str
+) -> None:
     before = set(Path().rglob("*"))
     if line.startswith(("report", "predict", "plan")):
         code, out, err = command(*line.split())
@@ -174,35 +226,75 @@ def _complains(nzc: Nzc, arguments: list[str], names: str, allows: str) -> None:
 
 #: Overrides, the last of which is refused, and what the line says of its key.
 REFUSED = [
-    (["recipe=near_zero", "teachers.count=50"], ["teachers=cells, which recipe=near_zero chose", "ensemble, forest,"]),
-    (["teachers=cells", "teachers.count=5"], ["teachers=cells, which you chose", "sklearn or votes has it"]),
-    (["aggregator.threshold=3"], ["aggregator=gnmax, the default", "confident, interactive or stable has it"]),
-    (["aggregator.sigma1=3"], ["aggregator=gnmax, the default", "confident, interactive or stable has it"]),
-    (["student=linear", "student.steps=5"], ["student=linear, which you chose", "supervised or vat has it"]),
-    (["student=none", "student.alpha=5"], ["student=none, which you chose", "student=heir or vat has it"]),
-    (["+sweeps=published_mnist", "student.alpha=5"], ["student=softmatch, which sweeps=published_mnist chose"]),
-    (["+sweeps=private_knn_mnist", "teachers.count=5"], ["teachers=cells, which recipe=near_zero chose"]),
-    (["student=mine", "student.alpha=5"], ["student=mine, which you chose", "student=heir or vat has it"]),
+    (
+        ["recipe=near_zero", "teachers.count=50"],
+        ["teachers=cells, which recipe=near_zero chose", "ensemble, forest,"],
+    ),
+    (
+        ["teachers=cells", "teachers.count=5"],
+        ["teachers=cells, which you chose", "sklearn or votes has it"],
+    ),
+    (
+        ["aggregator.threshold=3"],
+        ["aggregator=gnmax, the default", "confident, interactive or stable has it"],
+    ),
+    (
+        ["aggregator.sigma1=3"],
+        ["aggregator=gnmax, the default", "confident, interactive or stable has it"],
+    ),
+    (
+        ["student=linear", "student.steps=5"],
+        ["student=linear, which you chose", "supervised or vat has it"],
+    ),
+    (
+        ["student=none", "student.alpha=5"],
+        ["student=none, which you chose", "student=heir or vat has it"],
+    ),
+    (
+        ["+sweeps=published_mnist", "student.alpha=5"],
+        ["student=softmatch, which sweeps=published_mnist chose"],
+    ),
+    (
+        ["+sweeps=private_knn_mnist", "teachers.count=5"],
+        ["teachers=cells, which recipe=near_zero chose"],
+    ),
+    (
+        ["student=mine", "student.alpha=5"],
+        ["student=mine, which you chose", "student=heir or vat has it"],
+    ),
     (["aggregator=lnmax", "aggregator.gama=5"], ["did you mean gamma?"]),
     (["tracking=none", "tracking.foo=5"], ["left out: tracking has no keys here"]),
-    (["+aggregator.threshold=3"], ["keys of nzc.GNMax: sigma", "confident, interactive or stable has threshold"]),
+    (
+        ["+aggregator.threshold=3"],
+        ["keys of nzc.GNMax: sigma", "confident, interactive or stable has threshold"],
+    ),
     (["epsilon=1"], ["did you mean budget.epsilon?"]),
     (["+epsilon=1"], ["did you mean budget.epsilon?"]),
     (["sigma=3"], ["did you mean aggregator.sigma?"]),
-    (["recipe=near_zero", "count=50"], ["did you mean teachers.count (with teachers=ensemble, forest,"]),
+    (
+        ["recipe=near_zero", "count=50"],
+        ["did you mean teachers.count (with teachers=ensemble, forest,"],
+    ),
     (["gamma=0.1"], ["did you mean aggregator.gamma (with aggregator=counts, gumbel,"]),
     (["steps=100"], ["did you mean student.steps?"]),
     (["kind=KMNIST"], ["did you mean dataset.kind (with dataset=", "torchvision)?"]),
-    (["threshold=3"], ["aggregator.threshold (with aggregator=confident", ") or student.threshold?"]),
+    (
+        ["threshold=3"],
+        ["aggregator.threshold (with aggregator=confident", ") or student.threshold?"],
+    ),
     (["epsilom=1"], ["keys of nzc: "]),
 ]
 
 
-@pytest.mark.parametrize(("overrides", "says"), REFUSED, ids=[" ".join(case[0]) for case in REFUSED])
+@pytest.mark.parametrize(
+    ("overrides", "says"), REFUSED, ids=[" ".join(case[0]) for case in REFUSED]
+)
 def test_a_refused_key_names_its_cause(
     overrides: list[str], says: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who chose the option that lacks it, and which options have it, those of the working directory included."""
+    """Who chose the option that lacks it, and which options have it, those of the working directory
+    included.
+    """
     monkeypatch.chdir(tmp_path)
     Path("conf/student").mkdir(parents=True)
     Path("conf/student/heir.yaml").write_text("defaults: [vat, _self_]")
@@ -219,7 +311,11 @@ def test_a_refused_key_names_its_cause(
 def test_a_line_blames_for_an_option_who_chose_it() -> None:
     """As Hydra composes it."""
     sweeps = [f"+sweeps={path.stem}" for path in sorted((CONF.parent / "sweeps").glob("*.yaml"))]
-    cases = [["recipe=near_zero", "student=vat"], ["recipe=tables"], *([sweep] for sweep in sweeps[::4])]
+    cases = [
+        ["recipe=near_zero", "student=vat"],
+        ["recipe=tables"],
+        *([sweep] for sweep in sweeps[::4]),
+    ]
     for overrides in cases:
         cfg = compose_run(overrides)
         for group, option in cfg.hydra.runtime.choices.items():
@@ -235,7 +331,20 @@ def test_a_key_beside_a_sweep_over_its_group_is_answered_with_what_to_type(nzc: 
     assert "votes.npy" in nzc(*words, typed).err  # the next mistake
 
 
-JUNK = ("abc", "null", "-1", "0", "nan", "1e400", "[]", "[1,{a: 2}]", "{a: 1}", "true", "${nope}", "???")
+JUNK = (
+    "abc",
+    "null",
+    "-1",
+    "0",
+    "nan",
+    "1e400",
+    "[]",
+    "[1,{a: 2}]",
+    "{a: 1}",
+    "true",
+    "${nope}",
+    "???",
+)
 KEYS = [
     key
     for key in flatten(OmegaConf.to_container(compose_run(["tracking=none"]), resolve=False))  # type: ignore[arg-type]
@@ -297,9 +406,19 @@ FILES: list[tuple[dict[str, Any], list[str], str, str]] = [
     ({"votes": np.arange(9)}, FILE, VOTES_KEY, "[queries, "),
     ({"votes": np.zeros((4, 3), int)}, FILE, VOTES_KEY, "1 or more; row 0 does not"),
     ({"votes": FLAT, "labels": np.full(30, 3)}, [*FILE, LABELS_KEY], LABELS_KEY, "from 0 to 2"),
-    ({"votes": FLAT, "labels": np.zeros(31, int)}, [*FILE, LABELS_KEY], LABELS_KEY, "30 whole numbers"),
+    (
+        {"votes": FLAT, "labels": np.zeros(31, int)},
+        [*FILE, LABELS_KEY],
+        LABELS_KEY,
+        "30 whole numbers",
+    ),
     ({"votes": np.ones((300, 3), int)}, ["teachers=votes", VOTES_KEY], VOTES_KEY, "10 classes"),
-    ({"data": (np.where(ROLE == "public", -1, Y), ROLE)}, [*OWN, TRUTH, "teachers.count=3"], TRUTH, "labels"),
+    (
+        {"data": (np.where(ROLE == "public", -1, Y), ROLE)},
+        [*OWN, TRUTH, "teachers.count=3"],
+        TRUTH,
+        "labels",
+    ),
     ({"data": (Y, np.where(ROLE == "private", "test", ROLE))}, OWN, "dataset=npz", "it has none"),
     ({"data": (np.where(ROLE == "private", 1, Y), ROLE)}, OWN, "dataset=npz", "one class"),
 ]
@@ -331,7 +450,10 @@ def test_files_that_are_no_arrays(nzc: Nzc, arguments: list[str], key: str) -> N
 
 def test_what_a_message_tells_the_user_to_type_exists() -> None:
     """Groups have the options, and YAML files the keys, that stand before = in the strings of nzc."""
-    yaml = {group: "".join(file.read_text() for file in (CONF / group).glob("*.yaml")) for group in GROUPS}
+    yaml = {
+        group: "".join(file.read_text() for file in (CONF / group).glob("*.yaml"))
+        for group in GROUPS
+    }
     typed = {
         found
         for path in CONF.parent.joinpath("nzc").rglob("*.py")

@@ -18,13 +18,15 @@ import nzc as library
 from nzc.app.build import build
 from nzc.app.components import build_policy
 from nzc.app.config import compose_run
-from nzc.labeling.promise import Promise
+from nzc.labeling.bound import Promise
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 @pytest.mark.usefixtures("histograms")
-@pytest.mark.parametrize("aggregator", [["aggregator=gnmax", "aggregator.sigma=null"], ["aggregator=sparse_stable"]])
+@pytest.mark.parametrize(
+    "aggregator", [["aggregator=gnmax", "aggregator.sigma=null"], ["aggregator=sparse_stable"]]
+)
 def test_the_noise_spends_the_budget(nzc: Nzc, aggregator: list[str]) -> None:
     ran = nzc(*FILE, *aggregator, "queries=20", "budget.epsilon=0.5")
     assert ran.result["refused"] == 0
@@ -38,7 +40,12 @@ def test_the_noise_spends_the_budget(nzc: Nzc, aggregator: list[str]) -> None:
 
 @pytest.mark.usefixtures("histograms")
 def test_a_run_of_votes_says_what_is_paid_for_and_has_an_experiment_of_its_own(nzc: Nzc) -> None:
-    screen = ["aggregator=confident", "aggregator.threshold=30", "aggregator.sigma1=5", "aggregator.sigma=20"]
+    screen = [
+        "aggregator=confident",
+        "aggregator.threshold=30",
+        "aggregator.sigma1=5",
+        "aggregator.sigma=20",
+    ]
     ran = nzc(*FILE, *screen, "queries=40", "answers=2", "tracking=mlflow")
     assert ran.result["answered"] == 2 <= 40 - ran.result["refused"] < 40
     assert f"{ran.result['refused']} more were not asked, but are paid for" in ran.out
@@ -47,16 +54,27 @@ def test_a_run_of_votes_says_what_is_paid_for_and_has_an_experiment_of_its_own(n
     assert "38 more were not asked: the budget or the answers were used up" in asked
     client = MlflowClient(f"sqlite:///{ran.folder}/mlflow.db")
     assert [run.data.params["dataset"] for run in tracked_runs(client)] == ["none"]
-    assert client.get_experiment_by_name("votes") is not None and client.get_experiment_by_name("none") is None
+    assert (
+        client.get_experiment_by_name("votes") is not None
+        and client.get_experiment_by_name("none") is None
+    )
 
 
 #: A budget, and the queries that are to spend it.
 EPSILON, QUERIES = 0.5, 20
-SETTINGS = [f"budget.epsilon={EPSILON}", f"queries={QUERIES}", "dataset=none", "teachers=votes", "tracking=none"]
+SETTINGS = [
+    f"budget.epsilon={EPSILON}",
+    f"queries={QUERIES}",
+    "dataset=none",
+    "teachers=votes",
+    "tracking=none",
+]
 
 
 def _promised(*words: str, sizes: tuple[int, ...] = (QUERIES,)) -> tuple[DictConfig, float]:
-    """The aggregator of a run, with its noise, and the ε that the run promises. It has 40 rows to ask."""
+    """The aggregator of a run, with its noise, and the ε that the run promises. It has 40 rows to
+    ask.
+    """
     cfg = compose_run([*SETTINGS, "teachers.path=votes.npy", *words])
     promise = Promise(build_policy(cfg, build(cfg, "teachers"), lambda: 40), [*sizes])
     return cfg.aggregator, promise.epsilon
@@ -70,7 +88,8 @@ def _gaussian(*shifts: float) -> float:
 
 
 def _laplace(shift: float) -> float:
-    """ε of Laplace noise of which two counts move by `shift` scales, for each of the queries, as dp-accounting has it.
+    """ε of Laplace noise of which two counts move by `shift` scales, for each of the queries, as
+    dp-accounting has it.
 
     By randomised response, which is the worst of what is as private as they are.
     """
@@ -95,9 +114,11 @@ def _laplace(shift: float) -> float:
 def test_noise_that_nobody_typed_follows_from_the_budget(
     aggregator: str, other_route: Callable[[Any], float], gap: float
 ) -> None:
-    """Of every aggregator, all queries together spend it; what another library says of the same noise is no less.
+    """Of every aggregator, all queries together spend it; what another library says of the same
+    noise is no less.
 
-    It is more by `gap` at most where the label or the bit of a screen tells less than the noisy counts.
+       It is more by `gap` at most where the label or the bit of a screen tells less than the noisy
+       counts.
     """
     found, promised = _promised(f"aggregator={aggregator}")
     assert EPSILON * (1 - 2e-3) <= promised <= EPSILON
@@ -116,18 +137,24 @@ def test_every_preset_leaves_its_noise_to_a_budget() -> None:
         assert all(free[key] is None for key in noise if key in free), name
         settings["budget"] = {"epsilon": None}
         typed = OmegaConf.create(settings).aggregator
-        assert all(typed[key] is not None for key in noise if key in typed and name != "sparse_stable"), name
+        assert all(
+            typed[key] is not None for key in noise if key in typed and name != "sparse_stable"
+        ), name
 
 
 def test_noise_beside_that_of_a_budget_keeps_the_proportion_of_the_preset() -> None:
-    suits = OmegaConf.create({"confident": {"sigma1": 30, "sigma": 15}, "stable": {"threshold": 20, "sigma1": 3}})
+    suits = OmegaConf.create(
+        {"confident": {"sigma1": 30, "sigma": 15}, "stable": {"threshold": 20, "sigma1": 3}}
+    )
     for name, key, beside, usual in (
         ("confident", "sigma1", "sigma", 150 / 40), ("confident", "sigma1", "sigma", 30 / 15),
         ("stable", "threshold", "sigma1", 80 / 12), ("stable", "threshold", "sigma1", 20 / 3),
     ):  # fmt: skip
         dataset = {"suits": suits} if usual in (30 / 15, 20 / 3) else {}
         preset = OmegaConf.load(presets.FOLDER / f"{name}.yaml")
-        cfg = OmegaConf.create({"budget": {"epsilon": None}, "dataset": dataset, "aggregator": preset})
+        cfg = OmegaConf.create(
+            {"budget": {"epsilon": None}, "dataset": dataset, "aggregator": preset}
+        )
         assert cfg.aggregator[key] / cfg.aggregator[beside] == usual
         alone = cfg.aggregator[key]
         cfg.aggregator[beside] = 7  # as one types it, or as a budget decides it
@@ -143,7 +170,9 @@ def test_noise_that_was_typed_stays() -> None:
 
 
 def test_a_sanitised_bound_and_two_rounds_spend_the_budget_too() -> None:
-    _, promised = _promised("aggregator=interactive", "rounds=[8,12]", "bound=sanitised", sizes=(8, 12))
+    _, promised = _promised(
+        "aggregator=interactive", "rounds=[8,12]", "bound=sanitised", sizes=(8, 12)
+    )
     assert EPSILON * (1 - 5e-3) <= promised <= EPSILON
 
 
@@ -154,7 +183,10 @@ def test_all_rows_that_can_be_asked_or_all_rounds_share_the_budget() -> None:
 
 def test_noise_that_makes_delta_dear_is_found_where_any_is_enough() -> None:
     """Stable at a fixed threshold: less noise costs ε, more noise uses up δ."""
-    costs = {sigma: library.Stable(80, sigma).worst_case_epsilon(100, 1e-5) for sigma in np.linspace(14, 15.2, 25)}
+    costs = {
+        sigma: library.Stable(80, sigma).worst_case_epsilon(100, 1e-5)
+        for sigma in np.linspace(14, 15.2, 25)
+    }
     least = min(costs.values())
     sigma = library.calibrate(partial(library.Stable, threshold=80), 1.02 * least, 1e-5, 100)
     assert library.Stable(80, sigma).worst_case_epsilon(100, 1e-5) <= 1.02 * least
@@ -162,7 +194,9 @@ def test_noise_that_makes_delta_dear_is_found_where_any_is_enough() -> None:
         library.calibrate(partial(library.Stable, threshold=80), 0.97 * least, 1e-5, 100)
 
 
-def test_one_budget_means_the_same_in_rows_in_the_body_of_a_sweep_and_in_python(nzc: Nzc, histograms: Path) -> None:
+def test_one_budget_means_the_same_in_rows_in_the_body_of_a_sweep_and_in_python(
+    nzc: Nzc, histograms: Path
+) -> None:
     Path("sweeps").mkdir()
     rows = "[{name: free, set: ['aggregator=gnmax,confident']}, {name: typed, set: [aggregator.sigma=9]}]"
     text = "# @package _global_\nhydra: {mode: MULTIRUN}\nbudget: {epsilon: 1}\nqueries: 10\nsweep:\n  rows: "
@@ -175,6 +209,13 @@ def test_one_budget_means_the_same_in_rows_in_the_body_of_a_sweep_and_in_python(
     assert len(re.findall("10 queries then cost at most ε = 1", ran.err)) == 2
     body = nzc("+sweeps=body", *FILE).result
     assert (body["epsilon"]["published"], body["refused"]) == typed
-    settings = {"teachers": "votes", "teachers.path": "votes.npy", "dataset": "none", "student": "none"}
-    jobs = library.sweep(settings, tracking="none", queries=10, budget={"epsilon": 1}, aggregator=["gnmax"])
+    settings = {
+        "teachers": "votes",
+        "teachers.path": "votes.npy",
+        "dataset": "none",
+        "student": "none",
+    }
+    jobs = library.sweep(
+        settings, tracking="none", queries=10, budget={"epsilon": 1}, aggregator=["gnmax"]
+    )
     assert [*jobs["epsilon.published"]] == [free[0][0]]

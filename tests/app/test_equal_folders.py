@@ -1,8 +1,9 @@
-"""Equal labels, equal folder: what leaves a run depends on private rows through the released labels only.
+"""Equal labels, equal folder: what leaves a run depends on private rows through the released labels
+only.
 
-Each kind of dataset is run on private data and on their neighbours, with a patch that makes the released labels equal.
-All else is real. Then the published folder is equal to the byte, and so is everything that is printed, or sent to a
-tracker with tracking.private=false.
+Each kind of dataset is run on private data and on their neighbours, with a patch that makes the
+released labels equal. All else is real. Then the published folder is equal to the byte, and so is
+everything that is printed, or sent to a tracker with tracking.private=false.
 """
 
 import json
@@ -64,7 +65,10 @@ class Kind:
 
     @property
     def declared(self) -> list[str]:
-        return [*self.settings, *([] if self.classes is None else [f"dataset.classes={self.classes}"])]
+        return [
+            *self.settings,
+            *([] if self.classes is None else [f"dataset.classes={self.classes}"]),
+        ]
 
     def neighbour(self, change: str) -> list[Record]:
         """Return the records after a private one has changed, or has got company."""
@@ -97,7 +101,10 @@ def _names(records: Sequence[Record]) -> list[float]:
 
 
 def _arrays(records: Sequence[Record]) -> dict[str, Any]:
-    return {"x": np.array([record.values for record in records]), "y": np.array([record.label for record in records])}
+    return {
+        "x": np.array([record.values for record in records]),
+        "y": np.array([record.label for record in records]),
+    }
 
 
 def _npz(*names: str) -> Callable[[Sequence[Record]], None]:
@@ -105,7 +112,11 @@ def _npz(*names: str) -> Callable[[Sequence[Record]], None]:
 
     def write(records: Sequence[Record]) -> None:
         arrays = _arrays(records)
-        others = {"group": [record.group for record in records], "id": _names(records), "role": ROLES}
+        others = {
+            "group": [record.group for record in records],
+            "id": _names(records),
+            "role": ROLES,
+        }
         if "role" in names:
             arrays["y"][ROLES == "public"] = -1
         np.savez("data.npz", **arrays, **{name: others[name] for name in names})
@@ -123,7 +134,9 @@ def _write_images(records: Sequence[Record]) -> None:
 
 def _write_tables(records: Sequence[Record]) -> None:
     table = pd.DataFrame([record.values for record in records], columns=list("abcd"))
-    table = table.assign(patient=[f"P{record.group}" for record in records], visit=[*map(str, _names(records))])
+    table = table.assign(
+        patient=[f"P{record.group}" for record in records], visit=[*map(str, _names(records))]
+    )
     label = np.array([CLASSES[record.label] for record in records])
     for file, place in {"private": (0, 5), "public": (5, 8), "test": (8, 10)}.items():
         rows = [place[0] <= record.group % 10 < place[1] for record in records]
@@ -133,7 +146,9 @@ def _write_tables(records: Sequence[Record]) -> None:
 
 def _write_digits(records: Sequence[Record]) -> None:
     arrays = _arrays(records)
-    datasets.load_digits = lambda: SimpleNamespace(images=arrays["x"], target=arrays["y"])  # the fixture undoes it
+    datasets.load_digits = lambda: SimpleNamespace(
+        images=arrays["x"], target=arrays["y"]
+    )  # the fixture undoes it
 
 
 CLASSES = ("no", "yes", "may be")
@@ -143,14 +158,24 @@ def _records(images: bool) -> list[Record]:
     """Records of two classes, and of groups of two to four."""
     rng = np.random.default_rng(0)
     labels, groups = rng.integers(0, 2, 180), np.sort(rng.integers(0, 60, 180))
-    values = rng.integers(0, 99, (180, 5, 5)) if images else rng.normal(size=(180, 4)).astype(np.float32)
-    values = values + (labels * (99 if images else 2)).reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype)
-    return [Record(*record) for record in zip(values, labels.tolist(), range(1000, 1180), groups.tolist(), strict=True)]
+    values = (
+        rng.integers(0, 99, (180, 5, 5)) if images else rng.normal(size=(180, 4)).astype(np.float32)
+    )
+    values = values + (labels * (99 if images else 2)).reshape(-1, *[1] * (values.ndim - 1)).astype(
+        values.dtype
+    )
+    return [
+        Record(*record)
+        for record in zip(values, labels.tolist(), range(1000, 1180), groups.tolist(), strict=True)
+    ]
 
 
 def _digits() -> list[Record]:
     bunch = datasets.load_digits()
-    return [Record(image, int(label), 0, 0) for image, label in zip(bunch.images, bunch.target, strict=True)]
+    return [
+        Record(image, int(label), 0, 0)
+        for image, label in zip(bunch.images, bunch.target, strict=True)
+    ]
 
 
 ROWS, IMAGES, DIGITS = _records(False), _records(True), _digits()
@@ -158,8 +183,20 @@ ROLES = np.random.default_rng(1).permutation(np.repeat(["private", "public", "te
 GROUPS = np.array([record.group for record in ROWS])
 NEW = np.arange(9000.5, 9100)  # as numbers, they change the type of an array of all names
 NPZ = ["dataset=npz", "dataset.path=data.npz", *LINEAR]
-SCREEN = ["aggregator=confident", "aggregator.threshold=2", "aggregator.sigma1=1", "aggregator.sigma=1"]
-CELLS = ["recipe=near_zero", "dataset=npz", "dataset.path=data.npz", "student=linear", "queries=4", *COMMON]
+SCREEN = [
+    "aggregator=confident",
+    "aggregator.threshold=2",
+    "aggregator.sigma1=1",
+    "aggregator.sigma=1",
+]
+CELLS = [
+    "recipe=near_zero",
+    "dataset=npz",
+    "dataset.path=data.npz",
+    "student=linear",
+    "queries=4",
+    *COMMON,
+]
 CHANGES = ("replaced", "new class")
 KINDS = {
     "digits": Kind(
@@ -196,20 +233,32 @@ KINDS = {
 
 
 def _fixed(mechanism: NoisyArgmax, votes: np.ndarray, *_: Any) -> np.ndarray:
-    """Return labels by the place of a query only; a mechanism that may abstain does so now and then."""
+    """Return labels by the place of a query only; a mechanism that may abstain does so now and
+    then.
+    """
     labels = np.arange(len(votes)) % 2
     if mechanism.releases_counts:
         return 50 * np.eye(votes.shape[1], dtype=np.int64)[labels]
-    return labels if mechanism.screen is None else np.where(np.arange(len(votes)) % 4 == 3, ABSTAIN, labels)
+    return (
+        labels
+        if mechanism.screen is None
+        else np.where(np.arange(len(votes)) % 4 == 3, ABSTAIN, labels)
+    )
 
 
 @pytest.fixture
-def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, bytes]]:
-    """Run on data and publish: what is printed, published and sent, by name; or the line that refuses it."""
+def run(
+    nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, bytes]]:
+    """Run on data and publish: what is printed, published and sent, by name; or the line that
+    refuses it.
+    """
     monkeypatch.setattr(NoisyArgmax, "release", _fixed)
     monkeypatch.setattr(datasets, "load_digits", datasets.load_digits)
     # Times are not private, and differ between any two runs.
-    monkeypatch.setattr("nzc.runs.result.datetime", SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC)))
+    monkeypatch.setattr(
+        "nzc.runs.result.datetime", SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC))
+    )
     for module in ("pipeline", "result"):
         stopped = SimpleNamespace(perf_counter=lambda: 0.0, time=lambda: 0.0)
         monkeypatch.setattr(f"nzc.runs.{module}.time", stopped)
@@ -224,13 +273,19 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable
         code, _, err = command("publish", "run", "published", "--name", "people")
         if code:
             return {"refused": err.encode()}
-        return {"printed": (ran.out + ran.err).encode(), **dict(contents(Path("published"))), **_sent()}
+        return {
+            "printed": (ran.out + ran.err).encode(),
+            **dict(contents(Path("published"))),
+            **_sent(),
+        }
 
     return run
 
 
 def _sent() -> dict[str, bytes]:
-    """Return what MLflow has of the newest run, without numbers that it draws for each run and times of its own."""
+    """Return what MLflow has of the newest run, without numbers that it draws for each run and
+    times of its own.
+    """
     if not Path("mlflow.db").exists():
         return {}
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
@@ -238,25 +293,54 @@ def _sent() -> dict[str, bytes]:
     data, id = tracked.data, tracked.info.run_id
     model = client.search_logged_models([tracked.info.experiment_id], f"source_run_id = '{id}'")
     drawn = [id, *(part.model_id for part in model), data.tags["nzc.key"]]
-    tags = {key: value for key, value in data.tags.items() if key != "nzc.process"}  # its number, and when it began
+    tags = {
+        key: value for key, value in data.tags.items() if key != "nzc.process"
+    }  # its number, and when it began
     inputs = [part.to_dictionary() for part in tracked.inputs.dataset_inputs]
-    sent = {"sent": repr((tracked.info.run_name, data.params, data.metrics, tags, inputs, [m.tags for m in model]))}
-    files = [Path("mlartifacts", id), *(Path("mlartifacts", "models", part.model_id) for part in model)]
+    sent = {
+        "sent": repr(
+            (
+                tracked.info.run_name,
+                data.params,
+                data.metrics,
+                tags,
+                inputs,
+                [m.tags for m in model],
+            )
+        )
+    }
+    files = [
+        Path("mlartifacts", id),
+        *(Path("mlartifacts", "models", part.model_id) for part in model),
+    ]
     sent |= {name: text.decode("latin-1") for name, text in contents(*files)}
     for number in drawn:
-        sent = {name.replace(number, "ID"): text.replace(number, "ID") for name, text in sent.items()}
+        sent = {
+            name.replace(number, "ID"): text.replace(number, "ID") for name, text in sent.items()
+        }
     times = re.compile(r"utc_time_created: .*|'?creation_timestamp'?: .*")
-    return {name: times.sub("TIME", text).encode("latin-1", "replace") for name, text in sent.items()}
+    return {
+        name: times.sub("TIME", text).encode("latin-1", "replace") for name, text in sent.items()
+    }
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_equal_labels_leave_equal_folders(run: Callable[..., dict[str, bytes]], name: str) -> None:
     kind = KINDS[name]
-    whole = str(name == "table with group").lower()  # a figure and a model of the others take too long
-    tracked = ["tracking=mlflow", "tracking.private=false", f"tracking.model={whole}", f"figures={whole}"]
+    whole = str(
+        name == "table with group"
+    ).lower()  # a figure and a model of the others take too long
+    tracked = [
+        "tracking=mlflow",
+        "tracking.private=false",
+        f"tracking.model={whole}",
+        f"figures={whole}",
+    ]
     settings = [*kind.declared, *tracked]
     first = run(kind, "none", *settings)
-    assert {"published/labels.csv", "published/student.pt2", "published/README.md", "sent"} <= set(first), first
+    assert {"published/labels.csv", "published/student.pt2", "published/README.md", "sent"} <= set(
+        first
+    ), first
     assert any(name.endswith("ID/artifacts/predictions.csv") for name in first), set(first)
     for change in kind.neighbours:
         other = run(kind, change, *settings)
@@ -264,13 +348,19 @@ def test_equal_labels_leave_equal_folders(run: Callable[..., dict[str, bytes]], 
         assert [name for name, content in first.items() if other[name] != content] == [], change
 
 
-@pytest.mark.parametrize(("name", "fewer"), [("npz", "2"), ("folder", "[no,yes]"), ("table with group", "[no,yes]")])
+@pytest.mark.parametrize(
+    ("name", "fewer"), [("npz", "2"), ("folder", "[no,yes]"), ("table with group", "[no,yes]")]
+)
 def test_classes_that_private_labels_tell_are_not_published(
     run: Callable[..., dict[str, bytes]], name: str, fewer: str
 ) -> None:
-    """Unless they are declared. In the folder, public images tell two classes; in the other files they tell none."""
+    """Unless they are declared. In the folder, public images tell two classes; in the other files
+    they tell none.
+    """
     kind = KINDS[name]
-    outcomes = [run(kind, change, *kind.settings, "tracking=none") for change in ("none", "new class")]
+    outcomes = [
+        run(kind, change, *kind.settings, "tracking=none") for change in ("none", "new class")
+    ]
     assert ["refused" in outcome for outcome in outcomes] == [name != "folder", True]
     line = outcomes[1]["refused"].decode()
     assert line.startswith("nzc: dataset.classes=null: must be declared") and line.count("\n") == 1
@@ -278,9 +368,14 @@ def test_classes_that_private_labels_tell_are_not_published(
     (warning,) = (line for line in warnings if line.startswith("dataset.classes=null"))
     assert "(1)" in warning and ("may be" in warning or name == "npz")
     sent = run(kind, "new class", *kind.settings, "tracking=mlflow", "tracking.private=false")
-    assert b"\nnzc: dataset.classes=null: must be declared where tracking.private=" in b"\n" + sent["refused"]
+    assert (
+        b"\nnzc: dataset.classes=null: must be declared where tracking.private="
+        in b"\n" + sent["refused"]
+    )
     assert not Path("run").exists()
-    other = run(kind, "new class", *kind.settings, "tracking=none", f"dataset.classes={fewer}")["refused"].decode()
+    other = run(kind, "new class", *kind.settings, "tracking=none", f"dataset.classes={fewer}")[
+        "refused"
+    ].decode()
     assert other.startswith("nzc: dataset.") and other.count("\n") == 1
     assert "may be" not in sent["refused"].decode() + other
     typed = shlex.split(line.partition(": add ")[2])[0].rstrip(",")

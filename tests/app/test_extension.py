@@ -43,9 +43,19 @@ def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(nzc:
     for name, text in FILES.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
-    own = [*TEACHERS, "+site=lab", "dataset=mnist_like", "aggregator=confident_gumbel", "aggregator.noise.gamma=0.2"]
+    own = [
+        *TEACHERS,
+        "+site=lab",
+        "dataset=mnist_like",
+        "aggregator=confident_gumbel",
+        "aggregator.noise.gamma=0.2",
+    ]
     for student, name in (("vat_like", "vat_like"), ("no_student", "none")):
-        more = ["student.steps=20", "tracking=mlflow", "tracking.register=mine"] if name != "none" else []
+        more = (
+            ["student.steps=20", "tracking=mlflow", "tracking.register=mine"]
+            if name != "none"
+            else []
+        )
         ran = nzc(*own, f"student={student}", *more)
         assert ran.code == 0, ran.err
         names = {"dataset": "mnist_like", "aggregator": "confident_gumbel", "student": name}
@@ -54,14 +64,24 @@ def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(nzc:
         assert (ran.result["seed"], ran.result["accuracy"] is None) == (7, name == "none")
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     (run,) = tracked_runs(client)
-    params = {"dataset": "mnist_like", "aggregator": "confident_gumbel", "student": "vat_like", "teachers": "ensemble"}
+    params = {
+        "dataset": "mnist_like",
+        "aggregator": "confident_gumbel",
+        "student": "vat_like",
+        "teachers": "ensemble",
+    }
     assert {group: run.data.params[group] for group in params} == params
     assert run.info.run_name.startswith("mnist_like · confident_gumbel · ")
     assert client.get_experiment_by_name("mnist_like") is not None
     (version,) = client.search_model_versions("name = 'mine'")
-    assert (version.tags["dataset"], version.tags["aggregator"]) == ("mnist_like", "confident_gumbel")
+    assert (version.tags["dataset"], version.tags["aggregator"]) == (
+        "mnist_like",
+        "confident_gumbel",
+    )
     assert version.tags["mechanism"] == ran.result["mechanism"]  # the same noise and screen
-    assert f"The mechanism was {ran.result['mechanism']}." in version.description  # a file's name proves nothing
+    assert (
+        f"The mechanism was {ran.result['mechanism']}." in version.description
+    )  # a file's name proves nothing
     assert 0 < ran.result["answered"] < ran.result["queries"]
     assert ran.result["epsilon"]["exact"] < ran.result["epsilon"]["data_independent"]
     assert "confident_gumbel" in options("conf/aggregator")
@@ -77,7 +97,9 @@ def test_a_statement_says_which_mechanism_ran_whatever_its_file_is_called(
     assert (ran.result["aggregator"], ran.result["mechanism"]) == ("my_gnmax", "Gumbel(gamma=0.02)")
     (run,) = Path("outputs").glob("*/*")
     assert command("publish", str(run), "published", "--name", "people")[0] == 0
-    statement = "".join(Path("published", name).read_text() for name in ("README.md", "privacy.json"))
+    statement = "".join(
+        Path("published", name).read_text() for name in ("README.md", "privacy.json")
+    )
     assert "gnmax" not in statement.casefold() and statement.count("Gumbel(gamma=0.02)") == 2
     (entry,) = Ledger(".nzc/ledger.db").entries()
     assert entry.description == "Gumbel(gamma=0.02)"
@@ -90,7 +112,10 @@ def test_a_statement_says_which_mechanism_ran_whatever_its_file_is_called(
         (["dataset=torchvision"], {"dataset": "torchvision"}),  # of a sweep over kinds
         (["dataset=fashion_mnist"], {"dataset": "fashion_mnist"}),
         (["dataset=mnist", "+dataset.kind=FashionMNIST"], {"dataset": "FashionMNIST"}),
-        (["recipe=near_zero", "student=none"], {"teachers": "cells", "aggregator": "counts", "student": "none"}),
+        (
+            ["recipe=near_zero", "student=none"],
+            {"teachers": "cells", "aggregator": "counts", "student": "none"},
+        ),
         (["dataset=none", "teachers=votes"], {"dataset": "none", "teachers": "votes"}),
         (["student._target_=mine.Student"], {"dataset": "digits", "student": "mine.Student"}),
         (["++aggregator={_target_: nzc.LNMax, gamma: 1}"], {"aggregator": "nzc.LNMax"}),
@@ -117,11 +142,21 @@ def test_parts_inside_parts_are_built_from_plain_lists() -> None:
         {"_target_": "sklearn.tree.DecisionTreeClassifier"},
         {"_target_": "sklearn.preprocessing.StandardScaler"},
     )
-    bagging = {"_target_": "sklearn.ensemble.BaggingClassifier", "estimator": tree, "n_estimators": 2}
-    pipeline = {"_target_": "sklearn.pipeline.Pipeline", "steps": [["scale", scaler], ["bag", bagging]]}
+    bagging = {
+        "_target_": "sklearn.ensemble.BaggingClassifier",
+        "estimator": tree,
+        "n_estimators": 2,
+    }
+    pipeline = {
+        "_target_": "sklearn.pipeline.Pipeline",
+        "steps": [["scale", scaler], ["bag", bagging]],
+    }
     built = _build("teachers", SKLEARN | {"estimator": pipeline}).estimator
     assert type(built.named_steps["bag"].estimator).__name__ == "DecisionTreeClassifier"
-    assert [type(built.steps), type(built.steps[0])] == [list, list]  # the keys of stored predictions describe them
+    assert [type(built.steps), type(built.steps[0])] == [
+        list,
+        list,
+    ]  # the keys of stored predictions describe them
     first = {"_target_": "nzc.GNMax", "sigma": 5}
     assert _build("aggregator", GNMAX | {"first": first}).first.noise.sigma == 5
 
@@ -162,12 +197,21 @@ def test_parts_that_no_price_holds_for_are_refused_by_their_key(
             _build("aggregator", node)
 
 
-def test_a_network_is_called_later_wherever_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_is_called_later_wherever_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own_nets.py").write_text("def net(shape, classes, hidden):\n    raise RuntimeError\n")
-    ensemble = {"_target_": "nzc.teachers.ensemble.Ensemble", "count": 2, "seed": 0, "network": "${dataset.network}"}
+    ensemble = {
+        "_target_": "nzc.teachers.ensemble.Ensemble",
+        "count": 2,
+        "seed": 0,
+        "network": "${dataset.network}",
+    }
     ensemble |= {"epochs": 1, "batch_size": 1, "lr": 1.0, "weight_decay": 0.0}
-    built = _build("teachers", ensemble, dataset={"network": {"_target_": "own_nets.net", "hidden": 3}})
+    built = _build(
+        "teachers", ensemble, dataset={"network": {"_target_": "own_nets.net", "hidden": 3}}
+    )
     assert (built.network.func.__name__, built.network.keywords) == ("net", {"hidden": 3})
     with pytest.raises(InputError, match=r"teachers\.network\.hiden=3: .* did you mean hidden"):
         _build("teachers", ensemble | {"network": {"_target_": "own_nets.net", "hiden": 3}})

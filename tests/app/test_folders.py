@@ -19,7 +19,15 @@ from nzc.validation import InputError
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
 MARKER = ".nzc-made"
-OWN = ("student.csv", "report.html", "error.txt", "curves.csv", "labels.csv", ".hydra/notes.txt", "figures/gaps.svg")
+OWN = (
+    "student.csv",
+    "report.html",
+    "error.txt",
+    "curves.csv",
+    "labels.csv",
+    ".hydra/notes.txt",
+    "figures/gaps.svg",
+)
 
 
 def _state(folder: Path) -> dict[Path, tuple[object, ...]]:
@@ -46,7 +54,11 @@ def test_a_persons_own_folder_is_left_as_it_is(nzc: Nzc, histograms: Path) -> No
         assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
         assert _state(shared) == before, arguments
     Path("a/b").mkdir(parents=True)  # an empty folder stays after wrong input
-    for arguments in (["hydra.run.dir=a/b"], ["paths.store=a/b"], ["--multirun", "hydra.sweep.dir=a/b", "sed=0,1"]):
+    for arguments in (
+        ["hydra.run.dir=a/b"],
+        ["paths.store=a/b"],
+        ["--multirun", "hydra.sweep.dir=a/b", "sed=0,1"],
+    ):
         assert nzc(*FILE, *arguments, "aggregator.sigma=-1").code == 2
         assert Path("a/b").is_dir() and not any(Path("a/b").iterdir())
 
@@ -70,7 +82,10 @@ def test_one_run_at_a_time_has_a_folder(nzc: Nzc, histograms: Path) -> None:
     before = _state(Path("here"))
     with Path("here", MARKER).open("r+") as marker:
         fcntl.flock(marker, fcntl.LOCK_EX)
-        for arguments in (["hydra.run.dir=here"], ["--multirun", "hydra.sweep.dir=here", "seed=0,1"]):
+        for arguments in (
+            ["hydra.run.dir=here"],
+            ["--multirun", "hydra.sweep.dir=here", "seed=0,1"],
+        ):
             ran = nzc(*FILE, *arguments, "aggregator.sigma=9")
             assert (ran.code, ran.err.count("\n")) == (2, 1) and "run under way" in ran.err
             assert _state(Path("here")) == before
@@ -96,20 +111,40 @@ def test_a_folder_may_have_any_name(
     quoted["teachers.path"] = quoted["teachers.path"][:-1] + ".npy'"
     words = [f"{key}={value}" for key, value in quoted.items()]
     ran = nzc(
-        *VOTES, *words, "tracking=mlflow", "tracking.model=false", "rng=system", "dataset.name=people", "answers=1"
+        *VOTES,
+        *words,
+        "tracking=mlflow",
+        "tracking.model=false",
+        "rng=system",
+        "dataset.name=people",
+        "answers=1",
     )
     assert (ran.code, "could not" in ran.err) == (0, False), ran.err
     assert Path(f"s {ODD}/ledger.db").is_file() and Path(f"t {ODD}/mlflow.db").is_file()
     (run,) = tracked_runs(MlflowClient(mlflow.address_of(Path(f"t {ODD}/mlflow.db").absolute())))
     assert run.info.status == "FINISHED" and list(Path("mlartifacts").rglob("labels.csv"))
-    assert command("publish", f"r {ODD}", f"p {ODD}")[0] == 0 and Path(f"p {ODD}/labels.csv").is_file()
+    assert (
+        command("publish", f"r {ODD}", f"p {ODD}")[0] == 0 and Path(f"p {ODD}/labels.csv").is_file()
+    )
     assert command("store", "--root", f"s {ODD}")[0] == 0 and command("report", f"r {ODD}")[0] == 0
     assert command("sync", f"r {ODD}")[1].startswith("0 sent, 0 not")
 
 
 def test_a_database_has_an_address_whatever_its_path(tmp_path: Path) -> None:
-    """SQLAlchemy, which MLflow opens it with, opens that file; a path that it cannot have is refused."""
-    for name in ("plain", "a%20b", "a b", "q?x=1", "h#ash", "at@x:y", "größe 数", "it's", "new\nline"):
+    """SQLAlchemy, which MLflow opens it with, opens that file; a path that it cannot have is
+    refused.
+    """
+    for name in (
+        "plain",
+        "a%20b",
+        "a b",
+        "q?x=1",
+        "h#ash",
+        "at@x:y",
+        "größe 数",
+        "it's",
+        "new\nline",
+    ):
         file = tmp_path / f"{name}.db"
         if "?" not in name or sqlalchemy.__version__ >= "2.1":
             sqlalchemy.create_engine(mlflow.address_of(file)).connect().close()
@@ -127,7 +162,9 @@ def test_a_job_may_change_its_folder(nzc: Nzc, command: Command, histograms: Pat
     assert ran.code == 0, ran.err
     assert Path.cwd() == here and read_sweep("sw")["answered"].tolist() == [1, 3]
     assert sorted(str(path) for path in Path().rglob("*.db")) == [".nzc/ledger.db", "mlflow.db"]
-    assert {run.info.status for run in tracked_runs(MlflowClient("sqlite:///mlflow.db"))} == {"FINISHED"}
+    assert {run.info.status for run in tracked_runs(MlflowClient("sqlite:///mlflow.db"))} == {
+        "FINISHED"
+    }
     assert command("publish", "run", "published")[0] == 0
 
 
@@ -148,5 +185,8 @@ def test_no_label_is_drawn_for_a_folder_that_has_gone(
 
 def test_a_run_without_a_record_of_its_configuration_is_refused(nzc: Nzc, histograms: Path) -> None:
     ran = nzc(*FILE, "hydra.output_subdir=null")
-    assert (ran.code, ran.err.count("\n")) == (2, 1) and "hydra.output_subdir=null: must be .hydra" in ran.err
+    assert (ran.code, ran.err.count("\n")) == (
+        2,
+        1,
+    ) and "hydra.output_subdir=null: must be .hydra" in ran.err
     assert not Path("outputs").exists() and not Path(".nzc").exists()

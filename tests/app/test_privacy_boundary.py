@@ -1,4 +1,6 @@
-"""The edges of what is private: who may read what a run leaves, what is said and sent of it, and what is released."""
+"""The edges of what is private: who may read what a run leaves, what is said and sent of it, and
+what is released.
+"""
 
 import io
 import re
@@ -36,14 +38,21 @@ FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 def test_the_systems_noise_has_the_laws_that_are_accounted_for() -> None:
-    laws = {"normal": stats.norm, "laplace": stats.laplace, "gumbel": stats.gumbel_r, "exponential": stats.expon}
+    laws = {
+        "normal": stats.norm,
+        "laplace": stats.laplace,
+        "gumbel": stats.gumbel_r,
+        "exponential": stats.expon,
+    }
     for law, exact in laws.items():
         drawn = getattr(system_rng(), law)(size=20_000)
         assert stats.kstest(drawn, exact.cdf).pvalue > 0.001
         assert len(np.unique(drawn)) == len(drawn)
 
 
-def test_every_generator_of_the_system_has_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_generator_of_the_system_has_a_key_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.undo()  # keys are the operating system's; two of 1,000 first words are equal once in 10^13 tests
     assert len({system_rng().bit_generator.random_raw() for _ in range(1000)}) == 1000
 
@@ -59,21 +68,34 @@ def test_two_runs_with_noise_of_the_system_are_two_releases(nzc: Nzc, histograms
         ran = nzc(*FILE, f"rng={rng}", "aggregator=lnmax", "aggregator.gamma=0.01")
         assert (ran.code, ran.result["rng"]) == (0, rng)
         labels.append((newest_folder(ran) / "labels.csv").read_text())
-    assert len(set(labels)) == len(set(_releases(histograms.parent))) == len(_releases(histograms.parent)) == 3
+    assert (
+        len(set(labels))
+        == len(set(_releases(histograms.parent)))
+        == len(_releases(histograms.parent))
+        == 3
+    )
     assert labels[2] == labels[3]
 
 
 def test_a_run_that_was_killed_goes_on_with_the_noise_it_had(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = [*FILE, "rng=system", "aggregator=lnmax", "aggregator.gamma=0.01", "budget.epsilon=0.5"]
+    command = [
+        *FILE,
+        "rng=system",
+        "aggregator=lnmax",
+        "aggregator.gamma=0.01",
+        "budget.epsilon=0.5",
+    ]
     with monkeypatch.context() as broken:
         broken.setattr(RunResult, "write", lambda *_: signal.raise_signal(signal.SIGTERM))
         assert nzc(*command).code == 130
     first = (newest_folder(Ran(0, "", "", histograms.parent)) / "labels.csv").read_text()
     again, other = (nzc(*command) for _ in range(2))
     folders = sorted(path.parent for path in again.folder.glob("outputs/**/result.json"))
-    assert (folders[0] / "labels.csv").read_text() == first != (folders[1] / "labels.csv").read_text()
+    assert (
+        (folders[0] / "labels.csv").read_text() == first != (folders[1] / "labels.csv").read_text()
+    )
     assert again.code == other.code == 0
     assert len(_releases(histograms.parent)) == 2
 
@@ -81,7 +103,9 @@ def test_a_run_that_was_killed_goes_on_with_the_noise_it_had(
 def test_a_released_bound_is_rounded_up_to_a_coarse_step() -> None:
     plan = sanitised.plan([(100, gaussian_bound(20))], 1e-5)
     for seed in range(100):
-        exact = 0.3 + plan.beta * (plan.noise * np.random.default_rng(seed).standard_normal() + plan.margin)
+        exact = 0.3 + plan.beta * (
+            plan.noise * np.random.default_rng(seed).standard_normal() + plan.margin
+        )
         drawn = sanitised.draw(0.3, plan, np.random.default_rng(seed))
         assert 0 <= drawn - exact <= 2**-20
         assert (drawn * 2**20).is_integer()
@@ -95,14 +119,20 @@ def _found(secrets: dict[str, list[bytes]], contents: Iterator[tuple[str, bytes]
     names = set()
     for _, data in contents:
         numbers = b" " + re.sub(rb"[^0-9.]+", b" ", data) + b" "
-        names |= {name for name, forms in secrets.items() if any(form in data or form in numbers for form in forms)}
+        names |= {
+            name
+            for name, forms in secrets.items()
+            if any(form in data or form in numbers for form in forms)
+        }
     return names
 
 
 def _array(values: np.ndarray) -> list[bytes]:
     """As bytes of every type that would hold it, and as text."""
     types = ("u1", "<i4", "<i8", "<f4", "<f8")
-    forms = [values.astype(kind).tobytes() for kind in types if (values.astype(kind) == values).all()]
+    forms = [
+        values.astype(kind).tobytes() for kind in types if (values.astype(kind) == values).all()
+    ]
     return [*forms, f" {' '.join(f'{value:g}' for value in values.ravel())} ".encode()]
 
 
@@ -118,7 +148,10 @@ def _private(ran: Ran, store: Path) -> dict[str, list[bytes]]:
     votes = np.stack([(predictions == label).sum(axis=0) for label in range(classes)], axis=1)
     result = ran.result
     mean = result["teachers"]["mean_accuracy"]
-    assert mean not in (result["label_accuracy"], result["accuracy"])  # public, and not equal to it by chance
+    assert mean not in (
+        result["label_accuracy"],
+        result["accuracy"],
+    )  # public, and not equal to it by chance
     return {
         "predictions": _array(predictions[0][:30]),
         "votes": _array(votes[:8]),
@@ -143,11 +176,18 @@ def _images(rows: np.random.Generator, private: np.ndarray) -> tuple[np.ndarray,
 def _table(rows: np.random.Generator, private: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
     x = rows.normal(size=(240, 5)) + 3 * (np.arange(240) % 3)[:, None]
     x[private, 2] = NUMBER
-    return x, [np.array(NUMBER, kind).tobytes() for kind in ("<f8", ">f8", "<f4")] + [b"1234567", b"1.234567"]
+    return x, [np.array(NUMBER, kind).tobytes() for kind in ("<f8", ">f8", "<f4")] + [
+        b"1234567",
+        b"1.234567",
+    ]
 
 
-@pytest.mark.parametrize(("make", "settings"), [(_images, SMALL), (_table, [*TEACHERS, "student=none"])])
-def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, make: Any, settings: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("make", "settings"), [(_images, SMALL), (_table, [*TEACHERS, "student=none"])]
+)
+def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
+    nzc: Nzc, make: Any, settings: list[str]
+) -> None:
     group = [f"{WORD}-{row}" for row in range(240)]
     chosen = by_share(keys_of(np.array(group)), True, 0.6, 0.2, 0)
     assert chosen is not None
@@ -155,7 +195,13 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, ma
     y = np.where(np.arange(240) % 7 == 0, 2, np.arange(240) % 3)  # some wrong, or all would agree
     np.savez_compressed("data.npz", x=x, y=y, group=group)
     here = Path.cwd()
-    command = ["dataset=npz", "dataset.path=data.npz", "dataset.private=0.6", "dataset.public=0.2", "rng=system"]
+    command = [
+        "dataset=npz",
+        "dataset.path=data.npz",
+        "dataset.private=0.6",
+        "dataset.public=0.2",
+        "rng=system",
+    ]
     command += [*settings, "aggregator.sigma=6", "tracking=mlflow", "figures=true"]
     ran = nzc(*command, "tracking.private=false")
     assert ran.code == 0, ran.err
@@ -171,7 +217,14 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, ma
     client = MlflowClient(f"sqlite:///{here}/mlflow.db")
     run = client.search_runs([client.get_experiment_by_name("npz").experiment_id])[0]
     plain = {name for name in run.data.metrics if "/" not in name}
-    of_public_rows = {"accuracy", "label_accuracy", "majority", "balanced_accuracy", "auc", "average_precision"}
+    of_public_rows = {
+        "accuracy",
+        "label_accuracy",
+        "majority",
+        "balanced_accuracy",
+        "auc",
+        "average_precision",
+    }
     of_public_rows |= {"recall_0", "recall_1", "recall_2", "agreement"}
     assert plain <= of_public_rows | {"answered", "teachers_count", "epsilon", "seconds_total"} | {
         f"epsilon_{name}" for name in ("published", "data_independent", "audited")
@@ -182,7 +235,11 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(nzc: Nzc, ma
     private = contents(here / "data.npz", here / ".nzc", here / "outputs")
     own = {"predictions", "exact", "theorem", "paper", "ledger", "teachers", "digest"}
     assert _found(secrets, private) >= own | {"record"}
-    ran = nzc(*(word for word in command if not word.startswith("student")), "student=none", "tracking.private=true")
+    ran = nzc(
+        *(word for word in command if not word.startswith("student")),
+        "student=none",
+        "tracking.private=true",
+    )
     sent = _found(_private(ran, here / ".nzc"), contents(here / "mlflow.db", here / "mlartifacts"))
     assert sent == own - {"predictions"}
 
@@ -200,8 +257,12 @@ def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
     yield npz("role", x=np.zeros((9, 2)), y=np.arange(9) % 2, role=np.array([WORD] * 9)), WORD
 
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (3,)})
-    (here / "votes.npy").write_bytes(header.getvalue().replace(b"'descr'", b"'" + WORD[:5].encode() + b"'"))
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (3,)}
+    )
+    (here / "votes.npy").write_bytes(
+        header.getvalue().replace(b"'descr'", b"'" + WORD[:5].encode() + b"'")
+    )
     yield FILE, WORD[:5]
     np.save(here / "object.npy", np.array([{WORD: 1}], dtype=object))
     yield [*VOTES, "teachers.path=object.npy"], WORD
@@ -214,8 +275,14 @@ def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
     for kind in ("cat", "dog"):
         (here / "images" / kind).mkdir(parents=True)
         for number in range(5):
-            (here / "images" / kind / f"{WORD}-{number}.png").write_bytes(f"{WORD} is no image".encode())
-    shares = ["dataset.private=0.4", "dataset.public=0.3", "dataset.seed=3"]  # no split of the few images is empty
+            (here / "images" / kind / f"{WORD}-{number}.png").write_bytes(
+                f"{WORD} is no image".encode()
+            )
+    shares = [
+        "dataset.private=0.4",
+        "dataset.public=0.3",
+        "dataset.seed=3",
+    ]  # no split of the few images is empty
     yield ["dataset=folder", "dataset.path=images", *shares], WORD
 
     (here / "public.csv").write_text("age,sex\n1,f\n2,m\n")
@@ -236,7 +303,9 @@ def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
     yield ["dataset=adult", "dataset.root=."], WORD
 
 
-def test_no_error_quotes_a_private_file(nzc: Nzc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_error_quotes_a_private_file(
+    nzc: Nzc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for arguments, secret in _broken(tmp_path):
         for traceback in (False, True):  # HYDRA_FULL_ERROR=1
             monkeypatch.setattr(errors, "TRACEBACK", traceback)
@@ -251,7 +320,7 @@ def test_a_failure_while_running_says_what_it_failed_at_only_where_it_may(
     def fails(*_: Any) -> None:
         raise RuntimeError(f"{WORD} and its votes [8806, 513]")
 
-    monkeypatch.setattr("nzc.labeling.session.LabelingSession.charge", fails)
+    monkeypatch.setattr("nzc.labeling.release.LabelingSession.charge", fails)
     for private in (True, False):
         quiet = [*FILE, "aggregator.sigma=10", "tracking=none", "rng=system"]
         ran = nzc(*quiet, f"+tracking.private={str(private).lower()}")
@@ -262,10 +331,19 @@ def test_a_failure_while_running_says_what_it_failed_at_only_where_it_may(
 
 def test_a_sweep_says_and_sends_no_private_epsilon(nzc: Nzc, histograms: Path) -> None:
     here = Path.cwd()
-    command = ["--multirun", *FILE, "seed=0,1", "teachers.labels=labels.npy", "tracking=mlflow", "rng=system"]
+    command = [
+        "--multirun",
+        *FILE,
+        "seed=0,1",
+        "teachers.labels=labels.npy",
+        "tracking=mlflow",
+        "rng=system",
+    ]
     ran = nzc(*command, "tracking.private=false")
     assert ran.code == 0, ran.err
-    secrets = {f"exact {at}": _number(result["epsilon"]["exact"]) for at, result in enumerate(ran.results)}
+    secrets = {
+        f"exact {at}": _number(result["epsilon"]["exact"]) for at, result in enumerate(ran.results)
+    }
     shown = f"{ran.results[0]['epsilon']['exact']:.2f}"
     sent = dict(contents(here / "mlflow.db", here / "mlartifacts"))
     assert _found(secrets, iter(sent.items())) == set()
@@ -275,7 +353,9 @@ def test_a_sweep_says_and_sends_no_private_epsilon(nzc: Nzc, histograms: Path) -
     assert shown in nzc(*command, "queries=40").out
 
 
-def test_labels_that_may_not_be_published_are_not_tracked_as_public(nzc: Nzc, histograms: Path) -> None:
+def test_labels_that_may_not_be_published_are_not_tracked_as_public(
+    nzc: Nzc, histograms: Path
+) -> None:
     for settings in (["rng=seeded"], ["rng=system", "aggregator=nzc"]):
         ran = nzc(*FILE, "tracking=mlflow", "tracking.private=false", *settings)
         assert (ran.code, ran.err.count("\n")) == (2, 1)
@@ -309,7 +389,10 @@ def _open_to_others(*roots: Path) -> list[str]:
 
 
 def test_what_runs_and_sweeps_leave_is_their_owners_alone(nzc: Nzc, histograms: Path) -> None:
-    here, command = Path.cwd(), [*FILE, "teachers.labels=labels.npy", "tracking=mlflow", "figures=true"]
+    here, command = (
+        Path.cwd(),
+        [*FILE, "teachers.labels=labels.npy", "tracking=mlflow", "figures=true"],
+    )
     left = [here / name for name in (".nzc", "outputs", "mlflow.db", "mlartifacts")]
     assert nzc(*command).code == nzc("--multirun", *command, "seed=1").code == 0
     assert list(here.glob("outputs/sweeps/*/*/report.html"))

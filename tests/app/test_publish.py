@@ -25,7 +25,14 @@ FILE = [*VOTES, "teachers.path=votes.npy", "dataset.name=people"]
 def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
     import torch
 
-    ran = nzc(*SMALL, "rng=system", "audit=200", "teachers.stratify=true", "budget.epsilon=9", "aggregator.sigma=15")
+    ran = nzc(
+        *SMALL,
+        "rng=system",
+        "audit=200",
+        "teachers.stratify=true",
+        "budget.epsilon=9",
+        "aggregator.sigma=15",
+    )
     dest, result = tmp_path / "new" / "released", ran.result
     for name in ("labels.csv", "predictions.csv", "student.json", "student.pt2"):
         file = newest_folder(ran) / name
@@ -42,8 +49,14 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     ]  # fmt: skip
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in (dest, *dest.iterdir()))
     privacy = json.loads((dest / "privacy.json").read_text())
-    assert privacy["epsilon"] == {name: result["epsilon"][name] for name in ("published", "audited")}
-    assert (privacy["rng"], privacy["delta"], privacy["answered"]) == ("system", 1e-5, result["answered"])
+    assert privacy["epsilon"] == {
+        name: result["epsilon"][name] for name in ("published", "audited")
+    }
+    assert (privacy["rng"], privacy["delta"], privacy["answered"]) == (
+        "system",
+        1e-5,
+        result["answered"],
+    )
     assert privacy["asked"] == result["queries"] - result["refused"]
     assert set(privacy) == {  # no accuracy: true labels have no protection
         "name", "dataset", "mechanism", "student", "rng", "delta", "neighbours", "unit", "bound",
@@ -51,7 +64,12 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
         "answered", "epsilon", "total", "public_files", "versions",
     }  # fmt: skip
     text = (dest / "README.md").read_text()
-    for fact in ("δ = 1e-05", "by\n\n    GNMax(sigma=15)", "budget, ε = 9", *map(str, privacy["epsilon"].values())):
+    for fact in (
+        "δ = 1e-05",
+        "by\n\n    GNMax(sigma=15)",
+        "budget, ε = 9",
+        *map(str, privacy["epsilon"].values()),
+    ):
         assert fact in text
     inside = {name.split("/data/")[-1]: data for name, data in contents(dest / "student.pt2")}
     weights = json.loads(inside["weights/model_weights_config.json"])["config"]
@@ -72,7 +90,10 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
         (["rng=seeded"], "rng=seeded: must be system"),
         (["aggregator=plurality"], "epsilon.published=inf: must be finite"),
         (["aggregator=nzc"], "is no bound"),
-        (["aggregator=ground_truth", "teachers.labels=labels.npy"], "epsilon.published=inf: must be finite"),
+        (
+            ["aggregator=ground_truth", "teachers.labels=labels.npy"],
+            "epsilon.published=inf: must be finite",
+        ),
     ],
 )
 def test_what_must_not_be_published_is_refused(
@@ -87,7 +108,9 @@ def test_what_must_not_be_published_is_refused(
 
 def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield ways in which a run's folder is no longer what the run wrote."""
-    text, labels, config = ((run / name).read_text() for name in ("result.json", "labels.csv", ".hydra/config.yaml"))
+    text, labels, config = (
+        (run / name).read_text() for name in ("result.json", "labels.csv", ".hydra/config.yaml")
+    )
     record = json.loads(text)
 
     def changed(name: str, new: str) -> Callable[[], object]:
@@ -101,11 +124,17 @@ def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], obje
         yield f"{name} {value}", changed("result.json", json.dumps(record | {name: value}))
     yield "a line more", changed("labels.csv", labels + "39,1\n")
     yield "sigma", changed(".hydra/config.yaml", config.replace("sigma: 15", "sigma: 150"))
-    yield "the budget", changed(".hydra/config.yaml", config.replace("epsilon: null", "epsilon: 0.1"))
+    yield (
+        "the budget",
+        changed(".hydra/config.yaml", config.replace("epsilon: null", "epsilon: 0.1")),
+    )
     yield "no YAML", changed(".hydra/config.yaml", config.replace("aggregator:", "{["))
     yield "the ledger removed", (store / "ledger.db").unlink
     yield "an entry removed", partial(_in_ledger, store, "DELETE FROM releases")
-    yield "an entry of another kind", partial(_in_ledger, store, "UPDATE releases SET kind = 'trial'")
+    yield (
+        "an entry of another kind",
+        partial(_in_ledger, store, "UPDATE releases SET kind = 'trial'"),
+    )
     yield "no run", partial(_in_ledger, store, "DELETE FROM runs")
     yield "no labels", (run / "labels.csv").unlink
     yield "no result", (run / "result.json").unlink
@@ -179,7 +208,14 @@ def test_a_huge_epsilon_is_stated_too(nzc: Nzc, histograms: Path) -> None:
 def test_a_default_run_is_published_by_a_process_of_its_own(nzc: Nzc, tmp_path: Path) -> None:
     """Its stored configuration says that the noise follows from the budget, if there is one."""
     ran = nzc("recipe=near_zero", "student=none", "rng=system", "trainer.progress=false")
-    command = [sys.executable, "-m", "nzc", "publish", str(newest_folder(ran)), str(tmp_path / "published")]
+    command = [
+        sys.executable,
+        "-m",
+        "nzc",
+        "publish",
+        str(newest_folder(ran)),
+        str(tmp_path / "published"),
+    ]
     published = subprocess.run(command, capture_output=True, text=True)
     assert (published.returncode, published.stderr) == (0, "")
     privacy = json.loads((tmp_path / "published" / "privacy.json").read_text())

@@ -29,7 +29,9 @@ FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its result and files, what MLflow finds, the student there; and the same again from another store."""
+    """Its result and files, what MLflow finds, the student there; and the same again from another
+    store.
+    """
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
     monkeypatch.setattr(record, "SHORT", 0.0)  # as if it took long
     ran = nzc(*SMALL, "queries=100", "tracking=mlflow", "tracking.register=student-of-digits")
@@ -38,10 +40,22 @@ def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatc
     assert "student accuracy" in ran.out
     assert result.keys() >= KEYS
     assert set(result["epsilon"]) == EPSILONS
-    assert set(result["seconds"]) == {"teachers", "votes", "labels", "accounting", "student", "total", "preparation"}
+    assert set(result["seconds"]) == {
+        "teachers",
+        "votes",
+        "labels",
+        "accounting",
+        "student",
+        "total",
+        "preparation",
+    }
     assert result["seconds"].pop("total") >= sum(result["seconds"].values())
     assert set(result["teachers"]) == TEACHERS_KEYS
-    assert (result["dataset"], result["aggregator"], result["student"]) == ("digits", "gnmax", "supervised")
+    assert (result["dataset"], result["aggregator"], result["student"]) == (
+        "digits",
+        "gnmax",
+        "supervised",
+    )
     assert result["queries"] == result["answered"] == 100
     assert result["teachers"]["count"] == 6
     assert 0.5 < result["teachers"]["ensemble_accuracy"] <= 1
@@ -57,7 +71,10 @@ def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatc
     ):  # fmt: skip
         assert len(tracked_runs(client, query)) == 1
     metrics = run.data.metrics
-    assert (metrics["accuracy"], metrics["epsilon"]) == (result["accuracy"], result["epsilon"]["published"])
+    assert (metrics["accuracy"], metrics["epsilon"]) == (
+        result["accuracy"],
+        result["epsilon"]["published"],
+    )
     assert metrics["system/system_memory_usage_megabytes"] > 0
     assert json.loads(run.inputs.dataset_inputs[0].dataset.profile)["private"] == 1200
     kept = {file.path for file in client.list_artifacts(run.info.run_id)}
@@ -86,11 +103,21 @@ def test_two_runs_in_one_folder_are_not_mixed(nzc: Nzc) -> None:
     assert nzc(*SMALL, "hydra.run.dir=here", "figures=true").code == 0
     Path("here/mine.txt").write_text("a person's own")
     left = {path.name for path in Path("here").rglob("*")}
-    assert left >= {"result.json", "labels.csv", "curves.csv", "student.pt2", "student.csv", "gaps.svg", "mine.txt"}
+    assert left >= {
+        "result.json",
+        "labels.csv",
+        "curves.csv",
+        "student.pt2",
+        "student.csv",
+        "gaps.svg",
+        "mine.txt",
+    }
     before = {path: path.read_bytes() for path in Path("here").rglob("*") if path.is_file()}
     assert nzc(*SMALL, "hydra.run.dir=here", "queries=500").code == 2
     assert {path: path.read_bytes() for path in Path("here").rglob("*") if path.is_file()} == before
-    again = nzc(*TEACHERS, "student=none", "aggregator=lnmax", "aggregator.gamma=5", "hydra.run.dir=here")
+    again = nzc(
+        *TEACHERS, "student=none", "aggregator=lnmax", "aggregator.gamma=5", "hydra.run.dir=here"
+    )
     assert (again.code, again.err) == (0, "")
     assert json.loads(Path("here/result.json").read_text())["aggregator"] == "lnmax"
     assert stat.S_IMODE(Path("here/curves.csv").stat().st_mode) == 0o600
@@ -105,7 +132,12 @@ def test_another_aggregator_trains_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyP
     votes = nzc(*TEACHERS, "student=none").result["teachers"]
     monkeypatch.setattr("nzc.teachers.ensemble.Ensemble.teach", None)
     ran = nzc(
-        *TEACHERS, "student=none", "queries=null", "aggregator=nzc", "aggregator.c=1e100", "aggregator.gamma=1e-10"
+        *TEACHERS,
+        "student=none",
+        "queries=null",
+        "aggregator=nzc",
+        "aggregator.c=1e100",
+        "aggregator.gamma=1e-10",
     )
     assert ran.code == 0, ran.err
     assert ran.result["teachers"] == votes
@@ -113,9 +145,13 @@ def test_another_aggregator_trains_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyP
     assert ran.result["label_accuracy"] == ran.result["teachers"]["ensemble_accuracy"]
     assert ran.result["epsilon"]["claimed"] == pytest.approx(2e-10 * np.sqrt(2 * 400 * np.log(1e5)))
     assert ran.result["epsilon"]["data_independent"] == "inf"
-    np.save("votes.npy", np.tile(np.arange(10), (300, 1)))  # votes from a file label rows of a dataset
+    np.save(
+        "votes.npy", np.tile(np.arange(10), (300, 1))
+    )  # votes from a file label rows of a dataset
     ran = nzc("teachers=votes", "teachers.path=votes.npy", "queries=null", *STUDENT)
-    assert (ran.code, ran.result["queries"], ran.result["student"]) == (0, 300, "supervised"), ran.err
+    assert (ran.code, ran.result["queries"], ran.result["student"]) == (0, 300, "supervised"), (
+        ran.err
+    )
 
 
 def test_ground_truth_needs_no_teachers(nzc: Nzc) -> None:
@@ -130,9 +166,13 @@ def test_ground_truth_needs_no_teachers(nzc: Nzc) -> None:
 def test_votes_from_a_file(nzc: Nzc, histograms: Path) -> None:
     labels = np.load(histograms.parent / "labels.npy")
     votes = np.load(histograms)
-    ran = nzc(*FILE, "teachers.labels=labels.npy", "aggregator=plurality", "queries=30", "tracking=mlflow")
+    ran = nzc(
+        *FILE, "teachers.labels=labels.npy", "aggregator=plurality", "queries=30", "tracking=mlflow"
+    )
     assert ran.result["label_accuracy"] == (votes.argmax(axis=1) == labels)[:30].mean()
-    assert ran.result["teachers"]["mean_accuracy"] == pytest.approx(votes[np.arange(40), labels].mean() / 50)
+    assert ran.result["teachers"]["mean_accuracy"] == pytest.approx(
+        votes[np.arange(40), labels].mean() / 50
+    )
     assert ran.result["accuracy"] is None
     (run,) = tracked_runs(MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db"))
     assert run.data.tags["epsilon"] == "∞" and "epsilon" not in run.data.metrics
@@ -142,20 +182,35 @@ def test_votes_from_a_file(nzc: Nzc, histograms: Path) -> None:
 
 def test_without_a_terminal_a_run_says_one_line_a_stage(nzc: Nzc, histograms: Path) -> None:
     """After one that says what it combines."""
-    command = [*VOTES[:-1], "trainer.progress=true", "teachers.path=votes.npy", "aggregator.sigma=10"]
+    command = [
+        *VOTES[:-1],
+        "trainer.progress=true",
+        "teachers.path=votes.npy",
+        "aggregator.sigma=10",
+    ]
     first, *stages = nzc(*command).err.splitlines()
     assert first == "nzc: dataset=none teachers=votes aggregator=gnmax student=none"
-    assert [line.split(": ")[:2] for line in stages] == [["nzc", "teachers"], ["nzc", "votes"], ["nzc", "labels"]]
+    assert [line.split(": ")[:2] for line in stages] == [
+        ["nzc", "teachers"],
+        ["nzc", "votes"],
+        ["nzc", "labels"],
+    ]
     public = nzc(*command, "rng=system", "+tracking.private=false").err
-    assert public.count("\n") == 4 and " s\n" not in public  # the time of one stage tells more of the votes
+    assert (
+        public.count("\n") == 4 and " s\n" not in public
+    )  # the time of one stage tells more of the votes
     assert not nzc("--multirun", *command, "seed=0,1").err
 
 
-@pytest.mark.parametrize("error", [UnicodeEncodeError("ascii", "ε", 0, 1, "no such character"), SystemExit(1)])
+@pytest.mark.parametrize(
+    "error", [UnicodeEncodeError("ascii", "ε", 0, 1, "no such character"), SystemExit(1)]
+)
 def test_a_table_that_cannot_be_shown_costs_no_run(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    """Standard output takes no ε, or has been closed (then rich exits): the labels are charged, so they are kept."""
+    """Standard output takes no ε, or has been closed (then rich exits): the labels are charged, so
+    they are kept.
+    """
 
     def fail(*_: object) -> None:
         raise error
@@ -173,8 +228,12 @@ def test_garbage_is_collected_while_a_job_works_and_after_it(
 ) -> None:
     """Only the imports before a job do without."""
     seen, works, loads = [], pipeline.execute, job.prepare_run
-    monkeypatch.setattr(job, "prepare_run", lambda parts: (seen.append(gc.isenabled()), loads(parts))[1])
-    monkeypatch.setattr(pipeline, "execute", lambda *given: (seen.append(gc.isenabled()), works(*given))[1])
+    monkeypatch.setattr(
+        job, "prepare_run", lambda parts: (seen.append(gc.isenabled()), loads(parts))[1]
+    )
+    monkeypatch.setattr(
+        pipeline, "execute", lambda *given: (seen.append(gc.isenabled()), works(*given))[1]
+    )
     assert nzc(*FILE).code == 0 and nzc(*FILE, "queries=100").code == 2
     assert [*seen, gc.isenabled(), gc.get_freeze_count()] == [False, True, False, True, 0]
 
@@ -185,8 +244,16 @@ def test_labels_name_the_rows_of_the_file(nzc: Nzc) -> None:
     np.savez("data.npz", x=y[:, None] + np.zeros(2), y=y, group=group, id=np.arange(len(y)))
     np.save("votes.npy", np.where(np.eye(3)[y] > 0, 8, 1))
     own = ["dataset=npz", "dataset.path=data.npz", "student=none"]
-    votes = ["teachers=votes", "teachers.path=votes.npy", "aggregator=confident", "aggregator.threshold=8"]
-    for more in (["aggregator=ground_truth"], [*votes, "aggregator.sigma1=2", "aggregator.sigma=0.1", "queries=50"]):
+    votes = [
+        "teachers=votes",
+        "teachers.path=votes.npy",
+        "aggregator=confident",
+        "aggregator.threshold=8",
+    ]
+    for more in (
+        ["aggregator=ground_truth"],
+        [*votes, "aggregator.sigma1=2", "aggregator.sigma=0.1", "queries=50"],
+    ):
         ran = nzc(*own, *more)
         path = max(ran.folder.glob("outputs/*/*/labels.csv"), key=lambda path: path.stat().st_mtime)
         with path.open() as file:
@@ -194,7 +261,11 @@ def test_labels_name_the_rows_of_the_file(nzc: Nzc) -> None:
             row, label, origin = np.loadtxt(file, delimiter=",", dtype=int).T
         assert 0 < len(row) == ran.result["answered"]
         assert (y[origin] == label).all()
-        assert len(set(origin)) == len(origin) and (np.diff(origin) > 0).all() and (origin != row).any()
+        assert (
+            len(set(origin)) == len(origin)
+            and (np.diff(origin) > 0).all()
+            and (origin != row).any()
+        )
 
 
 def test_own_rows_that_nobody_has_labeled(nzc: Nzc) -> None:
@@ -203,12 +274,29 @@ def test_own_rows_that_nobody_has_labeled(nzc: Nzc) -> None:
     known = np.where(role == "private", y, -1)
     x = rng.normal(size=(600, 5)) + 3 * y[:, None]
     np.savez("data.npz", x=x, y=known, role=role)
-    own = ["dataset=npz", "dataset.path=data.npz", *TEACHERS, "student.steps=50", "aggregator=plurality"]
+    own = [
+        "dataset=npz",
+        "dataset.path=data.npz",
+        *TEACHERS,
+        "student.steps=50",
+        "aggregator=plurality",
+    ]
     ran = nzc(*own)
     assert ran.code == 0, ran.err
-    assert (ran.result["data"]["private"], ran.result["data"]["public"], ran.result["data"]["test"]) == (300, 300, 0)
-    assert ran.result["label_accuracy"] is ran.result["accuracy"] is ran.result["teachers"]["mean_accuracy"] is None
-    labels = np.loadtxt(next(ran.folder.glob("outputs/*/*/labels.csv")), delimiter=",", skiprows=1, dtype=int)
+    assert (
+        ran.result["data"]["private"],
+        ran.result["data"]["public"],
+        ran.result["data"]["test"],
+    ) == (300, 300, 0)
+    assert (
+        ran.result["label_accuracy"]
+        is ran.result["accuracy"]
+        is ran.result["teachers"]["mean_accuracy"]
+        is None
+    )
+    labels = np.loadtxt(
+        next(ran.folder.glob("outputs/*/*/labels.csv")), delimiter=",", skiprows=1, dtype=int
+    )
     assert (labels[:, 1] == y[300:]).mean() > 0.9
     assert (labels[:, 2] == 300 + labels[:, 0]).all()
 
@@ -222,9 +310,14 @@ def test_own_rows_that_nobody_has_labeled(nzc: Nzc) -> None:
         pytest.param("svhn", 10000, "lnmax", 0.871, 0.004, marks=pytest.mark.slow),
     ],
 )
-def test_nzc_table_2(nzc: Nzc, name: str, queries: int, aggregator: str, expected: float, within: float) -> None:
+def test_nzc_table_2(
+    nzc: Nzc, name: str, queries: int, aggregator: str, expected: float, within: float
+) -> None:
     path = published(f"{name}_250_teachers.npy")
     files = [f"teachers.path={path}", f"teachers.labels={path.parent / f'{name}_true_labels.npy'}"]
-    settings = [f"aggregator={aggregator}", *(["aggregator.gamma=0.05"] if aggregator == "lnmax" else [])]
+    settings = [
+        f"aggregator={aggregator}",
+        *(["aggregator.gamma=0.05"] if aggregator == "lnmax" else []),
+    ]
     result = nzc(*VOTES, *files, *settings, f"queries={queries}").result
     assert result["label_accuracy"] == pytest.approx(expected, abs=within)

@@ -1,4 +1,6 @@
-"""The published statement says what ran: whose records, which rows a vote moves on, what the student learned from."""
+"""The published statement says what ran: whose records, which rows a vote moves on, what the
+student learned from.
+"""
 
 import json
 from pathlib import Path
@@ -10,7 +12,12 @@ from conftest import TEACHERS, VOTES, Nzc, newest_folder
 
 from nzc.app.publish import publish_run
 
-TREES = ["teachers=forest", "teachers.estimator.n_estimators=2", "teachers.count=12", "aggregator.sigma=2"]
+TREES = [
+    "teachers=forest",
+    "teachers.estimator.n_estimators=2",
+    "teachers.count=12",
+    "aggregator.sigma=2",
+]
 TREES += TEACHERS[2:]
 LINEAR = ["student=linear", "rng=system"]
 
@@ -31,9 +38,22 @@ def _files(folder: Path) -> None:
 
 
 NPZ = ["dataset=npz", "dataset.classes=3", *LINEAR]
-TABLE = ["dataset=table", "dataset.private=private.csv", "dataset.public=public.csv", "dataset.label=y", *LINEAR]
+TABLE = [
+    "dataset=table",
+    "dataset.private=private.csv",
+    "dataset.public=public.csv",
+    "dataset.label=y",
+    *LINEAR,
+]
 TABLE += ['dataset.classes=["0","1","2"]']
-CELLS = ["recipe=near_zero", "student=linear", "dataset=npz", "dataset.classes=3", "aggregator.gamma=2", "queries=6"]
+CELLS = [
+    "recipe=near_zero",
+    "student=linear",
+    "dataset=npz",
+    "dataset.classes=3",
+    "aggregator.gamma=2",
+    "queries=6",
+]
 CELLS += ["rng=system", "trainer.progress=false", "trainer.accelerator=cpu"]
 ANY, TWO = "any number of rows", "at most 2 asked rows"
 #: Settings of a run, and what it says: unit of privacy, grouped by, rows on which votes move.
@@ -62,18 +82,27 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     if kind.startswith("cells"):  # its student learns from labels that are spread
         rows = data["public"] + labels_only * data["private"]
         assert ran.result["learned_from"] == f"6 released labels, spread to {rows} rows"
-        assert (ran.result["epsilon"]["published"], ran.result["epsilon"]["published_delta"]) == (4, 0)
+        assert (ran.result["epsilon"]["published"], ran.result["epsilon"]["published_delta"]) == (
+            4,
+            0,
+        )
     publish_run(newest_folder(ran), tmp_path / "published", name="clinic")
     assert (tmp_path / "published" / "counts.csv").exists() == kind.startswith("cells")
     privacy = json.loads((tmp_path / "published" / "privacy.json").read_text())
     assert {key: privacy[key] for key in facts} == {key: ran.result[key] for key in facts} == facts
     text = " ".join((tmp_path / "published" / "README.md").read_text().split())
-    assert ("Features have no protection" in text) == ("nothing protects" in privacy["neighbours"]) == labels_only
+    assert (
+        ("Features have no protection" in text)
+        == ("nothing protects" in privacy["neighbours"])
+        == labels_only
+    )
     assert labels_only == ("features of public rows and of private records" in text)
     known = pd.read_csv(newest_folder(ran) / "private_predictions.csv") if labels_only else None
     assert known is None or len(known) == data["private"] == data["features"]
     assert not (tmp_path / "published" / "private_predictions.csv").exists()
-    differ = "neighbours, counts differ" if kind.startswith("cells") else "teacher votes differently"
+    differ = (
+        "neighbours, counts differ" if kind.startswith("cells") else "teacher votes differently"
+    )
     differ = "at most one vote for each row differs" if kind == "neighbours" else differ
     assert f"{differ}, on {facts['moved_votes']}." in text
     named = facts["grouped_by"] and f"one value of the {facts['grouped_by'].replace('`', chr(39))}"

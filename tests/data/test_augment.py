@@ -7,7 +7,14 @@ from nzc.data.augment import Affine, Strong
 
 NOTHING = dict.fromkeys(("stretch", "contrast", "brightness", "cutout", "mask", "noise"), 0.0)
 FULL = Strong(
-    Affine(10, 0.1, 0.06, 0.1), stretch=2, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1, colour=0.8
+    Affine(10, 0.1, 0.06, 0.1),
+    stretch=2,
+    contrast=0.5,
+    brightness=0.2,
+    cutout=0.5,
+    mask=0.3,
+    noise=0.1,
+    colour=0.8,
 )
 
 
@@ -15,7 +22,9 @@ def _rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("shape", [(5, 1, 28, 28), (4, 3, 20, 30), (1, 1, 8, 8), (6, 14), (1, 3), (3, 4, 5)])
+@pytest.mark.parametrize(
+    "shape", [(5, 1, 28, 28), (4, 3, 20, 30), (1, 1, 8, 8), (6, 14), (1, 3), (3, 4, 5)]
+)
 def test_shape_type_and_range_stay(shape: tuple[int, ...]) -> None:
     x = torch.rand(shape, generator=_rng()) * 3 - 1
     before = x.clone()
@@ -24,18 +33,24 @@ def test_shape_type_and_range_stay(shape: tuple[int, ...]) -> None:
     assert x.min() <= once.min() and once.max() <= x.max()
     assert torch.equal(once, again) and not torch.equal(once, other)
     assert torch.equal(x, before)
-    torch.testing.assert_close(Strong(Affine(), **NOTHING)(x, _rng()), x)  # nothing asked for changes nothing
+    torch.testing.assert_close(
+        Strong(Affine(), **NOTHING)(x, _rng()), x
+    )  # nothing asked for changes nothing
 
 
 @pytest.mark.parametrize("shape", [(6, 14), (3, 4, 5), (5, 20, 20, 3)])
 def test_affine_maps_leave_rows_that_are_not_images(shape: tuple[int, ...]) -> None:
     x, rng = torch.rand(shape, generator=_rng()), _rng(1)
     assert torch.equal(Affine(10, 0.1, 0.06, 0.1)(x, rng), x)
-    assert torch.equal(torch.rand(9, generator=rng), torch.rand(9, generator=_rng(1)))  # nothing was drawn
+    assert torch.equal(
+        torch.rand(9, generator=rng), torch.rand(9, generator=_rng(1))
+    )  # nothing was drawn
 
 
 def test_a_box_of_the_mean_is_cut_out() -> None:
-    """Its sides are uniform up to a half, so it covers 1/16 of the image where all of it lies within."""
+    """Its sides are uniform up to a half, so it covers 1/16 of the image where all of it lies
+    within.
+    """
     x = torch.rand(2000, 1, 16, 16, generator=_rng())
     cut = Strong(None, **{**NOTHING, "cutout": 0.5})(x, _rng())
     changed = cut != x

@@ -1,4 +1,6 @@
-"""Shards are disjoint and seeded; labels decide nothing public; features are standardised at every scale."""
+"""Shards are disjoint and seeded; labels decide nothing public; features are standardised at every
+scale.
+"""
 
 from dataclasses import replace
 
@@ -18,9 +20,16 @@ from nzc.teachers.votes import VoteFile
 from nzc.validation import InputError
 
 
-@given(st.integers(1, 300), st.integers(0, 9), st.sampled_from(["plain", "stratify", "groups"]), st.data())
+@given(
+    st.integers(1, 300),
+    st.integers(0, 9),
+    st.sampled_from(["plain", "stratify", "groups"]),
+    st.data(),
+)
 @settings(derandomize=True, max_examples=100, deadline=None)
-def test_shards_are_disjoint_and_cover(rows: int, seed: int, kind: str, data: st.DataObject) -> None:
+def test_shards_are_disjoint_and_cover(
+    rows: int, seed: int, kind: str, data: st.DataObject
+) -> None:
     labels = np.random.default_rng(seed).integers(0, data.draw(st.integers(1, 60)), rows)
     groups = 7 * labels if kind == "groups" else None  # numbers with gaps
     count = data.draw(st.integers(1, rows if groups is None else len(np.unique(groups))))
@@ -37,25 +46,40 @@ def test_stratified_shards_have_every_class_alike_and_plain_ones_do_not_look_at_
     labels = np.repeat(np.arange(5), 40)
     for shard in partition(labels, 8, 0, stratify=True):
         assert np.bincount(labels[shard], minlength=5).tolist() == [5] * 5
-    for shard, same in zip(partition(labels, 7, 0, False), partition(labels[::-1], 7, 0, False), strict=True):
+    for shard, same in zip(
+        partition(labels, 7, 0, False), partition(labels[::-1], 7, 0, False), strict=True
+    ):
         np.testing.assert_array_equal(shard, same)
 
 
 def test_labels_decide_nothing_public(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where labels alone are private: neither they, nor an order of rows that follows from them, change the pool."""
+    """Where labels alone are private: neither they, nor an order of rows that follows from them,
+    change the pool.
+    """
     monkeypatch.setattr("nzc.data.splits._POOL", 500)
     splits, rng = Digits(0, 300, 400, unit="label").read(), np.random.default_rng(0)
-    assert splits.labels_only and (splits.pool[:400] == splits.public.x).all() and len(splits.pool) == 500
-    assert (splits.pool[400:] == splits.private.x[splits.joined]).all() and splits.summary["features"] == 100
+    assert (
+        splits.labels_only
+        and (splits.pool[:400] == splits.public.x).all()
+        and len(splits.pool) == 500
+    )
+    assert (splits.pool[400:] == splits.private.x[splits.joined]).all() and splits.summary[
+        "features"
+    ] == 100
     order = rng.permutation(300)
     other = replace(splits, private=Records(splits.private.x[order], rng.integers(0, 10, 300)))
     assert (other.pool == splits.pool).all()
     plain = Digits(0, 300, 400).read()
-    assert plain.pool is plain.public.x and not len(plain.joined) and "features" not in plain.summary
+    assert (
+        plain.pool is plain.public.x and not len(plain.joined) and "features" not in plain.summary
+    )
     trees = Sklearn(count=4, seed=0, estimator=DecisionTreeClassifier())
     assert [trees.unit(of) for of in (splits, plain)] == ["label", "record"]
     assert "nothing protects" in trees.neighbours(splits)
-    for teachers, key in (replace(trees, stratify=True), "stratify"), (VoteFile("votes.npy"), "path"):
+    for teachers, key in (
+        (replace(trees, stratify=True), "stratify"),
+        (VoteFile("votes.npy"), "path"),
+    ):
         with pytest.raises(InputError, match=f"^{key}="):
             teachers.check(splits)
 
@@ -86,7 +110,9 @@ def test_features_do_not_depend_on_the_scale(scale: float) -> None:
     x = np.random.default_rng(0).normal([0, 1, -2], 0.3, (200, 3))
     features = Standardizer.fit(x * scale)(x * scale)
     np.testing.assert_allclose(features, (x - x.mean(axis=0)) / x.std(axis=0), atol=1e-6)
-    np.testing.assert_array_equal(Standardizer.fit(np.full((7, 1), 0.1 * scale))(np.full((7, 1), 0.1 * scale)), 0)
+    np.testing.assert_array_equal(
+        Standardizer.fit(np.full((7, 1), 0.1 * scale))(np.full((7, 1), 0.1 * scale)), 0
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -94,7 +120,12 @@ def test_features_do_not_depend_on_the_width_of_their_type(dtype: str) -> None:
     """The sums of these rows are beyond float16, and beyond float32 at their largest."""
     x = np.random.default_rng(0).integers(0, 17, (1000, 4)) * 16
     expected = (x - x.mean(axis=0)) / x.std(axis=0)
-    np.testing.assert_allclose(Standardizer.fit(x.astype(dtype))(x.astype(dtype)), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        Standardizer.fit(x.astype(dtype))(x.astype(dtype)), expected, atol=1e-6
+    )
     largest = min(float(np.finfo(dtype).max), 1e100)
     most = np.where(x > 128, largest, -largest).astype(dtype)
-    assert np.isfinite(Standardizer.fit(most)(most)).all() and len(np.unique(Standardizer.fit(most)(most)[:, 0])) == 2
+    assert (
+        np.isfinite(Standardizer.fit(most)(most)).all()
+        and len(np.unique(Standardizer.fit(most)(most)[:, 0])) == 2
+    )

@@ -1,4 +1,6 @@
-"""Each dataset's loading code on files that the test makes; what is wrong with a file is said in one line."""
+"""Each dataset's loading code on files that the test makes; what is wrong with a file is said in
+one line.
+"""
 
 import bz2
 import gzip
@@ -63,29 +65,63 @@ def small_svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_svhn_has_the_papers_roles(nzc: Nzc, small_svhn: Path) -> None:
     roles = SVHN(str(small_svhn), public=30, extra=True).load()
-    assert (len(roles.private), len(roles.public), len(roles.test), roles.classes) == (70, 30, 20, 10)
+    assert (len(roles.private), len(roles.public), len(roles.test), roles.classes) == (
+        70,
+        30,
+        20,
+        10,
+    )
     train = np.random.default_rng(0).integers(0, 256, (32, 32, 3, 40), np.uint8)
     np.testing.assert_array_equal(roles.private.x[7], train[..., 7].transpose(2, 0, 1))
-    assert roles.private.y[:11].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]  # the file's 10 is the digit 0
+    assert roles.private.y[:11].tolist() == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+        0,
+        1,
+    ]  # the file's 10 is the digit 0
     assert roles.test.y[0] == 1
     _refused(SVHN(str(small_svhn), public=50), "public=50", "at most 49")
-    run = ["dataset=torchvision", "dataset.kind=SVHN", f"dataset.root={small_svhn}", "dataset.public=30", *TEACHERS]
+    run = [
+        "dataset=torchvision",
+        "dataset.kind=SVHN",
+        f"dataset.root={small_svhn}",
+        "dataset.public=30",
+        *TEACHERS,
+    ]
     ran = nzc(*run, "teachers.epochs=1", "student=none", "teachers.count=2")
     assert (ran.code, ran.result["dataset"], ran.result["data"]["private"]) == (0, "SVHN", 40)
 
 
 def _idx(array: np.ndarray) -> bytes:
-    return bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape) + array.tobytes()
+    return (
+        bytes([0, 0, 8, array.ndim])
+        + b"".join(size.to_bytes(4, "big") for size in array.shape)
+        + array.tobytes()
+    )
 
 
-def test_mnist_and_those_like_it_have_the_papers_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mnist_and_those_like_it_have_the_papers_roles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raw = tmp_path / "KMNIST" / "raw"
     raw.mkdir(parents=True)
     for name, rows in (("train", 600), ("t10k", 100)):
         (raw / f"{name}-images-idx3-ubyte").write_bytes(_idx(np.zeros((rows, 28, 28), np.uint8)))
         (raw / f"{name}-labels-idx1-ubyte").write_bytes(_idx(np.arange(rows).astype(np.uint8) % 10))
     roles = Torchvision(str(tmp_path), kind="KMNIST", public=90).load()
-    assert (len(roles.private), len(roles.public), len(roles.test), roles.classes) == (600, 90, 10, 10)
+    assert (len(roles.private), len(roles.public), len(roles.test), roles.classes) == (
+        600,
+        90,
+        10,
+        10,
+    )
     assert roles.private.x.shape[1:] == (1, 28, 28)
     assert (MNIST("").kind, MNIST("").public) == ("MNIST", 9000)
     monkeypatch.setattr(torchvision.datasets.KMNIST, "mirrors", ["file:///nowhere/"])
@@ -98,7 +134,9 @@ def test_mnist_and_those_like_it_have_the_papers_roles(tmp_path: Path, monkeypat
 
 def _listed(folder: Path) -> dict[Path, bytes | None]:
     """All that a folder holds: the bytes of files, and None for folders."""
-    return {path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+    return {
+        path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))
+    }
 
 
 def _packed(files: dict[str, bytes]) -> bytes:
@@ -114,7 +152,9 @@ def _packed(files: dict[str, bytes]) -> bytes:
 
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of all that can be downloaded of KMNIST, USPS and CIFAR10, each of ten rows and more."""
+    """The folder of all that can be downloaded of KMNIST, USPS and CIFAR10, each of ten rows and
+    more.
+    """
     folder = tmp_path / "mirror"
     folder.mkdir()
     digests = {}
@@ -148,7 +188,10 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "test_batch": rows,
         "batches.meta": pickle.dumps({"label_names": list("abcdefghij")}),
     }
-    offer("cifar-10-python.tar.gz", _packed({f"cifar-10-batches-py/{name}": batch for name, batch in batches.items()}))
+    offer(
+        "cifar-10-python.tar.gz",
+        _packed({f"cifar-10-batches-py/{name}": batch for name, batch in batches.items()}),
+    )
     cifar = torchvision.datasets.CIFAR10
     checked = {name: md5(batch).hexdigest() for name, batch in batches.items()}
     for name, value in {
@@ -164,7 +207,11 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 DOWNLOADED = pytest.mark.parametrize(
     ("kind", "name"),
-    [("KMNIST", "t10k-labels-idx1-ubyte.gz"), ("USPS", "usps.bz2"), ("CIFAR10", "cifar-10-python.tar.gz")],
+    [
+        ("KMNIST", "t10k-labels-idx1-ubyte.gz"),
+        ("USPS", "usps.bz2"),
+        ("CIFAR10", "cifar-10-python.tar.gz"),
+    ],
 )
 
 
@@ -172,7 +219,9 @@ DOWNLOADED = pytest.mark.parametrize(
 def test_a_failed_download_leaves_nothing_and_harms_no_later_one(
     mirror: Path, tmp_path: Path, kind: str, name: str
 ) -> None:
-    """Neither where there is no network, nor where the last file arrives half, in a root that is new or not."""
+    """Neither where there is no network, nor where the last file arrives half, in a root that is
+    new or not.
+    """
     theirs, whole = tmp_path / "theirs", (mirror / name).read_bytes()
     (theirs / kind / "raw").mkdir(parents=True)
     (theirs / "notes.txt").write_text("mine")
@@ -187,7 +236,12 @@ def test_a_failed_download_leaves_nothing_and_harms_no_later_one(
             (mirror / name).write_bytes(whole)
             assert _listed(tmp_path) == before
         splits = dataset.load()
-        assert (len(splits.private), len(splits.public), len(splits.test), splits.classes) == (20, 10, 10, 10)
+        assert (len(splits.private), len(splits.public), len(splits.test), splits.classes) == (
+            20,
+            10,
+            10,
+            10,
+        )
         after = _listed(tmp_path)
         assert before.items() <= after.items()
         assert not [path for path in after if path.name.startswith(".")]
@@ -200,7 +254,9 @@ def test_a_failed_download_leaves_nothing_and_harms_no_later_one(
 def test_a_download_that_is_stopped_while_it_is_unpacked_is_none(
     mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    """torchvision takes half an unpacked file of KMNIST for a whole one: the next attempt must not meet it."""
+    """torchvision takes half an unpacked file of KMNIST for a whole one: the next attempt must not
+    meet it.
+    """
     dataset = Torchvision(str(tmp_path / "root"), kind="KMNIST", public=10)
 
     def stop(archive: str, target: str, remove_finished: bool = False) -> None:
@@ -216,8 +272,12 @@ def test_a_download_that_is_stopped_while_it_is_unpacked_is_none(
 
 
 @DOWNLOADED
-def test_files_of_others_are_used_and_never_replaced(mirror: Path, tmp_path: Path, kind: str, name: str) -> None:
-    """What somebody downloaded by hand needs no network. A damaged file is named, and stays as it is."""
+def test_files_of_others_are_used_and_never_replaced(
+    mirror: Path, tmp_path: Path, kind: str, name: str
+) -> None:
+    """What somebody downloaded by hand needs no network. A damaged file is named, and stays as it
+    is.
+    """
     root = tmp_path / "root"
     dataset = Torchvision(str(root), kind=kind, public=10)
     place = root / kind / "raw" if kind == "KMNIST" else root
@@ -237,22 +297,31 @@ def test_files_of_others_are_used_and_never_replaced(mirror: Path, tmp_path: Pat
 def test_kinds_of_images_are_named() -> None:
     """Where none is given, and where one is misspelt; help says the same as the annotation."""
     hint = get_type_hints(Torchvision)["kind"]
-    comment = (CONF / "dataset" / "torchvision.yaml").read_text().partition("kind: ??? # ")[2].partition("\n")[0]
+    comment = (
+        (CONF / "dataset" / "torchvision.yaml")
+        .read_text()
+        .partition("kind: ??? # ")[2]
+        .partition("\n")[0]
+    )
     assert tuple(re.split(", | or ", comment)) == get_args(hint)
     for kind in get_args(hint):
         assert hasattr(torchvision.datasets, kind)
-    says = {"???": ", ".join(get_args(hint)), "kmnist": "did you mean KMNIST?", "Cifar": "did you mean CIFAR10"}
+    says = {
+        "???": ", ".join(get_args(hint)),
+        "kmnist": "did you mean KMNIST?",
+        "Cifar": "did you mean CIFAR10",
+    }
     says["Caltech101"] = ", ".join(get_args(hint))
     for kind, text in says.items():
-        with pytest.raises(InputError, match=f"^dataset.kind={re.escape(kind)}: must be .*{re.escape(text)}"):
+        with pytest.raises(
+            InputError, match=f"^dataset.kind={re.escape(kind)}: must be .*{re.escape(text)}"
+        ):
             build(compose_run(["dataset=torchvision", f"dataset.kind={kind}"]), "dataset")
 
 
 # Adult: comma-separated words.
 
-PERSON = (
-    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, {}, {}"
-)
+PERSON = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, {}, {}"
 
 
 @pytest.fixture
@@ -262,7 +331,10 @@ def small_adult(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "adult"
     folder.mkdir()
     private = [PERSON.format(country, "<=50K") for country in ("Peru", "France", "?", "Peru")]
-    rows = [PERSON.format(country, ">50K.") for country in ("Peru", "France", "Peru", "?", "India", "India")]
+    rows = [
+        PERSON.format(country, ">50K.")
+        for country in ("Peru", "France", "Peru", "?", "India", "India")
+    ]
     rows[0] = rows[0].replace("39", "41", 1)
     (folder / "adult.data").write_text("\n".join(private) + "\n\n")
     (folder / "adult.test").write_text("|1x3 Cross validator\n" + "\n".join(rows) + "\n\n")
@@ -272,7 +344,9 @@ def small_adult(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_adult_sees_public_rows_alone(small_adult: Path) -> None:
     roles = Adult(str(small_adult.parent), public=3).load()
     assert (len(roles.private), len(roles.public), len(roles.test)) == (4, 3, 3)
-    assert roles.private.x.shape[1:] == (6 + 7 + 2,)  # numbers; seven words never change; Peru and France
+    assert roles.private.x.shape[1:] == (
+        6 + 7 + 2,
+    )  # numbers; seven words never change; Peru and France
     np.testing.assert_array_equal(roles.private.x[:, -2:], [[0, 1], [1, 0], [0, 0], [0, 1]])
     assert roles.public.x[:, 0].mean() == pytest.approx(0, abs=1e-6)
     assert roles.public.x[:, 0].std() == pytest.approx(1, abs=1e-6)
@@ -288,10 +362,21 @@ def test_adult_files(small_adult: Path) -> None:
     path = small_adult / "adult.data"
     whole = path.read_text()
     _, _, without_one = whole.partition("\n")
-    changes = [(", Male", ""), ("77516", "many"), ("50K", "60K"), (whole, "\xff"), (whole, ""), (whole, without_one)]
+    changes = [
+        (", Male", ""),
+        ("77516", "many"),
+        ("50K", "60K"),
+        (whole, "\xff"),
+        (whole, ""),
+        (whole, without_one),
+    ]
     for old, new in changes:
         path.write_text(whole.replace(old, new, 1), encoding="latin-1")
-        _refused(Adult(str(small_adult.parent), public=3), f"root={small_adult.parent}", "adult/adult.data")
+        _refused(
+            Adult(str(small_adult.parent), public=3),
+            f"root={small_adult.parent}",
+            "adult/adult.data",
+        )
 
 
 def test_adult_lines_up_with_the_published_votes() -> None:
@@ -361,14 +446,27 @@ def test_transparent_pictures_lie_on_white() -> None:
     np.testing.assert_allclose(grey, (raw[..., :1] * alpha + 255 * (1 - alpha))[..., 0], atol=1.01)
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "PA", "LA", "RGB", "RGBX", "RGBA", "CMYK", "YCbCr", "HSV"])
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "P", "PA", "LA", "RGB", "RGBX", "RGBA", "CMYK", "YCbCr", "HSV"]
+)
 def test_every_mode_of_images_shows_its_colours(mode: str) -> None:
     """A picture of four plain colours keeps them through every mode, or their brightness."""
-    plain = Image.fromarray(np.array([[[0, 0, 0], [255, 255, 255]], [[255, 0, 0], [0, 0, 255]]], np.uint8))
-    shown = as_bytes(plain.convert("L").convert(mode) if mode in ("1", "LA", "PA") else plain.convert(mode), grey=True)
-    expected = np.where(np.asarray(plain.convert("L")) > 127, 255, 0) if mode == "1" else np.asarray(plain.convert("L"))
+    plain = Image.fromarray(
+        np.array([[[0, 0, 0], [255, 255, 255]], [[255, 0, 0], [0, 0, 255]]], np.uint8)
+    )
+    shown = as_bytes(
+        plain.convert("L").convert(mode) if mode in ("1", "LA", "PA") else plain.convert(mode),
+        grey=True,
+    )
+    expected = (
+        np.where(np.asarray(plain.convert("L")) > 127, 255, 0)
+        if mode == "1"
+        else np.asarray(plain.convert("L"))
+    )
     rows = slice(0, 1) if mode == "1" else slice(None)  # dithering changes the colours
-    np.testing.assert_allclose(np.asarray(shown)[rows].astype(int), expected[rows].astype(int), atol=2)
+    np.testing.assert_allclose(
+        np.asarray(shown)[rows].astype(int), expected[rows].astype(int), atol=2
+    )
 
 
 def test_images_that_are_no_single_picture_of_bytes(images: Path) -> None:
@@ -376,7 +474,9 @@ def test_images_that_are_no_single_picture_of_bytes(images: Path) -> None:
     path.with_suffix(".png").unlink()
     Image.new("F", (6, 4)).save(path)
     _refused(folder, "number 4 of cat", "mode, F;", "8-bit")
-    Image.new("RGB", (6, 4)).save(path, save_all=True, append_images=[Image.new("RGB", (6, 4), "red")])
+    Image.new("RGB", (6, 4)).save(
+        path, save_all=True, append_images=[Image.new("RGB", (6, 4), "red")]
+    )
     _refused(folder, "number 4 of cat", "several frames or pages")
 
 
@@ -395,7 +495,9 @@ def _of_sixteen_bits(images: Path, values: np.ndarray) -> None:
         Image.fromarray((values + number).astype(np.uint16)).save(file)
 
 
-def test_a_small_part_of_sixteen_bits_is_said_and_the_range_shows_it(images: Path, tmp_path: Path) -> None:
+def test_a_small_part_of_sixteen_bits_is_said_and_the_range_shows_it(
+    images: Path, tmp_path: Path
+) -> None:
     """With the range, the images are those that were saved with 8 bits."""
     values = np.arange(24).reshape(4, 6) * 9
     folder = replace(FOLDER, path=str(images), grey=True)
@@ -404,7 +506,10 @@ def test_a_small_part_of_sixteen_bits_is_said_and_the_range_shows_it(images: Pat
     _of_sixteen_bits(images, values + 1000)
     splits = folder.load()
     levels = int(splits.public.x.max()) - int(splits.public.x.min()) + 1
-    assert f"use {levels} of 256 grey levels" in splits.warnings[0] and "dataset.range=[10" in splits.warnings[0]
+    assert (
+        f"use {levels} of 256 grey levels" in splits.warnings[0]
+        and "dataset.range=[10" in splits.warnings[0]
+    )
     assert replace(folder, range=[1000, 1255]).load().digest == in_bytes.digest
     assert replace(folder, range=[1000, 1255]).load().warnings == ()
     for file in images.glob("*/*.png"):  # their range is not known otherwise
@@ -417,7 +522,9 @@ def test_a_small_part_of_sixteen_bits_is_said_and_the_range_shows_it(images: Pat
 
 def test_sixteen_bits_of_colours_have_no_range_that_pillow_knows(images: Path) -> None:
     """Pillow drops the lower 8 bits of colours, and scales a PGM file."""
-    pixels = b"".join(b"\0" + np.full((6, 3), 1000 + 9 * row).astype(">u2").tobytes() for row in range(4))
+    pixels = b"".join(
+        b"\0" + np.full((6, 3), 1000 + 9 * row).astype(">u2").tobytes() for row in range(4)
+    )
     head = np.array([6, 4], ">u4").tobytes() + bytes([16, 2, 0, 0, 0])
     png = b"\x89PNG\r\n\x1a\n"
     for kind, content in ((b"IHDR", head), (b"IDAT", zlib.compress(pixels)), (b"IEND", b"")):
@@ -459,7 +566,9 @@ def test_images_in_several_classes_have_names_of_their_own(images: Path) -> None
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_unlabelled_images_lie_in_a_folder_of_their_own(images: Path, unlabelled: Path, linked: bool) -> None:
+def test_unlabelled_images_lie_in_a_folder_of_their_own(
+    images: Path, unlabelled: Path, linked: bool
+) -> None:
     if linked:
         (images / "ward").symlink_to(unlabelled.rename(images.parent / "elsewhere"))
         (images.parent / "pool").mkdir()
@@ -500,19 +609,32 @@ def test_an_image_in_the_private_and_the_public_folder_is_refused_dropped_or_all
     folder = replace(FOLDER, path=str(images), public=str(unlabelled))
     before = folder.load()
     assert before.keys is not None
-    [name] = [number for number in range(10) if keys_of(np.array([f"{number}.png"]))[0] == before.keys[0]]
+    [name] = [
+        number for number in range(10) if keys_of(np.array([f"{number}.png"]))[0] == before.keys[0]
+    ]
     for file in (images / "cat" / f"{name}.png", images / "dog" / f"{name}.png"):
         shutil.copy(file, unlabelled / f"{file.parent.name}.png")
     _refused(folder, "overlap=refuse", "2 are in public rows too")
     dropped = replace(folder, overlap="drop").load()
-    np.testing.assert_array_equal(dropped.private.x, before.private.x[before.keys != before.keys[0]])
+    np.testing.assert_array_equal(
+        dropped.private.x, before.private.x[before.keys != before.keys[0]]
+    )
     np.testing.assert_array_equal(dropped.test.x, before.test.x)
     assert len(replace(folder, overlap="allow").load().private) == len(before.private)
 
 
-def test_every_unlabelled_image_has_a_prediction_by_its_name(nzc: Nzc, images: Path, unlabelled: Path) -> None:
-    where = ["dataset=folder", f"dataset.path={images}", f"dataset.public={unlabelled}", "dataset.grey=true"]
-    ran = nzc(*where, "teachers=logistic", "teachers.count=2", "student=linear", "aggregator.sigma=0.1")
+def test_every_unlabelled_image_has_a_prediction_by_its_name(
+    nzc: Nzc, images: Path, unlabelled: Path
+) -> None:
+    where = [
+        "dataset=folder",
+        f"dataset.path={images}",
+        f"dataset.public={unlabelled}",
+        "dataset.grey=true",
+    ]
+    ran = nzc(
+        *where, "teachers=logistic", "teachers.count=2", "student=linear", "aggregator.sigma=0.1"
+    )
     assert ran.code == 0, ran.err
     table = pd.read_csv(newest_folder(ran) / "predictions.csv")
     assert table.id.tolist() == ["b.png", "ward/3/a.png", "ward/a.png"]
@@ -520,7 +642,9 @@ def test_every_unlabelled_image_has_a_prediction_by_its_name(nzc: Nzc, images: P
     ran = nzc(*where[:-2], "dataset.public=2")
     assert ran.code == 2 and "dataset.public=2: must be a share" in ran.err
     ran = nzc(*where, "dataset.range=[3,3]")
-    assert ran.code == 2 and "dataset.range=[3, 3]: must be the values of black and white" in ran.err
+    assert (
+        ran.code == 2 and "dataset.range=[3, 3]: must be the values of black and white" in ran.err
+    )
 
 
 # Glyphs.
@@ -529,10 +653,16 @@ GLYPH = Glyph(seed=0, private=300, public=200, test=100)
 
 
 def test_glyph_items_are_pure() -> None:
-    """Item i follows from (seed, role, i): alone, in any company and order, however far away, and when drawn later."""
+    """Item i follows from (seed, role, i): alone, in any company and order, however far away, and
+    when drawn later.
+    """
     private, test, roles = Items(GLYPH, "private", 300), Items(GLYPH, "test"), GLYPH.load()
     many, some, far = private[:], np.array([299, 0, 124, 17]), np.array([64_999_999])
-    assert (many.shape, many.dtype, len({*map(bytes, many)})) == ((300, 1, SIDE, SIDE), np.uint8, 300)
+    assert (many.shape, many.dtype, len({*map(bytes, many)})) == (
+        (300, 1, SIDE, SIDE),
+        np.uint8,
+        300,
+    )
     np.testing.assert_array_equal(private.labels(some), roles.private.y[some])
     np.testing.assert_array_equal(test[far], test[np.append(some, far)][-1:])
     assert (roles.public.x[:100] != roles.test.x).any(axis=(1, 2, 3)).all()
@@ -553,7 +683,9 @@ def test_glyph_roles_share_no_font() -> None:
     private, public = ({font.name for font in fonts[role]} for role in ("private", "public"))
     assert not private & public and fonts["public"] == fonts["test"]
     assert len(private | public) >= 20
-    assert not {name for name in private | public if name.startswith(("Last", "cmsy", "cmex", "cmmi"))}
+    assert not {
+        name for name in private | public if name.startswith(("Last", "cmsy", "cmex", "cmmi"))
+    }
     for some in fonts.values():
         assert set(SYMBOLS) == set("".join(font.symbols for font in some))
 
@@ -563,9 +695,14 @@ def test_glyph_imbalance_is_five_to_one_and_a_tenth_of_private_labels_is_wrong()
         return Items(glyph, role).labels(np.arange(count))
 
     assert GLYPH.frequencies.max() / GLYPH.frequencies.min() == pytest.approx(5)
-    counts, expected = np.bincount(labels(GLYPH, "test"), minlength=150), GLYPH.frequencies * 400_000
+    counts, expected = (
+        np.bincount(labels(GLYPH, "test"), minlength=150),
+        GLYPH.frequencies * 400_000,
+    )
     assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
-    _refused(replace(GLYPH, public_fonts=0.001), "public_fonts=0.001")  # none of these has every symbol
+    _refused(
+        replace(GLYPH, public_fonts=0.001), "public_fonts=0.001"
+    )  # none of these has every symbol
     right = replace(GLYPH, mislabelled=0.0)
     given, truth = labels(GLYPH, "private"), labels(right, "private")
     wrong = given != truth

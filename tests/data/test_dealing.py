@@ -1,4 +1,6 @@
-"""One record, one teacher: change, relabel, remove, add or rename one in the user's own data, and see who moves."""
+"""One record, one teacher: change, relabel, remove, add or rename one in the user's own data, and
+see who moves.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,7 +30,9 @@ SHARES = {"seed": 0, "private": 0.6, "public": 0.2}
 
 @dataclass(frozen=True)
 class Record:
-    """A record whose value no other has. Two records share a name, and their classes differ; four share a group."""
+    """A record whose value no other has. Two records share a name, and their classes differ; four
+    share a group.
+    """
 
     name: str
     group: str
@@ -40,12 +44,17 @@ class Record:
         return np.full((4, 4), 0, np.uint8) + np.array([*divmod(self.value, 256), 0, 0], np.uint8)
 
 
-RECORDS = [Record(f"{n // 2:03d}.png", f"person {n // 4}", n, (n // 2 + n % 2) % 3) for n in range(240)]
+RECORDS = [
+    Record(f"{n // 2:03d}.png", f"person {n // 4}", n, (n // 2 + n % 2) % 3) for n in range(240)
+]
 Load = Callable[[list[Record], Path], DataSplits]
 
 
 def _npz(records: list[Record], home: Path, *arrays: str) -> DataSplits:
-    named = {"id": [record.name for record in records], "group": [record.group for record in records]}
+    named = {
+        "id": [record.name for record in records],
+        "group": [record.group for record in records],
+    }
     x, y = np.array([record.image for record in records]), [record.label for record in records]
     np.savez(home / "f.npz", x=x, y=y, **{name: named[name] for name in arrays})
     return Npz(str(home / "f.npz"), **SHARES, classes=3).load()
@@ -89,17 +98,25 @@ OPERATIONS: dict[str, Callable[[list[Record], int], list[Record]]] = {
 
 
 def _classes_of_name(at: int) -> int:
-    """Return the sum of the classes of the two records of this name; 3 less it is the class without such a file."""
+    """Return the sum of the classes of the two records of this name; 3 less it is the class without
+    such a file.
+    """
     return RECORDS[at // 2 * 2].label + RECORDS[at // 2 * 2 + 1].label
 
 
 def _moves(before: DataSplits, after: DataSplits) -> tuple[int, int]:
-    """Return how many teachers have other records, in another order too, and how many rows are in another split.
+    """Return how many teachers have other records, in another order too, and how many rows are in
+    another split.
 
     A row that is in one of the datasets only is not counted.
     """
-    shards = [[_rows(data.private, shard) for shard in TEACHERS.shards(data)] for data in (before, after)]
-    splits = [{x: name for name in SPLITS for x, _ in _rows(getattr(data, name))} for data in (before, after)]
+    shards = [
+        [_rows(data.private, shard) for shard in TEACHERS.shards(data)] for data in (before, after)
+    ]
+    splits = [
+        {x: name for name in SPLITS for x, _ in _rows(getattr(data, name))}
+        for data in (before, after)
+    ]
     teachers = sum(one != other for one, other in zip(*shards, strict=True))
     return teachers, sum(splits[0][x] != splits[1][x] for x in splits[0].keys() & splits[1].keys())
 
@@ -114,12 +131,16 @@ def figures(load: Load, operation: str, home: Path) -> tuple[int, int]:
     known = {x for x, _ in _rows(before.private)}
 
     def is_private(at: int) -> bool:
-        return {x for x, _ in _rows(load(OPERATIONS["changed"](RECORDS, at), home).private)} != known
+        return {
+            x for x, _ in _rows(load(OPERATIONS["changed"](RECORDS, at), home).private)
+        } != known
 
     some = islice(filter(is_private, range(0, len(RECORDS), 29)), 3)
     moved = [_moves(before, load(OPERATIONS[operation](RECORDS, at), home)) for at in some]
     own = 1 if operation == "renamed" else 0  # a record that is renamed may change split itself
-    return max(teachers for teachers, _ in moved), max(0, max(records for _, records in moved) - own)
+    return max(teachers for teachers, _ in moved), max(
+        0, max(records for _, records in moved) - own
+    )
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -132,7 +153,9 @@ def test_a_record_with_a_name_moves_no_other(kind: str, operation: str, tmp_path
 
 @pytest.mark.parametrize("operation", ["changed", "relabelled"])
 @pytest.mark.parametrize("kind", NUMBERED)
-def test_a_record_known_by_its_row_number_moves_no_other(kind: str, operation: str, tmp_path: Path) -> None:
+def test_a_record_known_by_its_row_number_moves_no_other(
+    kind: str, operation: str, tmp_path: Path
+) -> None:
     assert figures(NUMBERED[kind], operation, tmp_path) == (1, 0)
 
 
@@ -148,16 +171,29 @@ def test_keys_follow_from_names_alone() -> None:
     np.testing.assert_array_equal(keys_of(names[::-1]), keys[::-1])
     np.testing.assert_array_equal(keys_of(np.array([name.encode() for name in names])), keys)
     assert keys_of(np.array(["bad \udcff name"])).shape == (1,)  # a file name that is no UTF-8
-    for alike in ([7, -3], [7.0, -3.0], ["7", "-3"], [b"7", b"-3"]):  # one name that is text makes the others text too
+    for alike in (
+        [7, -3],
+        [7.0, -3.0],
+        ["7", "-3"],
+        [b"7", b"-3"],
+    ):  # one name that is text makes the others text too
         np.testing.assert_array_equal(keys_of(np.array(alike)), keys_of(np.array([7, -3])))
     assert keys_of(np.array([-0.0])) == keys_of(np.array([0])) == keys_of(np.array([False]))
     assert keys_of(np.array([0.5])) == keys_of(np.array(["0.5"]))
 
 
 def test_a_record_that_changes_its_group_moves_no_other(tmp_path: Path) -> None:
-    """Where a record is the unit and groups decide the splits: at most one teacher changes, and no other record."""
-    x, y, group = np.random.default_rng(0).normal(size=(240, 3)), np.arange(240) % 3, np.arange(240) // 4
-    dataset = Npz(str(tmp_path / "f.npz"), seed=0, private=0.6, public=0.2, classes=3, unit="record")
+    """Where a record is the unit and groups decide the splits: at most one teacher changes, and no
+    other record.
+    """
+    x, y, group = (
+        np.random.default_rng(0).normal(size=(240, 3)),
+        np.arange(240) % 3,
+        np.arange(240) // 4,
+    )
+    dataset = Npz(
+        str(tmp_path / "f.npz"), seed=0, private=0.6, public=0.2, classes=3, unit="record"
+    )
     for changed in range(12):
         shards = []
         for own in (group, np.where(np.arange(240) == changed, 60 + changed, group)):
@@ -170,7 +206,9 @@ def test_a_record_that_changes_its_group_moves_no_other(tmp_path: Path) -> None:
 
 
 def test_draws_by_key_are_uniform_and_independent() -> None:
-    """Ten cells of each of two draws, for keys in a row: Pearson's χ² of 100 cells stays below 182 (1e-6)."""
+    """Ten cells of each of two draws, for keys in a row: Pearson's χ² of 100 cells stays below 182
+    (1e-6).
+    """
     keys = np.arange(100_000)
     one, other = (draw_by_key(keys, *seed) % np.uint64(10) for seed in ((0, 1), (0, 2)))
     counts = np.bincount((one * np.uint64(10) + other).astype(np.int64), minlength=100)

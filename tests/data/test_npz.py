@@ -1,4 +1,6 @@
-"""dataset=npz: what is wrong with arrays is said in one line without a value of a record; groups reach the splits."""
+"""dataset=npz: what is wrong with arrays is said in one line without a value of a record; groups
+reach the splits.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +57,9 @@ def npz(tmp_path: Path) -> Npz:
         ({"y": -NUMBERS}, "y "),
     ],
 )  # fmt: skip
-def test_a_mistake_is_said_without_a_value_of_a_record(npz: Npz, arrays: dict[str, np.ndarray], says: str) -> None:
+def test_a_mistake_is_said_without_a_value_of_a_record(
+    npz: Npz, arrays: dict[str, np.ndarray], says: str
+) -> None:
     """The same is said of an .npz file and of a folder."""
     arrays, folder = {"x": X, "y": Y} | arrays, Path(npz.path).parent / "folder"
     np.savez(npz.path, **arrays)
@@ -71,7 +75,9 @@ def test_a_mistake_is_said_without_a_value_of_a_record(npz: Npz, arrays: dict[st
 
 
 def test_arrays_that_are_not_there(npz: Npz, tmp_path: Path) -> None:
-    """A link to nowhere is not left out: without its groups, ε would protect a record instead of a person."""
+    """A link to nowhere is not left out: without its groups, ε would protect a record instead of a
+    person.
+    """
     np.savez(npz.path, x=X)
     with pytest.raises(InputError, match="y is missing"):
         npz.load()
@@ -91,9 +97,12 @@ def test_there_may_be_more_classes_than_rows_show(npz: Npz) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "expected"), [((30, 8, 8), (1, 8, 8)), ((30, 8, 8, 3), (3, 8, 8)), ((30, 3, 8, 8), (3, 8, 8))]
+    ("shape", "expected"),
+    [((30, 8, 8), (1, 8, 8)), ((30, 8, 8, 3), (3, 8, 8)), ((30, 3, 8, 8), (3, 8, 8))],
 )
-def test_images_come_channels_first(npz: Npz, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def test_images_come_channels_first(
+    npz: Npz, shape: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
     np.savez(npz.path, x=np.zeros(shape, np.uint8), y=np.arange(30) % 2)
     assert npz.load().private.x.shape[1:] == expected
 
@@ -130,7 +139,9 @@ def test_images_of_other_numbers_are_those_of_bytes(
 ) -> None:
     splits, in_bytes = _images(npz, x, range=levels), _images(npz, expected.astype(np.uint8))
     np.testing.assert_array_equal(splits.private.x, in_bytes.private.x)
-    assert splits.digest == in_bytes.digest  # the same teachers are stored, and the same people in the ledger
+    assert (
+        splits.digest == in_bytes.digest
+    )  # the same teachers are stored, and the same people in the ledger
 
 
 @pytest.mark.parametrize("channels", [2, 4])
@@ -138,7 +149,10 @@ def test_transparency_lies_on_white_as_in_files(npz: Npz, channels: int) -> None
     """Pillow's own composite is the second route."""
     x, mode = BYTES[..., -channels:], "LA" if channels == 2 else "RGBA"
     white = Image.new("RGBA", (8, 9), "white")
-    shown = [Image.alpha_composite(white, Image.fromarray(row, mode).convert("RGBA")).convert("RGB") for row in x]
+    shown = [
+        Image.alpha_composite(white, Image.fromarray(row, mode).convert("RGBA")).convert("RGB")
+        for row in x
+    ]
     expected = np.array([np.asarray(image) for image in shown])[20:40].transpose(LAST)
     for array in (x, x.transpose(LAST), np.float32(x / 255), np.float32(x / 255).transpose(LAST)):
         splits = _images(npz, array)
@@ -154,7 +168,9 @@ def test_a_value_out_of_range_is_clipped_alone(npz: Npz, row: int, value: float)
     changed = SHARE.copy()
     changed[row, 3, 4, 1] = value
     before, after = _images(npz, SHARE), _images(npz, changed)
-    expected, found = (np.concatenate([of.private.x, of.public.x, of.test.x]) for of in (before, after))
+    expected, found = (
+        np.concatenate([of.private.x, of.public.x, of.test.x]) for of in (before, after)
+    )
     expected[row, 1, 3, 4] = 255 if value > 1 else 0
     np.testing.assert_array_equal(found, expected)
 
@@ -167,7 +183,11 @@ def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
     splits = _images(npz, changed)
     assert splits.private.x.dtype == np.float32
     [line] = capsys.readouterr().err.splitlines()
-    assert "'dataset.range=[0,1.5]'" in line and "uint8" in line and splits.warnings == (line.removeprefix("nzc: "),)
+    assert (
+        "'dataset.range=[0,1.5]'" in line
+        and "uint8" in line
+        and splits.warnings == (line.removeprefix("nzc: "),)
+    )
     assert _images(npz, changed, range=[0, 1.5]).private.x.dtype == np.uint8
     assert capsys.readouterr().err == ""
     for features in (changed.reshape(60, -1), changed[:, :7, :7], changed[:, 0]):
@@ -177,10 +197,15 @@ def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
         _images(npz, changed.reshape(60, -1), range=[0, 1])
 
 
-def test_few_grey_levels_are_said_with_what_to_type(npz: Npz, capsys: pytest.CaptureFixture[str]) -> None:
+def test_few_grey_levels_are_said_with_what_to_type(
+    npz: Npz, capsys: pytest.CaptureFixture[str]
+) -> None:
     splits = _images(npz, GREY // 16)
     np.testing.assert_array_equal(splits.private.x[:, 0], GREY[:20] // 16)
-    assert "use 16 of 256 grey levels" in splits.warnings[0] and "'dataset.range=[0,15]'" in splits.warnings[0]
+    assert (
+        "use 16 of 256 grey levels" in splits.warnings[0]
+        and "'dataset.range=[0,15]'" in splits.warnings[0]
+    )
     assert splits.warnings[0] in capsys.readouterr().err
     rgba = np.concatenate([RGB // 16, BYTES[..., 3:] | 255], axis=-1)
     assert "'dataset.range=[0,15]'" in _images(npz, rgba).warnings[0]
@@ -192,7 +217,9 @@ def test_few_grey_levels_are_said_with_what_to_type(npz: Npz, capsys: pytest.Cap
     [((9, 8, 2), (1, 9, 8)), ((4, 9, 8), (3, 9, 8)), ((4, 4, 3), (3, 4, 4)), ((3, 8, 3), (3, 8, 3)),
      ((9, 8, 5), (5, 9, 8)), ((6, 9, 8), (6, 9, 8)), ((8, 8, 8), (8, 8, 8)), ((1, 9, 4), (1, 9, 4))],
 )  # fmt: skip
-def test_channels_are_first_or_last(npz: Npz, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def test_channels_are_first_or_last(
+    npz: Npz, shape: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
     assert _images(npz, np.zeros((60, *shape), np.uint8)).private.x.shape[1:] == expected
 
 
@@ -226,22 +253,38 @@ def test_private_rows_keep_their_groups(npz: Npz, roles: dict[str, np.ndarray]) 
     assert splits.groups is not None and splits.preparation is not None
     of_row = dict(zip(map(bytes, splits.private.x), splits.groups.tolist(), strict=True))
     standardised = np.float32((ROWS["x"] - splits.preparation.mean) / splits.preparation.spread)
-    pairs = {(name, of_row[bytes(x)]) for name, x in zip(GROUP, standardised, strict=True) if bytes(x) in of_row}
-    assert len(pairs) == len({name for name, _ in pairs}) == len({number for _, number in pairs}) == splits.units
+    pairs = {
+        (name, of_row[bytes(x)])
+        for name, x in zip(GROUP, standardised, strict=True)
+        if bytes(x) in of_row
+    }
+    assert (
+        len(pairs)
+        == len({name for name, _ in pairs})
+        == len({number for _, number in pairs})
+        == splits.units
+    )
     if roles:
         assert splits.units == len(np.unique(GROUP[ROLE == "private"]))
 
 
 def test_a_group_with_private_rows_and_others_is_refused_dropped_or_allowed(npz: Npz) -> None:
-    shared = np.where(GROUP == "patient 41", "patient 3", GROUP)  # a public one becomes a private one
-    assert (ROLE[GROUP == "patient 3"] == "private").all() and (ROLE[GROUP == "patient 41"] == "public").all()
+    shared = np.where(
+        GROUP == "patient 41", "patient 3", GROUP
+    )  # a public one becomes a private one
+    assert (ROLE[GROUP == "patient 3"] == "private").all() and (
+        ROLE[GROUP == "patient 41"] == "public"
+    ).all()
     np.savez(npz.path, **ROWS, group=shared, role=ROLE)
     with pytest.raises(InputError, match=r"overlap=refuse.* 1 are in public rows"):
         npz.load()
     assert len(replace(npz, overlap="allow").load().private) == (ROLE == "private").sum()
     dropped = replace(npz, overlap="drop").load()
     rest = ~((ROLE == "private") & (shared == "patient 3"))
-    np.savez(npz.path, **{name: array[rest] for name, array in (ROWS | {"group": shared, "role": ROLE}).items()})
+    np.savez(
+        npz.path,
+        **{name: array[rest] for name, array in (ROWS | {"group": shared, "role": ROLE}).items()},
+    )
     assert dropped.digest == npz.load().digest
 
 
@@ -251,7 +294,9 @@ def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: pytest.CaptureFixt
     assert by_record.groups is None and by_group.groups is not None
     np.testing.assert_array_equal(by_group.private.x, by_record.private.x)
     assert by_record.digest != by_group.digest
-    assert by_group.private_digest == by_record.private_digest  # the ledger counts both against the same people
+    assert (
+        by_group.private_digest == by_record.private_digest
+    )  # the ledger counts both against the same people
     assert replace(by_group, groups=np.roll(by_group.groups, 1)).digest != by_group.digest
     np.savez(npz.path, **ROWS)
     singly = npz.load()
@@ -260,7 +305,9 @@ def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(("unit", "group"), [("label", {"group": GROUP}), ("group", {})])
-def test_units_that_do_not_suit_the_groups_are_refused(npz: Npz, unit: str, group: dict[str, np.ndarray]) -> None:
+def test_units_that_do_not_suit_the_groups_are_refused(
+    npz: Npz, unit: str, group: dict[str, np.ndarray]
+) -> None:
     """Several labels of a group may differ."""
     np.savez(npz.path, **ROWS, **group)
     with pytest.raises(InputError, match=f"^unit={unit}: "):
@@ -277,4 +324,7 @@ def test_without_private_rows_votes_are_taken_by_row_of_the_file(nzc: Nzc) -> No
     assert ran.code == 0, ran.err
     assert ran.result["label_accuracy"] == 1
     assert (ran.result["data"]["private"], ran.result["queries"]) == (0, 240)
-    assert "teachers=votes needs none" in nzc("dataset=npz", "dataset.path=f.npz", "dataset.private=0", *few[:-1]).err
+    assert (
+        "teachers=votes needs none"
+        in nzc("dataset=npz", "dataset.path=f.npz", "dataset.private=0", *few[:-1]).err
+    )

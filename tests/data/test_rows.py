@@ -38,13 +38,19 @@ def test_rows_in_a_file_are_those_in_memory(x: AnyArray, held: int) -> None:
 
 
 def test_rows_of_which_all_are_needed_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks are cut where batches of 1,000 rows are, so that an encoder gets the batches of rows that are held."""
+    """Blocks are cut where batches of 1,000 rows are, so that an encoder gets the batches of rows
+    that are held.
+    """
     monkeypatch.setattr("nzc.data.rows._BLOCK", 7 * FEATURES[0].nbytes)
     parts = list(blocks(gather([FEATURES], held=0)))
     assert {len(part) for part in parts[:-1]} == {7}
     np.testing.assert_array_equal(np.concatenate(parts), FEATURES)
     monkeypatch.setattr("nzc.data.rows._BLOCK", 2345)
-    assert [len(part) for part in blocks(gather([np.zeros((4500, 1), np.uint8)], held=0))] == [2000, 2000, 500]
+    assert [len(part) for part in blocks(gather([np.zeros((4500, 1), np.uint8)], held=0))] == [
+        2000,
+        2000,
+        500,
+    ]
 
 
 def _table(folder: Path) -> Table:
@@ -78,7 +84,9 @@ def test_a_large_table_or_folder_gives_the_rows_of_a_small_one(
 def test_private_records_are_not_public_under_another_name(tmp_path: Path) -> None:
     table, link = _table(tmp_path), tmp_path / "link.csv"
     link.symlink_to("private.csv")
-    with pytest.raises(InputError, match=r"^public=.*link.csv: must be another file than dataset.private"):
+    with pytest.raises(
+        InputError, match=r"^public=.*link.csv: must be another file than dataset.private"
+    ):
         replace(table, public=str(link)).load()
 
 
@@ -96,7 +104,9 @@ def test_another_process_reads_the_same_file() -> None:
 def test_teachers_of_rows_in_a_file_predict_the_same(tmp_path: Path) -> None:
     x = FEATURES.astype(np.float32)
     public = Split(x[:20], Y[:20])
-    teachers = Ensemble(count=3, network="mlp", epochs=2, batch_size=16, lr=0.01, weight_decay=0.0, seed=0)
+    teachers = Ensemble(
+        count=3, network="mlp", epochs=2, batch_size=16, lr=0.01, weight_decay=0.0, seed=0
+    )
     trainer, predictions = TrainerSettings(progress=False, accelerator="cpu"), []
     for at, private in enumerate((Records(x, Y), Records(gather([x], held=0), Y))):
         store = PredictionStore(tmp_path / str(at))

@@ -1,4 +1,6 @@
-"""dataset=table: any kind of file gives the same rows, features are those of scikit-learn, errors are one line."""
+"""dataset=table: any kind of file gives the same rows, features are those of scikit-learn, errors
+are one line.
+"""
 
 import csv
 import json
@@ -35,18 +37,37 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN
 from nzc.data.table import Table
-from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder, blanked, different, measured, read_table
+from nzc.data.table_encoder import (
+    LIMIT,
+    ColumnError,
+    TableEncoder,
+    blanked,
+    different,
+    measured,
+    read_table,
+)
 from nzc.data.table_fit import doubts, fit_encoder
 from nzc.students import StudentData
+from nzc.students.exported import _records as _records_of
 from nzc.students.forest import Forest
 from nzc.students.linear import Linear
-from nzc.students.predict import _records as _records_of
 from nzc.tracking.served import Served
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-RECIPE = ["recipe=tables", "teachers.records=10", "queries=20", "aggregator.sigma=5", "trainer.progress=false"]
-FILES = ["dataset=table", "dataset.private=visits.csv", "dataset.public=new.csv", "dataset.label=back"]
+RECIPE = [
+    "recipe=tables",
+    "teachers.records=10",
+    "queries=20",
+    "aggregator.sigma=5",
+    "trainer.progress=false",
+]
+FILES = [
+    "dataset=table",
+    "dataset.private=visits.csv",
+    "dataset.public=new.csv",
+    "dataset.label=back",
+]
 
 
 COMMA = str.maketrans(",.", ".,")
@@ -55,7 +76,10 @@ COMMA = str.maketrans(",.", ".,")
 def _records(rows: int, seed: int) -> pd.DataFrame:
     """Records with every kind of column; `back` follows from age and ward."""
     rng = np.random.default_rng(seed)
-    age, ward = rng.integers(20, 90, rows).astype(float), rng.choice(["ICU", "surgery", "ER"], rows, p=[0.5, 0.3, 0.2])
+    age, ward = (
+        rng.integers(20, 90, rows).astype(float),
+        rng.choice(["ICU", "surgery", "ER"], rows, p=[0.5, 0.3, 0.2]),
+    )
     back = np.where(age + 20 * (ward == "ICU") + rng.normal(0, 5, rows) > 65, "yes", "no")
     age[rng.random(rows) < 0.1] = np.nan
     day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, rows), unit="D")
@@ -76,15 +100,27 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _table(**changes: Any) -> Table:
-    given = {"private": "visits.csv", "public": "new.csv", "label": "back", "group": "person", "id": "visit"}
+    given = {
+        "private": "visits.csv",
+        "public": "new.csv",
+        "label": "back",
+        "group": "person",
+        "id": "visit",
+    }
     return Table(**given | changes)
 
 
 @pytest.mark.parametrize("chunk", [37, 100_000])
-def test_every_kind_of_file_gives_the_same_rows(files: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+def test_every_kind_of_file_gives_the_same_rows(
+    files: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
     whole = _table(test="test.csv").load()
     monkeypatch.setattr("nzc.data.table.CHUNK", chunk)
-    for old, new in (("visits.csv", "visits.feather"), ("new.csv", "new.parquet"), ("test.csv", "test.tsv.gz")):
+    for old, new in (
+        ("visits.csv", "visits.feather"),
+        ("new.csv", "new.parquet"),
+        ("test.csv", "test.tsv.gz"),
+    ):
         table = pd.read_csv(old)
         {"r": table.to_feather, "t": partial(table.to_parquet, row_group_size=70),
          "z": partial(table.to_csv, sep="\t", index=False)}[new[-1]](new)  # fmt: skip
@@ -97,32 +133,48 @@ def test_every_kind_of_file_gives_the_same_rows(files: Path, monkeypatch: pytest
 
 
 def _rewrite(
-    change: Callable[[str], str] = str, encoding: str = "utf-8", names: tuple[str, ...] = (), **form: Any
+    change: Callable[[str], str] = str,
+    encoding: str = "utf-8",
+    names: tuple[str, ...] = (),
+    **form: Any,
 ) -> None:
     """Write the three files anew as another program would."""
     for name in names or ("visits.csv", "new.csv", "test.csv"):
         table = pd.read_csv(name, dtype=str, keep_default_na=False)
         table = table.rename(columns={"age": form["age"]} if "age" in form else {})
-        text = table.to_csv(index=False, **{key: value for key, value in form.items() if key != "age"})
+        text = table.to_csv(
+            index=False, **{key: value for key, value in form.items() if key != "age"}
+        )
         Path(name).write_bytes(change(text).encode(encoding))
 
 
 def _ended(by: str, header: bool = True) -> Callable[[str], str]:
     """Return what puts separators at the end of each row."""
-    return lambda text: "".join(f"{row}{by if at or header else ''}\n" for at, row in enumerate(text.splitlines()))
+    return lambda text: "".join(
+        f"{row}{by if at or header else ''}\n" for at, row in enumerate(text.splitlines())
+    )
 
 
 #: How programs write a table, and the settings that it needs.
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "Excel": ({"sep": ";", "change": "sep=;\r\n{}".format, "lineterminator": "\r\n"}, {}),
-    "Excel, byte-order mark": ({"sep": "\t", "change": "sep=\t\n{}".format, "encoding": "utf-8-sig"}, {}),
+    "Excel, byte-order mark": (
+        {"sep": "\t", "change": "sep=\t\n{}".format, "encoding": "utf-8-sig"},
+        {},
+    ),
     "an unusual separator": ({"sep": "^", "change": '"SEP=^"\n{}'.format}, {}),
     "sep= in one file": ({"sep": ";", "change": "sep=;\n{}".format, "names": ("visits.csv",)}, {}),
     "empty lines": ({"sep": ";", "change": "\n  \n;;;;\n{}".format}, {}),
     "comments": ({"sep": ";", "change": '# made 2024-01-01, 5" of, rain\n#\n{}'.format}, {}),
     "a header like a comment": ({"age": "#age"}, {"columns": {"#age": "number"}}),
-    "a title": ({"change": "Visits, of, all, wards, in, four, years, and, more\n\n{}".format}, {"skip": 1}),
-    "separators in the header": ({"sep": ";", "age": "age, in years, at visit", "quoting": csv.QUOTE_ALL}, {}),
+    "a title": (
+        {"change": "Visits, of, all, wards, in, four, years, and, more\n\n{}".format},
+        {"skip": 1},
+    ),
+    "separators in the header": (
+        {"sep": ";", "age": "age, in years, at visit", "quoting": csv.QUOTE_ALL},
+        {},
+    ),
     "without quotes": ({"sep": ";", "age": "a,g,e, i,n, y,e,a,r,s"}, {}),
     "other separators": ({"age": "age; x; y; z; a; b; c; d; e | f"}, {}),
     "a line break": ({"sep": ";", "age": "age\r\nin years; or\n\n months"}, {}),
@@ -150,10 +202,17 @@ def test_the_same_table_as_another_program_writes_it(files: Path, form: str) -> 
         np.testing.assert_array_equal(getattr(read, split).x, getattr(plain, split).x)
         np.testing.assert_array_equal(getattr(read, split).y, getattr(plain, split).y)
     np.testing.assert_array_equal(read.groups, plain.groups)
-    assert read.ids is not None and plain.ids is not None and read.ids.tolist() == plain.ids.tolist()
+    assert (
+        read.ids is not None and plain.ids is not None and read.ids.tolist() == plain.ids.tolist()
+    )
     assert read.encoder is not None
     columns = {column.name for column in read.encoder.columns}
-    assert columns == {" ".join(str(written.get("age", "age")).split()), "ward", "admitted", "smoker"}
+    assert columns == {
+        " ".join(str(written.get("age", "age")).split()),
+        "ward",
+        "admitted",
+        "smoker",
+    }
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-8", "utf-8-sig", "utf-16"])
@@ -165,14 +224,28 @@ def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str
     file.write_bytes(f"Neue Fälle\n{public.to_csv(index=False, sep=';')}".encode(encoding))
     (read,) = _records_of(file, encoder, "who")
     assert read.to_dict("list") == public.to_dict("list")
-    older = {key: value for key, value in fitted.as_dict().items() if key not in ("encoding", "skip")}
+    older = {
+        key: value for key, value in fitted.as_dict().items() if key not in ("encoding", "skip")
+    }
     assert TableEncoder.from_dict(older) == TableEncoder.from_dict(fitted.as_dict())
 
 
 def test_one_record_does_not_decide_how_a_private_file_is_read(files: Path) -> None:
     before = _table().load()
-    for ward in ("sep=;", ";;;;;;;;;;", "\t\t|||", "#", "\n\n\n", 'a "quote"', "Köln", "\ufeff", "NA"):
-        _changed("visits.csv", lambda table, ward=ward: table.assign(ward=[ward, *table.ward[1:]]))()
+    for ward in (
+        "sep=;",
+        ";;;;;;;;;;",
+        "\t\t|||",
+        "#",
+        "\n\n\n",
+        'a "quote"',
+        "Köln",
+        "\ufeff",
+        "NA",
+    ):
+        _changed(
+            "visits.csv", lambda table, ward=ward: table.assign(ward=[ward, *table.ward[1:]])
+        )()
         after = _table().load()
         np.testing.assert_array_equal(before.private.x[1:], after.private.x[1:])
         np.testing.assert_array_equal(before.private.y, after.private.y)
@@ -192,16 +265,22 @@ def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
         _changed(file, renamed)()
     settings = {"test": "test.csv", "overlap": "allow", "classes": classes and ["yes", name]}
     read = _table(**settings).load()
-    assert {*read.labels} == {name, "yes"} and ("dataset.missing" in capsys.readouterr().err) == (classes is None)
+    assert {*read.labels} == {name, "yes"} and ("dataset.missing" in capsys.readouterr().err) == (
+        classes is None
+    )
     assert read.ids is not None and read.ids[0] == name
     for split in ("private", "public", "test"):
         np.testing.assert_array_equal(getattr(read, split).x, getattr(plain, split).x)
         right = [plain.labels[label] for label in getattr(plain, split).y if label >= 0]
-        assert [read.labels[label].replace(name, "no") for label in getattr(read, split).y if label >= 0] == right
-    pd.read_csv("visits.csv", keep_default_na=False).replace({"ward": {"": None}, "age": {"": None}}).astype(
-        {"age": float}
-    ).to_parquet("visits.parquet")
-    np.testing.assert_array_equal(_table(**settings, private="visits.parquet").load().private.y, read.private.y)
+        assert [
+            read.labels[label].replace(name, "no") for label in getattr(read, split).y if label >= 0
+        ] == right
+    pd.read_csv("visits.csv", keep_default_na=False).replace(
+        {"ward": {"": None}, "age": {"": None}}
+    ).astype({"age": float}).to_parquet("visits.parquet")
+    np.testing.assert_array_equal(
+        _table(**settings, private="visits.parquet").load().private.y, read.private.y
+    )
     _changed("visits.csv", lambda table: table.assign(back=[None, *table.back[1:].fillna(name)]))()
     with pytest.raises(InputError, match="1 have none"):
         _table(**settings).load()
@@ -225,17 +304,25 @@ def test_labels_and_groups_are_those_of_the_file(files: Path) -> None:
     assert (splits.public.y == UNKNOWN).all()
     assert splits.ids is not None and splits.ids.tolist() == [f"V{row}" for row in range(120)]
     assert _table(classes=["yes", "no"]).load().labels == ("yes", "no")
-    for values, names in (([0, 1], ("0", "1")), ([True, False], ("False", "True")), ([9, 10], ("9", "10"))):
+    for values, names in (
+        ([0, 1], ("0", "1")),
+        ([True, False], ("False", "True")),
+        ([9, 10], ("9", "10")),
+    ):
         records.assign(back=np.resize(values, 400)).to_csv("visits.csv", index=False)
         assert _table().load().labels == names
 
 
 def test_features_are_those_of_scikit_learn() -> None:
-    public, private = (_records(rows, seed)[["age", "ward", "smoker"]] for rows, seed in ((300, 3), (200, 4)))
+    public, private = (
+        _records(rows, seed)[["age", "ward", "smoker"]] for rows, seed in ((300, 3), (200, 4))
+    )
     private.loc[:9, "ward"] = "never seen"
     filled = SimpleImputer(strategy="constant", fill_value=0, add_indicator=True)
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    theirs = make_column_transformer((make_pipeline(StandardScaler(), filled), ["age"]), (one_hot, ["ward", "smoker"]))
+    theirs = make_column_transformer(
+        (make_pipeline(StandardScaler(), filled), ["age"]), (one_hot, ["ward", "smoker"])
+    )
     theirs.fit(public)
     ours = fit_encoder(public, {}, 32)
     for rows in (public, private):
@@ -248,12 +335,18 @@ def test_features_are_those_of_scikit_learn() -> None:
 
 def test_rare_values_share_a_feature() -> None:
     rng = np.random.default_rng(0)
-    public, private = (pd.DataFrame({"code": [f"D{n}" for n in rng.geometric(0.05, rows)]}) for rows in (500, 300))
-    theirs = OneHotEncoder(max_categories=8, handle_unknown="infrequent_if_exist", sparse_output=False).fit(public)
+    public, private = (
+        pd.DataFrame({"code": [f"D{n}" for n in rng.geometric(0.05, rows)]}) for rows in (500, 300)
+    )
+    theirs = OneHotEncoder(
+        max_categories=8, handle_unknown="infrequent_if_exist", sparse_output=False
+    ).fit(public)
     ours = fit_encoder(public, {}, 8)
     assert len(ours.features) == 8 and ours.features[-1] == "code=other"
     for rows in (public, private):
-        np.testing.assert_array_equal(ours.encode(rows).sum(axis=0)[-1], theirs.transform(rows).sum(axis=0)[-1])
+        np.testing.assert_array_equal(
+            ours.encode(rows).sum(axis=0)[-1], theirs.transform(rows).sum(axis=0)[-1]
+        )
         np.testing.assert_array_equal(ours.encode(rows).sum(axis=1), 1)
 
 
@@ -273,9 +366,13 @@ def test_kinds_of_columns_can_be_given(files: Path) -> None:
     splits = _table(columns={"age": "category"}, drop=["smoker"], categories=5).load()
     assert splits.encoder is not None
     names = splits.encoder.features
-    assert sum(name.startswith("age=") for name in names) == 5 and not any("smoker" in name for name in names)
+    assert sum(name.startswith("age=") for name in names) == 5 and not any(
+        "smoker" in name for name in names
+    )
     assert splits.encoder.unused == {"country": "one value only"}
-    _changed("new.csv", lambda table: table.assign(admitted=["31.12.2024", *["03.02.2024"] * 119]))()
+    _changed(
+        "new.csv", lambda table: table.assign(admitted=["31.12.2024", *["03.02.2024"] * 119])
+    )()
     _changed("visits.csv", lambda table: table.assign(admitted="1.2.2024"))()
     encoder = _table(columns={"admitted": "%d.%m.%Y"}).load().encoder
     assert encoder is not None and "admitted month" in encoder.features
@@ -284,7 +381,9 @@ def test_kinds_of_columns_can_be_given(files: Path) -> None:
 def test_own_words_for_missing_values_and_decimal_commas(files: Path) -> None:
     for name in ("visits.csv", "new.csv"):
         table = pd.read_csv(name, dtype=str)
-        table.age = table.age.astype(float).map(lambda age: f"{1000 * age:,.1f}".translate(COMMA), "ignore")
+        table.age = table.age.astype(float).map(
+            lambda age: f"{1000 * age:,.1f}".translate(COMMA), "ignore"
+        )
         table.fillna({"age": "?"}).to_csv(name, index=False, sep=";")
     splits = _table(missing=["?"], columns={"age": "comma"}).load()
     assert splits.encoder is not None and "age missing" in splits.encoder.features
@@ -294,10 +393,17 @@ def test_own_words_for_missing_values_and_decimal_commas(files: Path) -> None:
 
 
 def test_typed_columns_are_what_they_are_as_text() -> None:
-    """As Parquet has them: time stamps, booleans and whole numbers with missing values, large numbers."""
+    """As Parquet has them: time stamps, booleans and whole numbers with missing values, large
+    numbers.
+    """
     when = pd.to_datetime(["2024-01-01", "2024-02-03 10:00", None, "9999-12-31"], format="ISO8601")
-    sure, code = pd.Series([True, None, False, True], dtype=object), pd.Series([1.0, 2.0, None, 1.0])
-    typed = pd.DataFrame({"when": when, "zoned": when.tz_localize("UTC"), "sure": sure, "code": code})
+    sure, code = (
+        pd.Series([True, None, False, True], dtype=object),
+        pd.Series([1.0, 2.0, None, 1.0]),
+    )
+    typed = pd.DataFrame(
+        {"when": when, "zoned": when.tz_localize("UTC"), "sure": sure, "code": code}
+    )
     zoned = ["2024-01-01T00:00Z", "2024-02-03T10:00Z", None, "9999-12-31T00:00Z"]
     text = pd.DataFrame({"when": ["2024-01-01", "2024-02-03 10:00:00", "", "9999-12-31"], "zoned": zoned,
                          "sure": ["true", " ", "FALSE", "True"], "code": ["1", "2", None, "1.0"]})  # fmt: skip
@@ -305,11 +411,15 @@ def test_typed_columns_are_what_they_are_as_text() -> None:
     assert [column.kind for column in encoder.columns] == ["date", "date", "category", "category"]
     np.testing.assert_array_equal(encoder.encode(typed), encoder.encode(text))
     for row in range(4):  # whatever else is in the table
-        np.testing.assert_array_equal(encoder.encode(typed)[row], encoder.encode(typed[row : row + 1])[0])
+        np.testing.assert_array_equal(
+            encoder.encode(typed)[row], encoder.encode(typed[row : row + 1])[0]
+        )
 
 
 def _every_type(rows: int, odd: bool) -> pa.Table:
-    """Columns of every type that a file may have; `odd` puts values among them that pandas reads in another way."""
+    """Columns of every type that a file may have; `odd` puts values among them that pandas reads in
+    another way.
+    """
     rng = np.random.default_rng(rows)
     small, large = rng.integers(0, 300, rows).tolist(), rng.integers(2**53, 2**60, rows).tolist()
     real = rng.normal(size=rows).tolist()
@@ -319,22 +429,42 @@ def _every_type(rows: int, odd: bool) -> pa.Table:
     last, early = datetime(9999, 12, 31), datetime(2020, 5, 5, 6, 30)
     hours = timedelta(days=2, hours=7)
     texts = {
-        "iso": ([str(value.date()) for value in day], ["now", "2021-01-01T00:00:00.000000001", "9999-12-31", "today"]),
-        "format": ([f"{value:%d/%m/%Y}" for value in day], ["now", "31/12/9999 0:00", "1/2/2020 10:00:00.123456789"]),
-        "fraction": ([f"{value:%d/%m/%Y %S.%f}" for value in moment], ["1/2/2020 00.123456789", "31/12/9999 00.1"]),
+        "iso": (
+            [str(value.date()) for value in day],
+            ["now", "2021-01-01T00:00:00.000000001", "9999-12-31", "today"],
+        ),
+        "format": (
+            [f"{value:%d/%m/%Y}" for value in day],
+            ["now", "31/12/9999 0:00", "1/2/2020 10:00:00.123456789"],
+        ),
+        "fraction": (
+            [f"{value:%d/%m/%Y %S.%f}" for value in moment],
+            ["1/2/2020 00.123456789", "31/12/9999 00.1"],
+        ),
         "time": ([f"{value:%H.%M.%S}" for value in moment], ["24.00.00", "2 days 07:30:00", ""]),
         "money": (
             [f"{value / 8:.2f} €".replace(".", ",") for value in small],
             ["(1.234,50) €", "\u22125€", "1 €"],
         ),
-        "plain": ([f"{value:.4f}" for value in real], ["18446744073709551616", "9007199254740993", "-0.0", "1e400"]),
+        "plain": (
+            [f"{value:.4f}" for value in real],
+            ["18446744073709551616", "9007199254740993", "-0.0", "1e400"],
+        ),
         "ward": ([f"w{value % 5}" for value in small], [" ", "1.0", "TRUE", "-0"]),
     }
     typed: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
-        "second": (pa.timestamp("s"), [value.replace(microsecond=0) for value in moment], [None, last, early]),
+        "second": (
+            pa.timestamp("s"),
+            [value.replace(microsecond=0) for value in moment],
+            [None, last, early],
+        ),
         "micro": (pa.timestamp("us"), [*day], [early, None, last]),
         "nano": (pa.timestamp("ns"), [*day], [early, None]),
-        "zoned": (pa.timestamp("us", "Europe/Zurich"), [*day], [early, None, datetime(9999, 12, 30)]),
+        "zoned": (
+            pa.timestamp("us", "Europe/Zurich"),
+            [*day],
+            [early, None, datetime(9999, 12, 30)],
+        ),
         "date": (pa.date32(), [value.date() for value in day], [last.date(), None]),
         "clock": (pa.time64("us"), [value.time() for value in moment], [early.time(), None]),
         "stay": (pa.duration("us"), [*stay], [hours, timedelta(microseconds=1), None]),
@@ -342,19 +472,32 @@ def _every_type(rows: int, odd: bool) -> pa.Table:
         "large": (pa.int64(), [*large], [None, 2**53 + 1, -5]),
         "unsigned": (pa.uint64(), [*large], [None, 2**64 - 1]),
         "real": (pa.float64(), [*real], [-0.0, 0.0, 1.0, None, math.nan, 1e300]),
-        "single": (pa.float32(), [np.float32(value) for value in real], [np.float32(-0.0), None, np.float32(0.1)]),
+        "single": (
+            pa.float32(),
+            [np.float32(value) for value in real],
+            [np.float32(-0.0), None, np.float32(0.1)],
+        ),
         "flag": (pa.bool_(), [value > 0 for value in real], [None]),
-        "exact": (pa.decimal128(10, 2), [Decimal(value) / 100 for value in small], [None, Decimal("1.00")]),
+        "exact": (
+            pa.decimal128(10, 2),
+            [Decimal(value) / 100 for value in small],
+            [None, Decimal("1.00")],
+        ),
         **{name: (pa.string(), *columns) for name, columns in texts.items()},
     }
     for _, values, others in typed.values():
         values[1 : 4 * len(others) + 1 : 4] = others if odd else values[1 : 4 * len(others) + 1 : 4]
     table = {name: pa.array(values, type) for name, (type, values, _) in typed.items()}
-    return pa.table(table | {"coded": table["ward"].dictionary_encode(), "zone": table["zoned"].dictionary_encode()})
+    return pa.table(
+        table
+        | {"coded": table["ward"].dictionary_encode(), "zone": table["zoned"].dictionary_encode()}
+    )
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
-def test_every_row_is_encoded_and_named_alike_alone_and_in_company(tmp_path: Path, ending: str) -> None:
+def test_every_row_is_encoded_and_named_alike_alone_and_in_company(
+    tmp_path: Path, ending: str
+) -> None:
     def file(table: pa.Table, name: str) -> str:
         path = str(tmp_path / f"{name}.{ending}")
         if ending == "csv":
@@ -428,7 +571,9 @@ def test_dates_of_all_usual_orders_are_read(format: str) -> None:
     days = pd.date_range("2023-01-05 13:45", periods=400)
     public = pd.DataFrame({"day": days.strftime(format)})
     encoder = fit_encoder(public, {}, 32)
-    iso = fit_encoder(pd.DataFrame({"day": pd.to_datetime(days.strftime(format), format=format)}), {}, 32)
+    iso = fit_encoder(
+        pd.DataFrame({"day": pd.to_datetime(days.strftime(format), format=format)}), {}, 32
+    )
     assert not encoder.unused and encoder.columns[0].mean == iso.columns[0].mean
     assert not [*doubts(public, encoder, grouped=False)]
 
@@ -440,7 +585,9 @@ def test_times_and_durations_are_hours() -> None:
     ):  # fmt: skip
         (column,) = fit_encoder(pd.DataFrame({"time": cells * 20}), {}, 32).columns
         assert (column.kind, column.format, column.mean[0]) == ("number", "time", 12.25)
-    (column,) = fit_encoder(pd.DataFrame({"stay": pd.to_timedelta(["18h", "390min"] * 20)}), {}, 32).columns
+    (column,) = fit_encoder(
+        pd.DataFrame({"stay": pd.to_timedelta(["18h", "390min"] * 20)}), {}, 32
+    ).columns
     assert column.mean[0] == 12.25
 
 
@@ -453,7 +600,9 @@ def test_times_and_durations_are_hours() -> None:
         (["24-12-05", "23-11-30", "24-01-01"], ["%d-%m-%y", "%y-%m-%d"], 60),
     ],
 )
-def test_what_can_be_read_in_two_ways_is_not_used_and_said(cells: list[str], kinds: list[str], count: int) -> None:
+def test_what_can_be_read_in_two_ways_is_not_used_and_said(
+    cells: list[str], kinds: list[str], count: int
+) -> None:
     if cells[0] == "1,167":
         cells = ["1,167", "987", "1,500"]
     public = pd.DataFrame({"CO(GT)": cells * 20, "age": np.arange(60) / 2})
@@ -475,7 +624,9 @@ def test_numbers_are_no_identifiers_and_advice_loses_no_value() -> None:
     words = ["unknown" if place % 50 == 0 else cell for place, cell in enumerate(comma)]
     mixed = [cell.replace(",", ".") if place % 3 else cell for place, cell in enumerate(comma)]
     limits = [f"<{cell}" if place % 50 == 0 else cell for place, cell in enumerate(comma)]
-    public = pd.DataFrame({"comma": comma, "swiss": swiss, "words": words, "mixed": mixed, "limits": limits})
+    public = pd.DataFrame(
+        {"comma": comma, "swiss": swiss, "words": words, "mixed": mixed, "limits": limits}
+    )
     encoder = fit_encoder(public, {}, 32)
     assert [column.name for column in encoder.columns] == ["comma", "swiss"]
     told = [*doubts(public, encoder, grouped=False)]
@@ -489,7 +640,9 @@ def test_numbers_are_no_identifiers_and_advice_loses_no_value() -> None:
 
 def test_few_whole_numbers_may_be_codes() -> None:
     places = np.arange(100)
-    public = pd.DataFrame({"x": places % 5, "age": places % 70, "flag": places % 2, "year": 1950 + places % 40})
+    public = pd.DataFrame(
+        {"x": places % 5, "age": places % 70, "flag": places % 2, "year": 1950 + places % 40}
+    )
     public["postcode"] = 1011 + places % 40 * 210
     public["PIN"] = [f"{110 + row % 20} 001" for row in places]
     (line,) = doubts(public, fit_encoder(public, {}, 32), grouped=False)
@@ -501,11 +654,24 @@ def test_few_whole_numbers_may_be_codes() -> None:
     assert "c19 and 280 others" in line and "c20" not in line
 
 
-#: What each of 120 rows has, and what is said of it, if it is read as a category or date that may be a number.
+#: What each of 120 rows has, and what is said of it, if it is read as a category or date that may
+#: be a number.
 DOUBTFUL = {
-    "postcodes": (lambda row: f"{row % 30 * 210:05d}", "120 of 120 public values begin with 0", "number"),
-    "pressures": (lambda row: f"{max(110, 90 + row % 60)}/80", "31 of 40 different values", "category"),
-    "births": (lambda row: f"{1 + row % 28}.3.{60 + row % 12}", "90 of 120 public dates are read as 2030", "%d.%m.%y"),
+    "postcodes": (
+        lambda row: f"{row % 30 * 210:05d}",
+        "120 of 120 public values begin with 0",
+        "number",
+    ),
+    "pressures": (
+        lambda row: f"{max(110, 90 + row % 60)}/80",
+        "31 of 40 different values",
+        "category",
+    ),
+    "births": (
+        lambda row: f"{1 + row % 28}.3.{60 + row % 12}",
+        "90 of 120 public dates are read as 2030",
+        "%d.%m.%y",
+    ),
 }
 
 
@@ -520,15 +686,27 @@ def test_what_may_be_read_wrong_is_said(name: str) -> None:
 
 
 def test_an_accountants_dash_is_zero_and_an_error_of_excel_is_missing() -> None:
-    for cells in (["$ -", "$ 1,234.50"], ["-  €", "1.234,50 €"], ["EUR -", "EUR 1,234.50"], [" $-   ", "$ 1,234.50"]):
+    for cells in (
+        ["$ -", "$ 1,234.50"],
+        ["-  €", "1.234,50 €"],
+        ["EUR -", "EUR 1,234.50"],
+        [" $-   ", "$ 1,234.50"],
+    ):
         (column,) = fit_encoder(pd.DataFrame({"pay": cells * 20}), {}, 32).columns
         assert (column.kind, column.mean[0]) == ("number", 617.25)
-        records = pd.Series([1.125, 1000, np.float32(2.5), Decimal("0.125"), None, True], name="pay", dtype=object)
-        read = measured(records, column.kind, column.format)[""]  # numbers of Python are not written in this way
+        records = pd.Series(
+            [1.125, 1000, np.float32(2.5), Decimal("0.125"), None, True], name="pay", dtype=object
+        )
+        read = measured(records, column.kind, column.format)[
+            ""
+        ]  # numbers of Python are not written in this way
         np.testing.assert_array_equal(read, [1.125, 1000, 2.5, 0.125, np.nan, 1])
     public = pd.DataFrame({"pay": ["#DIV/0!", *map(str, np.arange(40) / 4)]})
     (line,) = doubts(public, fit_encoder(public, {}, 32), grouped=False)
-    assert "1 of 41" in line and "'dataset.columns={pay: number}' to take such values as missing" in line
+    assert (
+        "1 of 41" in line
+        and "'dataset.columns={pay: number}' to take such values as missing" in line
+    )
 
 
 @pytest.mark.parametrize("last", [199, 207])
@@ -536,8 +714,12 @@ def test_one_private_id_does_not_decide_who_is_dropped(tmp_path: Path, last: int
     private, public = (str(tmp_path / f"{name}.csv") for name in ("private", "public"))
     x = np.random.default_rng(0).normal(size=200)
     pd.DataFrame({"id": np.arange(100, 180), "x": x[:80]}).to_csv(public, index=False)
-    pd.DataFrame({"id": [*range(199), last], "x": x, "y": (x > 0).astype(int)}).to_csv(private, index=False)
-    splits = Table(private=private, public=public, label="y", id="id", classes=[0, 1], overlap="drop").load()
+    pd.DataFrame({"id": [*range(199), last], "x": x, "y": (x > 0).astype(int)}).to_csv(
+        private, index=False
+    )
+    splits = Table(
+        private=private, public=public, label="y", id="id", classes=[0, 1], overlap="drop"
+    ).load()
     assert len(splits.private) == 120
 
 
@@ -579,9 +761,13 @@ def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
             assert not fit_encoder(public, {"column": kind}, 32).unused
 
 
-@pytest.mark.parametrize("name", ["age", "patient nbr", "Größe", "a, b", "CO(GT)", 'say "x": y', "it's"])
+@pytest.mark.parametrize(
+    "name", ["age", "patient nbr", "Größe", "a, b", "CO(GT)", 'say "x": y', "it's"]
+)
 def test_what_is_said_of_a_column_can_be_typed(name: str) -> None:
-    public = pd.DataFrame({name: [*map(str, [*range(9)] * 11), "four"], f"{name} 2": range(10**6, 10**6 + 100)})
+    public = pd.DataFrame(
+        {name: [*map(str, [*range(9)] * 11), "four"], f"{name} 2": range(10**6, 10**6 + 100)}
+    )
     typed = 0
     for line in doubts(public, fit_encoder(public, {}, 32), grouped=False):
         for word in re.findall(r"'dataset\..*?'(?= to take|:|;|\Z)", line):
@@ -601,7 +787,11 @@ def test_a_column_that_is_nearly_numbers_is_said_and_can_be_numbers(files: Path)
     new = pd.read_csv("new.csv", dtype=str)
     new.assign(age=new.age.mask(new.index == 7)).to_csv("empty.csv", index=False)
     new.assign(age=new.age.mask(new.index == 7, "four")).to_csv("new.csv", index=False)
-    guessed, given, empty = _table().load(), _table(columns={"age": "number"}).load(), _table(public="empty.csv").load()
+    guessed, given, empty = (
+        _table().load(),
+        _table(columns={"age": "number"}).load(),
+        _table(public="empty.csv").load(),
+    )
     assert any("age" in line and "1 of 120" in line for line in guessed.warnings)
     assert given.warnings == empty.warnings == ()
     np.testing.assert_array_equal(given.public.x, empty.public.x)
@@ -613,13 +803,18 @@ def test_a_column_that_is_nearly_numbers_is_said_and_can_be_numbers(files: Path)
 
 @pytest.mark.parametrize("by", ["group", "id"])
 @pytest.mark.parametrize("others", [["new.csv"], ["new.csv", "test.csv"]])
-def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: str, others: list[str]) -> None:
+def test_people_on_both_sides_are_refused_dropped_or_allowed(
+    files: Path, by: str, others: list[str]
+) -> None:
     column = "person"
     settings: dict[str, Any] = {"group": None, "id": None, "test": "test.csv"} | {by: column}
     records, every = pd.read_csv("visits.csv"), _table(**settings).load()
     shared = records[column].unique()[:17]
     for at, name in enumerate(others):
-        _changed(name, lambda table, at=at: table.assign(person=[*shared[at : at + 9], *table[column][9:]]))()
+        _changed(
+            name,
+            lambda table, at=at: table.assign(person=[*shared[at : at + 9], *table[column][9:]]),
+        )()
     found = shared[: 8 + len(others)]
     with pytest.raises(InputError, match=r"dataset\.overlap|overlap=refuse.* 9 are in public rows"):
         _table(**settings).check()
@@ -648,9 +843,14 @@ except nzc.InputError as error:
     print(error)
 print(*{"torch", "sklearn", "lightning"} & set(sys.modules))
 """
-    for wrong, says in {"queries=121": "from 1 to 120", "dataset.group=Perso": "did you mean person?"}.items():
+    for wrong, says in {
+        "queries=121": "from 1 to 120",
+        "dataset.group=Perso": "did you mean person?",
+    }.items():
         settings = [*RECIPE, *FILES, "tracking=none", wrong]
-        ran = subprocess.run([sys.executable, "-c", script, *settings], capture_output=True, text=True, check=True)
+        ran = subprocess.run(
+            [sys.executable, "-c", script, *settings], capture_output=True, text=True, check=True
+        )
         line, imported = ran.stdout.splitlines()
         assert wrong.partition("=")[0] in line and says in line
         assert imported == ""
@@ -706,7 +906,9 @@ def test_what_is_wrong_is_said_in_one_line(
     assert "\n" not in str(wrong.value) and "secret" not in str(wrong.value)
 
 
-def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files: Path, command: Command) -> None:
+def test_from_files_to_a_published_student_that_runs_without_nzc(
+    nzc: Nzc, files: Path, command: Command
+) -> None:
     ran = nzc(*RECIPE, *FILES, "dataset.id=visit", "dataset.columns={smoker: category}",
               "dataset.group=person", "dataset.test=test.csv", "dataset.classes=[no,yes]", "rng=system",
               "budget.epsilon=null", "student.balance=0.5")  # fmt: skip
@@ -725,10 +927,16 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files
     printed = command("predict", "public", "raw.csv")[1]
     script = "import sys; sys.modules['nzc'] = None; sys.argv = ['predict.py', 'raw.csv']; import runpy; " \
         "sys.path.insert(0, 'public'); runpy.run_path('public/predict.py', run_name='__main__')"  # fmt: skip
-    alone = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=files).stdout
+    alone = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=files
+    ).stdout
     assert alone == printed
-    usage = subprocess.run([sys.executable, "public/predict.py"], capture_output=True, text=True, check=False)
-    assert usage.returncode == 1 and usage.stderr.startswith("usage: python predict.py FILE > predictions.csv")
+    usage = subprocess.run(
+        [sys.executable, "public/predict.py"], capture_output=True, text=True, check=False
+    )
+    assert usage.returncode == 1 and usage.stderr.startswith(
+        "usage: python predict.py FILE > predictions.csv"
+    )
     form: dict[str, Any] = {"sep": ";", "encoding": "utf-16", "names": ("raw.csv",)}
     _rewrite(lambda text: f"sep=;\n# new\n{_ended(';')(text)}", **form)
     assert command("predict", "public", "raw.csv")[1] == printed
@@ -743,7 +951,9 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(nzc: Nzc, files
     assert np.isfinite(answers.probability).all()
     right = (answers.label == pd.read_csv("test.csv").back).mean()
     assert abs(right - ran.result["accuracy"]) <= 0.02  # two records were changed
-    assert json.loads((files / "public" / "privacy.json").read_text())["public_files"].keys() == {"new.csv"}
+    assert json.loads((files / "public" / "privacy.json").read_text())["public_files"].keys() == {
+        "new.csv"
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
     python tests/golden/runs.py            compare today's code with tests/golden/*.json
     python tests/golden/runs.py --write    write the files
 
-Each file holds result.json without clocks, versions and the mechanism's name, and a digest of labels.csv and
-one of the student's learning curves. A command runs in a fresh folder with the input files that `prepare` makes.
+Each file holds result.json without clocks, versions and the mechanism's name, and a digest of
+labels.csv and one of the student's learning curves. A command runs in a fresh folder with the input
+files that `prepare` makes.
 """
 
 import argparse
@@ -27,7 +28,11 @@ CHANGING = ("seconds", "finished", "versions", "mechanism")
 FAST = ["tracking=none", "figures=false", "trainer.progress=false", "trainer.accelerator=cpu"]
 TEACHERS = ["teachers.count=10", "teachers.epochs=8", "queries=120"]
 STUDENT = ["student.steps=60"]
-OLDER = ["teachers.lr=0.004", "student.balance=0", "student.label_noise_rate=0"]  # than what suits digits now
+OLDER = [
+    "teachers.lr=0.004",
+    "student.balance=0",
+    "student.label_noise_rate=0",
+]  # than what suits digits now
 DIGITS = [*FAST, *TEACHERS, *STUDENT, *OLDER]
 VOTES = [
     *FAST,
@@ -70,7 +75,9 @@ def prepare(folder: Path) -> None:
     x = rng.normal(size=(900, 6)) + y[:, None]
     place = np.argsort(np.random.default_rng(0).permutation(300)).repeat(3)  # of the 300 groups
     role = np.select([place < 210, place < 270], ["private", "public"], "test")
-    np.savez(folder / "table.npz", x=x.astype(np.float32), y=y, group=np.arange(900) // 3, role=role)
+    np.savez(
+        folder / "table.npz", x=x.astype(np.float32), y=y, group=np.arange(900) // 3, role=role
+    )
 
 
 def run(folder: Path, overrides: list[str]) -> dict[str, Any]:
@@ -82,14 +89,18 @@ def run(folder: Path, overrides: list[str]) -> dict[str, Any]:
 
 
 def results(folder: Path, overrides: list[str]) -> dict[str, Any]:
-    """Return the results of the runs in `folder` without CHANGING, and digests of their labels and curves."""
+    """Return the results of the runs in `folder` without CHANGING, and digests of their labels and
+    curves.
+    """
     paths = sorted(folder.glob("outputs/**/result.json"))
     labels = "".join((path.parent / "labels.csv").read_text() for path in paths)
     curves = sorted(path.read_text() for path in folder.glob("outputs/**/student.csv"))
     points = sorted(line.split(",", 1)[1] for text in curves for line in text.splitlines())
     return {
         "overrides": overrides,
-        "results": [{k: v for k, v in json.loads(p.read_text()).items() if k not in CHANGING} for p in paths],
+        "results": [
+            {k: v for k, v in json.loads(p.read_text()).items() if k not in CHANGING} for p in paths
+        ],
         "labels": sha256(labels.encode()).hexdigest(),
         "learning_curves": sha256("\n".join(points).encode()).hexdigest(),
     }
@@ -98,7 +109,8 @@ def results(folder: Path, overrides: list[str]) -> dict[str, Any]:
 def differences(before: Any, now: Any, where: str = "", near: float = 0.0) -> list[str]:
     """What of `before` is not the same in `now`; keys that were added are no difference.
 
-    near  how far numbers may be apart, relatively, because processors add in different orders; 0: not at all
+    near  how far numbers may be apart, relatively, because processors add in different orders; 0:
+          not at all
     """
     lines = []
     if isinstance(before, dict) and isinstance(now, dict):
@@ -107,7 +119,11 @@ def differences(before: Any, now: Any, where: str = "", near: float = 0.0) -> li
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for at, pair in enumerate(zip(before, now, strict=True)):
             lines += differences(*pair, f"{where}[{at}]", near)
-    elif isinstance(before, float) and isinstance(now, float) and math.isclose(before, now, rel_tol=near):
+    elif (
+        isinstance(before, float)
+        and isinstance(now, float)
+        and math.isclose(before, now, rel_tol=near)
+    ):
         pass
     elif before != now:
         lines.append(f"{where[1:]}: {before} before, {now} now")
@@ -115,7 +131,9 @@ def differences(before: Any, now: Any, where: str = "", near: float = 0.0) -> li
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", action="store_true", help="write the files instead of comparing")
     parser.add_argument("names", nargs="*", help="of runs (default: all)")
     chosen = parser.parse_args()

@@ -1,4 +1,6 @@
-"""The ledger: is every release counted once, whatever runs at the same time and whenever it is killed?"""
+"""The ledger: is every release counted once, whatever runs at the same time and whenever it is
+killed?
+"""
 
 import os
 import signal
@@ -37,7 +39,9 @@ for _ in range(count):
 
 
 def release(key="a", cost=0.01, labels=b"labels", dataset="digest", orders=ORDERS, kind=RELEASE):
-    return LedgerEntry(dataset, key, orders, cost * orders, labels, "GNMax", {"queries": 10}, kind=kind)
+    return LedgerEntry(
+        dataset, key, orders, cost * orders, labels, "GNMax", {"queries": 10}, kind=kind
+    )
 
 
 def write_as_before(path, *entries):
@@ -46,12 +50,26 @@ def write_as_before(path, *entries):
                "leak REAL", "labels BLOB")  # fmt: skip
     with sqlite3.connect(path) as connection:
         declared = "".join(f"{column} NOT NULL, " for column in columns)
-        connection.execute(f"CREATE TABLE IF NOT EXISTS releases ({declared} PRIMARY KEY (dataset, key)) STRICT")
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS releases ({declared} PRIMARY KEY (dataset, key)) STRICT"
+        )
         for entry in entries:
             orders, rdp = entry.orders.astype("<f8").tobytes(), entry.rdp.astype("<f8").tobytes()
-            values = (entry.dataset, entry.key, "2026-01-01", entry.description, "{}", orders, rdp, 0.0, entry.labels)
+            values = (
+                entry.dataset,
+                entry.key,
+                "2026-01-01",
+                entry.description,
+                "{}",
+                orders,
+                rdp,
+                0.0,
+                entry.labels,
+            )
             names = ", ".join(column.split()[0] for column in columns)
-            connection.execute(f"INSERT INTO releases ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            connection.execute(
+                f"INSERT INTO releases ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+            )
 
 
 @pytest.fixture
@@ -69,17 +87,27 @@ def run_ledger(ledger, dataset, *own):
     return RunLedger(ledger.path, dataset, None, "seeded", 0, 1, "one differs", entries=entries)
 
 
-@pytest.mark.parametrize(("cost", "delta"), [(0.0, 1e-5), (1e-12, 1e-12), (1e-9, 1e-5), (1e-5, 1e-12)])
+@pytest.mark.parametrize(
+    ("cost", "delta"), [(0.0, 1e-5), (1e-12, 1e-12), (1e-9, 1e-5), (1e-5, 1e-12)]
+)
 def test_a_release_that_costs_next_to_nothing_has_no_more_in_the_ledger(ledger, cost, delta):
-    """Between what Gaussian noise of that cost needs, and the optimum of ρα + log(1/δ)/(α − 1) over all orders."""
+    """Between what Gaussian noise of that cost needs, and the optimum of ρα + log(1/δ)/(α − 1) over
+    all orders.
+    """
     ledger.record(release(cost=cost))
     total = ledger.total("digest", delta)
-    assert gaussian(np.sqrt(2 * cost), delta) <= total <= 1.01 * (cost + 2 * np.sqrt(cost * -np.log(delta))) + 1e-5
+    assert (
+        gaussian(np.sqrt(2 * cost), delta)
+        <= total
+        <= 1.01 * (cost + 2 * np.sqrt(cost * -np.log(delta))) + 1e-5
+    )
 
 
 def test_what_is_recorded_is_what_is_returned(ledger):
     orders = np.array([1.5, 2.0, 40.0])
-    given = LedgerEntry("d", "k", orders, np.array([0.1, 0.25, np.inf]), bytes(range(256)), "NZC", {"c": 1e100})
+    given = LedgerEntry(
+        "d", "k", orders, np.array([0.1, 0.25, np.inf]), bytes(range(256)), "NZC", {"c": 1e100}
+    )
     for got in (ledger.record(given), ledger.entries()[0], ledger.entries("d")[0]):
         assert (got.orders == orders).all() and (got.rdp == given.rdp).all() and got.recorded
         assert (got.labels, got.description, got.facts) == (given.labels, "NZC", {"c": 1e100})
@@ -89,16 +117,23 @@ def test_what_is_recorded_is_what_is_returned(ledger):
 def test_a_repeated_release_has_its_first_labels_and_the_larger_cost(ledger):
     ledger.record(release("a", 0.5, labels=b"first"))
     for cost, kept in ((0.4, 0.5), (0.7, 0.7), (0.5, 0.7)):
-        for stored in (ledger.record(release("a", cost, labels=b"second")), *ledger.entries("digest")):
+        for stored in (
+            ledger.record(release("a", cost, labels=b"second")),
+            *ledger.entries("digest"),
+        ):
             assert stored.labels == b"first" and (stored.rdp == release("a", kept).rdp).all()
-    assert (ledger.record(release("a", 0.1, orders=ORDERS[:3])).rdp[:3] == release("a", 0.7).rdp[:3]).all()
+    assert (
+        ledger.record(release("a", 0.1, orders=ORDERS[:3])).rdp[:3] == release("a", 0.7).rdp[:3]
+    ).all()
 
 
 def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger):
     for key in "abc":
         ledger.record(release(key))
     ledger.record(release("z", cost=9.0, dataset="another"))
-    assert ledger.total("digest", DELTA) == pytest.approx(adaptive_epsilon(0.03 * CHOICES, DELTA), rel=0.02)
+    assert ledger.total("digest", DELTA) == pytest.approx(
+        adaptive_epsilon(0.03 * CHOICES, DELTA), rel=0.02
+    )
     alone = to_epsilon(lambda orders: 9.0 * orders, DELTA)[0]  # on its own orders
     assert ledger.total("another", DELTA) == pytest.approx(alone, rel=5e-3)
     assert ledger.total("nothing", DELTA) == 0.0
@@ -107,7 +142,9 @@ def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger
 
 
 def test_costs_between_different_neighbours_have_no_sum(ledger):
-    """Of patients and of wards, of labels and of records, and where it was not recorded what a cost compares."""
+    """Of patients and of wards, of labels and of records, and where it was not recorded what a cost
+    compares.
+    """
     kinds = ("one patient differs", "one ward differs", "one label differs", None)
     for dataset, first in enumerate(kinds):
         for second, other in enumerate(kinds):
@@ -131,7 +168,12 @@ def test_a_release_is_never_forgotten(ledger):
     first = ledger.record(release("a"))
     assert ledger.record(release("a", kind=TRIAL)).kind == RELEASE
     tried = ledger.record(release("b", kind=TRIAL))
-    for chosen in ([first], [tried, first], [release("a", kind=TRIAL)], [release("nothing", kind=TRIAL)]):
+    for chosen in (
+        [first],
+        [tried, first],
+        [release("a", kind=TRIAL)],
+        [release("nothing", kind=TRIAL)],
+    ):
         with NEVER:
             ledger.forget(chosen)
         assert [entry.key for entry in ledger.entries()] == ["a", "b"]
@@ -145,13 +187,22 @@ def test_a_forgotten_trial_changes_no_total_of_releases(ledger, seed):
     rng = np.random.default_rng(seed)
     kinds = [RELEASE, TRIAL, *rng.choice([RELEASE, TRIAL], 6)]
     for key, kind in enumerate(kinds):
-        ledger.record(release(str(key), cost=rng.choice([1e-3, 0.1, np.inf], p=[0.6, 0.3, 0.1]), kind=str(kind)))
+        ledger.record(
+            release(
+                str(key), cost=rng.choice([1e-3, 0.1, np.inf], p=[0.6, 0.3, 0.1]), kind=str(kind)
+            )
+        )
     trials = [entry for entry in ledger.entries() if entry.kind == TRIAL]
     released, everything = ledger.total("digest", DELTA, RELEASE), ledger.total("digest", DELTA)
     assert released <= everything
     forgotten = [trial for trial in trials if rng.random() < 0.5]
     ledger.forget(forgotten)
-    assert ledger.total("digest", DELTA, RELEASE) == released <= ledger.total("digest", DELTA) <= everything
+    assert (
+        ledger.total("digest", DELTA, RELEASE)
+        == released
+        <= ledger.total("digest", DELTA)
+        <= everything
+    )
     assert len(ledger.entries()) == len(kinds) - len(forgotten)
     ledger.forget(trial for trial in trials if trial not in forgotten)
     assert ledger.total("digest", DELTA) == released and ledger.total("digest", DELTA, TRIAL) == 0
@@ -161,22 +212,38 @@ def test_what_a_run_recorded_counts_even_if_someone_forgot_it(ledger):
     own, other = (ledger.record(release(key, kind=TRIAL)) for key in "ab")
     ledger.forget([own])
     counted, trials = run_ledger(ledger, "digest", own).split()
-    assert [entry.key for entry in counted] == ["a"] and [entry.key for entry in trials] == [other.key]
+    assert [entry.key for entry in counted] == ["a"] and [entry.key for entry in trials] == [
+        other.key
+    ]
 
 
 def test_an_old_ledger_keeps_its_total(tmp_path):
     path = tmp_path / "ledger.db"
     write_as_before(path, *(release(key) for key in "abc"))
     ledger, expected = Ledger(path), adaptive_epsilon(0.03 * CHOICES, DELTA)
-    assert ledger.total("digest", DELTA, RELEASE) == ledger.total("digest", DELTA) >= expected * (1 - 1e-12)
-    assert {(entry.key, entry.labels) for entry in ledger.entries()} == {(key, b"labels") for key in "abc"}
+    assert (
+        ledger.total("digest", DELTA, RELEASE)
+        == ledger.total("digest", DELTA)
+        >= expected * (1 - 1e-12)
+    )
+    assert {(entry.key, entry.labels) for entry in ledger.entries()} == {
+        (key, b"labels") for key in "abc"
+    }
     write_as_before(path, release("d"))  # an older version may still use the file
     assert ledger.total("digest", DELTA, RELEASE) > expected
     with NEVER:
         ledger.forget([release("d", kind=TRIAL)])
-    assert ledger.record(release("d", kind=TRIAL)).kind == TRIAL  # the same key: its noise had this seed
-    assert ledger.record(release("c")).kind == ledger.record(release("c", kind=TRIAL)).kind == RELEASE
-    assert ledger.total("digest", DELTA) > expected >= ledger.total("digest", DELTA, RELEASE) * (1 - 1e-12)
+    assert (
+        ledger.record(release("d", kind=TRIAL)).kind == TRIAL
+    )  # the same key: its noise had this seed
+    assert (
+        ledger.record(release("c")).kind == ledger.record(release("c", kind=TRIAL)).kind == RELEASE
+    )
+    assert (
+        ledger.total("digest", DELTA)
+        > expected
+        >= ledger.total("digest", DELTA, RELEASE) * (1 - 1e-12)
+    )
 
 
 def test_processes_lose_nothing_and_double_nothing(ledger):
@@ -185,7 +252,9 @@ def test_processes_lose_nothing_and_double_nothing(ledger):
     outputs = [process.communicate(timeout=120) for process in writers]
     assert [process.returncode for process in writers] == [0] * 3, outputs
     stored = ledger.entries("d")
-    assert sorted({line for out, _ in outputs for line in out.split()}) == sorted(got.key for got in stored)
+    assert sorted({line for out, _ in outputs for line in out.split()}) == sorted(
+        got.key for got in stored
+    )
     assert all((got.rdp == got.orders * (int(got.key) + 1)).all() for got in stored)
 
 
@@ -200,11 +269,15 @@ def test_a_kill_loses_nothing_that_was_confirmed(ledger):
     assert confirmed <= set(stored) and len(stored) <= len(confirmed) + 1
     assert all(got.labels == b"7" * 50_000 for got in stored.values())
     Ledger(ledger.path).record(release())
-    journal = ledger.path.with_name("ledger.sqlite-journal")  # it stays, without a transaction to undo: NFS needs that
+    journal = ledger.path.with_name(
+        "ledger.sqlite-journal"
+    )  # it stays, without a transaction to undo: NFS needs that
     assert journal.read_bytes()[:8] == bytes(8)
 
 
-@pytest.mark.parametrize("content", [b"not a database" * 100, b"SQLite format 3\x00" + b"\xff" * 5000, b"", None])
+@pytest.mark.parametrize(
+    "content", [b"not a database" * 100, b"SQLite format 3\x00" + b"\xff" * 5000, b"", None]
+)
 def test_a_damaged_or_empty_file_is_no_new_ledger(tmp_path, content):
     """Nor is a database of another program."""
     path = tmp_path / "ledger.sqlite"
@@ -241,13 +314,17 @@ def test_datasets_of_one_name_count_together(ledger):
     for name in ("hospital", "clinic"):
         ledger.name("bridge", name)
     assert ledger.counted_with("new") == {"old", "new", "bridge"}
-    assert ledger.total("old", DELTA) == pytest.approx(adaptive_epsilon(0.03 * CHOICES, DELTA), rel=0.02)
+    assert ledger.total("old", DELTA) == pytest.approx(
+        adaptive_epsilon(0.03 * CHOICES, DELTA), rel=0.02
+    )
     assert ledger.total("apart", DELTA) == alone
     counted, _ = run_ledger(ledger, "new", ledger.entries("new")[1]).split()
     assert sorted(entry.dataset for entry in counted) == ["bridge", "new", "old"]
 
 
-@pytest.mark.parametrize(("orders", "rdp"), [([1, 2], [0, 0]), ([3, 2], [0, 0]), ([2], [0, 0]), ([2], [np.nan])])
+@pytest.mark.parametrize(
+    ("orders", "rdp"), [([1, 2], [0, 0]), ([3, 2], [0, 0]), ([2], [0, 0]), ([2], [np.nan])]
+)
 def test_bad_costs_are_refused(orders, rdp):
     with pytest.raises(InputError, match=r"orders|rdp"):
         LedgerEntry("d", "k", np.array(orders, float), np.array(rdp), b"")

@@ -18,12 +18,19 @@ from nzc.accounting import sanitised
 from nzc.accounting.data_independent import gaussian
 from nzc.accounting.epsilon import BOUNDS
 from nzc.data.digits import Digits
+from nzc.labeling.bound import LabelingPolicy, Promise
 from nzc.labeling.ledger import Ledger
-from nzc.labeling.promise import LabelingPolicy, Promise
 from nzc.labeling.query_selection import CHOICES, QuerySelection
+from nzc.labeling.release import LabelingSession
 from nzc.labeling.run_ledger import RunLedger
-from nzc.labeling.session import LabelingSession
-from nzc.mechanisms import ABSTAIN, GaussianNoise, InteractiveScreen, LaplaceNoise, NoisyArgmax, ThresholdScreen
+from nzc.mechanisms import (
+    ABSTAIN,
+    GaussianNoise,
+    InteractiveScreen,
+    LaplaceNoise,
+    NoisyArgmax,
+    ThresholdScreen,
+)
 from nzc.mechanisms.adjacency import Adjacency, OwnCells, OwnLabels
 from nzc.students.linear import Linear
 from nzc.teachers import VoteHistograms
@@ -38,26 +45,35 @@ def _probabilities(seed: int = 0) -> np.ndarray:
 
 @settings(deadline=None)
 @given(st.sampled_from(CHOICES), st.integers(0, 40), st.integers(0, 5), st.booleans())
-def test_what_is_chosen_is_left_and_never_asked_twice(choice: str, size: int, seed: int, student: bool) -> None:
+def test_what_is_chosen_is_left_and_never_asked_twice(
+    choice: str, size: int, seed: int, student: bool
+) -> None:
     left = np.random.default_rng(seed).permutation(POOL)[:40]
     probs = _probabilities() if student else None
-    rows = QuerySelection(choice, None).choose(left, size, probs, np.random.default_rng(seed), _probabilities(1))
+    rows = QuerySelection(choice, None).choose(
+        left, size, probs, np.random.default_rng(seed), _probabilities(1)
+    )
     assert len(rows) == len(set(rows)) == size
     assert set(rows) <= set(left)
 
 
 def test_balanced_takes_as_many_of_each_class_as_there_are_and_entropy_the_least_certain() -> None:
     def chosen(choice: str, probs: np.ndarray) -> np.ndarray:
-        return QuerySelection(choice, None).choose(np.arange(POOL), 20, probs, np.random.default_rng(0))
+        return QuerySelection(choice, None).choose(
+            np.arange(POOL), 20, probs, np.random.default_rng(0)
+        )
 
     probs = np.eye(CLASSES)[np.repeat(np.arange(CLASSES), [40, 10, 8, 2])]
-    assert np.bincount(probs[chosen("balanced", probs)].argmax(axis=1), minlength=CLASSES).tolist() == [6, 6, 6, 2]
+    assert np.bincount(
+        probs[chosen("balanced", probs)].argmax(axis=1), minlength=CLASSES
+    ).tolist() == [6, 6, 6, 2]
     probs, rows = _probabilities(), chosen("entropy", _probabilities())
     entropy = -(probs * np.log(probs)).sum(axis=1)
     assert entropy[rows].min() >= np.delete(entropy, rows).max()
 
 
-#: Choice, rounds, queries, whether there is a student, whether the mechanism asks for one; sizes, or what is said.
+#: Choice, rounds, queries, whether there is a student, whether the mechanism asks for one; sizes,
+#: or what is said.
 SIZES = [
     ("first", None, None, True, False, [60]),
     ("first", None, 50, True, True, [25, 25]),
@@ -77,7 +93,12 @@ SIZES = [
 
 @pytest.mark.parametrize(("choice", "parts", "queries", "student", "asks", "sizes"), SIZES)
 def test_sizes_of_rounds(
-    choice: str, parts: object, queries: int | None, student: bool, asks: bool, sizes: list[int] | str
+    choice: str,
+    parts: object,
+    queries: int | None,
+    student: bool,
+    asks: bool,
+    sizes: list[int] | str,
 ) -> None:
     with nullcontext() if isinstance(sizes, list) else pytest.raises(InputError, match=sizes):
         assert QuerySelection(choice, parts).sizes(queries, POOL, student, asks) == sizes
@@ -92,23 +113,31 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 GAUSSIAN = NoisyArgmax(GaussianNoise(20))
 
 
-def _policy(mechanism: NoisyArgmax, budget: float | None = None, choice: str = "first", **rules: Any) -> LabelingPolicy:
+def _policy(
+    mechanism: NoisyArgmax, budget: float | None = None, choice: str = "first", **rules: Any
+) -> LabelingPolicy:
     rules = {"seed": 0, "delta": 1e-5, "audit_trials": None} | rules
     selection = QuerySelection(choice, None)
     return LabelingPolicy(mechanism, selection, budget=budget, plan=sanitised.plan, **rules)
 
 
-def _session(policy: LabelingPolicy, sizes: list[int], rows: int = POOL, dataset: str = "") -> LabelingSession:
+def _session(
+    policy: LabelingPolicy, sizes: list[int], rows: int = POOL, dataset: str = ""
+) -> LabelingSession:
     ledger = RunLedger(Path("ledger.db"), dataset, None, policy.rng, policy.seed, 1, "one differs")
     return LabelingSession(Promise(policy, sizes), rows, ledger)
 
 
 def _votes() -> VoteHistograms:
     rng = np.random.default_rng(1)
-    return VoteHistograms(rng.multinomial(100, [0.7, 0.1, 0.1, 0.1], size=POOL)[:, rng.permutation(CLASSES)], 100)
+    return VoteHistograms(
+        rng.multinomial(100, [0.7, 0.1, 0.1, 0.1], size=POOL)[:, rng.permutation(CLASSES)], 100
+    )
 
 
-def _ask_all(policy: LabelingPolicy, sizes: list[int], probs: np.ndarray | None = None) -> LabelingSession:
+def _ask_all(
+    policy: LabelingPolicy, sizes: list[int], probs: np.ndarray | None = None
+) -> LabelingSession:
     session = _session(policy, sizes)
     for number in range(len(sizes)):
         probs_now = probs if number else None
@@ -123,16 +152,24 @@ def _interactive() -> NoisyArgmax:
 
 @pytest.mark.parametrize("noise", [GaussianNoise(20), LaplaceNoise(0.1)])
 def test_rounds_of_one_mechanism_cost_what_one_round_costs(noise: object) -> None:
-    """Without a screen the cost does not depend on what is drawn: asking in parts must change nothing."""
-    rounds = (_ask_all(_policy(NoisyArgmax(noise)), [POOL // parts] * parts).rounds for parts in (1, 4))
+    """Without a screen the cost does not depend on what is drawn: asking in parts must change
+    nothing.
+    """
+    rounds = (
+        _ask_all(_policy(NoisyArgmax(noise)), [POOL // parts] * parts).rounds for parts in (1, 4)
+    )
     once, parts = (reduce(add, (past.cost for past in each)).epsilon(1e-5) for each in rounds)
-    assert once.exact < parts.exact  # a later round may depend on an earlier one, which costs more to bound
+    assert (
+        once.exact < parts.exact
+    )  # a later round may depend on an earlier one, which costs more to bound
     assert once.theorem == pytest.approx(parts.theorem, rel=1e-9)
     assert once.data_independent == pytest.approx(parts.data_independent, rel=1e-9)
 
 
 def test_what_a_release_is_known_by_says_what_was_released() -> None:
-    """A budget keeps what fits of what was drawn for all rows; who asks for so many rows alone draws other noise."""
+    """A budget keeps what fits of what was drawn for all rows; who asks for so many rows alone
+    draws other noise.
+    """
     mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(50, 20))
     some = _ask_all(_policy(mechanism, budget=1.0), [POOL]).rounds[0]
     alone, again = (_ask_all(_policy(mechanism), [len(some.rows)]).rounds[0] for _ in range(2))
@@ -141,11 +178,19 @@ def test_what_a_release_is_known_by_says_what_was_released() -> None:
 
 
 def test_equal_votes_on_other_rows_are_another_release() -> None:
-    """Two pools, or two orders of one pool, on which the teachers agree: each has noise and a cost of its own."""
-    votes, policy, keys = VoteHistograms(np.tile([90, 5, 5], (20, 1)), 100), _policy(GAUSSIAN, rng="system"), []
+    """Two pools, or two orders of one pool, on which the teachers agree: each has noise and a cost
+    of its own.
+    """
+    votes, policy, keys = (
+        VoteHistograms(np.tile([90, 5, 5], (20, 1)), 100),
+        _policy(GAUSSIAN, rng="system"),
+        [],
+    )
     for shift in (0, 1, 0):
         ledger = RunLedger(Path("ledger.db"), "", None, policy.rng, policy.seed, 1, "one differs")
-        session = LabelingSession(Promise(policy, [20]), 20, ledger, np.arange(40.0).reshape(20, 2) + shift)
+        session = LabelingSession(
+            Promise(policy, [20]), 20, ledger, np.arange(40.0).reshape(20, 2) + shift
+        )
         keys.append(session.ask(votes, session.choose()).key)
         session.charge()
     assert keys[0] == keys[2] != keys[1]
@@ -154,7 +199,9 @@ def test_equal_votes_on_other_rows_are_another_release() -> None:
 
 @pytest.mark.parametrize("rng", ["seeded", "system"])
 def test_equal_votes_between_other_neighbours_are_another_release(rng: str) -> None:
-    """Teachers that agree vote alike whatever the unit of privacy; else the first unit's words stood for both."""
+    """Teachers that agree vote alike whatever the unit of privacy; else the first unit's words
+    stood for both.
+    """
     votes, policy = VoteHistograms(np.tile([90, 5, 5], (20, 1)), 100), _policy(GAUSSIAN, rng=rng)
     for neighbours in ("one label differs", "one record differs"):
         ledger = RunLedger(Path("ledger.db"), "", None, policy.rng, policy.seed, 1, neighbours)
@@ -166,17 +213,25 @@ def test_equal_votes_between_other_neighbours_are_another_release(rng: str) -> N
 
 
 def test_where_noise_ends_the_asking_what_might_have_followed_is_paid() -> None:
-    """By enumeration: the second query is asked only if the first has no answer, and only its votes change."""
+    """By enumeration: the second query is asked only if the first has no answer, and only its votes
+    change.
+    """
     mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(30, 2))
     here, there = (np.array([[29, 11], last]) for last in ([28, 12], [27, 13]))
     votes, delta = VoteHistograms(here, 40), 1e-3
     for seed in range(100):
-        session = _session(_policy(mechanism, answers=1, delta=delta, seed=seed), [2], 2, f"data of {seed}")
+        session = _session(
+            _policy(mechanism, answers=1, delta=delta, seed=seed), [2], 2, f"data of {seed}"
+        )
         if len(session.ask(votes, session.choose()).rows) == 1:
             break
     session.charge()
     spent = session.epsilon()
-    assert spent.exact_lower is None and spent.exact <= spent.published and spent.ledger_total is not None
+    assert (
+        spent.exact_lower is None
+        and spent.exact <= spent.published
+        and spent.ledger_total is not None
+    )
 
     def law(votes: np.ndarray) -> np.ndarray:
         first, second = np.exp(mechanism.log_law(votes))
@@ -201,29 +256,46 @@ SPARSE = NoisyArgmax(GaussianNoise(20), first=nzc.SparseStable(cutoff=2, teacher
         (GAUSSIAN, 1e-3, r"^budget\.epsilon=0.001: must be at least"),
     ],
 )
-def test_no_promise_is_made_that_cannot_be_kept(mechanism: NoisyArgmax, budget: float | None, message: str) -> None:
+def test_no_promise_is_made_that_cannot_be_kept(
+    mechanism: NoisyArgmax, budget: float | None, message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         Promise(_policy(mechanism, budget), [20, 20])
 
 
 def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same() -> None:
-    """Of the system's noise labels are drawn once until they are kept; what was made of them is each run's own."""
-    sessions = [_ask_all(_policy(GAUSSIAN, budget, rng="system", bound="sanitised"), [POOL]) for budget in (2, 2, None)]
+    """Of the system's noise labels are drawn once until they are kept; what was made of them is
+    each run's own.
+    """
+    sessions = [
+        _ask_all(_policy(GAUSSIAN, budget, rng="system", bound="sanitised"), [POOL])
+        for budget in (2, 2, None)
+    ]
     first, again, other = (session.epsilon().sanitised for session in sessions)
     assert first == again != other
 
 
 def test_a_published_bound_that_depends_on_votes_is_a_release_of_its_own() -> None:
-    """It takes its share of the budget, is recorded in the ledger, and takes the place of the other bound."""
-    sessions = [_session(_policy(GAUSSIAN, 2.0, bound=bound), [POOL], dataset=bound) for bound in BOUNDS]
+    """It takes its share of the budget, is recorded in the ledger, and takes the place of the other
+    bound.
+    """
+    sessions = [
+        _session(_policy(GAUSSIAN, 2.0, bound=bound), [POOL], dataset=bound) for bound in BOUNDS
+    ]
     for session in sessions:
         session.ask(_votes(), session.choose())
         session.charge()
     plain, noisy = (session.epsilon() for session in sessions)
-    assert [len(session.ledger.ledger.entries(session.ledger.dataset)) for session in sessions] == [1, 2]
+    assert [len(session.ledger.ledger.entries(session.ledger.dataset)) for session in sessions] == [
+        1,
+        2,
+    ]
     assert len(sessions[1].rows) < len(sessions[0].rows)
     assert plain.sanitised is None and plain.published == plain.data_independent <= 2
-    assert noisy.sanitised is not None and noisy.published == min(noisy.sanitised, noisy.data_independent) <= 2
+    assert (
+        noisy.sanitised is not None
+        and noisy.published == min(noisy.sanitised, noisy.data_independent) <= 2
+    )
     public = {name for name, value in vars(noisy.public("sanitised")).items() if value is not None}
     assert public == {"published", "published_delta", "sanitised"}
 
@@ -232,7 +304,9 @@ def test_an_audit_of_two_mechanisms_is_of_the_dearer() -> None:
     """One query of the second could be told from hundreds of the first, which it is not asked."""
     first = NoisyArgmax(GaussianNoise(400), screen=ThresholdScreen(60, 1000))
     mechanism = NoisyArgmax(GaussianNoise(5), screen=InteractiveScreen(40, 20, 0.9), first=first)
-    session = _ask_all(_policy(mechanism, choice="random", audit_trials=2000), [59, 1], _probabilities())
+    session = _ask_all(
+        _policy(mechanism, choice="random", audit_trials=2000), [59, 1], _probabilities()
+    )
     parts = [past.mechanism.audit(100, CLASSES, len(past.rows), 2000, 1e-5, np.random.default_rng([0, 3]))
              for past in session.rounds]  # fmt: skip
     assert session.epsilon().audited in parts
@@ -240,13 +314,17 @@ def test_an_audit_of_two_mechanisms_is_of_the_dearer() -> None:
 
 @pytest.mark.parametrize("limit", [{"budget": 4.0}, {"answers": 1}], ids=str)
 def test_an_audit_answers_no_more_than_the_run(limit: dict[str, Any]) -> None:
-    """Many queries are asked and at most one is answered, which the limit admits. An audit answers all it asks."""
+    """Many queries are asked and at most one is answered, which the limit admits. An audit answers
+    all it asks.
+    """
     mechanism = NoisyArgmax(GaussianNoise(2), screen=ThresholdScreen(55, 10))
     session = _session(_policy(mechanism, audit_trials=20_000, **limit), [POOL])
     torn = VoteHistograms(np.full((POOL, CLASSES), 25), 100)
     assert session.ask(torn, session.choose()).answered <= 1
     spent = session.epsilon()
-    without = mechanism.audit(100, CLASSES, len(session.rows), 20_000, 1e-5, np.random.default_rng(0))
+    without = mechanism.audit(
+        100, CLASSES, len(session.rows), 20_000, 1e-5, np.random.default_rng(0)
+    )
     assert spent.audited is not None and 0 < spent.audited < spent.published < without
 
 
@@ -258,11 +336,17 @@ def test_rounds_of_two_mechanisms_add_up() -> None:
     assert (len(one.rows), len(two.rows)) == (20, 30)
     orders, first, later = np.array([2.0, 8.0, 40.0]), _interactive().first, _interactive()
     assert first is not None
-    by_hand = first.exact(votes[one.rows]).total(orders) + later.exact(votes[two.rows], probs[two.rows]).total(orders)
+    by_hand = first.exact(votes[one.rows]).total(orders) + later.exact(
+        votes[two.rows], probs[two.rows]
+    ).total(orders)
     np.testing.assert_allclose((one.cost + two.cost).rdp(orders), by_hand, rtol=1e-12)
     most = 20 / 20**2 + 20 * 2 / 30**2 + 30 / 15**2 + 30 * 2 / 10**2  # all queries answered
-    assert (one.cost + two.cost).epsilon(delta).data_independent == pytest.approx(session.promise.epsilon)
-    assert 0.7 < session.promise.epsilon / gaussian(np.sqrt(most), delta) < 0.9  # bits and labels tell less than noise
+    assert (one.cost + two.cost).epsilon(delta).data_independent == pytest.approx(
+        session.promise.epsilon
+    )
+    assert (
+        0.7 < session.promise.epsilon / gaussian(np.sqrt(most), delta) < 0.9
+    )  # bits and labels tell less than noise
 
 
 def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
@@ -292,10 +376,14 @@ def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
 def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
     noise: GaussianNoise | LaplaceNoise, screen: ThresholdScreen | None
 ) -> None:
-    """Three rounds get as many labels as one round of all queries, and what the budget refuses stays unlabelled."""
+    """Three rounds get as many labels as one round of all queries, and what the budget refuses
+    stays unlabelled.
+    """
     mechanism = NoisyArgmax(noise, screen=screen)
     half = mechanism.worst_case_epsilon(POOL // 2, 1e-5)
-    once, parts = (_ask_all(_policy(mechanism, budget=half), sizes) for sizes in ([POOL], [POOL // 3] * 3))
+    once, parts = (
+        _ask_all(_policy(mechanism, budget=half), sizes) for sizes in ([POOL], [POOL // 3] * 3)
+    )
     assert 0 < len(once.rows) < POOL
     if screen is None:
         assert len(parts.rows) == len(once.rows)
@@ -308,9 +396,15 @@ def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
         np.testing.assert_array_equal(session.released[asked], labels)
 
 
-@pytest.mark.parametrize(("adjacency", "public"), [(OwnCells(), False), (OwnLabels(), True), (Adjacency(), False)])
-def test_a_round_keeps_the_sums_of_votes_only_where_features_are_public(adjacency: Adjacency, public: bool) -> None:
-    """In own cells a sum says how many private records are in a cell, unless labels alone are private."""
+@pytest.mark.parametrize(
+    ("adjacency", "public"), [(OwnCells(), False), (OwnLabels(), True), (Adjacency(), False)]
+)
+def test_a_round_keeps_the_sums_of_votes_only_where_features_are_public(
+    adjacency: Adjacency, public: bool
+) -> None:
+    """In own cells a sum says how many private records are in a cell, unless labels alone are
+    private.
+    """
     session = _ask_all(_policy(nzc.Counts(0.5).between(adjacency)), [POOL])
     assert (session.rounds[0].sums is not None) == public
 
@@ -318,7 +412,9 @@ def test_a_round_keeps_the_sums_of_votes_only_where_features_are_public(adjacenc
 def test_a_student_learns_from_what_was_released_and_is_charged_for_before(
     nzc: Nzc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its labels are those of labels.csv, which differ from the true ones; they are in the ledger when it begins."""
+    """Its labels are those of labels.csv, which differ from the true ones; they are in the ledger
+    when it begins.
+    """
     learned = []
 
     def learn(student: Linear, x: np.ndarray, y: np.ndarray, *rest: object) -> None:
@@ -327,8 +423,15 @@ def test_a_student_learns_from_what_was_released_and_is_charged_for_before(
         raise RuntimeError("a fit that fails")
 
     monkeypatch.setattr(Linear, "learn", learn)
-    few = ["teachers=logistic", "teachers.count=6", "trainer.progress=false", "trainer.accelerator=cpu"]
-    ran = nzc(*few, "student=linear", "aggregator=gnmax", "aggregator.sigma=9", "queries=80", "rng=system")
+    few = [
+        "teachers=logistic",
+        "teachers.count=6",
+        "trainer.progress=false",
+        "trainer.accelerator=cpu",
+    ]
+    ran = nzc(
+        *few, "student=linear", "aggregator=gnmax", "aggregator.sigma=9", "queries=80", "rng=system"
+    )
     assert ran.code == 1 and "a fit that fails" in ran.err
     ((labels, answered),) = learned
     assert answered == [80]
@@ -340,7 +443,12 @@ def test_a_student_learns_from_what_was_released_and_is_charged_for_before(
 
 def test_interactive_end_to_end(nzc: Nzc) -> None:
     # Few queries are answered, and the student is sure of some of the others.
-    interactive = ["aggregator=interactive", "aggregator.threshold=5", "aggregator.sigma1=1", "aggregator.sigma=1"]
+    interactive = [
+        "aggregator=interactive",
+        "aggregator.threshold=5",
+        "aggregator.sigma1=1",
+        "aggregator.sigma=1",
+    ]
     command = [*SMALL, *interactive, "aggregator.confidence=0.3", "queries=60"]
     ran = nzc(*command)
     result, rounds = ran.result, ran.result["rounds"]
@@ -349,14 +457,25 @@ def test_interactive_end_to_end(nzc: Nzc) -> None:
     costs = [part["epsilon"] for part in rounds]
     assert max(costs) < result["epsilon"]["exact"] < sum(costs)
     assert 0 < result["reinforced"] <= 60 - result["answered"]
-    assert nzc(*command).result["epsilon"] == result["epsilon"]  # also the ledger's total: equal labels cost nothing
+    assert (
+        nzc(*command).result["epsilon"] == result["epsilon"]
+    )  # also the ledger's total: equal labels cost nothing
     curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
     assert "Student of round 1/loss_labelled,0," in curves and "Student/loss_labelled,0," in curves
 
 
 def test_without_a_label_there_is_no_student_and_all_else_is_whole(nzc: Nzc) -> None:
-    never = ["aggregator=confident", "aggregator.threshold=12", "aggregator.sigma1=1", "aggregator.sigma=1"]
+    never = [
+        "aggregator=confident",
+        "aggregator.threshold=12",
+        "aggregator.sigma1=1",
+        "aggregator.sigma=1",
+    ]
     ran = nzc(*SMALL, *never, "queries=50", "rounds=2")
     assert ran.code == 0 and "no label was released" in ran.err
-    assert (ran.result["answered"], ran.result["accuracy"], ran.result["label_accuracy"]) == (0, None, None)
+    assert (ran.result["answered"], ran.result["accuracy"], ran.result["label_accuracy"]) == (
+        0,
+        None,
+        None,
+    )
     assert ran.result["epsilon"]["exact"] > 0

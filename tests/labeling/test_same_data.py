@@ -1,4 +1,6 @@
-"""Which changes of a private file start a new ledger? The table in docs/privacy.md, and how dataset.name mends it."""
+"""Which changes of a private file start a new ledger? The table in docs/privacy.md, and how
+dataset.name mends it.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +25,8 @@ def _plus_one(arrays: Arrays, rows: np.ndarray) -> Arrays:
     return arrays | {"x": arrays["x"] + rows[:, None].astype(np.float32)}
 
 
-#: Changes of the private rows of an .npz file: whether the ledger still knows them, and how to make them.
+#: Changes of the private rows of an .npz file: whether the ledger still knows them, and how to make
+#: them.
 NPZ: dict[str, tuple[bool, Callable[[Arrays], Arrays]]] = {
     "nothing": (True, dict),
     "the file's name, or compression": (True, dict),
@@ -31,12 +34,21 @@ NPZ: dict[str, tuple[bool, Callable[[Arrays], Arrays]]] = {
     "rows of the test split": (True, lambda arrays: _plus_one(arrays, ROLE == "test")),
     "groups, or unit": (True, lambda arrays: arrays | {"group": np.arange(ROWS) // 2}),
     "float64 for float32": (True, lambda arrays: arrays | {"x": arrays["x"].astype(np.float64)}),
-    "the order of rows": (False, lambda arrays: {name: array[SWAPPED] for name, array in arrays.items()}),
+    "the order of rows": (
+        False,
+        lambda arrays: {name: array[SWAPPED] for name, array in arrays.items()},
+    ),
     "the order of columns": (False, lambda arrays: arrays | {"x": arrays["x"][:, ::-1]}),
-    "a column of zeros": (False, lambda arrays: arrays | {"x": np.pad(arrays["x"], [(0, 0), (0, 1)])}),
+    "a column of zeros": (
+        False,
+        lambda arrays: arrays | {"x": np.pad(arrays["x"], [(0, 0), (0, 1)])},
+    ),
     "a row less": (False, lambda arrays: {name: array[1:] for name, array in arrays.items()}),
     "another target": (False, lambda arrays: arrays | {"y": (arrays["y"] + 1) % 3}),
-    "public rows, by which features are scaled": (False, lambda arrays: _plus_one(arrays, np.arange(ROWS) == 45)),
+    "public rows, by which features are scaled": (
+        False,
+        lambda arrays: _plus_one(arrays, np.arange(ROWS) == 45),
+    ),
 }
 #: The same for a table, whose file identifies it: the change of its rows, and other settings.
 TABLE: dict[str, tuple[bool, Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any]]] = {
@@ -64,7 +76,12 @@ def _table(change: str) -> str:
     numbers = pd.DataFrame(np.random.default_rng(0).normal(size=(ROWS, 2)), columns=["age", "dose"])
     numbers[:12].sample(12, random_state=len(change)).to_csv("public.csv", index=False)
     table = change_rows(numbers.assign(ward=np.arange(ROWS) % 3, dead=np.arange(ROWS) % 2))
-    settings = {"private": "private.csv", "public": "public.csv", "label": "ward", "drop": ["dead"]} | settings
+    settings = {
+        "private": "private.csv",
+        "public": "public.csv",
+        "label": "ward",
+        "drop": ["dead"],
+    } | settings
     path = settings["private"]
     table.to_parquet(path) if path.endswith("parquet") else table.to_csv(path, index=False)
     return Table(**settings).load().private_digest
@@ -72,7 +89,10 @@ def _table(change: str) -> str:
 
 @pytest.mark.parametrize(("make", "changes"), [(_npz, NPZ), (_table, TABLE)])
 def test_which_changes_start_a_new_ledger(
-    make: Callable[[str], str], changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[str], str],
+    changes: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     first, page = make("nothing"), (Path(__file__).parents[2] / "docs/privacy.md").read_text()
@@ -82,7 +102,9 @@ def test_which_changes_start_a_new_ledger(
         listed |= dict.fromkeys(cells[changes is TABLE].split("; "), kind == "the same")
     for change, (known, *_) in changes.items():
         assert (make(change) == first) == known, change
-    assert listed == {change: known for change, (known, *_) in changes.items() if change != "nothing"}
+    assert listed == {
+        change: known for change, (known, *_) in changes.items() if change != "nothing"
+    }
 
 
 def test_a_name_counts_files_together(nzc: Nzc, histograms: Path) -> None:

@@ -6,15 +6,20 @@ import pytest
 from nzc.labeling import smoothing
 from nzc.labeling.smoothing import expected_records, mixed, smooth, with_sums
 from nzc.mechanisms import Counts
-from nzc.mechanisms.rows import expected_in_cells, rows_to_ask
+from nzc.planning.expected import expected_in_cells, rows_to_ask
 
 
-def _clusters(rng: np.random.Generator, classes: int, each: int, width: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
+def _clusters(
+    rng: np.random.Generator, classes: int, each: int, width: float = 0.2
+) -> tuple[np.ndarray, np.ndarray]:
     """Return unit length places of rows around three middles of each class, and their classes."""
     middles = np.random.default_rng(7).standard_normal((classes, 3, 12))
     label = np.arange(classes * each) % classes
     middle = middles[label, np.arange(len(label)) // classes % 3]
-    places = middle / np.linalg.norm(middle, axis=1, keepdims=True) + width * rng.standard_normal((len(label), 12)) / 3
+    places = (
+        middle / np.linalg.norm(middle, axis=1, keepdims=True)
+        + width * rng.standard_normal((len(label), 12)) / 3
+    )
     return places / np.linalg.norm(places, axis=1, keepdims=True), label
 
 
@@ -22,10 +27,14 @@ def _cell(places: np.ndarray, asked: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.norm(places[:, None] - asked, axis=2).argmin(axis=1))
 
 
-def _counts(asked: np.ndarray, private: np.ndarray, label: np.ndarray, classes: int, scale: float) -> np.ndarray:
+def _counts(
+    asked: np.ndarray, private: np.ndarray, label: np.ndarray, classes: int, scale: float
+) -> np.ndarray:
     counts = np.zeros((len(asked), classes))
     np.add.at(counts, (_cell(private, asked), label), 1)
-    return counts + np.round(np.random.default_rng(len(private)).laplace(scale=scale, size=counts.shape))
+    return counts + np.round(
+        np.random.default_rng(len(private)).laplace(scale=scale, size=counts.shape)
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 10, 150])
@@ -37,7 +46,9 @@ def test_without_noise_rows_have_the_plurality_of_their_cell(classes: int) -> No
     rows = np.arange(3 * classes)  # one of each cluster
     counts = _counts(places[rows], private, label, classes, 0)
     probs = smooth(places, rows, counts, expected_records(places, rows, len(private)), 1e-6)
-    assert np.mean(probs.argmax(axis=1) == counts.argmax(axis=1)[_cell(places, places[rows])]) > 0.99
+    assert (
+        np.mean(probs.argmax(axis=1) == counts.argmax(axis=1)[_cell(places, places[rows])]) > 0.99
+    )
 
 
 @pytest.mark.parametrize("asked", [1, 2, 30])
@@ -45,11 +56,17 @@ def test_without_noise_rows_have_the_plurality_of_their_cell(classes: int) -> No
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e9])
 def test_any_counts_give_probabilities(asked: int, classes: int, size: float) -> None:
     rng = np.random.default_rng(1)
-    places = rng.standard_normal((60, 4)).repeat(2, axis=0)  # each place twice, so cells may be empty
+    places = rng.standard_normal((60, 4)).repeat(
+        2, axis=0
+    )  # each place twice, so cells may be empty
     rows, counts = np.arange(asked), np.round(size * rng.laplace(size=(asked, classes)))
     for noise_std in (1e-3, 1.0, 1e9):
         probs = smooth(places, rows, counts, expected_records(places, rows, 1000), noise_std)
-        assert probs.shape == (120, classes) and (probs >= 0).all() and np.allclose(probs.sum(axis=1), 1)
+        assert (
+            probs.shape == (120, classes)
+            and (probs >= 0).all()
+            and np.allclose(probs.sum(axis=1), 1)
+        )
 
 
 def test_large_noise_leaves_the_shares_of_all_records() -> None:
@@ -59,15 +76,22 @@ def test_large_noise_leaves_the_shares_of_all_records() -> None:
     counts = 2_000 * shares + noise_std * rng.standard_normal((200, 4))
     released = counts, np.full(200, 2_000.0), noise_std
     probs = smooth(places, rows, *released, mixed(*released))
-    assert np.abs(probs.mean(axis=0) - shares).max() < 0.1 and np.mean(probs.argmax(axis=1) == 0) > 0.9
-    assert np.allclose(smooth(places, rows, 0 * counts, np.full(200, 2_000.0), 1e9), 0.25, atol=1e-3)
+    assert (
+        np.abs(probs.mean(axis=0) - shares).max() < 0.1 and np.mean(probs.argmax(axis=1) == 0) > 0.9
+    )
+    assert np.allclose(
+        smooth(places, rows, 0 * counts, np.full(200, 2_000.0), 1e9), 0.25, atol=1e-3
+    )
 
 
 def test_names_of_classes_and_sizes_of_places_do_not_matter() -> None:
     rng = np.random.default_rng(3)
     places, _ = _clusters(rng, 5, 60)
     rows, order = rng.permutation(len(places))[:25], rng.permutation(5)
-    counts, expected = rng.poisson(30, (25, 5)) + np.round(rng.laplace(scale=9, size=(25, 5))), np.full(25, 160.0)
+    counts, expected = (
+        rng.poisson(30, (25, 5)) + np.round(rng.laplace(scale=9, size=(25, 5))),
+        np.full(25, 160.0),
+    )
     probs = smooth(places, rows, counts, expected, 12.0)
     assert np.allclose(smooth(places, rows, counts[:, order], expected, 12.0), probs[:, order])
     assert np.allclose(smooth(3 * places, rows, counts, expected, 12.0), probs)
@@ -93,18 +117,29 @@ def test_smoothing_labels_more_rows_right_than_each_cell_alone_and_surer_rows_mo
 def test_the_mean_is_the_gaussian_process_of_cell_averages(
     own: float, sizes: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All records together are observed too: each class has its expected share, give or take `sizes`/classes."""
+    """All records together are observed too: each class has its expected share, give or take
+    `sizes`/classes.
+    """
     rng, width, variance, noise_std = np.random.default_rng(5), 0.4, 0.8, 6.0
-    parts = ("_WIDTHS", (width,)), ("_VARIANCES", np.array([[variance]])), ("_OWN", (own,)), ("_SIZES", sizes)
+    parts = (
+        ("_WIDTHS", (width,)),
+        ("_VARIANCES", np.array([[variance]])),
+        ("_OWN", (own,)),
+        ("_SIZES", sizes),
+    )
     for name, value in parts:
         monkeypatch.setattr(smoothing, name, value)
     places, label = _clusters(rng, 3, 40)
     rows = np.arange(9)
     expected = expected_records(places, rows, 900)
-    counts = _counts(places[rows], places, label, 3, 0) * 900 / len(places) + noise_std * rng.standard_normal((9, 3))
+    counts = _counts(places[rows], places, label, 3, 0) * 900 / len(
+        places
+    ) + noise_std * rng.standard_normal((9, 3))
     square, cell = ((places[:, None] - places) ** 2).sum(axis=2), _cell(places, places[rows])
     kernel = variance / 3 * np.exp(-square / square.mean() / (2 * width**2))
-    total = expected * (cell[:, None] == np.arange(9)) / np.bincount(cell)  # sums over cells, of so many records
+    total = (
+        expected * (cell[:, None] == np.arange(9)) / np.bincount(cell)
+    )  # sums over cells, of so many records
     joint = kernel + own / 3 * (cell[:, None] == cell)
     total = np.column_stack([total, total.sum(axis=1)])
     noise = np.diag([*noise_std**2 + expected / 3, (sizes * 900 / 3) ** 2])
@@ -112,18 +147,28 @@ def test_the_mean_is_the_gaussian_process_of_cell_averages(
     gain = joint @ total @ np.linalg.inv(total.T @ joint @ total + noise)
     mean = prior + gain @ np.pad(counts - prior * expected[:, None], ((0, 1), (0, 0)))
     got: list[np.ndarray] = []
-    monkeypatch.setattr(smoothing, "_probabilities", lambda mean, variance, *_: got.extend((mean, variance)) or mean)
+    monkeypatch.setattr(
+        smoothing, "_probabilities", lambda mean, variance, *_: got.extend((mean, variance)) or mean
+    )
     smooth(places, rows, counts, expected, noise_std)
     assert np.allclose(got[0], mean, atol=1e-3)
     assert np.allclose(got[1], np.diag(joint - gain @ total.T @ joint), atol=1e-3)
 
 
-@pytest.mark.parametrize(("shares", "twice_different"), [([1, 0, 0], 0), ([0.8, 0.2, 0], 0.64), ([0.4, 0.3, 0.3], 1)])
-def test_how_classes_mix_is_read_through_the_noise(shares: list[float], twice_different: float) -> None:
+@pytest.mark.parametrize(
+    ("shares", "twice_different"), [([1, 0, 0], 0), ([0.8, 0.2, 0], 0.64), ([0.4, 0.3, 0.3], 1)]
+)
+def test_how_classes_mix_is_read_through_the_noise(
+    shares: list[float], twice_different: float
+) -> None:
     rng, expected = np.random.default_rng(0), np.full(300, 1_000.0)
-    counts = 1_000 * rng.permuted(np.tile(shares, (300, 1)), axis=1) + rng.laplace(scale=100, size=(300, 3))
+    counts = 1_000 * rng.permuted(np.tile(shares, (300, 1)), axis=1) + rng.laplace(
+        scale=100, size=(300, 3)
+    )
     assert mixed(counts, expected, 100 * 2**0.5) == pytest.approx(0.99 * twice_different, abs=0.05)
-    assert mixed(counts[:3], expected[:3], 100 * 2**0.5) == 0  # three cells cannot follow three classes
+    assert (
+        mixed(counts[:3], expected[:3], 100 * 2**0.5) == 0
+    )  # three cells cannot follow three classes
 
 
 @pytest.mark.parametrize("noise_std", [1e-3, 10.0, 1e9])
@@ -144,10 +189,14 @@ def test_right_labels_are_expected_by_the_law_of_the_noise() -> None:
 
 @pytest.mark.parametrize("classes", [2, 10])
 def test_public_sums_take_their_share_of_noise_away(classes: int) -> None:
-    """Second route: the noise of a difference to the mean of independent noise has 1 − 1/classes of its variance."""
+    """Second route: the noise of a difference to the mean of independent noise has 1 − 1/classes of
+    its variance.
+    """
     rng = np.random.default_rng(0)
     votes = rng.integers(0, 100, (20_000, classes))
-    counts, sums, noise_std = with_sums(votes + rng.laplace(scale=3, size=votes.shape), votes.sum(axis=1), 3 * 2**0.5)
+    counts, sums, noise_std = with_sums(
+        votes + rng.laplace(scale=3, size=votes.shape), votes.sum(axis=1), 3 * 2**0.5
+    )
     assert np.allclose(counts.sum(axis=1), sums) and (sums == votes.sum(axis=1)).all()
     assert (counts - votes).std() == pytest.approx(noise_std, rel=0.02)
     assert noise_std**2 == pytest.approx(18 * (1 - 1 / classes))

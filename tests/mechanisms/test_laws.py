@@ -23,7 +23,15 @@ from nzc.mechanisms import (
     NoNoise,
 )  # fmt: skip
 
-VOTES = [[5000, 0], [2500, 2500], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40, 40, 40, 40, 40]]
+VOTES = [
+    [5000, 0],
+    [2500, 2500],
+    [250, 0, 0],
+    [84, 83, 83],
+    [160, 60, 30],
+    [0, 1, 12],
+    [40, 40, 40, 40, 40],
+]
 LAWS = [
     *(NoisyArgmax(GaussianNoise(s)) for s in (0.1, 40, 1e6)),
     *(NoisyArgmax(kind(g)) for kind in (LaplaceNoise, ExponentialNoise) for g in (10, 0.05, 1e-6)),
@@ -35,19 +43,30 @@ LAWS = [
 @pytest.mark.parametrize("mechanism", LAWS, ids=str)
 def test_the_law_is_within_its_stated_error(mechanism):
     for votes in VOTES:
-        found, true = mechanism.log_law(np.array([votes]))[0], brute.logs(brute.law(mechanism, votes))
+        found, true = (
+            mechanism.log_law(np.array([votes]))[0],
+            brute.logs(brute.law(mechanism, votes)),
+        )
         possible = true > IMPOSSIBLE
         assert (possible == (found > IMPOSSIBLE)).all(), votes
-        assert (np.abs(found[possible] - true[possible]) <= error_of(true[possible])).all(), (votes, found, true)
+        assert (np.abs(found[possible] - true[possible]) <= error_of(true[possible])).all(), (
+            votes,
+            found,
+            true,
+        )
 
 
 @pytest.mark.parametrize("name", presets.MECHANISMS)
 def test_a_mechanism_describes_itself_with_all_its_parameters(name):
-    """Second route: Python builds the same mechanism of the description, with the library's names alone."""
+    """Second route: Python builds the same mechanism of the description, with the library's names
+    alone.
+    """
     mechanism = presets.build(name)
     known = {key: getattr(nzc, key) for key in nzc.__all__} | {"NoNoise": NoNoise}
     assert eval(repr(mechanism), known) == mechanism
-    preset = yaml.safe_load((presets.FOLDER / f"{name}.yaml").read_text())["_target_"].removeprefix("nzc.")
+    preset = yaml.safe_load((presets.FOLDER / f"{name}.yaml").read_text())["_target_"].removeprefix(
+        "nzc."
+    )
     assert repr(mechanism).startswith(f"{preset}(") or name == "sparse_stable"
 
 
@@ -55,9 +74,15 @@ def test_parts_that_change_the_law_are_never_left_out_of_a_description():
     scaled = nzc.NZC(c=0, gamma=1, sensitivity="smooth")
     assert repr(scaled) == "NZC(c=0, sensitivity='smooth', beta=1.0, gamma=1)"
     assert repr(nzc.NZC(c=0, gamma=1)) == repr(nzc.LNMax(1)) == "LNMax(gamma=1)"
-    assert repr(nzc.GNMax(3).between(nzc.OwnCells(2))) == "GNMax(sigma=3, adjacency=OwnCells(records=2))"
+    assert (
+        repr(nzc.GNMax(3).between(nzc.OwnCells(2)))
+        == "GNMax(sigma=3, adjacency=OwnCells(records=2))"
+    )
     assert repr(NoisyArgmax(OwnGaussian(3))) == "NoisyArgmax(noise=OwnGaussian(sigma=3))"
-    assert repr(nzc.CountsGaussian(3)) == "CountsGaussian(sigma=3)" and repr(GroundTruth()) == "GroundTruth()"
+    assert (
+        repr(nzc.CountsGaussian(3)) == "CountsGaussian(sigma=3)"
+        and repr(GroundTruth()) == "GroundTruth()"
+    )
     screened = NoisyArgmax(GumbelNoise(0.5), screen=nzc.ThresholdScreen(4, 1))
     assert repr(screened) == (
         "NoisyArgmax(screen=ThresholdScreen(threshold=4, sigma1=1), noise=GumbelNoise(gamma=0.5))"
@@ -79,7 +104,12 @@ def test_every_law_sums_to_one(name):
 def test_ties_break_to_the_lowest_class():
     votes = np.array([[5, 8, 8], [7, 7, 7], [0, 0, 21]])
     boosted = NoisyArgmax(NoNoise(), Boost(c=10))
-    for mechanism in (NoisyArgmax(NoNoise()), boosted, presets.build("nzc"), presets.build("nzc_gaussian")):
+    for mechanism in (
+        NoisyArgmax(NoNoise()),
+        boosted,
+        presets.build("nzc"),
+        presets.build("nzc_gaussian"),
+    ):
         assert mechanism.log_law(votes)[:, :3].argmax(axis=1).tolist() == [1, 0, 2]
         assert np.isin(mechanism.log_law(votes), [0, -np.inf]).all()
         assert mechanism.release(votes, np.random.default_rng(0)).tolist() == [1, 0, 2]
@@ -119,7 +149,9 @@ def histograms(classes):
 @pytest.mark.parametrize("classes", range(1, 6))
 @pytest.mark.parametrize("gamma", [0.01, 0.3, 2.0])
 def test_exponential_noise_is_permute_and_flip(classes, gamma):
-    """McKenna and Sheldon 2020, Algorithm 1, by enumeration: ε = 2γ, and a moved vote changes two counts by one."""
+    """McKenna and Sheldon 2020, Algorithm 1, by enumeration: ε = 2γ, and a moved vote changes two
+    counts by one.
+    """
     votes = histograms(classes)
     taken = np.exp(2 * gamma * (votes - votes.max(axis=1, keepdims=True)) / 2)
     law = np.zeros(votes.shape)
@@ -147,7 +179,10 @@ def test_permute_and_flip_costs_gamma_a_count(gamma, moved, charged):
 
 def test_the_four_sensitivities() -> None:
     votes = np.array([[10, 8, 0], [10, 7, 0], [10, 6, 0]])  # gaps 2, 3, 4
-    scale = {kind: Boost(4.0, kind, 0.5).scale(votes) for kind in ("constant", "global", "local", "smooth")}
+    scale = {
+        kind: Boost(4.0, kind, 0.5).scale(votes)
+        for kind in ("constant", "global", "local", "smooth")
+    }
     np.testing.assert_allclose(scale["constant"], [1, 1, 1])
     np.testing.assert_allclose(scale["global"], [5, 5, 5])
     np.testing.assert_allclose(scale["local"], [5, 1, 1])
@@ -158,7 +193,12 @@ def test_what_a_boost_costs_whatever_the_votes() -> None:
     votes, labels = np.array([[6, 4]] * 10), np.zeros(10, int)
 
     def bound(boost: Boost) -> float:
-        return NoisyArgmax(LaplaceNoise(0.01), boost).cost(votes, labels).epsilon(1e-5).data_independent
+        return (
+            NoisyArgmax(LaplaceNoise(0.01), boost)
+            .cost(votes, labels)
+            .epsilon(1e-5)
+            .data_independent
+        )
 
     plain = bound(Boost())
     assert plain < bound(Boost(c=5.0, sensitivity="global")) < bound(Boost(c=5.0)) < np.inf

@@ -1,4 +1,6 @@
-"""A noise of one's own: its cost is that of its law, or it is refused with what contradicts the law."""
+"""A noise of one's own: its cost is that of its law, or it is refused with what contradicts the
+law.
+"""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,7 +24,9 @@ UNIT = 20.0
 
 @dataclass(frozen=True)
 class Own(ContinuousNoise):
-    """Noise of a law of SciPy's. `drawn`, `bound` and `guard` are faults: of the sampler, the bound, the logarithm."""
+    """Noise of a law of SciPy's. `drawn`, `bound` and `guard` are faults: of the sampler, the
+    bound, the logarithm.
+    """
 
     law: stats.rv_continuous
     cost: object = None
@@ -39,7 +43,11 @@ class Own(ContinuousNoise):
 
     def log_cdf(self, x):
         with np.errstate(divide="ignore", over="ignore"):
-            return np.log(np.maximum(self.law.cdf(x), self.guard)) if self.guard else self.law.logcdf(x)
+            return (
+                np.log(np.maximum(self.law.cdf(x), self.guard))
+                if self.guard
+                else self.law.logcdf(x)
+            )
 
     def worst_case(self, shift):
         return super().worst_case(shift) if self.cost is None else self.cost(shift)
@@ -53,7 +61,10 @@ KNOWN = [
 
 @pytest.mark.parametrize(("law", "known"), KNOWN)
 def test_a_law_of_ones_own_costs_what_is_known_of_it(law, known):
-    votes, orders = np.array([[84, 83, 83], [250, 0, 0], [60, 40, 20]]), np.array([1.5, 2.0, 8.0, 64.0])
+    votes, orders = (
+        np.array([[84, 83, 83], [250, 0, 0], [60, 40, 20]]),
+        np.array([1.5, 2.0, 8.0, 64.0]),
+    )
     own, ours = NoisyArgmax(Own(law)), NoisyArgmax(known)
     found, true = own.log_law(votes)[:, :-1], ours.log_law(votes)[:, :-1]
     assert (np.abs(found - true) <= 2 * error_of(true)).all()
@@ -72,11 +83,16 @@ def test_a_law_with_heavy_tails(gap):
 @pytest.mark.parametrize("law", [stats.expon(), stats.halfnorm(), stats.uniform(), stats.gamma(2)])
 def test_one_sided_laws_at_all_neighbours_are_those_at_each(law, monkeypatch):
     orders = np.array([1.5, 8.0, 64.0])
-    votes = [np.array([row]) for row in ([5, 5], [9, 9, 9, 1], [30, 20, 10, 0, 0], [250, 0, 0], [21, 20, 20, 19, 3])]
+    votes = [
+        np.array([row])
+        for row in ([5, 5], [9, 9, 9, 1], [30, 20, 10, 0, 0], [250, 0, 0], [21, 20, 20, 19, 3])
+    ]
     mechanism = NoisyArgmax(Own(law))
     found = [mechanism.exact(row).per_query(orders) for row in votes]
     monkeypatch.setattr(ContinuousNoise, "neighbourhood", lambda *_: None)
-    np.testing.assert_allclose(found, [mechanism.exact(row).per_query(orders) for row in votes], rtol=1e-9)
+    np.testing.assert_allclose(
+        found, [mechanism.exact(row).per_query(orders) for row in votes], rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("factor", [0.99, 1.0001])
@@ -89,8 +105,13 @@ def test_a_law_that_does_not_sum_to_one_is_refused(factor, monkeypatch):
 @pytest.mark.parametrize("guard", [0.0, 1e-300, 1e-100])
 @pytest.mark.parametrize("gap", [0, 40, 400])
 def test_a_guarded_logarithm_does_not_lower_the_cost(gap, guard):
-    """The difference of two exponential variables is a Laplace variable: a class g behind wins with e^(−g/20)/2."""
-    mechanism, orders = NoisyArgmax(Own(stats.expon(), pure(1.0), guard=guard)), np.array([1.5, 8.0, 100.0])
+    """The difference of two exponential variables is a Laplace variable: a class g behind wins with
+    e^(−g/20)/2.
+    """
+    mechanism, orders = (
+        NoisyArgmax(Own(stats.expon(), pure(1.0), guard=guard)),
+        np.array([1.5, 8.0, 100.0]),
+    )
     found = mechanism.exact(np.array([[500 + gap, 500]])).per_query(orders)[0]
 
     def law(gap):
@@ -105,7 +126,9 @@ def test_a_guarded_logarithm_does_not_lower_the_cost(gap, guard):
         assert true * (1 - 1e-6) <= cost <= true * (1 + 1e-4) + 1e-15
     votes = np.array([[130, 120, 0]] * 20)
     epsilon = mechanism.cost(votes, np.zeros(20, int)).epsilon(1e-5)
-    assert 1.2308 < epsilon.exact_lower <= epsilon.exact < 1.2332  # with a guard of 1e-300 it was 1.201
+    assert (
+        1.2308 < epsilon.exact_lower <= epsilon.exact < 1.2332
+    )  # with a guard of 1e-300 it was 1.201
 
 
 def pure(factor):
@@ -120,7 +143,12 @@ def renyi(factor):
     return lambda shift: WorstCaseCost(lambda orders: factor * orders * (shift / UNIT) ** 2)
 
 
-RIGHT = [(stats.expon(), pure), (stats.laplace(), pure), (stats.norm(), gaussian), (stats.norm(), renyi)]
+RIGHT = [
+    (stats.expon(), pure),
+    (stats.laplace(), pure),
+    (stats.norm(), gaussian),
+    (stats.norm(), renyi),
+]
 
 
 @pytest.mark.parametrize(("law", "bound"), RIGHT)
@@ -138,7 +166,9 @@ def test_a_bound_below_the_law_is_refused_at_once(law, bound):
 def test_two_percent_too_little_or_too_much_noise_is_refused(law):
     NoisyArgmax(Own(law))
     for drawn in (0.98, 1.02, 1e3, 0.0, -1.02):
-        with pytest.raises(InputError, match=r"must draw with `sample`, in votes, what its law says"):
+        with pytest.raises(
+            InputError, match=r"must draw with `sample`, in votes, what its law says"
+        ):
             NoisyArgmax(Own(law, drawn=drawn))
 
 
@@ -152,7 +182,8 @@ class Exact(Own):
     @property
     def exact(self):
         law = StandardLaw(
-            lambda u: stdtrit(self.degrees, u), lambda mp, u: stdtrit(self.degrees + self.later, float(u))
+            lambda u: stdtrit(self.degrees, u),
+            lambda mp, u: stdtrit(self.degrees + self.later, float(u)),
         )
         return ExactNoise(law, Fraction(UNIT))
 
@@ -160,7 +191,9 @@ class Exact(Own):
 def test_quantiles_must_be_those_of_the_law():
     for noise in (Exact(stats.t(3)), Own(stats.t(3))):  # the second by its sampler
         assert NoisyArgmax(noise).release(np.array([[9, 3]]), system_rng()) in (0, 1)
-    with pytest.raises(InputError, match="must have quantiles in `exact` of the law that `log_cdf` says"):
+    with pytest.raises(
+        InputError, match="must have quantiles in `exact` of the law that `log_cdf` says"
+    ):
         NoisyArgmax(Exact(stats.t(3), degrees=3.00001))
     with pytest.raises(InputError, match="must have the same quantiles by mpmath as in float64"):
         NoisyArgmax(Exact(stats.t(3), later=0.001))
@@ -182,13 +215,19 @@ class OwnGumbel(Noise):
 def test_a_law_without_a_density_is_compared_with_its_winners():
     NoisyArgmax(OwnGumbel(1.0))
     for drawn in (0.98, 1.02, 0.0):
-        with pytest.raises(InputError, match="must draw with `sample`, in votes, what its law says"):
+        with pytest.raises(
+            InputError, match="must draw with `sample`, in votes, what its law says"
+        ):
             NoisyArgmax(OwnGumbel(drawn))
 
 
 NOISES = [
     *(GaussianNoise(sigma) for sigma in (0.01, 1, 40, 1e10)),
-    *(kind(gamma) for kind in (LaplaceNoise, GumbelNoise, ExponentialNoise) for gamma in (300, 1, 0.05, 1e-10)),
+    *(
+        kind(gamma)
+        for kind in (LaplaceNoise, GumbelNoise, ExponentialNoise)
+        for gamma in (300, 1, 0.05, 1e-10)
+    ),
 ]
 
 
@@ -210,10 +249,15 @@ def test_every_noise_that_a_mechanism_does_not_check_is_checked_here():
 def test_an_exact_cost_below_its_lower_bound_is_refused():
     cost = NoisyArgmax(LaplaceNoise(0.05)).cost(np.array([[130, 120]] * 20), np.zeros(20, int))
     assert cost.epsilon(1e-5).exact_lower <= cost.epsilon(1e-5).exact
-    with pytest.raises(InputError, match=r"worst_case=.*the law at these votes shows a larger ε at δ=1e-05$"):
+    with pytest.raises(
+        InputError, match=r"worst_case=.*the law at these votes shows a larger ε at δ=1e-05$"
+    ):
         replace(cost, worst_case=((20, pure_cost(0.01)),)).epsilon(1e-5)
     exact = replace(cost.exact[0], ceiling=lambda orders: np.full((2, len(orders)), 1e-6))
-    with pytest.raises(InputError, match=r"worst_case=.*must hold for any votes; at order 2 it is too small at these"):
+    with pytest.raises(
+        InputError,
+        match=r"worst_case=.*must hold for any votes; at order 2 it is too small at these",
+    ):
         exact.total(np.array([2.0, 8.0]))
 
 
@@ -238,7 +282,9 @@ class DiscreteLaplace(Noise):
         leads = np.rint(scores - scores.max(axis=1, keepdims=True))
         # Classes before a winner must be behind it, and later ones not ahead.
         first = np.tri(scores.shape[1], k=-1)
-        behind = self.below(leads[:, :, None, None] + z - leads[:, None, :, None] - first[:, :, None])
+        behind = self.below(
+            leads[:, :, None, None] + z - leads[:, None, :, None] - first[:, :, None]
+        )
         behind[:, np.arange(scores.shape[1]), np.arange(scores.shape[1])] = 1
         law = (mass * behind.prod(axis=2)).sum(axis=2)
         return np.log(np.maximum(law, 1e-300)) - np.log(law.sum(axis=1, keepdims=True))
@@ -248,8 +294,14 @@ class DiscreteLaplace(Noise):
 
 
 def enumerated(laws, here, epsilon):
-    """Return the smallest δ at ε between two-class votes and their neighbours, both directions; `laws` votes → law."""
-    moved = [laws([here[0] + step, here[1] - step]) for step in (-1, 1) if min(here[0] + step, here[1] - step) >= 0]
+    """Return the smallest δ at ε between two-class votes and their neighbours, both directions;
+    `laws` votes → law.
+    """
+    moved = [
+        laws([here[0] + step, here[1] - step])
+        for step in (-1, 1)
+        if min(here[0] + step, here[1] - step) >= 0
+    ]
     pairs = [pair for there in moved for pair in ((laws(here), there), (there, laws(here)))]
     return max(np.maximum(p - np.exp(epsilon) * q, 0).sum() for p, q in pairs)
 
@@ -299,7 +351,11 @@ class OnlySeeded(OwnGumbel):
     """The plurality itself where the generator is the system's."""
 
     def winner(self, scores, scale, rng):
-        return scores.argmax(axis=1) if isinstance(rng, ExactGenerator) else super().winner(scores, scale, rng)
+        return (
+            scores.argmax(axis=1)
+            if isinstance(rng, ExactGenerator)
+            else super().winner(scores, scale, rng)
+        )
 
 
 class FixedSeed(OwnGumbel):
@@ -328,8 +384,14 @@ class OwnLaw(Own):
 
 REFUSED = [
     (Half(0.05), "must leave `sample` as GumbelNoise has it"),
-    (type("Dear", (LaplaceNoise,), {"worst_case": lambda *_: pure_cost(1e-3)})(0.05), "must leave `worst_case`"),
-    (type("Mixed", (OwnGumbel, LaplaceNoise), {})(1.0), "must derive from one class of nzc only|must leave"),
+    (
+        type("Dear", (LaplaceNoise,), {"worst_case": lambda *_: pure_cost(1e-3)})(0.05),
+        "must leave `worst_case`",
+    ),
+    (
+        type("Mixed", (OwnGumbel, LaplaceNoise), {})(1.0),
+        "must derive from one class of nzc only|must leave",
+    ),
     (Quantiles(1.0, share=0.5), "must draw with `sample`, in votes, what its law says"),
     (Wider(1.0), "must define `exact` again"),
     (OnlySeeded(1.0), "must draw with `sample`, in votes, what its law says"),
@@ -351,7 +413,9 @@ def test_a_noise_of_ones_own_is_drawn_by_its_law_with_the_generator_of_the_syste
     votes = np.array([[70, 60, 50]])
     for noise in (Renamed(0.05), Quantiles(1.0), OwnGumbel(1.0), Own(stats.laplace())):
         mechanism = NoisyArgmax(noise)
-        labels = mechanism.release(np.repeat(votes, 50_000, axis=0), ExactGenerator(np.random.PCG64(2)))
+        labels = mechanism.release(
+            np.repeat(votes, 50_000, axis=0), ExactGenerator(np.random.PCG64(2))
+        )
         expected = 50_000 * np.exp(mechanism.log_law(votes)[0, :-1])
         assert ((np.bincount(labels) - expected) ** 2 / expected).sum() < stats.chi2.isf(1e-6, df=2)
 
@@ -363,7 +427,9 @@ def test_a_bound_that_is_proved_for_laplace_noise_alone_is_not_lent_to_another()
     assert lent.worst_case_epsilon(100, 1e-5) == plain.worst_case_epsilon(100, 1e-5)
 
 
-@pytest.mark.parametrize("noise", [GumbelNoise(0.1), ExponentialNoise(0.1), Renamed(0.1), Own(stats.laplace())])
+@pytest.mark.parametrize(
+    "noise", [GumbelNoise(0.1), ExponentialNoise(0.1), Renamed(0.1), Own(stats.laplace())]
+)
 def test_counts_have_laplace_or_gaussian_noise_only(noise):
     with pytest.raises(InputError, match=r"must be nzc.LaplaceNoise or nzc.GaussianNoise itself"):
         NoisyCounts(noise)
@@ -378,10 +444,22 @@ def test_a_class_derived_from_a_mechanism_sets_its_parts_and_nothing_else():
         def __init__(self, gamma):
             super().__init__(GumbelNoise(gamma))
 
-    assert Mine(0.05).log_law(np.array([[9, 3]])) == pytest.approx(NoisyArgmax(GumbelNoise(0.05)).log_law([[9, 3]]))
+    assert Mine(0.05).log_law(np.array([[9, 3]])) == pytest.approx(
+        NoisyArgmax(GumbelNoise(0.05)).log_law([[9, 3]])
+    )
     for base in (NoisyArgmax, NoisyCounts):
-        for name in ("draw", "release", "log_law", "cost", "promise", "worst_case", "__post_init__"):
-            with pytest.raises(InputError, match=rf"^_target_=Other: must leave `{name}` as {base.__name__} has it"):
+        for name in (
+            "draw",
+            "release",
+            "log_law",
+            "cost",
+            "promise",
+            "worst_case",
+            "__post_init__",
+        ):
+            with pytest.raises(
+                InputError, match=rf"^_target_=Other: must leave `{name}` as {base.__name__} has it"
+            ):
                 type("Other", (base,), {name: lambda *_: None})
     scaled = type("Scaled", (Boost,), {"scale": lambda boost, votes: np.full(len(votes), 0.1)})
     with pytest.raises(InputError, match="must leave `scale` as Boost has it"):

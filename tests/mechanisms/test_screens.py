@@ -10,7 +10,14 @@ from conftest import published_votes
 from scipy.special import log_ndtr
 
 import nzc
-from nzc.mechanisms import ABSTAIN, GaussianNoise, InteractiveScreen, NoisyArgmax, StabilityScreen, ThresholdScreen
+from nzc.mechanisms import (
+    ABSTAIN,
+    GaussianNoise,
+    InteractiveScreen,
+    NoisyArgmax,
+    StabilityScreen,
+    ThresholdScreen,
+)
 from nzc.validation import InputError
 
 SCREENS = [ThresholdScreen(20, 5), InteractiveScreen(20, 5, 0.9), StabilityScreen(20, 5)]
@@ -34,10 +41,14 @@ def test_stable_spends_its_leak_from_delta():
     mechanism = nzc.Stable(80, 12)
     delta_cost = float(np.exp(log_ndtr(-80 / 12)))
     below, tight, loose = (
-        mechanism.cost(votes, labels).epsilon(delta) for delta in (99.9 * delta_cost, 101 * delta_cost, 1e-5)
+        mechanism.cost(votes, labels).epsilon(delta)
+        for delta in (99.9 * delta_cost, 101 * delta_cost, 1e-5)
     )
     assert below.exact == below.data_independent == np.inf
-    assert loose.exact < tight.exact < np.inf and loose.data_independent < tight.data_independent < np.inf
+    assert (
+        loose.exact < tight.exact < np.inf
+        and loose.data_independent < tight.data_independent < np.inf
+    )
 
 
 def test_interactive_without_a_student_is_confident():
@@ -49,10 +60,16 @@ def test_interactive_without_a_student_is_confident():
     assert interactive.release(votes, np.random.default_rng(0), probs).shape == (2,)
 
 
-@pytest.mark.parametrize("probs", [[[-9.0, 10.0]], [[-3.0, -3.0]], [[1.0, 1.5]], [[np.inf, 0.0]], [[np.nan, 0.0]]])
+@pytest.mark.parametrize(
+    "probs", [[[-9.0, 10.0]], [[-3.0, -3.0]], [[1.0, 1.5]], [[np.inf, 0.0]], [[np.nan, 0.0]]]
+)
 def test_a_student_states_probabilities(probs):
-    """With other numbers a vote that vanishes changes the statistic by more than 1, and all ε would be too small."""
-    mechanism = nzc.Interactive(threshold=3, sigma1=1, sigma=40, confidence=0.9).between(nzc.Abstentions(10))
+    """With other numbers a vote that vanishes changes the statistic by more than 1, and all ε would
+    be too small.
+    """
+    mechanism = nzc.Interactive(threshold=3, sigma1=1, sigma=40, confidence=0.9).between(
+        nzc.Abstentions(10)
+    )
     votes, label = np.array([[5, 4]]), np.array([0])
     for use in (
         lambda: mechanism.release(votes, np.random.default_rng(0), probs),
@@ -67,23 +84,35 @@ def test_a_student_states_probabilities(probs):
 def test_a_cost_that_depends_on_a_student_is_not_told_without_one():
     mechanism = NoisyArgmax(GaussianNoise(40), screen=InteractiveScreen(20, 5, 0.9))
     votes, probs, label = np.array([[600, 400]]), np.array([[0.6, 0.4]]), np.array([0])
-    with pytest.raises(InputError, match=r"^student_probs=missing: must be what `release` was given"):
+    with pytest.raises(
+        InputError, match=r"^student_probs=missing: must be what `release` was given"
+    ):
         mechanism.cost(votes, label)
     orders = np.array([2.0, 8.0])
-    without, known = (mechanism.cost(votes, label, student).rdp(orders) for student in (None, probs))
+    without, known = (
+        mechanism.cost(votes, label, student).rdp(orders) for student in (None, probs)
+    )
     assert (without == nzc.Confident(20, 5, 40).cost(votes, label).rdp(orders)).all()
     assert (known > without).all()
 
 
 def test_only_confident_students_are_reinforced():
     student_probs = np.array([[0.99, 0.01, 0, 0], [0.95, 0.05, 0, 0], [0.1, 0.8, 0.1, 0]])
-    reinforced = InteractiveScreen(20, 5, 0.9).reinforce(np.array([3, ABSTAIN, ABSTAIN]), student_probs)
+    reinforced = InteractiveScreen(20, 5, 0.9).reinforce(
+        np.array([3, ABSTAIN, ABSTAIN]), student_probs
+    )
     assert reinforced.tolist() == [3, 0, ABSTAIN]
 
 
 @pytest.mark.parametrize("name", ["confident", "interactive", "stable"])
 def test_wrong_screens_are_refused_by_name(name):
-    for knob, value in (("threshold", -1), ("threshold", np.nan), ("sigma1", 0), ("sigma1", "much"), ("sigma1", None)):
+    for knob, value in (
+        ("threshold", -1),
+        ("threshold", np.nan),
+        ("sigma1", 0),
+        ("sigma1", "much"),
+        ("sigma1", None),
+    ):
         with pytest.raises(InputError, match=f"{knob}=.*: must be a finite number"):
             presets.build(name, **{knob: value})
     with pytest.raises(InputError, match=r"threshold=5000: must be at most"):
@@ -98,11 +127,17 @@ def test_abstaining_is_precise_far_above_the_threshold():
 
 
 def test_the_papers_confident_run():
-    """The confident row of reference/epsilon.yaml: 10,000 SVHN queries, T = 300, σ₁ = 200, σ₂ = 40, δ = 1e-6.
+    """The confident row of reference/epsilon.yaml: 10,000 SVHN queries, T = 300, σ₁ = 200, σ₂ = 40,
+    δ = 1e-6.
 
-    The papers' tables have the expected cost, Σ cost of asking + Pr[answered] · cost of the label, which bounds no run.
+       The papers' tables have the expected cost, Σ cost of asking + Pr[answered] · cost of the
+       label, which bounds no run.
     """
-    votes, screen, noise = published_votes("svhn", 10_000), ThresholdScreen(300, 200), GaussianNoise(40)
+    votes, screen, noise = (
+        published_votes("svhn", 10_000),
+        ThresholdScreen(300, 200),
+        GaussianNoise(40),
+    )
     answer = np.exp(screen.log_answer(votes, None)[0])
     ask, label = screen.bound.cost(screen.histograms(votes, None)), noise.bound.cost(votes)
     expected = brute.mironov(lambda orders: ask(orders).sum(axis=0) + answer @ label(orders), 1e-6)
@@ -123,13 +158,20 @@ class Expected(ThresholdScreen):
     asks_student = True
 
     def statistic(self, votes, student_probs):
-        return np.asarray(votes.max(axis=-1) if student_probs is None else (votes * student_probs).sum(axis=-1))
+        return np.asarray(
+            votes.max(axis=-1) if student_probs is None else (votes * student_probs).sum(axis=-1)
+        )
 
 
 def neighbours_by_hand(mechanism, votes, probs, epsilon):
     """Return the smallest δ at ε by the law of each neighbour in the order of classes."""
-    laws = [np.exp(mechanism.log_law(np.array([row]), probs))[0] for row in (votes, *brute.moves(votes))]
-    return max(max(brute.excess(laws[0], there, epsilon), brute.excess(there, laws[0], epsilon)) for there in laws[1:])
+    laws = [
+        np.exp(mechanism.log_law(np.array([row]), probs))[0] for row in (votes, *brute.moves(votes))
+    ]
+    return max(
+        max(brute.excess(laws[0], there, epsilon), brute.excess(there, laws[0], epsilon))
+        for there in laws[1:]
+    )
 
 
 @pytest.mark.parametrize("votes", [[10, 10], [0, 6], [6, 0], [4, 9, 4]])
@@ -139,7 +181,10 @@ def test_a_screen_of_ones_own_may_know_classes(votes, screen):
     mechanism = NoisyArgmax(GaussianNoise(10), screen=screen)
     cost = mechanism.cost(np.array([votes]), np.zeros(1, int), probs).epsilon(1e-6)
     assert neighbours_by_hand(mechanism, votes, probs, cost.exact * (1 + 1e-6)) <= 1e-6 * (1 + 1e-6)
-    assert neighbours_by_hand(mechanism, votes, probs, cost.exact * 0.99) > 1e-6 or cost.exact == cost.data_independent
+    assert (
+        neighbours_by_hand(mechanism, votes, probs, cost.exact * 0.99) > 1e-6
+        or cost.exact == cost.data_independent
+    )
 
 
 def _screen(base, **replaced):
@@ -152,10 +197,19 @@ def _gap(screen, votes, student_probs):
 
 
 SCREENS_TO_REFUSE = [
-    (_screen(nzc.Screen, statistic=_gap), "must change by at most 1 where one vote moves; it changes by 2"),
-    (_screen(nzc.Screen, statistic=lambda screen, v, p: v[..., 0] * (np.arange(len(v)) % 2)), "each histogram alone"),
+    (
+        _screen(nzc.Screen, statistic=_gap),
+        "must change by at most 1 where one vote moves; it changes by 2",
+    ),
+    (
+        _screen(nzc.Screen, statistic=lambda screen, v, p: v[..., 0] * (np.arange(len(v)) % 2)),
+        "each histogram alone",
+    ),
     (_screen(nzc.Screen, statistic=lambda screen, v, p: v * 1.0), "must return one finite number"),
-    (_screen(ThresholdScreen, answers=lambda *_: None), "must leave `answers` as ThresholdScreen has it"),
+    (
+        _screen(ThresholdScreen, answers=lambda *_: None),
+        "must leave `answers` as ThresholdScreen has it",
+    ),
     (_screen(ThresholdScreen, log_answer=lambda *_: None), "must leave `log_answer`"),
     (_screen(ThresholdScreen, worst_case=lambda *_: None), "must leave `worst_case`"),
     (_screen(StabilityScreen, statistic=_gap), "must leave `statistic` as StabilityScreen has it"),
@@ -165,12 +219,18 @@ SCREENS_TO_REFUSE = [
 @pytest.mark.parametrize(("screen", "reason"), SCREENS_TO_REFUSE)
 def test_a_screen_without_its_promise_is_refused(screen, reason):
     with pytest.raises(InputError, match=reason):
-        NoisyArgmax(GaussianNoise(5), screen=screen).release(np.array([[6, 4, 0]]), np.random.default_rng(0))
+        NoisyArgmax(GaussianNoise(5), screen=screen).release(
+            np.array([[6, 4, 0]]), np.random.default_rng(0)
+        )
 
 
 def test_a_screen_that_does_not_ask_the_student_is_not_told_its_probabilities():
-    statistic = lambda screen, votes, probs: np.asarray((votes if probs is None else votes * probs).max(-1), float)  # noqa: E731
+    statistic = lambda screen, votes, probs: np.asarray(
+        (votes if probs is None else votes * probs).max(-1), float
+    )  # noqa: E731
     mechanism = NoisyArgmax(GaussianNoise(5), screen=_screen(nzc.Screen, statistic=statistic))
     votes, probs = np.array([[6, 4], [5, 5]] * 50), np.full((100, 2), 0.01)
-    told, untold = (mechanism.release(votes, np.random.default_rng(0), student) for student in (probs, None))
+    told, untold = (
+        mechanism.release(votes, np.random.default_rng(0), student) for student in (probs, None)
+    )
     assert (told == untold).all() and (told != ABSTAIN).any()

@@ -12,7 +12,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.mark.parametrize("network", sorted(networks.MODULES))
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 8, 8)])
-def test_networks_give_logits_and_gradients_reach_every_weight(network: str, shape: tuple[int, ...]) -> None:
+def test_networks_give_logits_and_gradients_reach_every_weight(
+    network: str, shape: tuple[int, ...]
+) -> None:
     if shape == (1, 8, 8) and network == "cnn":
         pytest.skip("two 5 × 5 convolutions without padding need 16 × 16")
     built = networks.build(network, shape, 7)
@@ -20,14 +22,19 @@ def test_networks_give_logits_and_gradients_reach_every_weight(network: str, sha
     assert logits.shape == (2, 7)
     F.cross_entropy(logits, torch.arange(2)).backward()
     for name, weight in built.named_parameters():
-        assert weight.grad is not None and weight.grad.isfinite().all() and weight.grad.abs().sum() > 0, name
+        assert (
+            weight.grad is not None and weight.grad.isfinite().all() and weight.grad.abs().sum() > 0
+        ), name
 
 
 @pytest.mark.parametrize(
     ("network", "expected"),
     [
         ("resnet32", 464_154),  # He et al. 2015, Table 6: 0.46M; option A: 464,154
-        ("conv_large", 3_121_802),  # 3.1M in all who reuse it (Tarvainen and Valpola, Oliver et al.)
+        (
+            "conv_large",
+            3_121_802,
+        ),  # 3.1M in all who reuse it (Tarvainen and Valpola, Oliver et al.)
         ("conv_small", 624_320 + 2 * (3 * 64 + 6 * 128) + 1290),  # convolutions, γ and β, logits
     ],
 )
@@ -47,7 +54,9 @@ def test_sizes_are_the_literatures(network: str, expected: int) -> None:
         ((14,), True, "mlp"),
     ],
 )
-def test_a_network_follows_from_the_shape_of_a_row(shape: tuple[int, ...], unlabeled: bool, expected: str) -> None:
+def test_a_network_follows_from_the_shape_of_a_row(
+    shape: tuple[int, ...], unlabeled: bool, expected: str
+) -> None:
     def layers(network: str) -> list[str]:
         return str(networks.build(network, shape, 3, unlabeled)).splitlines()
 

@@ -37,10 +37,15 @@ def _saved(path: Path, model: nn.Module) -> str:
 
 
 @pytest.mark.parametrize(
-    ("make", "name", "body"), [(resnet18, "resnet18", "fc"), (mobilenet_v3_small, "mobilenet_v3_small", "classifier.3")]
+    ("make", "name", "body"),
+    [(resnet18, "resnet18", "fc"), (mobilenet_v3_small, "mobilenet_v3_small", "classifier.3")],
 )
-def test_vectors_are_what_the_last_layer_gets(make: Any, name: str, body: str, tmp_path: Path) -> None:
-    """By hand: images of three channels, resized and normalised, through a model whose last layer keeps its input."""
+def test_vectors_are_what_the_last_layer_gets(
+    make: Any, name: str, body: str, tmp_path: Path
+) -> None:
+    """By hand: images of three channels, resized and normalised, through a model whose last layer
+    keeps its input.
+    """
     model = make(num_classes=3).eval()  # a head of another size is taken off all the same
     encoder = Pretrained(model=name, weights=_saved(tmp_path / "w.pt", model), size=32)
     kept: list[torch.Tensor] = []
@@ -49,7 +54,9 @@ def test_vectors_are_what_the_last_layer_gets(make: Any, name: str, body: str, t
     x = nn.functional.interpolate(x, size=(32, 32), mode="bilinear", antialias=True)
     usual = ResNet18_Weights.DEFAULT.transforms()
     with torch.no_grad():
-        model((x - torch.tensor(usual.mean)[:, None, None]) / torch.tensor(usual.std)[:, None, None])
+        model(
+            (x - torch.tensor(usual.mean)[:, None, None]) / torch.tensor(usual.std)[:, None, None]
+        )
     expected = nn.functional.normalize(kept[0], dim=1).numpy()
     np.testing.assert_allclose(_vectors(encoder), expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1, atol=1e-5)
@@ -57,12 +64,17 @@ def test_vectors_are_what_the_last_layer_gets(make: Any, name: str, body: str, t
 
 def test_an_exported_file_is_the_callable_that_it_holds(tmp_path: Path) -> None:
     tiny, batch = _tiny(0).eval(), {"input": {0: torch.export.Dim("rows")}}
-    torch.export.save(torch.export.export(tiny, (torch.zeros(2, 1, 12, 12),), dynamic_shapes=batch), tmp_path / "m.pt2")
+    torch.export.save(
+        torch.export.export(tiny, (torch.zeros(2, 1, 12, 12),), dynamic_shapes=batch),
+        tmp_path / "m.pt2",
+    )
     exported = _vectors(Pretrained(model=str(tmp_path / "m.pt2")))
     np.testing.assert_allclose(exported, _vectors(Pretrained(model=_tiny(0).train())), atol=1e-6)
     assert exported.shape == (5, 7)
     features = np.float32([[3, 4], [0, -2]])
-    np.testing.assert_allclose(_vectors(Pretrained(model=lambda x: x.numpy()), features), [[0.6, 0.8], [0, -1]])
+    np.testing.assert_allclose(
+        _vectors(Pretrained(model=lambda x: x.numpy()), features), [[0.6, 0.8], [0, -1]]
+    )
 
 
 def test_the_weights_are_in_the_stored_key(tmp_path: Path) -> None:
@@ -70,14 +82,24 @@ def test_the_weights_are_in_the_stored_key(tmp_path: Path) -> None:
     for seed in (0, 0, 1):  # one path, other weights
         torch.manual_seed(seed)
         encoders.append(Pretrained(model="resnet18", weights=_saved(tmp_path / "w.pt", resnet18())))
-    encoders += [Pretrained(model="resnet18", weights="DEFAULT"), Pretrained(model="resnet34", weights="DEFAULT")]
+    encoders += [
+        Pretrained(model="resnet18", weights="DEFAULT"),
+        Pretrained(model="resnet34", weights="DEFAULT"),
+    ]
     encoders += [Pretrained(model=_tiny(0)), Pretrained(model=_tiny(1))]
     keys = [str(describe(encoder)) for encoder in encoders]
     assert keys[0] == keys[1] and len(set(keys)) == len(keys) - 1
 
 
 @pytest.mark.parametrize(
-    "wrong", ["weights=null", "weights=IMAGENET1K_V9", "weights=absent.pt", "model=resnet1", "model=absent.pt2"]
+    "wrong",
+    [
+        "weights=null",
+        "weights=IMAGENET1K_V9",
+        "weights=absent.pt",
+        "model=resnet1",
+        "model=absent.pt2",
+    ],
 )
 def test_a_model_without_weights_is_refused(wrong: str) -> None:
     key, value = wrong.split("=")
@@ -88,14 +110,24 @@ def test_a_model_without_weights_is_refused(wrong: str) -> None:
 def test_rows_and_files_that_do_not_suit_are_refused(nzc: Nzc, tmp_path: Path) -> None:
     mine = _saved(tmp_path / "w.pt", resnet18())
     for rows in (np.ones((4, 9), np.float32), np.ones((4, 1, 12, 12), np.float32)):
-        with pytest.raises(InputError, match=r"^representation\.encoder\.model=resnet18: must be your own"):
+        with pytest.raises(
+            InputError, match=r"^representation\.encoder\.model=resnet18: must be your own"
+        ):
             Pretrained(model="resnet18", weights=mine).check(rows)
-    with pytest.raises(InputError, match="must not depend on the rows beside it"):  # a record would move other records
+    with pytest.raises(
+        InputError, match="must not depend on the rows beside it"
+    ):  # a record would move other records
         Pretrained(model=lambda x: x.flatten(1) - x.flatten(1).mean(0)).check(IMAGES)
-    with pytest.raises(InputError, match=r"^representation\.encoder\.weights=.*: must make vectors of rows"):
+    with pytest.raises(
+        InputError, match=r"^representation\.encoder\.weights=.*: must make vectors of rows"
+    ):
         Pretrained(model="resnet34", weights=mine).check(IMAGES)
-    ran = nzc("recipe=near_zero", "representation=pretrained", "representation.encoder.weights=absent.pt")
-    assert ran.code == 2 and ran.err.startswith("nzc: representation.encoder.weights=absent.pt: must be ")
+    ran = nzc(
+        "recipe=near_zero", "representation=pretrained", "representation.encoder.weights=absent.pt"
+    )
+    assert ran.code == 2 and ran.err.startswith(
+        "nzc: representation.encoder.weights=absent.pt: must be "
+    )
     ran = nzc("recipe=near_zero", "representation=pretrained", f"representation.encoder.weights={mine}",
               "representation.encoder.size=32", "student.steps=20", "trainer.progress=false")  # fmt: skip
     assert ran.code == 0 and ran.result["answered"] == 15

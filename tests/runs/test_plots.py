@@ -37,7 +37,9 @@ def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
     curves = read_curves(folder)
     for n, share in zip(*curves["gap_above"], strict=True):
         assert share == pytest.approx(sum(gap > n for gap in gaps) / 60, abs=1e-12)
-    answered = {int(row["row"]) for row in csv.DictReader((folder / "labels.csv").read_text().splitlines())}
+    answered = {
+        int(row["row"]) for row in csv.DictReader((folder / "labels.csv").read_text().splitlines())
+    }
     assert 0 < len(answered) < 40
     for gap, asked, passed in zip(*curves["asked"], curves["answered"][1], strict=True):
         assert asked == gaps[:40].count(gap)
@@ -46,8 +48,13 @@ def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
     drawn = {f"{name}.{kind}" for name in ("gaps", "cost", "confusion") for kind in ("svg", "png")}
     assert {path.name for path in (folder / "figures").iterdir()} == drawn
     assert stat.S_IMODE((folder / "figures").stat().st_mode) == 0o700
-    sections = ("versions.", "metrics.recall.")  # all other keys of result.json are known beforehand
-    assert {key for key in flatten(ran.result) if not key.startswith(sections)} - {"data"} <= set(result_keys())
+    sections = (
+        "versions.",
+        "metrics.recall.",
+    )  # all other keys of result.json are known beforehand
+    assert {key for key in flatten(ran.result) if not key.startswith(sections)} - {"data"} <= set(
+        result_keys()
+    )
 
 
 def test_one_teacher_never_leads_by_two() -> None:

@@ -24,7 +24,9 @@ def _result(mechanism: NoisyArgmax, epsilon: Epsilon | None = None, **more: Any)
     if epsilon is None:
         labels = mechanism.release(VOTES, np.random.default_rng(0))
         epsilon = mechanism.cost(VOTES, labels, None).epsilon(1e-5)
-        epsilon = replace(epsilon, published=epsilon.data_independent, ledger_released=3.0, ledger_total=5.0)
+        epsilon = replace(
+            epsilon, published=epsilon.data_independent, ledger_released=3.0, ledger_total=5.0
+        )
     facts: dict[str, Any] = {
         "dataset": "digits", "aggregator": "mine", "student": "supervised", "seed": 0, "rng": "seeded",
         "mechanism": repr(mechanism), "delta": 1e-5, "queries": 3, "answered": 3, "refused": 0, "reinforced": 0,
@@ -45,14 +47,22 @@ def _table(result: RunResult) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.parametrize("name", [*MECHANISMS, "counts", "counts_gaussian", "ground_truth"])
 def test_a_table_has_at_most_four_lines_of_epsilon(name: str) -> None:
-    """Of every aggregator, with everything that can be asked for; and what was asked for is always there."""
+    """Of every aggregator, with everything that can be asked for; and what was asked for is always
+    there.
+    """
     whole = _result(build(name)) if name != "ground_truth" else _result(GroundTruth())
     claims = whole.epsilon.claimed is not None
     choices = itertools.product(
-        (None, 1.25), ("seeded", "system"), (None, 2), ("data_independent", "sanitised"), ({}, {"a": 0.5, "b": 2.0})
+        (None, 1.25),
+        ("seeded", "system"),
+        (None, 2),
+        ("data_independent", "sanitised"),
+        ({}, {"a": 0.5, "b": 2.0}),
     )
     for audited, rng, releases, bound, individual in choices:
-        epsilon = replace(whole.epsilon, audited=audited, sanitised=4.5 if bound == "sanitised" else None)
+        epsilon = replace(
+            whole.epsilon, audited=audited, sanitised=4.5 if bound == "sanitised" else None
+        )
         of = {"rng": rng, "ledger_releases": releases, "bound": bound, "individual": individual}
         result = replace(whole, epsilon=epsilon, **of)
         for shown in (result, result.public):
@@ -64,33 +74,46 @@ def test_a_table_has_at_most_four_lines_of_epsilon(name: str) -> None:
             assert ("of budget groups: a 0.500; b 2.000" in lines["ε published"][1]) == (
                 bool(individual) and np.isfinite(epsilon.published or np.inf)
             )
-            assert ("sanitised" in lines["ε published"][1]) == (bound == "sanitised" and epsilon.published != np.inf)
+            assert ("sanitised" in lines["ε published"][1]) == (
+                bound == "sanitised" and epsilon.published != np.inf
+            )
             words = f"{lines} {result_table(shown).caption}"
             assert not any(word in words for word in ("theorem", "trials", "if released", "lower"))
         names = list(_table(result))
         assert ("ε of all releases" in names) == (rng == "system" and bool(releases))
         asked = (audited is not None) + ("ε of all releases" in names)
         assert ("ε claimed" in names) == (claims and asked < 2)
-        assert ("ε by paper's method" in names) == (epsilon.paper is not None and not claims and asked < 2)
+        assert ("ε by paper's method" in names) == (
+            epsilon.paper is not None and not claims and asked < 2
+        )
         assert "ε exact" in names or epsilon.exact is None
 
 
 def test_the_exact_epsilon_says_how_tight_it_is() -> None:
-    result = _result(build("gnmax"), Epsilon(published=2.0, exact=1.5532, exact_lower=1.5515, paper=3.0, theorem=4.0))
+    result = _result(
+        build("gnmax"),
+        Epsilon(published=2.0, exact=1.5532, exact_lower=1.5515, paper=3.0, theorem=4.0),
+    )
     assert _table(result)["ε exact"] == (
         "1.554",
         "what these labels cost at these votes: between 1.551 and 1.554; private",
     )
-    boundless = replace(result, epsilon=Epsilon(published=np.inf, exact=0.0, exact_lower=0.0, claimed=3e-9))
+    boundless = replace(
+        result, epsilon=Epsilon(published=np.inf, exact=0.0, exact_lower=0.0, claimed=3e-9)
+    )
     assert _table(boundless)["ε exact"][1].startswith("what these labels cost at these votes only")
     assert "guarantees nothing" in _table(boundless)["ε claimed"][1]
 
 
 def test_metrics_are_shown_where_classes_are_unequal() -> None:
     recall: dict[str, float | None] = {"no": 0.9, "yes": 0.4}
-    metrics = Metrics(majority=0.88, balanced_accuracy=0.65, auc=0.8, recall=recall, average_precision=0.3)
+    metrics = Metrics(
+        majority=0.88, balanced_accuracy=0.65, auc=0.8, recall=recall, average_precision=0.3
+    )
     unequal = _table(_result(build("gnmax"), metrics=metrics))
-    assert unequal["majority rate"][0] == "88.0 %" and "AUC 80.0 %" in unequal["balanced accuracy"][1]
+    assert (
+        unequal["majority rate"][0] == "88.0 %" and "AUC 80.0 %" in unequal["balanced accuracy"][1]
+    )
     assert unequal["lowest recall"] == ("40.0 %", "of class yes; then class no 90.0 %")
     equal = _table(_result(build("gnmax"), metrics=replace(metrics, majority=0.55)))
     assert set(unequal) - set(equal) == {"majority rate", "balanced accuracy"}

@@ -1,4 +1,6 @@
-"""The prediction store: computed once and whole, by one process; private; compact; damage seen; listed and pruned."""
+"""The prediction store: computed once and whole, by one process; private; compact; damage seen;
+listed and pruned.
+"""
 
 import os
 import signal
@@ -57,7 +59,9 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
         os.umask(before)
     modes = {path: path.stat().st_mode & 0o777 for path in [store.root, *store.root.rglob("*")]}
     assert len(modes) == 6
-    assert {path: mode for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
+    assert {
+        path: mode for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)
+    } == {}
 
 
 def _flip(path: Path) -> None:
@@ -69,7 +73,9 @@ def _flip(path: Path) -> None:
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "flipped": _flip,
-    "of another request": lambda path: np.savez(path, predictions=np.arange(3), request=np.array('{"x": 9}')),
+    "of another request": lambda path: np.savez(
+        path, predictions=np.arange(3), request=np.array('{"x": 9}')
+    ),
 }
 
 
@@ -83,12 +89,18 @@ def test_predictions_are_computed_once_and_again_where_they_are_damaged(
         for _ in range(2):
             assert store.fetch({}, train).tolist() == [0, 1, 2]
         warning = capsys.readouterr().err
-        assert (train.times, warning.count("\n"), "damaged" in warning) == (times, times - 2, times == 3)
+        assert (train.times, warning.count("\n"), "damaged" in warning) == (
+            times,
+            times - 2,
+            times == 3,
+        )
         (entry,) = [entry for entry in store.entries() if not entry.request]
         DAMAGE[damage](entry.path)
 
 
-def test_unfinished_work_is_kept_and_a_leftover_of_a_killed_writer_removed(store: PredictionStore) -> None:
+def test_unfinished_work_is_kept_and_a_leftover_of_a_killed_writer_removed(
+    store: PredictionStore,
+) -> None:
     def stop(work: Path) -> np.ndarray:
         (work / "0.npz").write_bytes(b"half of the teachers")
         raise KeyboardInterrupt
@@ -108,7 +120,9 @@ def test_unfinished_work_is_kept_and_a_leftover_of_a_killed_writer_removed(store
 def test_another_process_is_waited_for_until_it_ends(
     store: PredictionStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The one that waits takes over where the other is killed, and takes what the other has computed."""
+    """The one that waits takes over where the other is killed, and takes what the other has
+    computed.
+    """
     script = """if True:
         import sys, time, numpy as np
         from nzc.storage.predictions import PredictionStore
@@ -140,28 +154,45 @@ Listed = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def listed(store: PredictionStore, command: Command) -> Listed:
-    """`nzc store --root STORE ARGUMENTS`: exit code, output, errors. There are two entries and releases of two data."""
+    """`nzc store --root STORE ARGUMENTS`: exit code, output, errors. There are two entries and
+    releases of two data.
+    """
     for count in (10, 250):
         estimator = {"class": "sklearn.tree.Tree", "max_depth": 3}
-        request = {"count": count, "data": "feedbeef99", "code": "c0de", "estimator": estimator, "augment": None}
+        request = {
+            "count": count,
+            "data": "feedbeef99",
+            "code": "c0de",
+            "estimator": estimator,
+            "augment": None,
+        }
         store.fetch(request, Train(np.zeros((count, 100), int)))
     orders = np.array([2.0, 8.0])
     for dataset in ("d00dad99", "d00f", "bb33"):
-        Ledger(store.root / "ledger.db").record(LedgerEntry(dataset, "key", orders, np.array([0.1, 0.4]), b""))
+        Ledger(store.root / "ledger.db").record(
+            LedgerEntry(dataset, "key", orders, np.array([0.1, 0.4]), b"")
+        )
     return lambda *arguments: command("store", "--root", str(store.root), *arguments)
 
 
 def test_datasets_are_named_in_the_ledger(store: PredictionStore, listed: Listed) -> None:
-    assert listed("--name", "hospital", "d00d", "bb")[:2] == (0, "hospital: bb33, d00dad99 count together\n")
+    assert listed("--name", "hospital", "d00d", "bb")[:2] == (
+        0,
+        "hospital: bb33, d00dad99 count together\n",
+    )
     ledger = Ledger(store.root / "ledger.db")
-    assert ledger.counted_with("bb33") == {"d00dad99", "bb33"} and ledger.counted_with("d00f") == {"d00f"}
+    assert ledger.counted_with("bb33") == {"d00dad99", "bb33"} and ledger.counted_with("d00f") == {
+        "d00f"
+    }
     for wrong in ("d0", "cc"):
         code, _, err = listed("--name", "hospital", wrong)
         assert code == 2 and f"--name={wrong}: must be the start of one private dataset" in err
     assert "hospital" in listed()[1]
 
 
-def test_the_listing_shows_what_is_stored_and_released(store: PredictionStore, listed: Listed) -> None:
+def test_the_listing_shows_what_is_stored_and_released(
+    store: PredictionStore, listed: Listed
+) -> None:
     code, out, err = listed()
     assert (code, err) == (0, "")
     total = f"{np.ceil(1e3 * Ledger(store.root / 'ledger.db').total('d00dad99', 1e-5)) / 1e3:.3f}"  # rounded up
@@ -187,7 +218,10 @@ def test_prune(store: PredictionStore, listed: Listed) -> None:
     [
         (["--prune", "zz"], "--prune=zz: must be the start of one stored key, not of 0"),
         (["--prune", "", "--yes"], "not of 2"),
-        (["--forget", "key", "--yes"], "--forget=key: must be the start of one key of a trial (a release is never"),
+        (
+            ["--forget", "key", "--yes"],
+            "--forget=key: must be the start of one key of a trial (a release is never",
+        ),
         (["--delta", "2"], "between 0 and 1"),
         (["--root", "/nowhere"], "--root=/nowhere"),
     ],

@@ -1,4 +1,6 @@
-"""GAN-SSL: its losses by another route, whose weights each step moves, what it learns, and what it takes."""
+"""GAN-SSL: its losses by another route, whose weights each step moves, what it learns, and what it
+takes.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -31,15 +33,20 @@ def _fitted(data: StudentData, **settings: Any) -> Adversaries:
 
 
 def _logits(rows: int) -> torch.Tensor:
-    return 3 * torch.randn(rows, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(rows))
+    return 3 * torch.randn(
+        rows, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(rows)
+    )
 
 
 def test_unlabeled_loss_is_that_of_one_more_class() -> None:
     """Of K + 1 softmax outputs: the generated class's logit is 0; real rows are in any other."""
     real, generated = (
-        np.concatenate([logits, np.zeros((len(logits), 1))], axis=1) for logits in (_logits(7), _logits(4))
+        np.concatenate([logits, np.zeros((len(logits), 1))], axis=1)
+        for logits in (_logits(7), _logits(4))
     )
-    p_real, p_generated = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (real, generated))
+    p_real, p_generated = (
+        np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (real, generated)
+    )
     expected = -np.log(1 - p_real[:, -1]).mean() - np.log(p_generated[:, -1]).mean()
     assert unlabeled_loss(_logits(7), _logits(4)).item() == pytest.approx(expected, rel=1e-12)
     for scale in (1e4, -1e4):  # logits of a sure student
@@ -57,7 +64,9 @@ def test_feature_matching_compares_means() -> None:
 
 
 def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without noise and augmentation both draws of the pool agree; what is left can be written down."""
+    """Without noise and augmentation both draws of the pool agree; what is left can be written
+    down.
+    """
     data = clouds(40, 20, 4)[0]
     student = _student(data, network="mlp")
     student.progress = 1.0
@@ -70,7 +79,9 @@ def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     features = student.network[:-1]
     assert terms == {
         "labelled": pytest.approx(student.labeled_loss(student.network(x), y).item()),
-        "unlabelled": pytest.approx(unlabeled_loss(student.network(u), student.network(generated)).item()),
+        "unlabelled": pytest.approx(
+            unlabeled_loss(student.network(u), student.network(generated)).item()
+        ),
         "entropy": pytest.approx(-0.3 * (p * np.log(p)).sum(axis=1).mean(), rel=1e-5),
         "consistency": pytest.approx(0, abs=1e-6),
         "generator": pytest.approx(feature_matching(features(u), features(generated)).item()),
@@ -80,10 +91,16 @@ def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_step_descends_both_losses_at_once() -> None:
     """Each player follows the gradient of its own loss, taken where both stood before the step."""
     data = clouds(40, 20, 4)[0]
-    settings: dict[str, Any] = {"network": "mlp", "steps": 1, "optimizer": partial(torch.optim.SGD, lr=0.1)}
+    settings: dict[str, Any] = {
+        "network": "mlp",
+        "steps": 1,
+        "optimizer": partial(torch.optim.SGD, lr=0.1),
+    }
     moved, still = _fitted(data, **settings), _student(data, **settings)
     labeled, pool = (rows[0] for rows in next(iter(still.train_dataloader())))
-    *terms, matching = LEARNER.losses(still, still.x[labeled], still.y[labeled], still.x[pool]).values()
+    *terms, matching = LEARNER.losses(
+        still, still.x[labeled], still.y[labeled], still.x[pool]
+    ).values()
     discriminator = (moved.network, still.network, torch.stack(terms).sum())
     for after, before, loss in (discriminator, (moved.generator, still.generator, matching)):
         weights = list(before.parameters())
@@ -93,9 +110,13 @@ def test_a_step_descends_both_losses_at_once() -> None:
 
 
 def test_a_tiny_set_is_learned_by_heart() -> None:
-    """By the paper's own loss; one that presumes wrong labels may give up a label, for that is what it is for."""
+    """By the paper's own loss; one that presumes wrong labels may give up a label, for that is what
+    it is for.
+    """
     data = clouds(40, 12, 4, (12,))[0]
-    student = _fitted(data, network="mlp", steps=150, average=0.9, label_noise_rate=0, entropy=0, consistency=0)
+    student = _fitted(
+        data, network="mlp", steps=150, average=0.9, label_noise_rate=0, entropy=0, consistency=0
+    )
     predicted = FittedStudent(student.classifier).predict(data.x[data.labeled])
     assert (predicted == data.labels[data.labeled]).all()
 
@@ -113,9 +134,15 @@ def test_generated_rows_stay_in_the_range_of_the_pool(shape: tuple[int, ...]) ->
 
 
 def test_other_networks_play_too_and_keep_their_statistics() -> None:
-    """Running statistics come from the pool: never from generated rows, nor once more from labeled ones."""
+    """Running statistics come from the pool: never from generated rows, nor once more from labeled
+    ones.
+    """
     student = _fitted(clouds(40, 20, 4, (1, 16, 16))[0], network="conv_small", steps=2)
-    counts = [kept for name, kept in student.network.named_buffers() if name.endswith("num_batches_tracked")]
+    counts = [
+        kept
+        for name, kept in student.network.named_buffers()
+        if name.endswith("num_batches_tracked")
+    ]
     assert counts and all(count == 2 for count in counts)
 
 

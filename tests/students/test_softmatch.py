@@ -1,4 +1,6 @@
-"""SoftMatch: its weights and losses by a second route, what may not influence what, and learning at the edges."""
+"""SoftMatch: its weights and losses by a second route, what may not influence what, and learning at
+the edges.
+"""
 
 from typing import Any
 
@@ -9,13 +11,21 @@ from few_labels import COMMON, clouds, fit
 from scipy.special import softmax
 
 from nzc.data.augment import Affine, Strong
-from nzc.students.config import StudentData
+from nzc.students.base import StudentData
 from nzc.students.network import StudentModule
 from nzc.students.softmatch import PseudoLabels, SoftMatch
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 STILL = Strong(None, stretch=0, contrast=0, brightness=0, cutout=0, mask=0, noise=0)
-STRONG = Strong(Affine(10, 0.1, 0.06, 0.1), stretch=1.5, contrast=0.5, brightness=0.2, cutout=0.5, mask=0.3, noise=0.1)
+STRONG = Strong(
+    Affine(10, 0.1, 0.06, 0.1),
+    stretch=1.5,
+    contrast=0.5,
+    brightness=0.2,
+    cutout=0.5,
+    mask=0.3,
+    noise=0.1,
+)
 
 
 def _softmatch(**changes: Any) -> SoftMatch:
@@ -37,12 +47,17 @@ def test_a_sequence_of_batches_in_numpy() -> None:
         labels, weights = pseudo(torch.from_numpy(batch).log())
         batch = batch * released / (batch * released).sum(axis=1, keepdims=True)
         assert (labels.numpy() == batch.argmax(axis=1)).all()
-        # the average of n batches, told as weights of each: the first 1/(1 − momentum) = 5 count alike
+        # the average of n batches, told as weights of each: the first 1/(1 − momentum) = 5 count
+        # alike
         rates = [max(1 - momentum, 1 / i) for i in range(1, n + 1)]
-        counts = [rate * np.prod([1 - later for later in rates[i + 1 :]]) for i, rate in enumerate(rates)]
+        counts = [
+            rate * np.prod([1 - later for later in rates[i + 1 :]]) for i, rate in enumerate(rates)
+        ]
         assert sum(counts) == pytest.approx(1)
         shares.append(batch.mean(axis=0))
-        aligned = batch * data.shares / np.where(released, np.average(shares, axis=0, weights=counts), 1)
+        aligned = (
+            batch * data.shares / np.where(released, np.average(shares, axis=0, weights=counts), 1)
+        )
         p = aligned.max(axis=1) / aligned.sum(axis=1)
         means.append(p.mean())
         variances.append(p.var(ddof=1))
@@ -51,7 +66,9 @@ def test_a_sequence_of_batches_in_numpy() -> None:
         np.testing.assert_allclose(weights, expected, rtol=1e-6)
 
 
-def _losses(student: StudentModule) -> tuple[dict[str, torch.Tensor], np.ndarray, np.ndarray, np.ndarray]:
+def _losses(
+    student: StudentModule,
+) -> tuple[dict[str, torch.Tensor], np.ndarray, np.ndarray, np.ndarray]:
     student.double()
     data, y = clouds(36, 36)
     x, u = np.split(data.x.astype(float), [12])
@@ -68,19 +85,25 @@ def test_losses_in_numpy() -> None:
     first, _, second = (layer for layer in list(student.network.children())[1:])
 
     def logits(rows: np.ndarray) -> np.ndarray:
-        (a, b), (c, d) = ([weight.detach().numpy() for weight in layer.parameters()] for layer in (first, second))
+        (a, b), (c, d) = (
+            [weight.detach().numpy() for weight in layer.parameters()] for layer in (first, second)
+        )
         return np.maximum(rows @ a.T + b, 0) @ c.T + d
 
     p = softmax(logits(x), axis=1)[np.arange(len(y)), y]
     assert losses["labelled"].item() == pytest.approx(-np.log(0.9 * p + 0.1 / 3).mean())
-    surest = softmax(logits(u), axis=1).max(axis=1)  # a moving average that has seen nothing is the network itself
+    surest = softmax(logits(u), axis=1).max(
+        axis=1
+    )  # a moving average that has seen nothing is the network itself
     weights = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(torch.from_numpy(logits(u)))[1].numpy()
     assert losses["pool"].item() == pytest.approx(0.7 * (weights * -np.log(surest)).mean())
     assert student.curves["weight"].item() == pytest.approx(weights.mean())
 
 
 def test_predictions_of_the_pool_are_constants() -> None:
-    """The gradient is that of the pool's rows towards labels from outside; none reaches the moving average."""
+    """The gradient is that of the pool's rows towards labels from outside; none reaches the moving
+    average.
+    """
     student = _student(strong=STILL, average=0.0)
     losses, _, _, u = _losses(student)
     weights = list(student.network.parameters())

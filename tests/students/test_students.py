@@ -21,7 +21,7 @@ from nzc.data.augment import Strong
 from nzc.data.digits import Digits
 from nzc.data.images import Pixels
 from nzc.mechanisms import ABSTAIN
-from nzc.students import FittedStudent, Student, StudentConfig, StudentData, network, predict
+from nzc.students import FittedStudent, Student, StudentConfig, StudentData, exported, network
 from nzc.students.export import RawInput, write_student
 from nzc.students.forest import Forest
 from nzc.students.gan_ssl import GANSSL
@@ -70,10 +70,14 @@ TABLES = [
 
 @pytest.mark.parametrize("config", IN_DOUBLE, ids=lambda config: type(config).__name__)
 def test_a_step_in_double_precision_is_the_step_up_to_rounding(config: StudentConfig) -> None:
-    """So nothing but rounding depends on the precision, as on a GPU. GAN-SSL draws its generator's input in float32."""
+    """So nothing but rounding depends on the precision, as on a GPU. GAN-SSL draws its generator's
+    input in float32.
+    """
     data, found = _data(), []
     for dtype in (torch.float32, torch.float64):
-        student = config.student(replace(data, x=data.x.astype(str(dtype).removeprefix("torch."))), 0).to(dtype)
+        student = config.student(
+            replace(data, x=data.x.astype(str(dtype).removeprefix("torch."))), 0
+        ).to(dtype)
         student.on_train_start()
         labeled, pool = next(iter(student.train_dataloader()))
         torch.stack([*student.batch_losses(labeled[0], pool[0]).values()]).sum().backward()
@@ -88,7 +92,9 @@ def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = []
     for evaluations in (1, 50):  # two chunks, and one for each step
         monkeypatch.setattr(network, "EVALUATIONS", evaluations)
-        trainer = TrainerSettings(progress=False, accelerator="cpu", devices=1, precision="bf16-mixed")
+        trainer = TrainerSettings(
+            progress=False, accelerator="cpu", devices=1, precision="bf16-mixed"
+        )
         student = replace(PLAIN, steps=12, average=0.9).fit(_data(), 0, trainer, "Student")
         weights.append(student.classifier.state_dict())
     torch.testing.assert_close(*weights, rtol=0, atol=0)
@@ -99,13 +105,17 @@ def test_batches_hold_labeled_rows_and_rows_of_the_whole_pool() -> None:
     student = replace(PLAIN, unlabelled=50, steps=8).student(data, 0)
     labeled, pool = (torch.cat(part) for part in zip(*student.train_dataloader(), strict=True))
     assert labeled.shape == (8, 16) and pool.shape == (8, 50)
-    assert labeled.max() < 120 and sorted(pool.flatten()[:200].tolist()) == list(range(200))  # once before twice
+    assert labeled.max() < 120 and sorted(pool.flatten()[:200].tolist()) == list(
+        range(200)
+    )  # once before twice
 
 
 def test_the_labeled_loss_by_hand() -> None:
-    """It fades over half of the steps: half is gone after a quarter of them, all after half and later.
+    """It fades over half of the steps: half is gone after a quarter of them, all after half and
+    later.
 
-    Where classes mix, so much of it stays. It stays whole for a class of which the student expects far too little.
+       Where classes mix, so much of it stays. It stays whole for a class of which the student
+       expects far too little.
     """
     student = replace(PLAIN, label_noise_rate=0.1, labeled_loss_decay=0.5).student(_data(), 0)
     y = torch.tensor([0, 1, 2, 2, 1, 0])
@@ -118,15 +128,21 @@ def test_the_labeled_loss_by_hand() -> None:
     p_forgotten = forgetful.softmax(1)[2:4, 2].numpy()
     expected = pytest.approx(-np.log(0.9 * p_forgotten + 0.1 / 3).sum() / 6)
     assert student.labeled_loss(forgetful, y).item() == expected
-    student.labeled_loss(logits, y)  # the average is that of the last batch as long as no step is done
+    student.labeled_loss(
+        logits, y
+    )  # the average is that of the last batch as long as no step is done
     student.mixed = 0.3
-    assert student.labeled_loss(logits, y).item() == pytest.approx(-0.3 * np.log(0.9 * p + 0.1 / 3).mean())
+    assert student.labeled_loss(logits, y).item() == pytest.approx(
+        -0.3 * np.log(0.9 * p + 0.1 / 3).mean()
+    )
     plain = PLAIN.student(_data(), 0).labeled_loss(1e4 * logits, y)
     torch.testing.assert_close(plain, torch.nn.functional.cross_entropy(1e4 * logits, y))
 
 
 def _soft(data: StudentData, probabilities: np.ndarray) -> StudentData:
-    """The labeled rows of `data` with these class probabilities; the other rows' are not to be looked at."""
+    """The labeled rows of `data` with these class probabilities; the other rows' are not to be
+    looked at.
+    """
     labeled = data.labeled[:, None]
     labels = np.where(data.labeled, probabilities.argmax(axis=1), ABSTAIN)
     return replace(data, labels=labels, soft=np.where(labeled, probabilities, np.nan))
@@ -134,7 +150,9 @@ def _soft(data: StudentData, probabilities: np.ndarray) -> StudentData:
 
 @pytest.mark.parametrize("config", [*ALL, *TABLES], ids=lambda config: type(config).__name__)
 def test_certain_probabilities_are_labels_to_the_last_digit(config: Student) -> None:
-    """Also with presumed wrong labels, held-out rows, balance, and labels that cross-validation removes."""
+    """Also with presumed wrong labels, held-out rows, balance, and labels that cross-validation
+    removes.
+    """
     data = _data(wrong=12, rows=120, asked=90)
     if isinstance(config, StudentConfig):
         config = replace(config, steps=4, validation=0.2, label_noise_rate=0.1)
@@ -144,7 +162,9 @@ def test_certain_probabilities_are_labels_to_the_last_digit(config: Student) -> 
         for given in (data, _soft(data, np.eye(3)[data.labels]))
     )
     assert np.array_equal(hard.labels, soft.labels) and 20 < hard.labeled.sum() < 90
-    fitted = [config.fit(given, 0, QUIET, "Student").probabilities(data.x) for given in (hard, soft)]
+    fitted = [
+        config.fit(given, 0, QUIET, "Student").probabilities(data.x) for given in (hard, soft)
+    ]
     np.testing.assert_array_equal(*fitted)
 
 
@@ -155,7 +175,9 @@ def test_true_probabilities_calibrate_better_than_labels_drawn_from_them(config:
     x = rng.normal(size=(600, 3)).astype(np.float32)
     truth = np.exp(x @ rng.normal(size=(3, 3)))
     truth /= truth.sum(axis=1, keepdims=True)
-    labels = np.where(np.arange(600) < 100, (truth.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1), ABSTAIN)
+    labels = np.where(
+        np.arange(600) < 100, (truth.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1), ABSTAIN
+    )
     if isinstance(config, StudentConfig):
         config = replace(config, steps=30 if isinstance(config, GANSSL) else 150)
     drawn = StudentData(x, labels, 3)
@@ -170,23 +192,33 @@ def test_true_probabilities_calibrate_better_than_labels_drawn_from_them(config:
 def test_weights_of_probabilities_are_those_of_repeated_rows(
     student: SklearnStudent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tenths as probabilities: the same as ten rows, of which so many have the class; but for ties of the trees."""
+    """Tenths as probabilities: the same as ten rows, of which so many have the class; but for ties
+    of the trees.
+    """
     rng, data = np.random.default_rng(0), _data(rows=60, asked=60)
     tenths = rng.permuted([[0, 3, 7], [0, 1, 9], [5, 0, 5]] * 20, axis=1)
-    monkeypatch.setattr("sklearn.ensemble.RandomForestClassifier", partial(RandomForestClassifier, bootstrap=False))
+    monkeypatch.setattr(
+        "sklearn.ensemble.RandomForestClassifier", partial(RandomForestClassifier, bootstrap=False)
+    )
     soft = student.fit(_soft(data, tenths / 10), 0, QUIET, "")
     labels = np.concatenate([np.repeat(range(3), count) for count in tenths])
     many = replace(student, **{"strength": 10} if isinstance(student, Linear) else {"leaf": 30})
     repeated = many.fit(StudentData(data.x.repeat(10, axis=0), labels, 3), 0, QUIET, "")
-    np.testing.assert_allclose(soft.probabilities(data.x), repeated.probabilities(data.x), atol=0.01)
+    np.testing.assert_allclose(
+        soft.probabilities(data.x), repeated.probabilities(data.x), atol=0.01
+    )
 
 
 @pytest.mark.parametrize(
     ("threshold", "labels"),
     [(None, [0, 0, 0, 1]), (0.3, [0, 0, 1, 1]), (0.6, [0, 0, 0, 0]), ("balanced", [0, 1, 1, 1])],
 )
-def test_a_decision_rule_moves_labels_and_no_probability(threshold: float | str | None, labels: list[int]) -> None:
-    """Balanced, the second class is the label where it is more probable than in the public rows, 0.15 in the mean."""
+def test_a_decision_rule_moves_labels_and_no_probability(
+    threshold: float | str | None, labels: list[int]
+) -> None:
+    """Balanced, the second class is the label where it is more probable than in the public rows,
+    0.15 in the mean.
+    """
     p = np.array([0.1, 0.2, 0.4, 0.55])
     rows = np.stack([np.log(1 - p), np.log(p)], axis=1).astype(np.float32)
     public = np.log(np.array([[0.8, 0.2], [0.9, 0.1]], np.float32))
@@ -198,12 +230,18 @@ def test_a_decision_rule_moves_labels_and_no_probability(threshold: float | str 
 def test_soft_labels_are_of_labeled_rows_and_of_the_surest() -> None:
     data = StudentData(np.zeros((5, 1)), np.array([0, ABSTAIN, ABSTAIN, 1, ABSTAIN]), 2)
     probs = np.array([[0.6, 0.4], [0.1, 0.9], [0.8, 0.2], [0.55, 0.45], [0, 0]])
-    for share, labels in ((0.0, [0, -1, -1, 0, -1]), (0.4, [0, 1, 0, 0, -1]), (1.0, [0, 1, 0, 0, -1])):
+    for share, labels in (
+        (0.0, [0, -1, -1, 0, -1]),
+        (0.4, [0, 1, 0, 0, -1]),
+        (1.0, [0, 1, 0, 0, -1]),
+    ):
         soft = soft_labels(data, probs, share, 0.3)
         assert soft.labels.tolist() == labels and soft.soft is probs and soft.mixed == 0.3
 
 
-@pytest.mark.parametrize("counts", [[2, 1, 0], [30, 9, 6], [3, 3, 3], [900, 90, 10], [1, 0, 0], [12, 0, 0]])
+@pytest.mark.parametrize(
+    "counts", [[2, 1, 0], [30, 9, 6], [3, 3, 3], [900, 90, 10], [1, 0, 0], [12, 0, 0]]
+)
 def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None:
     """λ of Hausser and Strimmer's equation 7, from counts; by it the drawn classes are balanced."""
     rows, labels = sum(counts), np.repeat(range(3), counts)
@@ -214,20 +252,28 @@ def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None
     np.testing.assert_allclose(data.shares, shrunk / 3 + (1 - shrunk) * often)
     drawn = replace(PLAIN, balance=1.0, steps=1000).student(data, 0).train_dataloader()
     expected = np.sqrt(data.shares) * (often > 0)
-    drawn_shares = np.bincount(labels[torch.cat([rows.flatten() for rows, _ in drawn])], minlength=3) / 16000
+    drawn_shares = (
+        np.bincount(labels[torch.cat([rows.flatten() for rows, _ in drawn])], minlength=3) / 16000
+    )
     np.testing.assert_allclose(drawn_shares, expected / expected.sum(), atol=0.02)
 
 
 def test_the_average_follows_the_weights() -> None:
     student = _fitted(replace(PLAIN, average=0.9, steps=200), _data())
-    for averaged, last in zip(student.classifier.parameters(), student.network.parameters(), strict=True):
+    for averaged, last in zip(
+        student.classifier.parameters(), student.network.parameters(), strict=True
+    ):
         assert not torch.equal(averaged, last)
         torch.testing.assert_close(averaged, last, atol=0.1, rtol=0.5)
-    assert (FittedStudent(student.classifier).predict(_data().x) == _data(asked=200).labels).mean() > 0.9
+    assert (
+        FittedStudent(student.classifier).predict(_data().x) == _data(asked=200).labels
+    ).mean() > 0.9
 
 
 def test_early_stopping_keeps_the_best_weights_and_sees_no_other_label() -> None:
-    stopped = _fitted(replace(PLAIN, validation=0.25, patience=3, steps=2000, lr=1e-4), _data(wrong=30))
+    stopped = _fitted(
+        replace(PLAIN, validation=0.25, patience=3, steps=2000, lr=1e-4), _data(wrong=30)
+    )
     assert len(stopped.held_out) == 30
     assert not set(stopped.held_out.tolist()) & set(stopped.labeled.tolist())
     assert stopped.trainer.global_step < 2000
@@ -244,8 +290,16 @@ def test_labels_that_contradict_the_others_are_left_out() -> None:
     assert (kept.labels[12:120] == truth[12:120]).mean() > 0.9
 
 
-#: Rows and labels of 4 classes: one label; one class; fewer labels than classes; no row without; less than a batch.
-ODD = [(100, [2]), (100, [1] * 20), (100, [0, 1]), (40, [0, 1, 2] * 13 + [0]), (5, [0, 0, 1, 1, 2]), (1, [3])]
+#: Rows and labels of 4 classes: one label; one class; fewer labels than classes; no row without;
+#: less than a batch.
+ODD = [
+    (100, [2]),
+    (100, [1] * 20),
+    (100, [0, 1]),
+    (40, [0, 1, 2] * 13 + [0]),
+    (5, [0, 0, 1, 1, 2]),
+    (1, [3]),
+]
 
 
 @pytest.mark.parametrize(("rows", "labels"), ODD, ids=lambda value: str(value)[:20])
@@ -280,7 +334,12 @@ def test_a_whole_run(nzc: Nzc, kind: str, settings: list[str], accuracy: float) 
     if kind == "supervised":
         curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
         assert all(
-            name in curves for name in ("Fold 1/accuracy_held_out", "Fold 2/loss_labelled", "Student/loss_labelled")
+            name in curves
+            for name in (
+                "Fold 1/accuracy_held_out",
+                "Fold 2/loss_labelled",
+                "Student/loss_labelled",
+            )
         )
 
 
@@ -304,7 +363,9 @@ def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
 def test_a_served_image_is_prepared_to_the_last_digit(dtype: str, shape: tuple[int, ...]) -> None:
     grey = np.random.default_rng(0).integers(0, 256, (40, *shape))
     images = {"u": grey, "b": grey > 99, "f": grey / 250 - 0.01}[np.dtype(dtype).kind].astype(dtype)
-    pixels = Pixels.of(images, None if dtype in ("uint8", "bool") else [0, 1 if "f" in dtype else 300], alpha=True)
+    pixels = Pixels.of(
+        images, None if dtype in ("uint8", "bool") else [0, 1 if "f" in dtype else 300], alpha=True
+    )
     assert pixels is not None
     expected = torch.from_numpy(pixels(images)).float() / 255
     rows = torch.from_numpy(images.astype(images.dtype.newbyteorder("=")))
@@ -316,17 +377,23 @@ def test_a_served_student_refuses_images_of_other_numbers(tmp_path: Path) -> Non
     """Shares of white are no bytes, and bytes no shares: both would be an image of one colour."""
     grey = np.random.default_rng(0).integers(0, 256, (40, 9, 8)).astype(np.uint8)
     plain: Any = SimpleNamespace(classifier=nn.Flatten(), weights=None)
-    for x, same, other in ((grey, grey.astype(np.int64), grey / 255), (grey / 255, np.float32(grey / 255), grey)):
+    for x, same, other in (
+        (grey, grey.astype(np.int64), grey / 255),
+        (grey / 255, np.float32(grey / 255), grey),
+    ):
         pixels = Pixels.of(x, None, alpha=True)
         assert pixels is not None
         write_student(tmp_path / "student.pt2", plain, pixels(x), pixels)
         array = {"shape": pixels.shape, "dtype": pixels.dtype, "range": pixels.levels}
-        (tmp_path / "student.json").write_text(predict.describe([*map(str, range(72))], None, array, None))
-        served = predict.Student(tmp_path)
+        (tmp_path / "student.json").write_text(
+            exported.describe([*map(str, range(72))], None, array, None)
+        )
+        served = exported.Student(tmp_path)
         pd.testing.assert_frame_equal(served.predict(same), served.predict(x))
         for wrong in (other, grey.astype(np.uint16) + 300 if x is grey else grey.astype(np.int64)):
             with pytest.raises(
-                ValueError, match=r"^values (must be uint8|of images must be from 0 to 1), as in the run"
+                ValueError,
+                match=r"^values (must be uint8|of images must be from 0 to 1), as in the run",
             ):
                 served.predict(wrong)
         if x is not grey:
@@ -336,7 +403,9 @@ def test_a_served_student_refuses_images_of_other_numbers(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("standardised", [True, False])
 def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) -> None:
-    """Rows may be numbers of any type. Missing and absurd values change no other row; a missing one is the mean."""
+    """Rows may be numbers of any type. Missing and absurd values change no other row; a missing one
+    is the mean.
+    """
     data, absurd = _data(), np.array([np.nan, np.inf, -np.inf, 1e30, -1e30], np.float32)
     standardizer = Standardizer.fit(data.x.astype(np.float64)) if standardised else None
     features = data.x if standardizer is None else standardizer(data.x)
@@ -345,34 +414,48 @@ def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) 
     one_value = np.where(np.eye(3, dtype=bool)[:, None], absurd[:, None], data.x[0]).reshape(-1, 3)
     rows = np.concatenate([data.x, one_value, np.repeat(absurd[:, None], 3, axis=1)])
     served = torch.export.load(tmp_path / "student.pt2").module()
-    served_rows = np.concatenate([np.arange(len(features)), [-5]])  # the last: all values are missing
+    served_rows = np.concatenate(
+        [np.arange(len(features)), [-5]]
+    )  # the last: all values are missing
     expected = student.probabilities(np.concatenate([features, np.zeros((1, 3), np.float32)]))
     for dtype in ["float64", "float32"] if standardised else ["float32"]:
         found = served(torch.from_numpy(rows.astype(dtype)))
         assert found.isfinite().all()
-        np.testing.assert_allclose(found.double().softmax(dim=1).detach()[served_rows], expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            found.double().softmax(dim=1).detach()[served_rows], expected, rtol=1e-6
+        )
 
 
-@pytest.mark.parametrize("devices", [{"devices": 2}, {"devices": 2, "strategy": "ddp_spawn"}, {"strategy": "ddp"}])
+@pytest.mark.parametrize(
+    "devices", [{"devices": 2}, {"devices": 2, "strategy": "ddp_spawn"}, {"strategy": "ddp"}]
+)
 @pytest.mark.parametrize("config", ALL, ids=lambda config: type(config).__name__)
 def test_students_learn_on_one_device_in_this_process(
     config: StudentConfig, devices: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The curves go to the run, which holds private records: it must never be sent to another process."""
+    """The curves go to the run, which holds private records: it must never be sent to another
+    process.
+    """
     monkeypatch.setattr(torch.multiprocessing, "start_processes", None)
     trainer = TrainerSettings(progress=False, accelerator="cpu", **{"devices": 1} | devices)
     config = replace(config, steps=3)
     data, steps = _data(), []
     learned = config.fit(data, 0, trainer, "Student", lambda fit, curves, step: steps.append(step))
-    np.testing.assert_array_equal(learned.probabilities(data.x), fit(config, data).probabilities(data.x))
+    np.testing.assert_array_equal(
+        learned.probabilities(data.x), fit(config, data).probabilities(data.x)
+    )
     assert steps == [0, 1, 2]
 
 
 def test_what_a_student_holds_is_public(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it tells a callback, or a file of it, nothing of private records; nor do the callbacks beside it."""
+    """So it tells a callback, or a file of it, nothing of private records; nor do the callbacks
+    beside it.
+    """
     modules = []
 
-    def fit(settings: TrainerSettings, module: StudentModule, *arguments: Any, **options: Any) -> None:
+    def fit(
+        settings: TrainerSettings, module: StudentModule, *arguments: Any, **options: Any
+    ) -> None:
         own_fit(settings, module, *arguments, **options)
         modules.append((module, options.get("callbacks")))
 
@@ -397,7 +480,10 @@ class Batches(nn.Sequential):
 
 
 UNTRAINABLE = {
-    "student.network=Batches: must be trainable .*student.batch_size=1;": {"network": Batches, "batch_size": 1},
+    "student.network=Batches: must be trainable .*student.batch_size=1;": {
+        "network": Batches,
+        "batch_size": 1,
+    },
     "student.optimizer=SparseAdam": {"optimizer": torch.optim.SparseAdam},
     "student.augment=": {"augment": lambda x, rng: x[:, :1]},
 }
@@ -413,13 +499,17 @@ def test_what_cannot_take_a_step_is_refused_before_teachers_train(line: str) -> 
 class Ranked(Supervised):
     """A loss of one's own that needs four rows."""
 
-    def losses(self, student: StudentModule, x: torch.Tensor, y: torch.Tensor, u: torch.Tensor) -> dict:
+    def losses(
+        self, student: StudentModule, x: torch.Tensor, y: torch.Tensor, u: torch.Tensor
+    ) -> dict:
         return {"ranked": student.network(x).amax(1).topk(4).values.mean()}
 
 
 def test_a_loss_may_need_more_rows_than_two() -> None:
     Ranked(**vars(PLAIN)).check((3,), 3, QUIET)
-    with pytest.raises(InputError, match=r"student.network=mlp: must be trainable by the losses of Ranked"):
+    with pytest.raises(
+        InputError, match=r"student.network=mlp: must be trainable by the losses of Ranked"
+    ):
         Ranked(**vars(PLAIN) | {"batch_size": 3}).check((3,), 3, QUIET)
 
 

@@ -1,4 +1,6 @@
-"""The VAT student: its loss against closed forms and brute force, what its passes leave behind, and what it learns."""
+"""The VAT student: its loss against closed forms and brute force, what its passes leave behind, and
+what it learns.
+"""
 
 import copy
 from dataclasses import replace
@@ -16,7 +18,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SETTINGS = VAT(**COMMON, unlabelled=32, alpha=1.0, entropy=1.0, radius=0.3, xi=0.01, power=1)
 
 
-def _student(settings: VAT, shape: tuple[int, ...], network: nn.Module | None = None) -> StudentModule:
+def _student(
+    settings: VAT, shape: tuple[int, ...], network: nn.Module | None = None
+) -> StudentModule:
     student = settings.student(clouds(40, 40, 4, shape)[0], seed=0)
     student.progress = 0.5
     student.network = network or student.network
@@ -65,7 +69,9 @@ def test_float32_finds_float64s_direction() -> None:
     x, start, found = torch.rand(16, 1, 28, 28), torch.randn(16, 1, 28, 28), []
     for kind, xi in ((torch.float32, SETTINGS.xi), (torch.float32, 1e-6), (torch.float64, 1e-6)):
         log_p = network.to(kind)(x.to(kind)).log_softmax(1).detach()
-        found.append(direction(network, x.to(kind), log_p, start.to(kind), xi, 1).double().flatten(1))
+        found.append(
+            direction(network, x.to(kind), log_p, start.to(kind), xi, 1).double().flatten(1)
+        )
     assert ((found[0] * found[2]).sum(1) > 0.95).all()
     assert (found[1] * found[2]).sum(1).mean() < 0.7
 
@@ -75,11 +81,15 @@ def test_a_network_that_is_certain_has_no_direction() -> None:
     with torch.no_grad():
         network[1].weight.zero_()
         network[1].bias.copy_(torch.tensor([1e4, 0, 0, 0]))
-    assert not direction(network, x, network(x).log_softmax(1).detach(), torch.randn_like(x), 0.01, 2).any()
+    assert not direction(
+        network, x, network(x).log_softmax(1).detach(), torch.randn_like(x), 0.01, 2
+    ).any()
     with torch.no_grad():  # a small one is found nevertheless
         network[1].weight.normal_().mul_(1e-15)
         network[1].bias.zero_()
-    found = direction(network.double(), x.double(), torch.full((3, 4), 0.25).log().double(), x.double(), 0.01, 1)
+    found = direction(
+        network.double(), x.double(), torch.full((3, 4), 0.25).log().double(), x.double(), 0.01, 1
+    )
     torch.testing.assert_close(found.norm(dim=1), torch.ones(3, dtype=torch.float64))
 
 
@@ -111,7 +121,9 @@ def test_only_the_clean_pass_moves_running_statistics() -> None:
     once = copy.deepcopy(student.network)
     once(student.x[:16])
     _losses(student)
-    for (name, found), (_, expected) in zip(student.network.named_buffers(), once.named_buffers(), strict=True):
+    for (name, found), (_, expected) in zip(
+        student.network.named_buffers(), once.named_buffers(), strict=True
+    ):
         torch.testing.assert_close(found, expected, msg=name)
 
 
@@ -120,7 +132,9 @@ def test_dropout_is_alike_within_a_step_and_new_in_the_next() -> None:
     student = _student(replace(SETTINGS, radius=1e-3), (20,), network=network)
     outside = torch.get_rng_state()
     first, second = _losses(student), _losses(student)
-    assert max(loss["virtual_adversarial"].item() for loss in (first, second)) < 1e-5  # other masks: about 0.1
+    assert (
+        max(loss["virtual_adversarial"].item() for loss in (first, second)) < 1e-5
+    )  # other masks: about 0.1
     assert first["entropy"].item() != second["entropy"].item()
     assert torch.equal(outside, torch.get_rng_state())
 

@@ -42,16 +42,25 @@ def splits() -> DataSplits:
     return Digits(0, 200, 50).load()
 
 
-def _predictions(settings: Ensemble, splits: DataSplits, folder: Path, training: TrainerSettings = QUIET) -> np.ndarray:
+def _predictions(
+    settings: Ensemble, splits: DataSplits, folder: Path, training: TrainerSettings = QUIET
+) -> np.ndarray:
     folder.mkdir(exist_ok=True)
     return settings.teach(splits, training, folder)
 
 
 @pytest.mark.parametrize("images", [True, False])
-def test_a_teacher_does_not_depend_on_those_beside_it(images: bool, splits: DataSplits, tmp_path: Path) -> None:
-    """The same seed gives the same teachers, however many are trained at once, and whether rows are augmented."""
+def test_a_teacher_does_not_depend_on_those_beside_it(
+    images: bool, splits: DataSplits, tmp_path: Path
+) -> None:
+    """The same seed gives the same teachers, however many are trained at once, and whether rows are
+    augmented.
+    """
     if not images:
-        private, public = (replace(part, x=part.x.reshape(len(part.x), -1)) for part in (splits.private, splits.public))
+        private, public = (
+            replace(part, x=part.x.reshape(len(part.x), -1))
+            for part in (splits.private, splits.public)
+        )
         splits = replace(splits, private=private, public=public)
     together = _predictions(replace(SETTINGS, parallel=5), splits, tmp_path / "a")
     alone = _predictions(replace(SETTINGS, parallel=1), splits, tmp_path / "b")
@@ -67,18 +76,29 @@ def test_autocast_and_compilation_change_only_the_speed(
     """Autocast keeps copies of the weights, which a pass of several steps must not use again."""
     engine, weights = TeacherEnsemble(SETTINGS, splits, SETTINGS.shards(splits), tmp_path), []
     for kept in (True, False):
-        cohort = Threads([engine.teacher(0)], 1, partial(torch.autocast, "cpu", torch.bfloat16, cache_enabled=kept))
+        cohort = Threads(
+            [engine.teacher(0)],
+            1,
+            partial(torch.autocast, "cpu", torch.bfloat16, cache_enabled=kept),
+        )
         cohort.train_pass()
         weights.append(cohort.teachers[0].network.state_dict())
     torch.testing.assert_close(*weights, rtol=0, atol=0)
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))  # others compile for a minute
+    monkeypatch.setattr(
+        torch, "compile", partial(torch.compile, backend="eager")
+    )  # others compile for a minute
     stacked = replace(SETTINGS, stacked=True)
-    found = [_predictions(stacked, splits, tmp_path / str(of), COMPILED if of else QUIET) for of in (0, 1)]
+    found = [
+        _predictions(stacked, splits, tmp_path / str(of), COMPILED if of else QUIET)
+        for of in (0, 1)
+    ]
     assert (found[0] == found[1]).mean() > 0.99
 
 
 def _has_dropout(network: str) -> bool:
-    return any(isinstance(part, DROPOUT) for part in networks.build(network, (1, 16, 16), 10).modules())
+    return any(
+        isinstance(part, DROPOUT) for part in networks.build(network, (1, 16, 16), 10).modules()
+    )
 
 
 #: Networks without dropout, whose random numbers would come from one stream.
@@ -88,11 +108,17 @@ STACKABLE = [name for name in sorted(networks.MODULES) if not _has_dropout(name)
 def _cohorts(
     settings: Ensemble, splits: DataSplits, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Threads, Stacked]:
-    """Return three teachers alone and stacked, in double precision: Adam divides by gradients that may be tiny."""
+    """Return three teachers alone and stacked, in double precision: Adam divides by gradients that
+    may be tiny.
+    """
     for module in ("teacher", "stacked"):
         monkeypatch.setattr(f"nzc.teachers.{module}.as_input", lambda x: x.double() / 255)
-    monkeypatch.setattr("nzc.networks.build", lambda *shape, build=networks.build: build(*shape).double())
-    ensemble = TeacherEnsemble(settings, splits, partition(splits.private.y[:62], 3, 0, stratify=False), work)
+    monkeypatch.setattr(
+        "nzc.networks.build", lambda *shape, build=networks.build: build(*shape).double()
+    )
+    ensemble = TeacherEnsemble(
+        settings, splits, partition(splits.private.y[:62], 3, 0, stratify=False), work
+    )
     alone, stacked = ([ensemble.teacher(number) for number in range(3)] for _ in range(2))
     return Threads(alone, 2, nullcontext), Stacked(stacked)
 
@@ -109,7 +135,9 @@ def test_stacked_weights_are_those_of_teachers_alone(
         stacked.train_pass()
     for name, value in (stacked.parameters | stacked.buffers).items():
         for teacher, own in zip(alone.teachers, value, strict=True):
-            torch.testing.assert_close(teacher.network.state_dict()[name], own, rtol=1e-8, atol=1e-10)
+            torch.testing.assert_close(
+                teacher.network.state_dict()[name], own, rtol=1e-8, atol=1e-10
+            )
     stacked.network.eval()
     logits = torch.stack([teacher.network.eval()(x) for teacher in alone.teachers])
     torch.testing.assert_close(stacked.logits(x), logits, rtol=1e-8, atol=1e-8)
@@ -151,17 +179,28 @@ def _enlarged(splits: DataSplits, times: int) -> DataSplits:
     def enlarge(split: Split) -> Split:
         return replace(split, x=split.x.repeat(times, axis=2).repeat(times, axis=3))
 
-    return replace(splits, private=enlarge(splits.private), public=enlarge(splits.public), test=enlarge(splits.test))
+    return replace(
+        splits,
+        private=enlarge(splits.private),
+        public=enlarge(splits.public),
+        test=enlarge(splits.test),
+    )
 
 
 def test_dropout_belongs_to_its_teacher(splits: DataSplits, tmp_path: Path) -> None:
-    """It draws from the process's one stream, so such teachers are trained alone, whatever is asked for."""
+    """It draws from the process's one stream, so such teachers are trained alone, whatever is asked
+    for.
+    """
     settings = replace(SETTINGS, network="conv_small", epochs=1, count=3)
-    first = _predictions(replace(settings, parallel=3, stacked=True), _enlarged(splits, 2), tmp_path / "a")
+    first = _predictions(
+        replace(settings, parallel=3, stacked=True), _enlarged(splits, 2), tmp_path / "a"
+    )
     torch.manual_seed(99)
     (tmp_path / "b").mkdir()
     save(tmp_path / "b" / "0.npz", labels=first[0])  # teacher 0 is done: the others must not notice
-    np.testing.assert_array_equal(_predictions(settings, _enlarged(splits, 2), tmp_path / "b"), first)
+    np.testing.assert_array_equal(
+        _predictions(settings, _enlarged(splits, 2), tmp_path / "b"), first
+    )
 
 
 @pytest.mark.parametrize("stacked", [False, True])
@@ -169,7 +208,9 @@ def test_dropout_belongs_to_its_teacher(splits: DataSplits, tmp_path: Path) -> N
 def test_a_changed_record_changes_one_teacher(
     splits: DataSplits, tmp_path: Path, optimizer: type[torch.optim.Optimizer], stacked: bool
 ) -> None:
-    """Adafactor scales an update by the norm of all its numbers: teachers that share it would share their records."""
+    """Adafactor scales an update by the norm of all its numbers: teachers that share it would share
+    their records.
+    """
     constant = partial(torch.optim.lr_scheduler.ConstantLR, factor=1)
     own = {"optimizer": partial(optimizer, lr=0.01), "schedule": constant, "augment": None}
     settings = replace(SETTINGS, stacked=stacked, **own)
@@ -236,14 +277,28 @@ UNTRAINABLE = [
     ("network=Batches: must train on a batch of one row", {"batch_size": 1}),
     ("network=Batches: must train on a batch of one row", {"batch_size": 1, "stacked": True}),
     ("network=.*Asks: must be trainable .*vmap", {"network": Asks, "stacked": True}),
-    ("optimizer=LBFGS: must be able to train teachers", {"network": "mlp", "optimizer": torch.optim.LBFGS}),
-    ("augment=.*: must give rows that the network takes", {"network": "mlp", "augment": lambda x, rng: x[:, :, 1:]}),
+    (
+        "optimizer=LBFGS: must be able to train teachers",
+        {"network": "mlp", "optimizer": torch.optim.LBFGS},
+    ),
+    (
+        "augment=.*: must give rows that the network takes",
+        {"network": "mlp", "augment": lambda x, rng: x[:, :, 1:]},
+    ),
 ]
-TRAINABLE = [{}, {"stacked": True}, {"network": Asks}, {"network": "mlp", "batch_size": 1}, {"batch_size": 38}]
+TRAINABLE = [
+    {},
+    {"stacked": True},
+    {"network": Asks},
+    {"network": "mlp", "batch_size": 1},
+    {"batch_size": 38},
+]
 
 
 @pytest.mark.parametrize(("line", "own"), UNTRAINABLE)
-def test_what_cannot_train_on_a_shard_is_refused(line: str, own: dict, splits: DataSplits, tmp_path: Path) -> None:
+def test_what_cannot_train_on_a_shard_is_refused(
+    line: str, own: dict, splits: DataSplits, tmp_path: Path
+) -> None:
     assert len(splits.private) == 200
     settings = replace(SETTINGS, **{"network": Batches, "epochs": 1} | own)
     with pytest.raises(InputError, match=f"^{line}"):
@@ -253,7 +308,9 @@ def test_what_cannot_train_on_a_shard_is_refused(line: str, own: dict, splits: D
 
 
 @pytest.mark.parametrize("own", TRAINABLE)
-def test_what_can_train_on_a_shard_is_accepted(own: dict, splits: DataSplits, tmp_path: Path) -> None:
+def test_what_can_train_on_a_shard_is_accepted(
+    own: dict, splits: DataSplits, tmp_path: Path
+) -> None:
     settings = replace(SETTINGS, **{"network": Batches, "epochs": 1, "augment": None} | own)
     before = torch.get_rng_state()
     settings.check_training(splits, PredictionStore(tmp_path), QUIET)
@@ -262,11 +319,17 @@ def test_what_can_train_on_a_shard_is_accepted(own: dict, splits: DataSplits, tm
 
 
 def test_names_do_not_decide_what_is_refused(splits: DataSplits, tmp_path: Path) -> None:
-    """They are private, and say how many records a teacher has: any shard may leave a batch of one row."""
+    """They are private, and say how many records a teacher has: any shard may leave a batch of one
+    row.
+    """
     for seed in range(5):
         named = replace(splits, keys=np.random.default_rng(seed).integers(2**60, size=200))
-        with pytest.raises(InputError, match=r"^network=Batches: must train on a batch of one row: where names"):
-            replace(SETTINGS, network=Batches).check_training(named, PredictionStore(tmp_path), QUIET)
+        with pytest.raises(
+            InputError, match=r"^network=Batches: must train on a batch of one row: where names"
+        ):
+            replace(SETTINGS, network=Batches).check_training(
+                named, PredictionStore(tmp_path), QUIET
+            )
         SETTINGS.check_training(named, PredictionStore(tmp_path), QUIET)
 
 
@@ -279,7 +342,9 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
 
 
-def test_a_kill_in_training_changes_nothing_and_two_runs_at_once_train_once(nzc: Nzc, tmp_path: Path) -> None:
+def test_a_kill_in_training_changes_nothing_and_two_runs_at_once_train_once(
+    nzc: Nzc, tmp_path: Path
+) -> None:
     assert nzc(*LONG).code == 0
     folder = tmp_path / "killed"
     folder.mkdir()

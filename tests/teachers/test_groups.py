@@ -1,4 +1,6 @@
-"""The group as the unit of privacy: one group reaches one teacher, and so moves at most one vote a query."""
+"""The group as the unit of privacy: one group reaches one teacher, and so moves at most one vote a
+query.
+"""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -24,12 +26,24 @@ from nzc.validation import InputError
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 TREES = Sklearn(count=10, estimator=DecisionTreeClassifier(), seed=0, parallel=1)
 NEAREST = replace(TREES, estimator=KNeighborsClassifier(1))
-# Stacked teachers would share the size of the smallest shard, so they are not stacked, although it is asked for.
-NETWORKS = Ensemble(count=10, network="mlp", epochs=3, batch_size=4, lr=0.01, weight_decay=0.01, seed=0, stacked=True)
+# Stacked teachers would share the size of the smallest shard, so they are not stacked, although it
+# is asked for.
+NETWORKS = Ensemble(
+    count=10,
+    network="mlp",
+    epochs=3,
+    batch_size=4,
+    lr=0.01,
+    weight_decay=0.01,
+    seed=0,
+    stacked=True,
+)
 
 
 def _visits(rows: int, patients: int, rng: np.random.Generator) -> Ints:
-    """Return the patient of each visit in random order; numbers of visits are geometric, given their sum."""
+    """Return the patient of each visit in random order; numbers of visits are geometric, given
+    their sum.
+    """
     first = np.sort(rng.choice(np.arange(1, rows), patients - 1, replace=False))
     return rng.permutation(np.searchsorted(first, np.arange(rows), side="right"))
 
@@ -47,14 +61,21 @@ def test_a_patient_belongs_to_one_teacher() -> None:
     assert (_spread(groups, shards) == 1).all()
     counts = np.array([len(np.unique(groups[shard])) for shard in shards])
     assert counts.sum() == 20_000
-    assert counts.std() == pytest.approx(80**0.5, rel=0.2)  # groups are dealt one by one, by the hash of their name
-    assert _spread(groups, partition(np.zeros(60_000, np.int64), 250, 0, False)).mean() > 2.5  # by record
+    assert counts.std() == pytest.approx(
+        80**0.5, rel=0.2
+    )  # groups are dealt one by one, by the hash of their name
+    assert (
+        _spread(groups, partition(np.zeros(60_000, np.int64), 250, 0, False)).mean() > 2.5
+    )  # by record
 
 
 def test_shards_without_groups_are_those_of_version_1() -> None:
     """Golden digests: stored predictions and published runs depend on these shards."""
     labels = np.random.default_rng(5).integers(0, 10, 1203)
-    dealt = [b"|".join(shard.astype("<i8").tobytes() for shard in partition(labels, 7, 3, by)) for by in (False, True)]
+    dealt = [
+        b"|".join(shard.astype("<i8").tobytes() for shard in partition(labels, 7, 3, by))
+        for by in (False, True)
+    ]
     digests = [sha256(shards).hexdigest()[:16] for shards in dealt]
     assert digests == ["2c9bc3a316d6c3d4", "622b65efd1a990c9"]
 
@@ -90,16 +111,26 @@ def _moved(one: np.ndarray, other: np.ndarray) -> int:
     return int(abs(count_votes(one, 3) - count_votes(other, 3)).sum(axis=1).max())
 
 
-@pytest.mark.parametrize("teachers", [TREES, NEAREST, NETWORKS], ids=["trees", "nearest", "networks"])
+@pytest.mark.parametrize(
+    "teachers", [TREES, NEAREST, NETWORKS], ids=["trees", "nearest", "networks"]
+)
 def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
-    """Whatever the records of the person become, and however many: also where the smallest shard shrinks."""
+    """Whatever the records of the person become, and however many: also where the smallest shard
+    shrinks.
+    """
     rng = np.random.default_rng(1)
     splits = _table(rng, 150, 40)
     shards, before = teachers.shards(splits), _predictions(teachers, splits)
     smallest = splits.groups[min(shards, key=len)]
     biggest = int(np.bincount(splits.groups).argmax())
     some_vote_moved = False
-    for person, records in ((int(np.bincount(smallest).argmax()), 1), (biggest, 1), (biggest, 30), (0, 40), (7, 2)):
+    for person, records in (
+        (int(np.bincount(smallest).argmax()), 1),
+        (biggest, 1),
+        (biggest, 30),
+        (0, 40),
+        (7, 2),
+    ):
         neighbour = _changed(splits, person, records, rng)
         for shard, other in zip(shards, teachers.shards(neighbour), strict=True):
             if person not in splits.groups[shard]:
@@ -135,7 +166,9 @@ def test_where_records_have_names_a_shard_has_the_same_order_whatever_that_of_th
             np.testing.assert_array_equal(names[shard], names[order][other])
 
 
-def test_what_groups_do_not_allow_and_what_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_groups_do_not_allow_and_what_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The warning: as many as expected from the number of groups and teachers, which are public."""
     splits = _table(np.random.default_rng(0), 150, 40)
     replace(TREES, count=40).train(splits, PredictionStore(tmp_path), QUIET)
@@ -147,12 +180,17 @@ def test_what_groups_do_not_allow_and_what_is_warned_of(tmp_path: Path, capsys: 
     assert VoteFile("votes.npy").unit(splits) == "teacher"
     assert replace(TREES, count=40).check(splits).teachers == 40
     assert replace(TREES, count=41).check(singly).teachers == 41
-    for wrong, allowed in ({"count": 41}, "from 1 to 40"), ({"stratify": True}, "must be false where"):
+    for wrong, allowed in (
+        ({"count": 41}, "from 1 to 40"),
+        ({"stratify": True}, "must be false where"),
+    ):
         with pytest.raises(InputError, match=f"{next(iter(wrong))}=.*{allowed}"):
             replace(TREES, **wrong).check(splits)
 
 
-def test_a_file_of_votes_may_lack_some_where_the_number_of_teachers_is_stated(tmp_path: Path) -> None:
+def test_a_file_of_votes_may_lack_some_where_the_number_of_teachers_is_stated(
+    tmp_path: Path,
+) -> None:
     predictions = np.array([[0, 1, -1], [0, -1, -1], [2, 1, -1]])
     votes, path = count_votes(predictions, 3), str(tmp_path / "votes.npy")
     np.save(path, votes)

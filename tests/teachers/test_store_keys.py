@@ -76,9 +76,18 @@ def _key(of: ShardedTeachers, splits: DataSplits) -> str:
 
 def _all_kinds(package: Any, base: type) -> set[type]:
     """Every class of a package that can be built and derives from `base`."""
-    modules = [import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__)]
-    kinds = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
-    return {kind for kind in kinds if issubclass(kind, base) and not getattr(kind, "__abstractmethods__", None)}
+    modules = [
+        import_module(f"{package.__name__}.{module.name}")
+        for module in iter_modules(package.__path__)
+    ]
+    kinds = {
+        value for module in modules for value in vars(module).values() if isinstance(value, type)
+    }
+    return {
+        kind
+        for kind in kinds
+        if issubclass(kind, base) and not getattr(kind, "__abstractmethods__", None)
+    }
 
 
 def test_every_kind_of_teachers_and_representation_is_here() -> None:
@@ -97,23 +106,33 @@ def test_every_field_of_teachers_is_in_the_key_or_listed(kind: ShardedTeachers) 
         assert getattr(other, field.name) != getattr(kind, field.name)
         if _key(other, splits) == _key(kind, splits):
             unchanged.add(field.name)
-    assert unchanged == {name for name in NOT_IN_KEY if name in {field.name for field in fields(kind)}}
+    assert unchanged == {
+        name for name in NOT_IN_KEY if name in {field.name for field in fields(kind)}
+    }
 
 
 @pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: type(kind).__name__)
 def test_number_of_teachers_rows_and_classes_are_in_the_key(kind: ShardedTeachers) -> None:
     several = [(replace(kind, count=None, records=records), _splits()) for records in (1, 4, 20)]
     several += [(kind, _splits()), (kind, _splits(4))]
-    several += [(kind, replace(_splits(), asked=np.array(rows))) for rows in ([1, 2], [2, 1], [1, 3])]
+    several += [
+        (kind, replace(_splits(), asked=np.array(rows))) for rows in ([1, 2], [2, 1], [1, 3])
+    ]
     assert len({_key(*kind_and_splits) for kind_and_splits in several}) == len(several)
-    assert _key(replace(kind, count=None, records=8), _splits()) == _key(kind, _splits())  # 5 teachers of 8 records
+    assert _key(replace(kind, count=None, records=8), _splits()) == _key(
+        kind, _splits()
+    )  # 5 teachers of 8 records
 
 
 def test_precision_and_kind_of_device_are_in_the_key_of_networks() -> None:
-    """Teachers of 16 bits, or of a GPU, predict a little differently: they are not those of 32 bits on a CPU."""
+    """Teachers of 16 bits, or of a GPU, predict a little differently: they are not those of 32 bits
+    on a CPU.
+    """
     (networks,) = [kind for kind in TEACHERS if isinstance(kind, Ensemble)]
     options = {"progress": False, "accelerator": "cpu"}
-    trainers = [TrainerSettings(**options, precision=bits) for bits in ("32-true", "bf16-mixed", "16-mixed")]
+    trainers = [
+        TrainerSettings(**options, precision=bits) for bits in ("32-true", "bf16-mixed", "16-mixed")
+    ]
     requests = [networks.stored_request(_splits(), trainer) for trainer in trainers]
     assert len({json.dumps(request, sort_keys=True) for request in requests}) == 3
     assert all(request["device"] == "cpu" for request in requests)
@@ -122,7 +141,9 @@ def test_precision_and_kind_of_device_are_in_the_key_of_networks() -> None:
 def test_options_of_the_trainer_are_in_the_key_of_what_they_can_change(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Teachers do not get options of student and representation; loggers and profilers change nothing."""
+    """Teachers do not get options of student and representation; loggers and profilers change
+    nothing.
+    """
     places: list[str] = []
 
     def fetch(_: Any, request: Any, compute: Any) -> Any:
@@ -147,11 +168,16 @@ def test_a_field_of_a_subclass_is_in_the_key() -> None:
     class Several(Sklearn):
         nearest: int = 1
 
-    kinds = [Several(count=5, estimator=DecisionTreeClassifier(), seed=3, nearest=nearest) for nearest in (1, 3)]
+    kinds = [
+        Several(count=5, estimator=DecisionTreeClassifier(), seed=3, nearest=nearest)
+        for nearest in (1, 3)
+    ]
     assert len({_key(each, _splits()) for each in (*kinds, TEACHERS[1])}) == 3
 
 
-def test_every_field_of_a_representation_is_in_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_field_of_a_representation_is_in_the_key(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     keys: list[str] = []
 
     def fetch(_: Any, request: Any, compute: Any) -> Any:
@@ -175,12 +201,16 @@ class Shaken:
         return self.strength * x
 
 
-@pytest.mark.parametrize("make", [lambda by: lambda x: by * x, lambda by: Shaken(by).shake], ids=["closure", "method"])
+@pytest.mark.parametrize(
+    "make", [lambda by: lambda x: by * x, lambda by: Shaken(by).shake], ids=["closure", "method"]
+)
 def test_functions_are_described_with_the_values_that_they_hold(make: Any) -> None:
     assert describe(make(1)) == describe(make(1)) != describe(make(2))
 
 
-def test_the_source_of_a_package_includes_its_relative_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_source_of_a_package_includes_its_relative_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "ownpackage").mkdir()
     (tmp_path / "ownpackage" / "__init__.py").write_text("from . import inner\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -194,7 +224,11 @@ def test_the_source_of_a_package_includes_its_relative_imports(tmp_path: Path, m
 def test_the_key_of_a_representation_leaves_out_what_it_does_not_use() -> None:
     """What a key covers is imported to find it: MLflow would take seconds."""
     code = "import sys; from nzc.storage.fingerprint import source_digest as of; of('nzc.representation.contrastive')"
-    done = subprocess.run([sys.executable, "-c", f"{code}; print(*sys.modules)"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(*sys.modules)"], capture_output=True, text=True
+    )
     names = done.stdout.split()
     assert "nzc.networks" in names
-    assert not [name for name in names if name.startswith(("nzc.app", "nzc.tracking", "nzc.runs", "mlflow"))]
+    assert not [
+        name for name in names if name.startswith(("nzc.app", "nzc.tracking", "nzc.runs", "mlflow"))
+    ]

@@ -23,8 +23,20 @@ from nzc.tracking import unsent
 from nzc.tracking.record import LOCK, RECORD
 
 DATABASE = "sqlite:///mlflow.db"
-FILE = [*VOTES, "teachers.path=votes.npy", "aggregator.sigma=10", "tracking=mlflow", "tracking.system_metrics=false"]
-DIGITS = [*SMALL, "queries=50", "student.steps=20", "tracking=mlflow", "tracking.system_metrics=false"]
+FILE = [
+    *VOTES,
+    "teachers.path=votes.npy",
+    "aggregator.sigma=10",
+    "tracking=mlflow",
+    "tracking.system_metrics=false",
+]
+DIGITS = [
+    *SMALL,
+    "queries=50",
+    "student.steps=20",
+    "tracking=mlflow",
+    "tracking.system_metrics=false",
+]
 
 
 def _client(name: str = "mlflow.db") -> MlflowClient:
@@ -37,7 +49,9 @@ def _runs() -> list[Run]:
 
 
 def _recorded(run: Run) -> dict[str, Any]:
-    """All that is known of a run, but for times, ids, and what differs between two runs of one configuration."""
+    """All that is known of a run, but for times, ids, and what differs between two runs of one
+    configuration.
+    """
     client, id = _client(), run.info.run_id
     own = ("seconds", "epsilon_ledger", "system", "mlflow.runName", "nzc")
     curves = {
@@ -48,13 +62,19 @@ def _recorded(run: Run) -> dict[str, Any]:
     return {
         "experiment": client.get_experiment(run.info.experiment_id).name,
         "status": run.info.status,
-        "params": {key: value for key, value in run.data.params.items() if not key.startswith("tracking.")},
+        "params": {
+            key: value for key, value in run.data.params.items() if not key.startswith("tracking.")
+        },
         "curves": curves,
         "tags": {key: value for key, value in run.data.tags.items() if not key.startswith(own)},
         "data": [data.dataset.digest for data in run.inputs.dataset_inputs],
         # The run's own list keeps what was half sent, and deleted: MLflow takes nothing off it.
-        "models": len(client.search_logged_models([run.info.experiment_id], f"source_run_id = '{id}'")),
-        "artifacts": sorted(file.path for folder in ("", "config") for file in client.list_artifacts(id, folder)),
+        "models": len(
+            client.search_logged_models([run.info.experiment_id], f"source_run_id = '{id}'")
+        ),
+        "artifacts": sorted(
+            file.path for folder in ("", "config") for file in client.list_artifacts(id, folder)
+        ),
     }
 
 
@@ -78,8 +98,12 @@ def _broken(monkeypatch: pytest.MonkeyPatch, call: str) -> Callable[[], None]:
 CALLS = ["create_run", "log_batch", "log_model_artifacts", "create_model_version"]
 
 
-def test_what_was_half_sent_is_sent_whole_and_once(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server is down while the run lasts; then one call after the other fails once it has done its work."""
+def test_what_was_half_sent_is_sent_whole_and_once(
+    nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is down while the run lasts; then one call after the other fails once it has done
+    its work.
+    """
     digits, sync = [*DIGITS, "tracking.register=digits"], ("sync", "--uri", DATABASE)
     down = nzc(*digits, f"tracking.uri={nowhere()}")
     assert (down.code, down.err.count("nzc sync")) == (0, 1) and down.result["accuracy"] is not None
@@ -97,7 +121,9 @@ def test_what_was_half_sent_is_sent_whole_and_once(nzc: Nzc, command: Command, m
     assert len(first["curves"]["Student/loss_labelled"]) == 20
     models = _client().search_logged_models([_runs()[0].info.experiment_id])
     versions = _client().search_model_versions("name = 'digits'")
-    assert {version.source for version in versions} == {f"models:/{model.model_id}" for model in models}
+    assert {version.source for version in versions} == {
+        f"models:/{model.model_id}" for model in models
+    }
     assert len(versions) == 2
 
 
@@ -112,7 +138,12 @@ def test_a_sweep_whose_server_is_down_or_that_was_killed_is_sent_as_a_sweep(
     ended = time.time()
     assert command("sync", "outputs/sweeps", "--uri", DATABASE)[0] == 0
     parent, *jobs = _runs()
-    assert [run.info.status for run in (parent, *jobs)] == ["FAILED", "FINISHED", "FAILED", "FINISHED"]
+    assert [run.info.status for run in (parent, *jobs)] == [
+        "FAILED",
+        "FINISHED",
+        "FAILED",
+        "FINISHED",
+    ]
     assert [run.info.run_name for run in jobs] == ["queries=10", "queries=1000", "queries=20"]
     assert (parent.data.metrics["jobs"], parent.data.metrics["jobs_failed"]) == (3, 1)
     assert {run.data.tags[MLFLOW_PARENT_RUN_ID] for run in jobs} == {parent.info.run_id}
@@ -123,17 +154,28 @@ def test_a_sweep_whose_server_is_down_or_that_was_killed_is_sent_as_a_sweep(
     # One that was killed is sent with the jobs that it finished.
     (sweep,) = Path("outputs/sweeps").glob("*/*")
     for name in (".", "0", "1", "2"):
-        _change(sweep / name, sent=False, **({"ended": None, "until": None} if name in (".", "2") else {}))
+        _change(
+            sweep / name,
+            sent=False,
+            **({"ended": None, "until": None} if name in (".", "2") else {}),
+        )
     for left in (*sweep.glob("table.*"), sweep / "report.html", sweep / "2" / "result.json"):
         left.unlink()
     assert command("sync", "--uri", "sqlite:///second.db", "outputs/sweeps")[0] == 0
     parent, *jobs = tracked_runs(_client("second.db"))
-    assert [run.info.status for run in (parent, *jobs)] == ["KILLED", "FINISHED", "FAILED", "KILLED"]
+    assert [run.info.status for run in (parent, *jobs)] == [
+        "KILLED",
+        "FINISHED",
+        "FAILED",
+        "KILLED",
+    ]
     assert "1 of 3 jobs finished" in parent.data.tags[MLFLOW_RUN_NOTE]
 
 
 @pytest.mark.parametrize("job", ["", "0"])
-def test_a_killed_run_is_closed_by_the_next_one_in_its_folder(nzc: Nzc, histograms: Path, job: str) -> None:
+def test_a_killed_run_is_closed_by_the_next_one_in_its_folder(
+    nzc: Nzc, histograms: Path, job: str
+) -> None:
     again = [*FILE, *(["--multirun", "hydra.sweep.dir=here"] if job else ["hydra.run.dir=here"])]
     nzc(*again)
     for left, run in zip(("here", "here/0"), tracked_runs(_client()), strict=False):
@@ -147,7 +189,9 @@ def test_a_killed_run_is_closed_by_the_next_one_in_its_folder(nzc: Nzc, histogra
     assert not unsent(Path("here"))
 
 
-def test_a_killed_run_is_sent_as_such_and_one_under_way_is_left(nzc: Nzc, command: Command, histograms: Path) -> None:
+def test_a_killed_run_is_sent_as_such_and_one_under_way_is_left(
+    nzc: Nzc, command: Command, histograms: Path
+) -> None:
     nzc(*FILE, f"tracking.uri={nowhere()}", "hydra.run.dir=whole")
     for name in ("earlier", "none"):
         shutil.copytree("whole", name)
@@ -160,7 +204,9 @@ def test_a_killed_run_is_sent_as_such_and_one_under_way_is_left(nzc: Nzc, comman
             assert command("sync", name)[1] == "0 sent, 0 not, 1 under way\n"
         assert command("sync", name, "--uri", DATABASE)[0] == 0
         (run,) = tracked_runs(_client(), f"tags.`nzc.key` = '{name}'")
-        ended = 1000 * (Path(name, "result.json").stat().st_mtime if name == "whole" else time.time())
+        ended = 1000 * (
+            Path(name, "result.json").stat().st_mtime if name == "whole" else time.time()
+        )
         assert run.info.status == status and ended - 60_000 < run.info.end_time <= ended
 
 
@@ -183,18 +229,24 @@ def test_a_server_that_cannot_serve_is_an_outage_and_one_that_refuses_a_wrong_ad
     assert ("`nzc sync` sends it later" in ran.err) == (code == 0) == bool(unsent(Path("outputs")))
 
 
-def test_a_stored_run_gives_values_and_never_classes(nzc: Nzc, command: Command, histograms: Path) -> None:
+def test_a_stored_run_gives_values_and_never_classes(
+    nzc: Nzc, command: Command, histograms: Path
+) -> None:
     assert nzc(*FILE, f"tracking.uri={nowhere()}", "hydra.run.dir=run").code == 0
     stored = OmegaConf.load("run/.hydra/config.yaml")
     copy = {"_target_": "shutil.copy", "src": "votes.npy", "dst": "written"}
     for values in (copy, {"uri": "http://127.0.0.1:9/${oc.env:HOME}"}, {"uri": copy}):
-        OmegaConf.save({**stored, "tracking": {**stored.tracking, **values}}, "run/.hydra/config.yaml")
+        OmegaConf.save(
+            {**stored, "tracking": {**stored.tracking, **values}}, "run/.hydra/config.yaml"
+        )
         code, _, err = command("sync", "run")
         assert code == 1 and err.startswith("nzc: run: ") and err.count("\n") == 1, err
         assert not Path("written").exists() and os.environ["HOME"] not in err
 
 
-def test_a_deleted_experiment_is_named_with_its_remedy(nzc: Nzc, command: Command, histograms: Path) -> None:
+def test_a_deleted_experiment_is_named_with_its_remedy(
+    nzc: Nzc, command: Command, histograms: Path
+) -> None:
     """The run is whole, and everything is sent once the experiment is restored."""
     assert nzc(*FILE).code == 0
     experiment = _client().get_experiment_by_name("votes").experiment_id

@@ -1,4 +1,6 @@
-"""What MLflow is told: how runs and sweeps end under every launcher, what can be searched, and the student served."""
+"""What MLflow is told: how runs and sweeps end under every launcher, what can be searched, and the
+student served.
+"""
 
 import re
 import shutil
@@ -34,7 +36,11 @@ def _client() -> MlflowClient:
 
 def _states(nested: bool) -> list[str]:
     """How the runs ended that stand below another, or those that do not."""
-    return [run.info.status for run in tracked_runs(_client()) if ("mlflow.parentRunId" in run.data.tags) == nested]
+    return [
+        run.info.status
+        for run in tracked_runs(_client())
+        if ("mlflow.parentRunId" in run.data.tags) == nested
+    ]
 
 
 def _breaks(monkeypatch: pytest.MonkeyPatch, how: BaseException) -> None:
@@ -52,7 +58,9 @@ def test_a_job_that_fails_is_marked_and_the_sweep_goes_on(
     assert _states(nested=True) == ["FINISHED", "FAILED", "FINISHED", "FAILED"]
     assert _states(nested=False) == ["FAILED"]
     parent, *jobs = tracked_runs(_client())
-    assert [job.info.run_name for job in jobs] == [f"queries={number}" for number in (10, 20, 30, 1000)]
+    assert [job.info.run_name for job in jobs] == [
+        f"queries={number}" for number in (10, 20, 30, 1000)
+    ]
     assert (parent.data.metrics["jobs"], parent.data.metrics["jobs_failed"]) == (4, 2)
     assert "no more memory" in parent.data.tags[MLFLOW_RUN_NOTE]
     assert "table.md" in {file.path for file in _client().list_artifacts(parent.info.run_id)}
@@ -94,20 +102,33 @@ def test_a_public_sweep_shows_what_may_be_published(nzc: Nzc, histograms: Path) 
     assert "Which noise is best?" in shown and "ε published" in shown and " jobs finished." in shown
     assert not re.search("exact|theorem|figures|1000", shown)
     assert set(parent.data.metrics) == {"jobs", "jobs_failed", "label_accuracy", "epsilon"}
-    assert {file.path for file in _client().list_artifacts(parent.info.run_id)} == {"multirun.yaml", "jobs.json"}
+    assert {file.path for file in _client().list_artifacts(parent.info.run_id)} == {
+        "multirun.yaml",
+        "jobs.json",
+    }
 
 
 def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
     nzc: Nzc, histograms: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names do not resolve what the environment keeps. The lines of the documentation list a sweep by them."""
-    assert nzc(*FILE, "tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there").code == 0
+    """Names do not resolve what the environment keeps. The lines of the documentation list a sweep
+    by them.
+    """
+    assert (
+        nzc(
+            *FILE, "tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there"
+        ).code
+        == 0
+    )
     (run,) = tracked_runs(_client())
     assert run.info.run_name.startswith("none · gnmax · teachers=votes student=none teachers.path=")
     assert not re.search("hunter2|tracking|kept|dataset=", run.info.run_name)
     assert len(run.info.run_name) <= 100
     assert run.data.tags[MLFLOW_RUN_NOTE].startswith("40 labels released; ε published ")
-    assert tracked_name(["digits", "gnmax"], ["a=" + 100 * "x", "+hydra.job.x=1"]) == "digits · gnmax · …"
+    assert (
+        tracked_name(["digits", "gnmax"], ["a=" + 100 * "x", "+hydra.job.x=1"])
+        == "digits · gnmax · …"
+    )
 
     monkeypatch.setenv("OWN_DELTA", "1e-6")
     assert nzc("--multirun", "delta=${oc.env:OWN_DELTA}", *FILE, "seed=0,1").code == 0
@@ -116,7 +137,12 @@ def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
     assert "delta=${oc.env:OWN_DELTA}" in parent.info.run_name
     text = (HOME / "docs/tracking.md").read_text()
     (lines,) = re.findall(r"^    import mlflow\n.*?^    print.*?\n", text, re.M | re.S)
-    exec(textwrap.dedent(lines).replace("mlflow.db", f"{Path.cwd()}/mlflow.db").replace("digits", "votes"), {})
+    exec(
+        textwrap.dedent(lines)
+        .replace("mlflow.db", f"{Path.cwd()}/mlflow.db")
+        .replace("digits", "votes"),
+        {},
+    )
     listed = capfd.readouterr().out
     assert [len(re.findall(word, listed)) for word in ("seed=0", "seed=1")] == [1, 1]
 
@@ -128,12 +154,18 @@ def test_memory_and_time_are_sent_only_where_private_facts_may_be(
     monitor = Mock()
     monkeypatch.setattr("nzc.tracking.mlflow.SystemMetricsMonitor", monitor)
     _lasts(monkeypatch)
-    given = ["tracking.system_metrics=true", f"tracking.private={str(private).lower()}", "rng=system"]
+    given = [
+        "tracking.system_metrics=true",
+        f"tracking.private={str(private).lower()}",
+        "rng=system",
+    ]
     assert nzc(*FILE, *given).code == 0
     assert monitor.called == private
 
 
-def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_is_made_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """MLflow can go on with no half of one, and two processes break one that they make at once."""
     monkeypatch.chdir(tmp_path)
     whole, steps = HeadMaintainer.update_to_step, iter(range(1000))
@@ -154,7 +186,9 @@ def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
 
 
 def _lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run counts as one that lasts from its first moment, and does not end before its tracker has opened it."""
+    """A run counts as one that lasts from its first moment, and does not end before its tracker has
+    opened it.
+    """
     monkeypatch.setattr(record, "SHORT", 0.0)
     monkeypatch.setattr(record, "EVERY", 0.01)
     works = pipeline.execute
@@ -183,12 +217,19 @@ def test_a_run_that_lasts_is_seen_before_its_end(nzc: Nzc, monkeypatch: pytest.M
     def look(folder: Path, *arguments: Any) -> Any:
         points = len((folder / "student.csv").read_text().splitlines()) - 1
         (run,) = tracked_runs(_client())
-        _until(lambda: len(_client().get_metric_history(run.info.run_id, "Student/loss_labelled")) == points)
+        _until(
+            lambda: (
+                len(_client().get_metric_history(run.info.run_id, "Student/loss_labelled"))
+                == points
+            )
+        )
         seen.append((run.info.status, run.data.params["teachers.count"], points))
         return works(folder, *arguments)
 
     monkeypatch.setattr(pipeline, "write_outputs", look)
-    live = nzc(*SMALL, "queries=50", "student.steps=20", "tracking=mlflow", "tracking.system_metrics=false")
+    live = nzc(
+        *SMALL, "queries=50", "student.steps=20", "tracking=mlflow", "tracking.system_metrics=false"
+    )
     assert (live.code, seen) == (0, [("RUNNING", "6", 20)]) and "track" not in live.err
     (run,) = tracked_runs(_client())
     assert run.info.status == "FINISHED"
@@ -201,7 +242,14 @@ def test_a_run_that_fails_keeps_all_points_of_its_learning_curves(
     """A line that is being written is no point yet."""
     shutil.copyfile(database, tmp_path / "mlflow.db")
     monkeypatch.chdir(tmp_path)
-    begun = {"experiment": "one", "name": "run", "process": "host 1", "begun": 1, "ended": None, "params": {"a": "1"}}
+    begun = {
+        "experiment": "one",
+        "name": "run",
+        "process": "host 1",
+        "begun": 1,
+        "ended": None,
+        "params": {"a": "1"},
+    }
     run = MLflow("sqlite:///mlflow.db", "artifacts", system_metrics=False)
     id = run.open(begun | {"key": "job"}, None)
     lines = [f"Student/loss,{step},{0.5 * step:g}\nStudent/other,{step},nan\n" for step in range(5)]
@@ -211,7 +259,9 @@ def test_a_run_that_fails_keeps_all_points_of_its_learning_curves(
         run.follow(tmp_path)
     run.close(tmp_path, begun | {"ended": "FAILED", "until": 2})
     points = _client().get_metric_history(id, "Student/loss")
-    assert sorted((point.step, point.value) for point in points) == [(step, 0.5 * step) for step in range(5)]
+    assert sorted((point.step, point.value) for point in points) == [
+        (step, 0.5 * step) for step in range(5)
+    ]
     assert [run.info.status for run in tracked_runs(_client())] == ["FAILED"]
 
 
@@ -227,7 +277,9 @@ def test_a_tracker_that_fails_while_a_run_lasts_costs_a_line(
     assert capsys.readouterr().err == "nzc: learning curves are no longer tracked (gone)\n"
 
 
-def test_a_short_run_reaches_its_tracker_when_its_folder_is_whole(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_run_reaches_its_tracker_when_its_folder_is_whole(
+    nzc: Nzc, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its table is printed before, and its path after."""
     order, whole = [], MlflowClient.create_run
     monkeypatch.setattr(job, "show", lambda what, *_: order.append(type(what).__name__))
@@ -278,13 +330,19 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = nowhere().replace("//", "//user:hunter2@")
-    typed = nzc(*FILE, f"objective={address}", "hydra.run.dir=typed")  # a key like tracking.uri, but nobody's address
+    typed = nzc(
+        *FILE, f"objective={address}", "hydra.run.dir=typed"
+    )  # a key like tracking.uri, but nobody's address
     assert typed.code == 0, typed.err
     assert tracked_runs(_client())[0].data.params["objective"] == address.replace("hunter2", "***")
     monkeypatch.setenv("ADDRESS", address)
-    ran = nzc(*FILE, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told")
+    ran = nzc(
+        *FILE, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told"
+    )
     assert "could not be tracked" in ran.err and "hunter2" not in ran.err
-    kept = [path for path in Path().rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    kept = [
+        path for path in Path().rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()
+    ]
     assert {path.parent for path in kept} == {Path("typed/.hydra")}
 
 
@@ -305,25 +363,37 @@ def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
 def test_jobs_stand_under_one_parent_under_every_launcher(nzc: Nzc, launcher: str) -> None:
     pytest.importorskip(f"hydra_plugins.hydra_{launcher.removesuffix('_local')}_launcher")
     ran = nzc(
-        "--multirun", *TEACHERS, "student=none", "tracking=mlflow", f"hydra/launcher={launcher}", "queries=9,1000"
+        "--multirun",
+        *TEACHERS,
+        "student=none",
+        "tracking=mlflow",
+        f"hydra/launcher={launcher}",
+        "queries=9,1000",
     )
     assert ran.code == 2
     runs = tracked_runs(_client())
     parent = next(run.info.run_id for run in runs if "mlflow.parentRunId" not in run.data.tags)
     assert sorted(_states(nested=True)) == ["FAILED", "FINISHED"]
-    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run.info.run_id != parent} == {parent}
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run.info.run_id != parent} == {
+        parent
+    }
 
 
 def test_variables_that_mlflow_would_follow_are_named(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is recorded is private by default, so it goes where the configuration says, and nowhere else."""
+    """What is recorded is private by default, so it goes where the configuration says, and nowhere
+    else.
+    """
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///of_others.db")
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "others")
     quiet = [*FILE, "aggregator.sigma=10"]
     ran = nzc(*quiet)
     assert (ran.code, ran.err.count("\n")) == (0, 2), ran.err
-    assert "MLFLOW_TRACKING_URI" in ran.err and "'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}'" in ran.err
+    assert (
+        "MLFLOW_TRACKING_URI" in ran.err
+        and "'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}'" in ran.err
+    )
     assert "MLFLOW_EXPERIMENT_NAME" in ran.err and "votes" in ran.err
     assert len(tracked_runs(_client())) == 1 and not Path("of_others.db").exists()
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "votes")
@@ -333,7 +403,9 @@ def test_variables_that_mlflow_would_follow_are_named(
 
 
 @pytest.mark.parametrize("name", ["a/b", "a:b", "'  '"])
-def test_a_model_name_that_mlflow_refuses_is_refused_before_the_run(nzc: Nzc, histograms: Path, name: str) -> None:
+def test_a_model_name_that_mlflow_refuses_is_refused_before_the_run(
+    nzc: Nzc, histograms: Path, name: str
+) -> None:
     ran = nzc(*FILE, f"tracking.register={name}")
     assert (ran.code, ran.err.count("\n"), ran.results) == (2, 1, [])
     assert ran.err.startswith("nzc: tracking.register=")

@@ -1,4 +1,6 @@
-"""Optimisers and schedules of one's own: their rate is theirs, and what cannot be made is refused beforehand."""
+"""Optimisers and schedules of one's own: their rate is theirs, and what cannot be made is refused
+beforehand.
+"""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -26,18 +28,28 @@ from nzc.teachers.stacked import Stacked
 from nzc.teachers.teacher import Threads
 from nzc.validation import InputError
 
-ENSEMBLE = Ensemble(count=3, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3)
+ENSEMBLE = Ensemble(
+    count=3, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3
+)
 STUDENT = COMMON | {"steps": 6}
 STUDENTS = [
     Supervised(**STUDENT),
-    GANSSL(**STUDENT | {"network": "gan_mlp"}, unlabelled=8, lr_generator=0.01, entropy=0, consistency=0),
+    GANSSL(
+        **STUDENT | {"network": "gan_mlp"},
+        unlabelled=8,
+        lr_generator=0.01,
+        entropy=0,
+        consistency=0,
+    ),
 ]
 STEPS = partial(StepLR, step_size=3, gamma=0.1)
 ENGINES = [lambda teachers: Threads(teachers, 1, nullcontext), Stacked]
 
 
 class Sign(optim.Optimizer):
-    """Descends by the sign of the gradient; it has no momentum, and no rate where torch's optimisers have theirs."""
+    """Descends by the sign of the gradient; it has no momentum, and no rate where torch's
+    optimisers have theirs.
+    """
 
     def __init__(self, parameters: Any, stride: float) -> None:
         super().__init__(parameters, {"stride": stride})
@@ -75,7 +87,9 @@ def splits() -> DataSplits:
 
 
 def _trained(engine: Any, settings: Ensemble, splits: DataSplits, work: Path) -> Any:
-    ensemble = TeacherEnsemble(settings, splits, partition(splits.private.y, 3, 0, stratify=False), work)
+    ensemble = TeacherEnsemble(
+        settings, splits, partition(splits.private.y, 3, 0, stratify=False), work
+    )
     cohort = engine([ensemble.teacher(number) for number in range(3)])
     for _ in range(settings.epochs):
         cohort.train_pass()
@@ -97,7 +111,9 @@ def test_teachers_keep_the_rate_of_their_own_optimiser(
     assert rates == [0.03] * 9 * each  # three passes of three batches
     rates.clear()
     _trained(engine, replace(own, schedule=STEPS), splits, tmp_path)
-    np.testing.assert_allclose(sorted(rates, reverse=True), np.repeat([0.03, 0.003, 0.0003], 3 * each))
+    np.testing.assert_allclose(
+        sorted(rates, reverse=True), np.repeat([0.03, 0.003, 0.0003], 3 * each)
+    )
 
 
 @pytest.mark.parametrize("config", STUDENTS, ids=["supervised", "gan_ssl"])
@@ -110,11 +126,18 @@ def test_students_keep_the_rate_of_their_own_optimiser(
     np.testing.assert_allclose(rates, [0.03] * 9 + [0.003] * 3)
 
 
-@pytest.mark.parametrize("own", [partial(optim.Adagrad, lr=0.05), partial(Sign, stride=0.003)], ids=["Adagrad", "own"])
+@pytest.mark.parametrize(
+    "own", [partial(optim.Adagrad, lr=0.05), partial(Sign, stride=0.003)], ids=["Adagrad", "own"]
+)
 def test_optimisers_without_momentum_train(splits: DataSplits, tmp_path: Path, own: Any) -> None:
-    settings, labels = replace(ENSEMBLE, optimizer=own, epochs=12), torch.from_numpy(splits.public.y)
+    settings, labels = (
+        replace(ENSEMBLE, optimizer=own, epochs=12),
+        torch.from_numpy(splits.public.y),
+    )
     for engine in ENGINES:
-        predicted = _trained(engine, settings, splits, tmp_path).predict(torch.from_numpy(splits.public.x))
+        predicted = _trained(engine, settings, splits, tmp_path).predict(
+            torch.from_numpy(splits.public.x)
+        )
         assert min((labels == of).float().mean() for of in predicted) > 0.3  # by chance it is 0.1
     for config in STUDENTS:
         _fit(replace(config, optimizer=own), splits)
@@ -122,9 +145,15 @@ def test_optimisers_without_momentum_train(splits: DataSplits, tmp_path: Path, o
 
 REFUSED = {
     "optimizer=SGD": {"optimizer": partial(optim.SGD, lr=-1)},
-    "schedule=OneCycleLR": {"optimizer": optim.Adagrad, "schedule": partial(OneCycleLR, max_lr=0.1)},
+    "schedule=OneCycleLR": {
+        "optimizer": optim.Adagrad,
+        "schedule": partial(OneCycleLR, max_lr=0.1),
+    },
     "schedule=CosineAnnealingLR": {"schedule": CosineAnnealingLR},
-    "schedule=StepLR": {"optimizer": partial(Sign, stride=1), "schedule": partial(StepLR, step_size=3)},
+    "schedule=StepLR": {
+        "optimizer": partial(Sign, stride=1),
+        "schedule": partial(StepLR, step_size=3),
+    },
 }
 
 

@@ -7,4 +7,12 @@ from nzc.mechanisms.noise.gaussian import GaussianNoise
 from nzc.mechanisms.noise.gumbel import GumbelNoise
 from nzc.mechanisms.noise.laplace import LaplaceNoise
 
-__all__ = ["ContinuousNoise", "ExponentialNoise", "GaussianNoise", "GumbelNoise", "LaplaceNoise", "NoNoise", "Noise"]
+__all__ = [
+    "ContinuousNoise",
+    "ExponentialNoise",
+    "GaussianNoise",
+    "GumbelNoise",
+    "LaplaceNoise",
+    "NoNoise",
+    "Noise",
+]

@@ -14,13 +14,17 @@ from nzc.accounting.exact_noise import ExactGenerator, ExactNoise, StandardLaw
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, positive
 
-DEEPEST = -1000.0  # smaller log-probabilities become −inf; far below `exact.IMPOSSIBLE`, so that ratios stay finite
+DEEPEST = (
+    -1000.0
+)  # smaller log-probabilities become −inf; far below `exact.IMPOSSIBLE`, so that ratios stay finite
 
 
 class Noise(ABC):
     """Independent noise on every count. A subclass gives a sampler and the law of the noisy argmax."""
 
-    concentrated: ClassVar[bool] = False  # whether so many changed counts cost at most one vote moved by as many
+    concentrated: ClassVar[bool] = (
+        False  # whether so many changed counts cost at most one vote moved by as many
+    )
 
     @abstractmethod
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -33,7 +37,9 @@ class Noise(ABC):
 
     @abstractmethod
     def log_law(self, scores: Floats) -> Floats:
-        """Return log Pr[argmax(scores + noise) = j], [queries, classes], with an error of `exact.error_of` at most."""
+        """Return log Pr[argmax(scores + noise) = j], [queries, classes], with an error of
+        `exact.error_of` at most.
+        """
 
     @property
     def exact(self) -> ExactNoise | None:
@@ -41,20 +47,30 @@ class Noise(ABC):
         return None
 
     def winner(self, scores: Floats, scale: Floats, rng: np.random.Generator) -> Ints:
-        """Draw argmax_j {scores_j + scale·noise_j}, [queries], at scores [queries, classes] and scales [queries]."""
+        """Draw argmax_j {scores_j + scale·noise_j}, [queries], at scores [queries, classes] and
+        scales [queries].
+        """
         if isinstance(rng, ExactGenerator) and self.exact is not None:
             return rng.winner(self.exact, scores, scale)
         return np.asarray((scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1))
 
     def worst_case(self, shift: float) -> WorstCaseCost:
-        """Return the cost of one label for any votes, where a moved vote shifts each count by at most `shift`."""
+        """Return the cost of one label for any votes, where a moved vote shifts each count by at
+        most `shift`.
+        """
         return UNBOUNDED
 
     def own_cells(self, records: int) -> tuple[int, WorstCaseCost]:
-        """Return what all labels cost between neighbours of `adjacency.OwnCells`: a count, and the cost of each."""
+        """Return what all labels cost between neighbours of `adjacency.OwnCells`: a count, and the
+        cost of each.
+        """
         if self.concentrated:
-            return 1, replace(self.worst_case(records), shown=None)  # `shown` is of moved votes of many queries
-        return 2, self.worst_case(1) if records == 1 else UNBOUNDED  # two counts change, each by less than a moved vote
+            return 1, replace(
+                self.worst_case(records), shown=None
+            )  # `shown` is of moved votes of many queries
+        return 2, self.worst_case(
+            1
+        ) if records == 1 else UNBOUNDED  # two counts change, each by less than a moved vote
 
     @property
     def bound(self) -> DataDependentBound | None:
@@ -62,7 +78,9 @@ class Noise(ABC):
         return None
 
     def claimed(self, queries: int, delta: float) -> float | None:
-        """Return the ε that the NZC papers claim for this noise with a boost; None: they claim none."""
+        """Return the ε that the NZC papers claim for this noise with a boost; None: they claim
+        none.
+        """
         return None
 
 
@@ -75,7 +93,7 @@ class ScaledNoise(Noise):
     standard: ClassVar[StandardLaw]
 
     def __post_init__(self) -> None:
-        positive(gamma=self.gamma)
+        positive("gamma", self.gamma)
 
     @property
     def exact(self) -> ExactNoise:
@@ -87,7 +105,9 @@ class ScaledNoise(Noise):
 
 @dataclass(frozen=True)
 class NoNoise(Noise):
-    """Leave the counts as they are: the plurality itself. One vote can flip a label for certain, so no ε is finite."""
+    """Leave the counts as they are: the plurality itself. One vote can flip a label for certain, so
+    no ε is finite.
+    """
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return np.zeros(shape)
@@ -99,19 +119,29 @@ class NoNoise(Noise):
 
 
 def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> None:
-    """Raise InputError unless every law [..., outcomes] sums to one within 1e-9; an entry may stand for `copies`."""
+    """Raise InputError unless every law [..., outcomes] sums to one within 1e-9; an entry may stand
+    for `copies`.
+    """
     total = np.exp(logsumexp(log_p, axis=-1, b=copies))
     if log_p.size and not (off := np.abs(total - 1)).max() < 1e-9:
         wrong = float(total.flat[int(np.nan_to_num(off, nan=np.inf).argmax())])
-        raise InputError("noise", noise, f"must have a law that sums to one; at some votes it sums to {wrong:.6g}")
+        raise InputError(
+            "noise",
+            noise,
+            f"must have a law that sums to one; at some votes it sums to {wrong:.6g}",
+        )
 
 
 def complete(log_p: Floats, copies: Floats | None = None) -> Floats:
-    """Return the law [..., outcomes], each for `copies`, with −inf below DEEPEST and the likeliest as 1 − Σ others."""
+    """Return the law [..., outcomes], each for `copies`, with −inf below DEEPEST and the likeliest
+    as 1 − Σ others.
+    """
     log_p = np.where(log_p < DEEPEST, -np.inf, log_p)
     top = log_p.argmax(axis=-1)[..., None]
     others = (1.0 if copies is None else copies) - (np.arange(log_p.shape[-1]) == top)
     rest = (np.exp(log_p) * others).sum(axis=-1, keepdims=True)
     likely = np.take_along_axis(log_p, top, axis=-1)
-    np.put_along_axis(log_p, top, np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), likely), axis=-1)
+    np.put_along_axis(
+        log_p, top, np.where(rest < 0.5, np.log1p(-np.minimum(rest, 0.5)), likely), axis=-1
+    )
     return log_p

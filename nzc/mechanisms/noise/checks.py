@@ -1,4 +1,6 @@
-"""A noise of the user's own against its own law: does `sample` draw it, and does `worst_case` hold for it?"""
+"""A noise of the user's own against its own law: does `sample` draw it, and does `worst_case` hold
+for it?
+"""
 
 from fractions import Fraction
 
@@ -14,19 +16,33 @@ from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, is_shipped
 
-_DRAWS = (2**15, 16)  # draws [queries, classes] to judge a sampler by; they show 2 % too little or too much noise
-_FEW, _MANY = 2**15, 2**18  # labels to judge a noisy argmax by, where `_below` judges the noise, and where it cannot
+_DRAWS = (
+    2**15,
+    16,
+)  # draws [queries, classes] to judge a sampler by; they show 2 % too little or too much noise
+_FEW, _MANY = (
+    2**15,
+    2**18,
+)  # labels to judge a noisy argmax by, where `_below` judges the noise, and where it cannot
 _SHARES = (0.5, 0.75, 0.9)  # of these labels that are the class ahead, at three gaps
 _FALSE_ALARM = 1e-12  # the probability that a right sampler is refused
-_ROUNDING, _LEAST = 1e-4, 1e-9  # a bound may be so far below the law, relatively and absolutely: both are rounded
+_ROUNDING, _LEAST = (
+    1e-4,
+    1e-9,
+)  # a bound may be so far below the law, relatively and absolutely: both are rounded
 
 
 def require_worst_case(noise: Noise, shift: float) -> None:
-    """Raise InputError where `worst_case` is below what the law of two classes shows: at a tie and at larger gaps.
+    """Raise InputError where `worst_case` is below what the law of two classes shows: at a tie and
+    at larger gaps.
 
     shift  the most by which a moved vote shifts a count
     """
-    further = noise.unit * 4.0 ** np.arange(4) if isinstance(noise, ContinuousNoise) else 2.0 ** np.arange(-20, 40)
+    further = (
+        noise.unit * 4.0 ** np.arange(4)
+        if isinstance(noise, ContinuousNoise)
+        else 2.0 ** np.arange(-20, 40)
+    )
     gap = np.array([0.0, shift, *further])
     here = np.stack([gap, np.zeros_like(gap)], axis=1)
     there = here + np.array([-shift, shift])
@@ -36,13 +52,19 @@ def require_worst_case(noise: Noise, shift: float) -> None:
     # A probability that the law rounds to 0 counts as e^DEEPEST: its ratio is at least as large.
     p, q = np.maximum([noise.log_law(here), noise.log_law(there)], DEEPEST)
     # Two classes show all of μ by Φ⁻¹(p) − Φ⁻¹(q) ≤ μ (Dong, Roth, Su 2019).
-    z_p, z_q = (np.where(law[:, 1] < law[:, 0], ndtri_exp(law[:, 1]), -ndtri_exp(law[:, 0])) for law in (p, q))
+    z_p, z_q = (
+        np.where(law[:, 1] < law[:, 0], ndtri_exp(law[:, 1]), -ndtri_exp(law[:, 0]))
+        for law in (p, q)
+    )
     orders = ORDERS[::16]
     divergence = largest_divergence(Pairs(np.arange(len(p)), p, q, np.ones_like(p)), len(p), orders)
     cost = noise.worst_case(shift)
     named = [f"Rényi cost at order {order:.4g}" for order in orders]
     bounds = list(zip(named, divergence.T, cost.rdp(orders), strict=True))
-    bounds += [("`pure`", np.abs(p - q).max(axis=1), cost.pure), ("`mu`", np.abs(z_p - z_q), cost.mu)]
+    bounds += [
+        ("`pure`", np.abs(p - q).max(axis=1), cost.pure),
+        ("`mu`", np.abs(z_p - z_q), cost.mu),
+    ]
     for name, needed, bound in bounds:
         if not needed.max() <= bound * (1 + _ROUNDING) + _LEAST:
             allowed = f"must hold for any votes; its {name} is {needed.max():.6g} or more by the law at two counts"
@@ -50,7 +72,8 @@ def require_worst_case(noise: Noise, shift: float) -> None:
 
 
 def require_draws(noise: Noise) -> None:
-    """Raise InputError where either generator draws another noise than the law's (χ² tests), or a seed decides nothing.
+    """Raise InputError where either generator draws another noise than the law's (χ² tests), or a
+    seed decides nothing.
 
     `exact` is compared with `log_cdf` as well, and its further bits with its first ones.
     """
@@ -65,18 +88,26 @@ def require_draws(noise: Noise) -> None:
 
 
 def _require_rng(noise: Noise) -> None:
-    """Raise InputError where `sample` does not take all its randomness from the generator that it is given."""
+    """Raise InputError where `sample` does not take all its randomness from the generator that it
+    is given.
+    """
     shape = (64, 16)
     first, again, other = (noise.sample(shape, np.random.default_rng(seed)) for seed in (0, 0, 1))
     if np.shape(first) != shape or not np.isfinite(first).all():
-        raise InputError("noise", noise, "must draw finite noise of the shape that `sample` is asked for")
+        raise InputError(
+            "noise", noise, "must draw finite noise of the shape that `sample` is asked for"
+        )
     varies = np.ptp(first) > 0
     if not np.array_equal(first, again) or (varies and np.array_equal(first, other)):
-        raise InputError("noise", noise, "must draw in `sample` from the generator `rng`, and from nothing else")
+        raise InputError(
+            "noise", noise, "must draw in `sample` from the generator `rng`, and from nothing else"
+        )
 
 
 def _require_exact(noise: Noise, exact: ExactNoise) -> None:
-    """Raise InputError where `exact` is of another class's noise, or its quantiles are not those of the law."""
+    """Raise InputError where `exact` is of another class's noise, or its quantiles are not those of
+    the law.
+    """
     kinds = type(noise).__mro__
     defining = next(kind for kind in kinds if "exact" in vars(kind))
     newer = [kind for kind in kinds[: kinds.index(defining)] if not is_shipped(kind)]
@@ -93,16 +124,23 @@ def _require_exact(noise: Noise, exact: ExactNoise) -> None:
     precise_context = mpmath.mp.clone()
     precise_context.prec = 200
     shares = np.array([2.0**-20, 0.25, 0.75, 1 - 2.0**-20])
-    precise = np.array([float(exact.law.precise(precise_context, precise_context.mpf(share))) for share in shares])
+    precise = np.array(
+        [float(exact.law.precise(precise_context, precise_context.mpf(share))) for share in shares]
+    )
     near = exact.law.quantile(shares)
     if not (np.abs(near - precise) <= 2.0**-33 * (1 + np.abs(near))).all():
-        raise InputError("noise", noise, "must have the same quantiles by mpmath as in float64, in `exact`")
+        raise InputError(
+            "noise", noise, "must have the same quantiles by mpmath as in float64, in `exact`"
+        )
 
 
 def _require_law(noise: Noise, counts: Ints, law: Floats) -> None:
-    """Raise InputError where draws are not by the law: counts and probabilities, both [samples, outcomes]."""
+    """Raise InputError where draws are not by the law: counts and probabilities, both [samples,
+    outcomes].
+    """
     expected = counts.sum(axis=1, keepdims=True) * law
-    # An outcome that hardly ever occurs says little: its square counts as if it were expected ten times.
+    # An outcome that hardly ever occurs says little: its square counts as if it were expected ten
+    # times.
     statistic = ((counts - expected) ** 2 / np.maximum(expected, 10)).sum()
     if chdtrc(law.size - len(law), statistic) >= _FALSE_ALARM:
         return
@@ -116,26 +154,42 @@ def _require_law(noise: Noise, counts: Ints, law: Floats) -> None:
 
 
 def _below(noise: ContinuousNoise, rng: np.random.Generator) -> tuple[Ints, Floats]:
-    """Return counts of draws in 18 cells, between quantiles of other draws, and what `log_cdf` says of each."""
-    edges = np.unique(np.sort(noise.sample((64, 16), rng), axis=None)[[7, *range(63, 1000, 64), -8]])
+    """Return counts of draws in 18 cells, between quantiles of other draws, and what `log_cdf` says
+    of each.
+    """
+    edges = np.unique(
+        np.sort(noise.sample((64, 16), rng), axis=None)[[7, *range(63, 1000, 64), -8]]
+    )
     drawn = noise.sample(_DRAWS, rng)
     below = np.array([np.count_nonzero(drawn <= edge) for edge in edges])
     with np.errstate(divide="ignore"):
         expected = np.exp(noise.log_cdf(edges / noise.unit))
-    return np.diff(below, prepend=0, append=drawn.size)[None], np.diff(expected, prepend=0, append=1)[None]
+    return np.diff(below, prepend=0, append=drawn.size)[None], np.diff(
+        expected, prepend=0, append=1
+    )[None]
 
 
 def _gaps_and_laws(noise: Noise) -> tuple[Floats, Floats]:
-    """Return scores of three classes, a tie and each class in turn ahead, and `log_law` of them as probabilities."""
-    steps = noise.unit * 2.0 ** np.arange(-6, 9) if isinstance(noise, ContinuousNoise) else 2.0 ** np.arange(-100, 101)
+    """Return scores of three classes, a tie and each class in turn ahead, and `log_law` of them as
+    probabilities.
+    """
+    steps = (
+        noise.unit * 2.0 ** np.arange(-6, 9)
+        if isinstance(noise, ContinuousNoise)
+        else 2.0 ** np.arange(-100, 101)
+    )
     gaps = np.array([0.0, *steps])
     scores = np.stack([np.zeros_like(gaps), -gaps, -gaps], axis=1)
     first = np.exp(noise.log_law(scores))[:, 0]
     chosen = [np.abs(first - share).argmin() for share in _SHARES]
-    scores = np.stack([scores[0], *(np.roll(scores[gap], ahead) for ahead, gap in enumerate(chosen))])
+    scores = np.stack(
+        [scores[0], *(np.roll(scores[gap], ahead) for ahead, gap in enumerate(chosen))]
+    )
     laws = np.exp(noise.log_law(scores))
     if not np.allclose(laws, np.exp(noise.log_law(scores[::-1]))[::-1], rtol=0, atol=1e-9):
-        raise InputError("noise", noise, "must have a law of each row of scores alone, wherever it stands")
+        raise InputError(
+            "noise", noise, "must have a law of each row of scores alone, wherever it stands"
+        )
     return scores, laws
 
 
@@ -146,6 +200,8 @@ def _winners(noise: Noise, rng: np.random.Generator, scores: Floats) -> Ints:
     counts = []
     for at, row in enumerate(scores):
         size = 1.0 + at % 2  # a boost may enlarge scores and noise
-        winners = noise.winner(np.tile(size * (row + offset), (labels, 1)), np.full(labels, size), rng)
+        winners = noise.winner(
+            np.tile(size * (row + offset), (labels, 1)), np.full(labels, size), rng
+        )
         counts.append(np.bincount(winners, minlength=len(row)))
     return np.array(counts)

@@ -16,14 +16,16 @@ from nzc.validation import positive
 
 @dataclass(frozen=True)
 class GaussianNoise(ContinuousNoise):
-    """N(0, σ²) on every count, σ in votes: a moved vote shifts two counts, √2 in the l2 norm, so a label costs α/σ²."""
+    """N(0, σ²) on every count, σ in votes: a moved vote shifts two counts, √2 in the l2 norm, so a
+    label costs α/σ².
+    """
 
     sigma: float
     concentrated = True
     reach = 62.0  # Φ(−x/√2) is e^-700 at x = 53, and a moved vote brings a class up to 2 MAX_STEP nearer
 
     def __post_init__(self) -> None:
-        positive(sigma=self.sigma)
+        positive("sigma", self.sigma)
 
     @property
     def unit(self) -> float:
@@ -43,11 +45,15 @@ class GaussianNoise(ContinuousNoise):
         return np.asarray(log_ndtr(x))
 
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
-        """Return the nodes of the trapezoid rule. Its relative error is at most 2 e^(−2π²/(K h²)) + 2 Φ(−8.3) < 4e-15.
+        """Return the nodes of the trapezoid rule. Its relative error is at most 2 e^(−2π²/(K h²)) +
+        2 Φ(−8.3) < 4e-15.
 
-        The integrand g is entire with |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| = e^(y²/2) φ(t) and
-        |Φ(t + iy)| ≤ e^(y²/2) Φ(t). This bounds its Fourier transform at 2π/h. −log g has curvature at least 1, and its
-        mode lies between half the way to the largest count and √(2 ln K) beyond it, which bounds what is cut off.
+           The integrand g is entire with |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| =
+           e^(y²/2) φ(t) and
+           |Φ(t + iy)| ≤ e^(y²/2) Φ(t). This bounds its Fourier transform at 2π/h. −log g has
+           curvature at least 1, and its
+           mode lies between half the way to the largest count and √(2 ln K) beyond it, which bounds
+           what is cut off.
         """
         classes = copies.sum(axis=1).max()
         h = np.sqrt(2 * np.pi**2 / (classes * np.log(2e15)))
@@ -65,5 +71,9 @@ class GaussianNoise(ContinuousNoise):
         return gaussian_bound(self.sigma)
 
     def claimed(self, queries: int, delta: float) -> float:
-        """Return T/σ² + 2 √(T ln(1/δ))/σ: the Rényi cost α/σ² of Scalable PATE 2018 at its best order."""
-        return float(queries / self.sigma**2 + 2 * np.sqrt(queries * np.log(1 / delta)) / self.sigma)
+        """Return T/σ² + 2 √(T ln(1/δ))/σ: the Rényi cost α/σ² of Scalable PATE 2018 at its best
+        order.
+        """
+        return float(
+            queries / self.sigma**2 + 2 * np.sqrt(queries * np.log(1 / delta)) / self.sigma
+        )

@@ -16,13 +16,17 @@ _X, _W = np.polynomial.legendre.leggauss(8)
 
 @dataclass(frozen=True)
 class LaplaceNoise(ScaledNoise, ContinuousNoise):
-    """Lap(1/γ) on every count: density γ/2 e^(−γ|z|). One label is (2γ, 0)-private (PATE 2017, Theorem 2)."""
+    """Lap(1/γ) on every count: density γ/2 e^(−γ|z|). One label is (2γ, 0)-private (PATE 2017,
+    Theorem 2).
+    """
 
     standard = LAPLACE
     reach = 720.0
 
     def worst_case(self, shift: float) -> WorstCaseCost:
-        """A label follows from the noisy counts. Those that rise rise by `shift` in all, others fall by as much."""
+        """A label follows from the noisy counts. Those that rise rise by `shift` in all, others
+        fall by as much.
+        """
         cost = pure_cost(2 * self.gamma * shift, pures=2)
         return replace(cost, shown=Shown(Kind.LAPLACE, self.gamma)) if shift == 1 else cost
 
@@ -42,8 +46,10 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
         """Return Gauss-Legendre nodes between the kinks: the counts, and the counts one vote away.
 
-        Below all kinks the integrand is e^(Kt): one node carries the whole tail exactly. Above them it is a polynomial
-        of degree K − 1 in e^(−t): ⌈K/2⌉ nodes are exact. Between two kinks it is e^(kt) times factors 1 − e^(−x)/2:
+           Below all kinks the integrand is e^(Kt): one node carries the whole tail exactly. Above
+           them it is a polynomial
+           of degree K − 1 in e^(−t): ⌈K/2⌉ nodes are exact. Between two kinks it is e^(kt) times
+           factors 1 − e^(−x)/2:
         where its logarithm changes by at most 3 in a panel, 8 nodes leave an error below 1e-15.
         """
         d = step[:, None]
@@ -60,7 +66,10 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
         at, log_weight = panels(left, width, _X, _W)
         return (
             np.concatenate([edges[:, :1], at, edges[:, -1:] - np.log(y)], axis=1),
-            np.concatenate([-np.log(classes)[:, None], log_weight, np.tile(np.log(w / y), (len(leads), 1))], axis=1),
+            np.concatenate(
+                [-np.log(classes)[:, None], log_weight, np.tile(np.log(w / y), (len(leads), 1))],
+                axis=1,
+            ),
         )
 
     @property
@@ -69,11 +78,15 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
 
     def claimed(self, queries: int, delta: float) -> float:
         """Return 4Tγ² + 2γ √(2T ln 1/δ) (NZC, KDD 2020, Theorem 4 and the text below it)."""
-        return float(4 * queries * self.gamma**2 + 2 * self.gamma * np.sqrt(2 * queries * np.log(1 / delta)))
+        return float(
+            4 * queries * self.gamma**2 + 2 * self.gamma * np.sqrt(2 * queries * np.log(1 / delta))
+        )
 
 
 def _split(left: Floats, width: Floats, pieces: Floats) -> tuple[Floats, Floats]:
-    """Cut panels [queries, panels] into so many equal pieces each: left ends and widths, padded with width 0."""
+    """Cut panels [queries, panels] into so many equal pieces each: left ends and widths, padded
+    with width 0.
+    """
     times = pieces.astype(np.int64).ravel()
     within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
     size = np.repeat(width.ravel() / np.maximum(times, 1), times)

@@ -11,16 +11,27 @@ from scipy.special import bdtr
 from nzc.accounting.calibration import calibrate
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.presets import GNMax, LNMax, SparseStable
-from nzc.mechanisms.rows import AGREEMENT, ENOUGH, doubts, expected, histograms, vote_shares
 from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.mechanisms.votes import as_labels, as_votes
+from nzc.planning.expected import AGREEMENT, ENOUGH, doubts, expected, histograms, vote_shares
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, between_0_and_1, positive, share, whole
 
 QUERIES = (10, 20, 50, 100, 200, 500, 1000)  # numbers of queries that are compared by default
 _NEAR = 0.75  # rows of gnmax that are at least so good by the quick bound may be good by the precise one
 _MOST_ROWS = 1_000  # of more measured rows than this, so many at equal distances are used
-_CUTOFFS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)  # of sparse_stable; the best of them is planned
+_CUTOFFS = (
+    1,
+    2,
+    5,
+    10,
+    25,
+    50,
+    100,
+    250,
+    500,
+    1000,
+)  # of sparse_stable; the best of them is planned
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,9 @@ class PlannedRun:
     """What a run is expected to release."""
 
     aggregator: str  # its name, the option of the group `aggregator`
-    settings: dict[str, float]  # keys of the aggregator with their values; the last is the noise parameter
+    settings: dict[
+        str, float
+    ]  # keys of the aggregator with their values; the last is the noise parameter
     queries: int  # how many public rows are asked
     labels: float  # expected number of released labels
     right: float  # expected number of right labels
@@ -41,19 +54,25 @@ class PlannedRun:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The runs that a budget ε at δ allows, and the best of them. All arguments must be public facts.
+    """The runs that a budget ε at δ allows, and the best of them. All arguments must be public
+    facts.
 
-    agreement  share of the teachers that vote for the right class of a query; every query is assumed to be alike
-    runner_up  share of the other votes that one wrong class gets; the rest is spread evenly. 0: all of it, evenly
-    measured   replaces both: vote histograms [rows, classes] of any number of teachers, and the true classes [rows],
-               −1 where not known. Teachers and rows must be public: the votes of private teachers are private.
+    agreement  share of the teachers that vote for the right class of a query; every query is
+               assumed to be alike
+    runner_up  share of the other votes that one wrong class gets; the rest is spread evenly. 0: all
+               of it, evenly
+    measured   replaces both: vote histograms [rows, classes] of any number of teachers, and the
+               true classes [rows],
+                  −1 where not known. Teachers and rows must be public: the votes of private
+                  teachers are private.
                Only with it, sparse_stable is planned too.
     queries    the numbers of queries to compare
     records    number of private records; it is compared with δ
     InputError names the argument that is wrong.
 
         >>> import nzc
-        >>> plan = nzc.Plan(teachers=1000, classes=10, epsilon=0.5, agreement=0.9, queries=(20, 100))
+           >>> plan = nzc.Plan(teachers=1000, classes=10, epsilon=0.5, agreement=0.9, queries=(20,
+           100))
         >>> [(row.aggregator, row.queries, round(row.right)) for row in plan.rows]
         [('gnmax', 20, 20), ('gnmax', 100, 100), ('lnmax', 20, 20), ('lnmax', 100, 100)]
     """
@@ -69,36 +88,52 @@ class Plan:
     records: int | None = None
 
     def __post_init__(self) -> None:
-        whole(1, 2**31, teachers=self.teachers)
-        whole(2, 1_000, classes=self.classes)
-        positive(epsilon=self.epsilon, agreement=self.agreement)
-        share(agreement=self.agreement, runner_up=self.runner_up)
-        between_0_and_1(delta=self.delta)
+        whole("teachers", self.teachers, 1, 2**31)
+        whole("classes", self.classes, 2, 1_000)
+        positive("epsilon", self.epsilon)
+        positive("agreement", self.agreement)
+        share("agreement", self.agreement)
+        share("runner_up", self.runner_up)
+        between_0_and_1("delta", self.delta)
         for queries in self.queries:
-            whole(1, 100_000, queries=queries)
+            whole("queries", queries, 1, 100_000)
         if self.records is not None:
-            whole(self.teachers, records=self.records)
+            whole("records", self.records, self.teachers)
         if self.plurality == 0:
             if self.measured is not None:
-                raise InputError("measured", "votes", "must have rows whose largest count is that of the true class")
+                raise InputError(
+                    "measured",
+                    "votes",
+                    "must have rows whose largest count is that of the true class",
+                )
             allowed = f"must be above the share of the runner-up, {self._shares[0, 1]:.3g}"
             raise InputError("agreement", self.agreement, allowed)
 
     @cached_property
     def plurality(self) -> float:
-        """The share of queries whose plurality is the right class: the accuracy of labels without noise."""
+        """The share of queries whose plurality is the right class: the accuracy of labels without
+        noise.
+        """
         return float((self._shares[:, 0] > self._shares[:, 1:].max(axis=1)).mean())
 
     @cached_property
     def rows(self) -> list[PlannedRun]:
-        """A run of each aggregator for each number of queries; for gnmax by a quick bound: up to a fifth more noise."""
+        """A run of each aggregator for each number of queries; for gnmax by a quick bound: up to a
+        fifth more noise.
+        """
         # One number of agreement does not say how often sparse_stable ends its run.
         sparse = ("sparse_stable",) if self.measured is not None and self.teachers >= 4 else ()
-        return [self._run(name, queries) for name in ("gnmax", "lnmax", *sparse) for queries in self.queries]
+        return [
+            self._run(name, queries)
+            for name in ("gnmax", "lnmax", *sparse)
+            for queries in self.queries
+        ]
 
     @cached_property
     def recommended(self) -> PlannedRun:
-        """The good row with the most right labels; if no row is good, the one with the most right labels per query."""
+        """The good row with the most right labels; if no row is good, the one with the most right
+        labels per query.
+        """
         # Here the noise of gnmax is precise, which takes seconds; so a row may be good only now.
         precise = cache(lambda queries: self._run("gnmax", queries, rough=False))
 
@@ -106,7 +141,11 @@ class Plan:
             return precise(row.queries) if row.aggregator == "gnmax" else row
 
         good = [row for row in self.rows if self.is_good(row)]
-        near = [row for row in self.rows if row.aggregator == "gnmax" and row not in good and self.is_good(row, _NEAR)]
+        near = [
+            row
+            for row in self.rows
+            if row.aggregator == "gnmax" and row not in good and self.is_good(row, _NEAR)
+        ]
         near.sort(key=lambda row: row.queries)
         good += near[: bisect_left(near, True, key=lambda row: not self.is_good(refined(row)))]
         if good:
@@ -114,7 +153,9 @@ class Plan:
         return refined(max(self.rows, key=lambda row: round(row.right / row.queries, 3)))
 
     def is_good(self, row: PlannedRun, enough: float = ENOUGH) -> bool:
-        """Return whether noise spoils at most one label in ten, and there is a label for each class on average."""
+        """Return whether noise spoils at most one label in ten, and there is a label for each class
+        on average.
+        """
         return row.accuracy >= enough * self.plurality and round(row.labels) >= self.classes
 
     @property
@@ -125,7 +166,9 @@ class Plan:
 
     @cached_property
     def _shares(self) -> Floats:
-        """Shares of the votes [rows, classes]: first those for the right class, then the others, largest first."""
+        """Shares of the votes [rows, classes]: first those for the right class, then the others,
+        largest first.
+        """
         if self.measured is None:
             return vote_shares(self.classes, self.agreement, self.runner_up)
         votes = as_votes(self.measured[0])
@@ -149,20 +192,30 @@ class Plan:
 
     def _run(self, name: str, queries: int, rough: bool = True) -> PlannedRun:
         """Return the run of an aggregator whose noise spends ε, with the best cutoff if it has one."""
-        kinds: list[tuple[Callable[..., NoisyArgmax], str, dict[str, float]]]  # with the noise parameter, settings
+        kinds: list[
+            tuple[Callable[..., NoisyArgmax], str, dict[str, float]]
+        ]  # with the noise parameter, settings
         kinds = [(GNMax, "sigma", {}) if name == "gnmax" else (LNMax, "gamma", {})]
         if name == "sparse_stable":
             cutoffs = sorted({min(cutoff, queries) for cutoff in _CUTOFFS})
             sparse = partial(SparseStable, teachers=self.teachers, delta=self.delta)
-            kinds = [(partial(sparse, cutoff=cutoff), "scale", {"cutoff": cutoff}) for cutoff in cutoffs]
+            kinds = [
+                (partial(sparse, cutoff=cutoff), "scale", {"cutoff": cutoff}) for cutoff in cutoffs
+            ]
         runs = []
         for build, parameter, settings in kinds:
             noise = calibrate(build, self.epsilon, self.delta, queries, parameter, rough)
             mechanism = build(**{parameter: noise})
             (answered, right), reached = expected(mechanism, *self._histograms), float(queries)
-            if isinstance(mechanism.screen, SparseScreen):  # its run ends early, after so many unstable queries
+            if isinstance(
+                mechanism.screen, SparseScreen
+            ):  # its run ends early, after so many unstable queries
                 before = np.arange(queries)
-                reached = float(bdtr(np.minimum(mechanism.screen.cutoff - 1, before), before, 1 - answered).sum())
+                reached = float(
+                    bdtr(
+                        np.minimum(mechanism.screen.cutoff - 1, before), before, 1 - answered
+                    ).sum()
+                )
             chosen = {**settings, parameter: noise}
             runs.append(PlannedRun(name, chosen, queries, answered * reached, right * reached))
         return max(runs, key=lambda run: run.right)

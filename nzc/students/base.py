@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class StudentData:
-    """All that a student ever sees: public rows x [rows, ...], and labels [rows], ABSTAIN where none is released.
+    """All that a student ever sees: public rows x [rows, ...], and labels [rows], ABSTAIN where
+    none is released.
 
-    soft   class probabilities [rows, classes] of the rows that have a label, which is then the likeliest class
-    mixed  from 0 to 1: how much classes mix among rows that are alike, so that soft labels stay in doubt
+    soft   class probabilities [rows, classes] of the rows that have a label, which is then the
+           likeliest class
+    mixed  from 0 to 1: how much classes mix among rows that are alike, so that soft labels stay in
+           doubt
     """
 
     x: AnyArray
@@ -44,19 +47,24 @@ class StudentData:
 
     @property
     def shares(self) -> Floats:
-        """The expected share of each class, [classes]: its share in the labels, shrunk to 1/classes if they are few.
+        """The expected share of each class, [classes]: its share in the labels, shrunk to 1/classes
+        if they are few.
 
         That is the James-Stein estimate of Hausser and Strimmer (2009, JMLR 10, equation 7).
         """
         p, uniform = self.probabilities, 1 / self.classes
-        error, distance = p.var(axis=0).sum() / max(1, len(p) - 1), np.square(p.mean(axis=0) - uniform).sum()
+        error, distance = (
+            p.var(axis=0).sum() / max(1, len(p) - 1),
+            np.square(p.mean(axis=0) - uniform).sum(),
+        )
         shrunk = 1.0 if len(p) == 1 or error >= distance else error / distance
         return np.asarray(shrunk * uniform + (1 - shrunk) * p.mean(axis=0))
 
     def weights(self, balance: float) -> Floats:
         """How often each labeled row is drawn, [labeled rows], 1 in the mean.
 
-        With balance 1 classes are drawn like the square roots of their expected shares, which makes the error over all
+           With balance 1 classes are drawn like the square roots of their expected shares, which
+           makes the error over all
         rows least where the error in a class falls like 1/draws; with 0 rows are drawn alike.
         """
         p = self.probabilities
@@ -66,7 +74,8 @@ class StudentData:
 
 @dataclass(frozen=True)
 class FittedStudent:
-    """A student that has learned: `classifier` maps rows as networks take them (`as_input`) to logits [rows, classes].
+    """A student that has learned: `classifier` maps rows as networks take them (`as_input`) to
+    logits [rows, classes].
 
     The label is the class with the largest probability times weight; `weights` None: all are equal.
     """
@@ -84,7 +93,9 @@ class FittedStudent:
 
     def decide(self, probabilities: Floats) -> Ints:
         """Return the labels [rows] at class probabilities [rows, classes]."""
-        return np.asarray((probabilities * (1 if self.weights is None else self.weights)).argmax(axis=1))
+        return np.asarray(
+            (probabilities * (1 if self.weights is None else self.weights)).argmax(axis=1)
+        )
 
 
 def _check_threshold(value: object) -> None:
@@ -105,18 +116,29 @@ class Student(ABC):
     by_lightning: ClassVar[bool] = True  # whether `fit` may use its `trainer`
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:  # noqa: B027
-        """Raise InputError where it cannot learn from rows of this shape; by default nothing is known to be wrong."""
+        """Raise InputError where it cannot learn from rows of this shape; by default nothing is
+        known to be wrong.
+        """
 
     def decided(self, student: FittedStudent, public: AnyArray) -> FittedStudent:
-        """Return the student with the decision rule; it expects the shares of classes that it sees in public rows."""
+        """Return the student with the decision rule; it expects the shares of classes that it sees
+        in public rows.
+        """
         if self.threshold is None:
             return student
         if isinstance(self.threshold, str):  # a class counts as no rarer than 1e-3
-            return replace(student, weights=1 / student.probabilities(public).mean(axis=0).clip(1e-3))
+            return replace(
+                student, weights=1 / student.probabilities(public).mean(axis=0).clip(1e-3)
+            )
         return replace(student, weights=np.array([self.threshold, 1 - self.threshold]))
 
     @abstractmethod
     def fit(
-        self, data: StudentData, seed: int, trainer: TrainerSettings, name: str, log: CurveLog | None = None
+        self,
+        data: StudentData,
+        seed: int,
+        trainer: TrainerSettings,
+        name: str,
+        log: CurveLog | None = None,
     ) -> FittedStudent:
         """Learn; `name` heads the progress bar, and `log` receives the learning curves."""

@@ -1,8 +1,10 @@
-"""The promise of a session against all that it may release: every outcome of small sessions, enumerated.
+"""The promise of a session against all that it may release: every outcome of small sessions,
+enumerated.
 
-The promised ε is at least the data-independent cost of what was released, whatever the outcome, and at least the true ε
-of the joint law of all outcomes at two neighbours. A session is as the command runs it: its budget, its number of
-answers, and whether there is a student depend on the labels released before.
+The promised ε is at least the data-independent cost of what was released, whatever the outcome, and
+at least the true ε of the joint law of all outcomes at two neighbours. A session is as the command
+runs it: its budget, its number of answers, and whether there is a student depend on the labels
+released before.
 """
 
 from collections.abc import Iterator
@@ -22,10 +24,10 @@ from hypothesis import strategies as st
 
 import nzc as library
 from nzc.accounting import sanitised
-from nzc.labeling.promise import LabelingPolicy, Promise
+from nzc.labeling.bound import LabelingPolicy, Promise
 from nzc.labeling.query_selection import QuerySelection
+from nzc.labeling.release import LabelingSession
 from nzc.labeling.run_ledger import RunLedger
-from nzc.labeling.session import LabelingSession
 from nzc.mechanisms import ABSTAIN, Adjacency, GaussianNoise, LaplaceNoise, NoisyArgmax, OwnCells
 from nzc.mechanisms import SparseScreen as Sparse
 from nzc.mechanisms import ThresholdScreen as Threshold
@@ -38,7 +40,8 @@ SIZES = [[4], [1], [1, 3], [2, 2], [3, 1], [1, 1, 2]]
 
 
 class Run(NamedTuple):
-    """A small session. Its votes are [pool, 2] of TEACHERS teachers; `votes` are those for class 0, [pool].
+    """A small session. Its votes are [pool, 2] of TEACHERS teachers; `votes` are those for class 0,
+    [pool].
 
     student  predicts class 0 with these probabilities, [pool]; None: there is never a student
     """
@@ -53,9 +56,11 @@ class Run(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one way to run a session draws, in the order of asking, and releases; `laws` are numbers of laws.
+    """What one way to run a session draws, in the order of asking, and releases; `laws` are numbers
+    of laws.
 
-    A law is of a mechanism, with or without a student. `cost` is the ε that these labels cost at most for any votes.
+       A law is of a mechanism, with or without a student. `cost` is the ε that these labels cost at
+       most for any votes.
     """
 
     laws: list[int]
@@ -68,7 +73,9 @@ class Outcome(NamedTuple):
 def _session(run: Run) -> LabelingSession:
     selection = QuerySelection("first", None)
     limits = {"answers": run.answers, "bound": run.bound}
-    policy = LabelingPolicy(run.mechanism, selection, 0, DELTA, run.budget, sanitised.plan, None, **limits)
+    policy = LabelingPolicy(
+        run.mechanism, selection, 0, DELTA, run.budget, sanitised.plan, None, **limits
+    )
     ledger = RunLedger(Path("none"), "", None, policy.rng, policy.seed, 1, "one differs")
     return LabelingSession(Promise(policy, run.sizes), POOL, ledger)
 
@@ -78,11 +85,17 @@ def _histograms(first: np.ndarray) -> np.ndarray:
 
 
 def _probabilities(run: Run) -> np.ndarray | None:
-    return None if run.student is None else np.stack([run.student, 1 - np.array(run.student)], axis=-1)
+    return (
+        None if run.student is None else np.stack([run.student, 1 - np.array(run.student)], axis=-1)
+    )
 
 
-def _asking(session: LabelingSession, run: Run, rows: np.ndarray, labels: np.ndarray) -> tuple[NoisyArgmax, bool]:
-    """Let the session ask `rows` and draw these labels; return the mechanism, and whether there is a student."""
+def _asking(
+    session: LabelingSession, run: Run, rows: np.ndarray, labels: np.ndarray
+) -> tuple[NoisyArgmax, bool]:
+    """Let the session ask `rows` and draw these labels; return the mechanism, and whether there is
+    a student.
+    """
     votes, used = VoteHistograms(_histograms(np.array(run.votes)), TEACHERS), []
     probs = _probabilities(run) if (session.released != ABSTAIN).any() else None
 
@@ -96,8 +109,12 @@ def _asking(session: LabelingSession, run: Run, rows: np.ndarray, labels: np.nda
     return used[0], probs is not None
 
 
-def _outcomes(session: LabelingSession, run: Run, laws: list[tuple[NoisyArgmax, bool]]) -> Iterator[Outcome]:
-    """Run the session for all labels that its mechanisms may draw, and append the laws of what it asked to `laws`."""
+def _outcomes(
+    session: LabelingSession, run: Run, laws: list[tuple[NoisyArgmax, bool]]
+) -> Iterator[Outcome]:
+    """Run the session for all labels that its mechanisms may draw, and append the laws of what it
+    asked to `laws`.
+    """
     may_abstain = any(part.screen is not None for part in session.promise.mechanisms)
     costs: dict[tuple[Any, ...], float] = {}  # many outcomes ask and answer equally many
     for draws in product([0, 1, ABSTAIN][: 2 + may_abstain], repeat=sum(run.sizes)):
@@ -109,43 +126,65 @@ def _outcomes(session: LabelingSession, run: Run, laws: list[tuple[NoisyArgmax, 
                 laws.append(law)
             outcome.laws.extend([laws.index(law)] * size)
             outcome.rows.extend(rows)
-        counts = tuple((repr(past.mechanism), len(past.rows), past.answered) for past in session.rounds)
+        counts = tuple(
+            (repr(past.mechanism), len(past.rows), past.answered) for past in session.rounds
+        )
         if counts not in costs:
-            costs[counts] = reduce(add, (past.worst_case for past in session.rounds)).data_independent(DELTA)
+            costs[counts] = reduce(
+                add, (past.worst_case for past in session.rounds)
+            ).data_independent(DELTA)
         released = str([(past.rows.tolist(), past.labels.tolist()) for past in session.rounds])
         yield outcome._replace(released=released, cost=costs[counts])
 
 
-def _joint_laws(run: Run, laws: list[tuple[NoisyArgmax, bool]], outcomes: list[Outcome]) -> Iterator[np.ndarray]:
-    """Yield the probability of everything that may be released: at the votes, then at each of their neighbours."""
+def _joint_laws(
+    run: Run, laws: list[tuple[NoisyArgmax, bool]], outcomes: list[Outcome]
+) -> Iterator[np.ndarray]:
+    """Yield the probability of everything that may be released: at the votes, then at each of their
+    neighbours.
+    """
     first, probs = np.array(run.votes), _probabilities(run)
     table = np.array([
         [np.exp(mechanism.log_law(_histograms(np.clip(first + move, 0, TEACHERS)), probs if student else None))
          for mechanism, student in laws]
         for move in (0, 1, -1)
     ])  # fmt: skip
-    law, row, label = (np.array([getattr(one, name) for one in outcomes]) for name in ("laws", "rows", "labels"))
+    law, row, label = (
+        np.array([getattr(one, name) for one in outcomes]) for name in ("laws", "rows", "labels")
+    )
     _, released = np.unique([outcome.released for outcome in outcomes], return_inverse=True)
     most = POOL if run.mechanism.adjacency.everywhere else 1
     for move in map(np.array, product((0, 1, -1), repeat=POOL)):  # the first is no move
-        if np.count_nonzero(move) <= most and (first + move >= 0).all() and (first + move <= TEACHERS).all():
+        if (
+            np.count_nonzero(move) <= most
+            and (first + move >= 0).all()
+            and (first + move <= TEACHERS).all()
+        ):
             yield np.bincount(released, table[move[row], law, row, label].prod(axis=1))
 
 
 def _require_true(run: Run) -> None:
-    """Fail where the session may release more than it promises, or than its exact ε says of one round."""
+    """Fail where the session may release more than it promises, or than its exact ε says of one
+    round.
+    """
     session, laws = _session(run), []
     outcomes = list(_outcomes(session, run, laws))
     assert max(outcome.cost for outcome in outcomes) <= session.promise.epsilon * (1 + 1e-3)
     stated = [session.promise.epsilon]
     if run.bound == "data_independent":  # of the last outcome
         spent = session.epsilon()
-        assert spent.exact_lower is None or spent.exact_lower <= spent.exact <= session.promise.epsilon
+        assert (
+            spent.exact_lower is None or spent.exact_lower <= spent.exact <= session.promise.epsilon
+        )
         stated += [spent.exact] if len(run.sizes) == 1 else []
     here, *neighbours = _joint_laws(run, laws, outcomes)
     assert here.sum() == pytest.approx(1)
     for epsilon in stated:
-        worst = [max(excess(here, p, epsilon), excess(p, here, epsilon)) for p in neighbours if np.isfinite(epsilon)]
+        worst = [
+            max(excess(here, p, epsilon), excess(p, here, epsilon))
+            for p in neighbours
+            if np.isfinite(epsilon)
+        ]
         assert max(worst, default=0) <= DELTA * (1 + 1e-9)
 
 
@@ -169,7 +208,9 @@ MECHANISMS = st.one_of(
     st.builds(library.Interactive, THRESHOLDS, SCALES, SCALES, st.just(0.9)),
     st.builds(library.Stable, THRESHOLDS, SCALES),
     st.builds(library.SparseStable, CUTOFFS, st.just(TEACHERS), st.just(DELTA)),
-    st.builds(NoisyArgmax, LABELS, screen=st.one_of(SPARSE, st.builds(Threshold, THRESHOLDS, SCALES))),
+    st.builds(
+        NoisyArgmax, LABELS, screen=st.one_of(SPARSE, st.builds(Threshold, THRESHOLDS, SCALES))
+    ),
 )
 SHARES = st.lists(st.sampled_from([0.05, 0.5, 0.95]), min_size=POOL, max_size=POOL)
 COUNTS = st.lists(st.integers(0, TEACHERS), min_size=POOL, max_size=POOL)
@@ -188,9 +229,14 @@ def runs(draw: st.DrawFn) -> Run:
     if len(sizes) == 1 and all(part.screen is None for part in used):
         mechanism = mechanism.between(draw(st.sampled_from([Adjacency(), OwnCells()])))
     bounds = ["data_independent", *(["sanitised"] if all(part.bounds for part in used) else [])]
-    limits = {"answers": draw(st.sampled_from([None, 1, 2])), "budget": draw(st.sampled_from(BUDGETS))}
+    limits = {
+        "answers": draw(st.sampled_from([None, 1, 2])),
+        "budget": draw(st.sampled_from(BUDGETS)),
+    }
     student = draw(st.one_of(st.none(), SHARES))
-    return Run(mechanism, sizes, draw(COUNTS), student, **limits, bound=draw(st.sampled_from(bounds)))
+    return Run(
+        mechanism, sizes, draw(COUNTS), student, **limits, bound=draw(st.sampled_from(bounds))
+    )
 
 
 @settings(
@@ -201,7 +247,9 @@ def runs(draw: st.DrawFn) -> Run:
     suppress_health_check=[HealthCheck.filter_too_much],
 )
 @given(runs())
-@example(Run(_DEAR_FIRST, [1, 3], [6] * POOL))  # later rounds without a student once ran the mechanism of the first
+@example(
+    Run(_DEAR_FIRST, [1, 3], [6] * POOL)
+)  # later rounds without a student once ran the mechanism of the first
 @example(Run(_DEAR_FIRST, [1, 3], [6] * POOL, student=[0.5] * POOL, budget=25.0))
 def test_no_session_releases_more_than_it_promises(run: Run) -> None:
     try:
@@ -211,7 +259,9 @@ def test_no_session_releases_more_than_it_promises(run: Run) -> None:
     _require_true(run)
 
 
-@pytest.mark.parametrize("end", [[], ["aggregator=confident", "aggregator.threshold=30", "budget.epsilon=40"]])
+@pytest.mark.parametrize(
+    "end", [[], ["aggregator=confident", "aggregator.threshold=30", "budget.epsilon=40"]]
+)
 def test_a_broken_promise_fails_before_anything_is_written(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, end: list[str]
 ) -> None:

@@ -1,4 +1,6 @@
-"""Individual budgets: each record's ε is that of its group, in the price, in the votes, and in what is published."""
+"""Individual budgets: each record's ε is that of its group, in the price, in the votes, and in what
+is published.
+"""
 
 import json
 from itertools import combinations_with_replacement, product
@@ -14,7 +16,7 @@ from nzc.accounting.rdp import ORDERS
 from nzc.app.publish import publish_run
 from nzc.data.hashing import keys_of
 from nzc.data.splits import DataSplits, Records, Split
-from nzc.labeling.individual import shares, weigh, weights
+from nzc.labeling.group_budgets import shares, weigh, weights
 from nzc.mechanisms import Adjacency, OwnCells
 from nzc.mechanisms.adjacency import SeveralVotes
 from nzc.teachers.sharded import partition
@@ -50,25 +52,40 @@ def _joint(mechanism, votes):
     ids=repr,
 )
 def test_a_record_in_several_teachers_by_enumeration_of_all_labels_and_neighbours(mechanism):
-    """Second route: the largest δ at the price of two queries, over all ways in which two votes of each can move."""
+    """Second route: the largest δ at the price of two queries, over all ways in which two votes of
+    each can move.
+    """
     mechanism = mechanism.between(SeveralVotes(2))
     for votes in ([[3, 1, 0], [2, 1, 1]], [[2, 2], [4, 0]], [[10, 0], [5, 5]]):
         epsilon = mechanism.worst_case_epsilon(2, DELTA)
         here = _joint(mechanism, np.array(votes))
         for other in _moved(np.array(votes), 2):
             there = _joint(mechanism, other)
-            assert max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon)) <= DELTA
-    assert not mechanism.cost(np.array(votes), np.zeros(2, int)).bounded  # no theorem of the papers holds
+            assert (
+                max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon)) <= DELTA
+            )
+    assert not mechanism.cost(
+        np.array(votes), np.zeros(2, int)
+    ).bounded  # no theorem of the papers holds
 
 
 def test_prices_are_those_of_individualized_pate():
-    """Rényi costs of its upsampling and weighting: s²α/σ² a label and s²α/(2σ₁²) a screen, at sensitivity s."""
+    """Rényi costs of its upsampling and weighting: s²α/σ² a label and s²α/(2σ₁²) a screen, at
+    sensitivity s.
+    """
     for s in (1, 2, 5):
-        (_, screen), (_, label) = library.Confident(200, 150, 40).between(Adjacency().times(s)).worst_case()
+        (_, screen), (_, label) = (
+            library.Confident(200, 150, 40).between(Adjacency().times(s)).worst_case()
+        )
         np.testing.assert_allclose(screen.rdp(ORDERS), s**2 * ORDERS / (2 * 150**2))
         np.testing.assert_allclose(label.rdp(ORDERS), s**2 * ORDERS / 40**2)
-        assert library.Counts(0.1).between(OwnCells().times(s)).worst_case_epsilon(9, 1e-5) == pytest.approx(0.2 * s)
-    for stable in (library.Stable(5, 1.2), library.SparseStable(cutoff=5, teachers=100, delta=1e-5)):
+        assert library.Counts(0.1).between(OwnCells().times(s)).worst_case_epsilon(
+            9, 1e-5
+        ) == pytest.approx(0.2 * s)
+    for stable in (
+        library.Stable(5, 1.2),
+        library.SparseStable(cutoff=5, teachers=100, delta=1e-5),
+    ):
         with pytest.raises(library.InputError):
             stable.between(SeveralVotes(2))
 
@@ -99,14 +116,22 @@ def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_
     shards = partition(np.zeros(200, int), 31, 7, False, names, before)
     assert sum(map(len, shards)) == before.sum()
     without = partition(np.zeros(200, int), 31, 7, False, names)
-    assert all(map(np.array_equal, partition(np.zeros(200, int), 31, 7, False, names, before * 0 + 1), without))
+    assert all(
+        map(
+            np.array_equal,
+            partition(np.zeros(200, int), 31, 7, False, names, before * 0 + 1),
+            without,
+        )
+    )
     for record, weight in ((3, 1), (50, 5), (99, 2)):
         after = before.copy()
         after[record] = weight
         other = partition(np.zeros(200, int), 31, 7, False, names, after)
         touched = [a for a, b in zip(shards, other, strict=True) if record in a or record in b]
         assert len(touched) <= max(before[record], weight)
-        for a, b in zip(shards, other, strict=True):  # all others stay where they were, in the same order
+        for a, b in zip(
+            shards, other, strict=True
+        ):  # all others stay where they were, in the same order
             np.testing.assert_array_equal(a[a != record], b[b != record])
 
 
@@ -119,7 +144,9 @@ TREES = [*RUN, "teachers=logistic", "teachers.count=60", "queries=10", "aggregat
 def _data(folder):
     rng, y = np.random.default_rng(0), np.arange(300) % 3
     x = (np.eye(3)[y] * 3 + rng.normal(size=(300, 3))).astype(np.float32)
-    role = np.where(np.arange(300) < 200, "private", np.where(np.arange(300) < 270, "public", "test"))
+    role = np.where(
+        np.arange(300) < 200, "private", np.where(np.arange(300) < 270, "public", "test")
+    )
     budget = rng.choice(["careful", "open"], 300)
     np.savez(folder / "own.npz", x=x, y=y, role=role, budget=budget)
     np.savez(folder / "none.npz", x=x, y=y, role=role)
@@ -133,14 +160,23 @@ def _data(folder):
 def test_a_run_states_and_publishes_the_epsilon_of_each_group(nzc: Nzc, tmp_path, kind):
     data = _data(tmp_path)
     if kind == "table":
-        data = ["dataset=table", "dataset.private=private.csv", "dataset.public=public.csv", "dataset.label=y"]
+        data = [
+            "dataset=table",
+            "dataset.private=private.csv",
+            "dataset.public=public.csv",
+            "dataset.label=y",
+        ]
         data += ["dataset.budget=whose", 'dataset.classes=["0","1","2"]']
     noise = ["aggregator.sigma=null"] if kind == "teachers" else []
     ran = nzc(*data, *(TREES if kind == "teachers" else CELLS), *noise, GROUPS)
     assert ran.code == 0, ran.err
     own = ran.result["individual"]
     assert own["open"] == ran.result["epsilon"]["published"] == pytest.approx(2, rel=1e-3)
-    assert own["careful"] == pytest.approx(0.5, rel=1e-9) if kind != "teachers" else 0.35 < own["careful"] <= 0.5
+    assert (
+        own["careful"] == pytest.approx(0.5, rel=1e-9)
+        if kind != "teachers"
+        else 0.35 < own["careful"] <= 0.5
+    )
     publish_run(newest_folder(ran), tmp_path / "published", name="clinic")
     assert json.loads((tmp_path / "published" / "privacy.json").read_text())["individual"] == own
     assert f"| careful | {own['careful']} |" in (tmp_path / "published" / "README.md").read_text()
